@@ -1,9 +1,9 @@
-"""What Counterpoint found, for people and for programs.
+"""Reports of results, for people and for programs.
 
     Explanation ─► Document ─► terminal, plain text
     Explanation ─► JSON
 
-A Document says what stands where; only the drawers know colours and widths.
+A Document defines content and order; only the renderers choose colors and widths.
 """
 
 from __future__ import annotations

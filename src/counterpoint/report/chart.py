@@ -1,7 +1,7 @@
-"""A Chart as lines: each course a row of bars, over an axis that tells where time begins and ends.
+"""Render a Chart as text: one row of bars per series, above a time axis.
 
-A bar shows the mean or the highest level of its part of the time, as the Chart asks: the bars of
-what flows add up, and of others no peak is lost. What is above zero shows at all.
+A bar shows the mean or the maximum of its interval, as the Chart specifies: means preserve the area
+of a flow, maxima keep every peak. Any level above zero is drawn as at least the lowest bar.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LEAST: Final = 10
 
 
 def chart_lines(chart: Chart, width: int, *, ascii_only: bool) -> Iterator[str]:
-    """Courses, each with its label before it and its remark below, and the axis."""
+    """Yield each series with its label and remark, then the time axis."""
     labels = max((len(course.label) for course in chart.courses), default=0)
     room = max(min(width - labels - 4, _WIDEST), _LEAST)
     bars = ASCII_BARS if ascii_only else BARS
@@ -37,7 +37,7 @@ def chart_lines(chart: Chart, width: int, *, ascii_only: bool) -> Iterator[str]:
 
 
 def _levels(chart: Chart, course: Course, room: int, highest: int) -> Iterator[int]:
-    """Of each character the mean or the highest share in it, as one of the bars."""
+    """Yield the bar index of each character, from the mean or maximum level within it."""
     shares: Sequence[float] = course.levels
     count = len(shares)
     for at in range(room):

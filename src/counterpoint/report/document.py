@@ -1,9 +1,10 @@
-"""The view model: what a report says and in which order, before anything is drawn.
+"""The view model: what a report says and in which order, before it is rendered.
 
     Document ── sections ──► Section ── blocks ──► Facts | Breakdown | Table | Chart | ...
 
-All text is final (units chosen, unknown figures `?`) and printable: names come from files, and a
-control character in one must not reach a terminal. Colours, widths and shortening are the drawer's.
+All text is final (units chosen, unknown figures shown as `?`) and printable: names come from files,
+and their control characters must not reach a terminal. Renderers choose colors, widths and
+truncation.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from counterpoint.report.units import printable as printable  # noqa: PLC0414 - 
 
 
 class Tone(Enum):
-    """What a text is, for the drawer to choose its colour."""
+    """The role of a text, from which the renderer chooses its color."""
 
     PLAIN = auto()
     STRONG = auto()
@@ -24,18 +25,18 @@ class Tone(Enum):
 
 
 class Kind(Enum):
-    """What a column holds, which decides how it is aligned and shortened."""
+    """The kind of content in a column, which decides its alignment and truncation."""
 
     NUMBER = auto()
     WORD = auto()
-    NAME = auto()  # may lose its middle
-    LABEL = auto()  # a name that is pasted back: stays whole, in several lines where it is long
-    PLACE = auto()  # may lose its beginning: a path says most at its end
-    SENTENCE = auto()  # may lose its end, after every column that can be left out
+    NAME = auto()  # may be shortened in the middle
+    LABEL = auto()  # a name to copy and paste: never shortened, wrapped if long
+    PLACE = auto()  # may be shortened at the start: the end of a path matters most
+    SENTENCE = auto()  # may be shortened at the end, after all optional columns are dropped
 
 
 class Part(Enum):
-    """A part of the step, for the drawer to choose its colour and pattern."""
+    """A part of the step, from which the renderer chooses color and pattern."""
 
     COMPUTE = auto()
     HIDDEN = auto()
@@ -46,7 +47,7 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A label and what is said of it."""
+    """A label and its text."""
 
     label: str
     text: str
@@ -55,14 +56,14 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Labels under each other."""
+    """Labeled rows."""
 
     rows: tuple[Fact, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """One part of a whole: `within` another one, or beside it."""
+    """One part of a whole, either inside another part (`within`) or next to it."""
 
     part: Part
     label: str
@@ -82,9 +83,9 @@ class Breakdown:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; those of higher `rank` are left out first where width is short, 0 never.
+    """A column; on narrow screens those with the highest `rank` are dropped first, rank 0 never.
 
-    Rank 0 have the columns that a row is known by, and those that answer what the table is for.
+    Rank 0 is for columns that identify a row and those that answer the table's question.
     """
 
     title: str
@@ -94,7 +95,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows of cells, with an optional last row that sums them up."""
+    """Rows of cells, with an optional row of totals at the end."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -103,7 +104,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """A figure over time: `levels` are shares of its scale, each of an equal part of the time."""
+    """A figure over time: `levels` are fractions of its scale over equal intervals."""
 
     label: str
     levels: tuple[float, ...]
@@ -112,12 +113,12 @@ class Course:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Courses under each other over one time, from `first` to `last`."""
+    """Series stacked over one time axis, from `first` to `last`."""
 
     courses: tuple[Course, ...]
     first: str
     last: str
-    means: bool = False  # a bar shows the mean of its part of the time; else the highest level
+    means: bool = False  # a bar shows the mean over its interval; otherwise the maximum
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +131,14 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Lines as another program wrote them: never wrapped, so that they can be searched for."""
+    """Output of another program, verbatim: never wrapped, so that it can be searched for."""
 
     lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One of several numbered things: its title, its price at the margin, text and facts."""
+    """A numbered item: title, price in the margin, text and facts."""
 
     number: int
     title: str
@@ -151,7 +152,7 @@ Block = Facts | Breakdown | Chart | Table | Prose | Log | Entry
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading, the answer in one line beside it, and the blocks that carry it out."""
+    """A heading, a one-line answer next to it, and the blocks with the details."""
 
     title: str
     summary: str
@@ -160,7 +161,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A report: sections, what its signs mean, and the command to run next."""
+    """A report: sections, a legend of its symbols, and the next command to run."""
 
     sections: tuple[Section, ...]
     legend: str

@@ -1,7 +1,7 @@
-"""A Document as HTML for a notebook: one fragment, without scripts and without anything loaded.
+"""Render a Document as HTML for a notebook: one fragment without scripts or external resources.
 
-Every text is escaped, for names come from files. Styles are written at the elements: notebooks drop
-style sheets of what they don't trust.
+Every text is escaped because names come from files. Styles are inline: notebooks remove style
+sheets from untrusted output.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _TONES: Final = {
 
 @singledispatch
 def html_of(value: object) -> str:
-    """What a notebook shows of a value that has a report."""
+    """Return the HTML that a notebook shows for a value that has a report."""
     raise TypeError(f"{type(value).__name__} has no report")
 
 
@@ -90,7 +90,7 @@ def _(value: Study) -> str:
 
 
 def document_html(document: Document) -> str:
-    """The whole document as one element."""
+    """Return the whole document as one element."""
     parts = [part for section in document.sections for part in _section(section)]
     if document.legend:
         parts.append(_tag("p", _text(document.legend), _TONES[Tone.QUIET]))
@@ -161,7 +161,7 @@ def _breakdown(block: Breakdown) -> Iterator[str]:
 
 
 def _table(block: Table) -> str:
-    sides = ["right" if it.kind is Kind.NUMBER else "left" for it in block.columns]
+    sides = ["right" if column.kind is Kind.NUMBER else "left" for column in block.columns]
 
     def row(cells: Iterable[str], tag: str) -> str:
         drawn = (
@@ -170,7 +170,7 @@ def _table(block: Table) -> str:
         )
         return _tag("tr", "".join(drawn))
 
-    rows = [row((it.title for it in block.columns), "th")]
+    rows = [row((column.title for column in block.columns), "th")]
     rows += [row(cells, "td") for cells in block.rows]
     if block.total is not None:
         rows.append(row(block.total, "th"))
@@ -182,5 +182,5 @@ def _text(text: str) -> str:
 
 
 def _tag(name: str, inner: str, style: str = "") -> str:
-    """An element; `inner` is HTML already, `style` never comes from a file."""
+    """Return an element; `inner` is already HTML, and `style` never comes from a file."""
     return f'<{name} style="{style}">{inner}</{name}>' if style else f"<{name}>{inner}</{name}>"

@@ -1,10 +1,11 @@
-"""Result: what `--json` prints, as one type per command, from which its schema is made.
+"""Result: the output of `--json`, one type per command, from which its schema is generated.
 
-A Result is filled from what a command found. Each field takes the attribute, key or column of its
-own name; `At` names another one, and a field in milliseconds (`step_ms`) takes one in seconds
-(`step_s`). A field with one possible value has that value. What is not known (None, Unknown, NaN)
-becomes null, never 0; `Why` gives the reason.
-Figures are rounded to six decimals, which is a nanosecond where they are milliseconds.
+A Result is filled from a command's findings. Each field takes the attribute, key or column of its
+own name; `At` names a different one, and a field in milliseconds (`step_ms`) can be filled from one
+in seconds (`step_s`). A field with a single possible value always has that value. Unknown values
+(None, Unknown, NaN) become null, never 0; `Why` gives the reason.
+
+Figures are rounded to six decimals: one nanosecond where they are milliseconds.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ from counterpoint.core import Range, Unknown
 _DECIMALS: Final = 6
 _DIGITS: Final = 6
 _UNITS: Final = (("s", 1e3), ("ps", 1e-9))
-"""Milliseconds in the units that times are kept in."""
+"""Factors from the stored units of time to milliseconds."""
 R = TypeVar("R", bound="Result")
 _Maker: TypeAlias = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """The attribute that a field takes, by its path: `At("before.within_us")`; of several, all."""
+    """The source of a field, as a path: `At("before.within_us")`; several paths give a tuple."""
 
     paths: tuple[str, ...]
 
@@ -52,46 +53,45 @@ class At:
         object.__setattr__(self, "paths", paths)
 
     def take(self, found: object) -> object:
-        """The attribute; None where something on the way to it is not known."""
+        """Return the attribute, or None if anything along its path is unknown."""
         values = tuple(_walk(found, path) for path in self.paths)
         return values[0] if len(values) == 1 else values
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The reason why the attribute is unknown; null where it is known."""
+    """The reason why an attribute is unknown; null if it is known."""
 
     path: str
 
     def take(self, found: object) -> object:
-        """The reason."""
         value = _walk(found, self.path)
         return value.reason if isinstance(value, Unknown) else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Rounding:
-    """Six decimals, unless a figure is to be kept as it is, or its first digits are what counts."""
+    """A rounding other than six decimals: none, or to significant digits."""
 
     round: Callable[[float], float]
 
 
 class _EmptyIsNull:
-    """A mark for what is null where there is nothing in it."""
+    """Marks a field whose empty value becomes null."""
 
 
 Words: TypeAlias = Annotated[str | None, _EmptyIsNull]
-"""A text; null where it is empty."""
+"""A text; null if empty."""
 Some: TypeAlias = Annotated[tuple[str, ...] | None, _EmptyIsNull]
-"""Texts; null where there are none."""
+"""Texts; null if there are none."""
 Exact: TypeAlias = Annotated[float, _Rounding(float)]
 """A figure that is not rounded."""
 Large: TypeAlias = Annotated[float, _Rounding(lambda figure: float(f"{figure:.{_DIGITS}g}"))]
-"""A figure of which the first digits count, not those behind the point."""
+"""A figure rounded to significant digits instead of decimals."""
 Pair: TypeAlias = tuple[float, float]
 """The two ends of a range, or the figures of A and B."""
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
-"""Names and values, in order; a name may come twice."""
+"""Names and values in order; a name may occur twice."""
 
 
 class Result(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -99,7 +99,7 @@ class Result(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def fill(kind: type[R], found: object, /, **given: object) -> R:
-    """A Result of this kind, filled from what was found, and from fields that are given."""
+    """Return a Result of this kind, filled from what was found and from the given fields."""
     fields = _fields(kind)
     if strange := given.keys() - fields.keys():
         raise TypeError(f"{kind.__name__} has no {', '.join(sorted(strange))}")
@@ -110,13 +110,13 @@ def fill(kind: type[R], found: object, /, **given: object) -> R:
 
 
 def json_text(result: Result) -> str:
-    """The JSON: a line for each key, and one for each row of a table."""
+    """Return the JSON with one line per key, and one per row of a table."""
     entries = (f"{json.dumps(key)}: {_lines(value)}" for key, value in plain(result).items())
     return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
 def plain(result: Result) -> dict[str, Any]:
-    """The same as plain data."""
+    """Return the Result as plain data."""
     return cast("dict[str, Any]", msgspec.to_builtins(result))
 
 
@@ -140,8 +140,8 @@ def _get(found: object, name: str) -> object:
         return cast("Mapping[str, object]", found)[name]
     if name.endswith("_ms") and not hasattr(found, name):
         for unit, scale in _UNITS:
-            if hasattr(found, kept := name.removesuffix("ms") + unit):
-                return _scaled(getattr(found, kept), scale)
+            if hasattr(found, stored := name.removesuffix("ms") + unit):
+                return _scaled(getattr(found, stored), scale)
     return getattr(found, name)
 
 
@@ -150,17 +150,20 @@ def _scaled(value: Any, by: float) -> Any:  # noqa: ANN401
         return Range(value.low * by, value.high * by)
     if isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value).items()
-        return {key: _scaled(it, by) for key, it in items}
+        return {key: _scaled(item, by) for key, item in items}
     if isinstance(value, tuple):
-        return tuple(_scaled(it, by) for it in cast("tuple[object, ...]", value))
+        return tuple(_scaled(item, by) for item in cast("tuple[object, ...]", value))
     return value * by if isinstance(value, int | float) else value
 
 
 @cache
 def _fields(kind: type[Result]) -> dict[str, tuple[_Maker, _Maker]]:
-    """The function that takes each field and the one that makes its value, by name."""
+    """Return the getter and the converter of each field, by name."""
     hints, fields = get_type_hints(kind, include_extras=True), msgspec.structs.fields(kind)
-    return {it.name: (_taker(it.name, hints[it.name]), _maker(hints[it.name])) for it in fields}
+    return {
+        field.name: (_taker(field.name, hints[field.name]), _maker(hints[field.name]))
+        for field in fields
+    }
 
 
 def _taker(name: str, kind: Any) -> _Maker:  # noqa: ANN401
@@ -170,27 +173,27 @@ def _taker(name: str, kind: Any) -> _Maker:  # noqa: ANN401
     if origin is Literal and len(inner) == 1:
         return lambda _: inner[0]
     marks = inner[1:] if origin is Annotated else ()
-    return next((it for it in marks if isinstance(it, At | Why)), At(name)).take
+    return next((mark for mark in marks if isinstance(mark, At | Why)), At(name)).take
 
 
 def _maker(kind: Any) -> _Maker:  # noqa: ANN401 - a type or an annotation
-    """What makes a value fit for JSON that is of this kind."""
+    """Return the function that converts a value to the JSON form of this type."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         make = _maker(inner[0])
         if _EmptyIsNull in inner:
             return lambda value: make(value) or None
-        rounding = next((it.round for it in inner if isinstance(it, _Rounding)), None)
+        rounding = next((mark.round for mark in inner if isinstance(mark, _Rounding)), None)
         return make if rounding is None else lambda value: _figure(value, rounding)
     if origin in (Union, types.UnionType):
-        make = _maker(next(it for it in inner if it is not type(None)))
+        make = _maker(next(alternative for alternative in inner if alternative is not type(None)))
         return lambda value: None if value is None or isinstance(value, Unknown) else make(value)
     if origin is tuple:
-        makers = [_maker(it) for it in inner if it is not Ellipsis]
+        makers = [_maker(item_kind) for item_kind in inner if item_kind is not Ellipsis]
         return _rows(makers[0]) if Ellipsis in inner else _tuple(makers)
     if origin is dict:
         make = _maker(inner[1])
-        return lambda value: {str(key): make(it) for key, it in dict(value).items()}
+        return lambda value: {str(key): make(item) for key, item in dict(value).items()}
     return _maker_of_one(kind)
 
 
@@ -201,13 +204,13 @@ def _maker_of_one(kind: Any) -> _Maker:  # noqa: ANN401
 
 
 def _rows(make: _Maker) -> _Maker:
-    """For the rows of a frame or of any sequence; there are none of what is not known."""
+    """Return a converter for the rows of a frame or sequence; unknown values have no rows."""
 
     def made(values: Any) -> tuple[Any, ...]:  # noqa: ANN401
         if values is None or isinstance(values, Unknown):
             return ()
         rows = values.iter_rows(named=True) if hasattr(values, "iter_rows") else values
-        return tuple(make(it) for it in rows)
+        return tuple(make(row) for row in rows)
 
     return made
 
@@ -215,7 +218,7 @@ def _rows(make: _Maker) -> _Maker:
 def _tuple(makers: list[_Maker]) -> _Maker:
     def made(value: Any) -> tuple[Any, ...]:  # noqa: ANN401
         ends = (value.low, value.high) if isinstance(value, Range) else value
-        return tuple(make(it) for make, it in zip(makers, ends, strict=True))
+        return tuple(make(end) for make, end in zip(makers, ends, strict=True))
 
     return made
 
@@ -234,12 +237,12 @@ def _text(value: object) -> str | None:
 
 
 def _same(value: object) -> object:
-    """Whatever JSON can hold of it: for what others wrote."""
+    """Return the JSON form of arbitrary data from other programs."""
     if isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value).items()
-        return {str(key): _same(it) for key, it in items}
+        return {str(key): _same(item) for key, item in items}
     if isinstance(value, list | tuple):
-        return [_same(it) for it in cast("Iterable[object]", value)]
+        return [_same(item) for item in cast("Iterable[object]", value)]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return str(value) if isinstance(value, str | PurePath) else value

@@ -1,7 +1,7 @@
-"""A Document as lines of text: coloured on a terminal, plain in a pipe or a file.
+"""Render a Document as lines of text: colored on a terminal, plain in a pipe or file.
 
-rich decides what the terminal can do (colours, NO_COLOR, width). Lines are laid out here and only
-coloured by rich: so a pipe gets whole rows without padding, and a name never looks like markup.
+rich detects what the terminal supports (colors, NO_COLOR, width). Lines are laid out here and only
+colored by rich, so a pipe gets whole rows without padding and a name is never parsed as markup.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ LETTERS: Final[Pattern] = {
 
 
 def bar_cells(slices: Sequence[Slice], width: int) -> list[tuple[Part, int]]:
-    """Each part with its number of characters, which together are the width.
+    """Return each part with its number of characters, which add up to the width.
 
-    A slice within another takes its characters from that one.
+    A slice within another takes its characters from that slice.
     """
     inner = {item.within: item.fraction for item in slices if item.within is not None}
     own = [item.fraction - inner.get(item.part, 0.0) for item in slices]
@@ -74,7 +74,7 @@ def bar_cells(slices: Sequence[Slice], width: int) -> list[tuple[Part, int]]:
 
 _INDENT: Final = "  "
 _PROSE: Final = 110
-"""Longer lines than this are hard to read; only tables use a wider terminal."""
+"""Maximum width of text: longer lines are hard to read. Only tables use a wider terminal."""
 
 _GROUPS: Final = "   "
 _GLUE: Final = "\0"
@@ -92,28 +92,28 @@ _COLOURS: Final = {
 
 
 def print_document(document: Document, stream: TextIO) -> None:
-    """Write the document as the stream can show it."""
+    """Write the document in the form that the stream supports."""
     console = Console(file=stream, highlight=False, markup=False, emoji=False)
     paper = _Paper(
-        width=max(console.width, _NARROWEST) if stream.isatty() else None,  # not by FORCE_COLOR
+        width=max(console.width, _NARROWEST) if stream.isatty() else None,  # ignore FORCE_COLOR
         pattern=LETTERS if console.options.ascii_only else BLOCKS,
         ellipsis=".." if console.options.ascii_only else ELLIPSIS,
     )
-    with console.capture() as captured:  # rich would end the process when the reader has gone
+    with console.capture() as captured:  # rich would exit the process on a broken pipe
         for line in _document(document, paper):
             console.print(line, soft_wrap=True)
     stream.write(captured.get())
 
 
 def plain_text(document: Document) -> str:
-    """The document as a pipe gets it."""
+    """Return the document as it is written to a pipe."""
     paper = _Paper(width=None, pattern=BLOCKS, ellipsis=ELLIPSIS)
     return "".join(f"{line.plain.rstrip()}\n" for line in _document(document, paper))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Paper:
-    """What is drawn on: its width (None: as wide as it takes) and the signs it can show."""
+    """The output medium: its width (None: unlimited) and the symbols it can show."""
 
     width: int | None
     pattern: Pattern
@@ -168,14 +168,14 @@ def _cut(line: str, paper: _Paper) -> str:
 
 
 def _wrapped(text: str, width: int, indent: int) -> list[str]:
-    """Lines of which all but the first are indented."""
+    """Wrap the text, indenting all lines but the first."""
     filler = " " * indent
     first, *others = _lines(text, max(width - indent, _NARROWEST // 2)) or [""]
     return [first, *(filler + line for line in others)]
 
 
 def _lines(text: str, width: int) -> list[str]:
-    """Lines of whole words; a figure keeps its unit, and a group of words its words."""
+    """Wrap between words, keeping a figure with its unit and a group of words together."""
     separated = _GROUPS in text
     glued = re.sub(r"(?<! ) (?! )" if separated else r"(?<=\d) (?=[mu]s\b)", _GLUE, text)
     lines = textwrap.wrap(glued, width, break_long_words=False, break_on_hyphens=False)
@@ -230,13 +230,13 @@ def _table(block: Table, paper: _Paper) -> Iterator[Text]:
             ]
             yield (_INDENT + (" " * GAP).join(padded)).rstrip()
 
-    yield from (Text(line, "dim") for line in row(tuple(it.title for it in table.columns)))
+    yield from (Text(line, "dim") for line in row(tuple(column.title for column in table.columns)))
     for cells in table.rows:
         yield from map(Text, row(cells))
     if table.total is not None:
         yield from (Text(line, "dim") for line in row(table.total))
-    kept = {" ".join(column.title.split()) for column in table.columns}
-    left_out = [column.title for column in block.columns if column.title not in kept]
+    shown = {" ".join(column.title.split()) for column in table.columns}
+    left_out = [column.title for column in block.columns if column.title not in shown]
     if any(left_out):
         words = f"no room for: {', '.join(filter(None, left_out))}"
         yield from (

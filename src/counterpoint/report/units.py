@@ -1,7 +1,7 @@
-"""Numbers as text: the only place where units are chosen and digits dropped.
+"""Format numbers as text: the only place that chooses units and drops digits.
 
-Times are milliseconds everywhere, as in the JSON, so that figures of different tables compare.
-A figure that is not known is `?`, never 0; one too small for its digits is `<0.01`, not 0.00.
+Times are always in milliseconds, as in the JSON, so that figures in different tables compare. An
+unknown figure is `?`, never 0; one too small for its digits is `<0.01`, not 0.00.
 """
 
 from __future__ import annotations
@@ -11,49 +11,49 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 UNKNOWN: Final = "?"
-_MANY: Final = 2.0  # from here on a percentage is no way to say it
+_MANY: Final = 2.0  # from here on a multiple is clearer than a percentage
 
 Number = float | int | None
 
 _BINARY: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _DECIMAL: Final = ("", "K", "M", "G", "T", "P", "E")
 _DIGITS: Final = 4
-_SHORT: Final = 0.1  # of milliseconds: two decimals tell less of it than a range is asked for
+_SHORT: Final = 0.1  # ms: below this, two decimals show too little of a range
 
 
 def known(value: Number) -> float | None:
-    """The value as a float; None for what is no number (0/0, x/0) as for None."""
+    """Return the value as a float, or None if it is None or not finite (0/0, x/0)."""
     return None if value is None or not math.isfinite(value) else float(value)
 
 
 def column(values: Iterable[Number], decimals: int | None = None) -> list[str]:
-    """Figures under each other: all with as many decimals as the largest needs."""
+    """Format a column of figures, all with as many decimals as the largest needs."""
     figures = [known(value) for value in values]
-    kept = decimals_of(figures) if decimals is None else decimals
-    return [_fixed(figure, kept) for figure in figures]
+    shown = decimals_of(figures) if decimals is None else decimals
+    return [_fixed(figure, shown) for figure in figures]
 
 
 def decimals_of(values: Iterable[Number]) -> int:
-    """Decimals that show four digits of the largest figure; at least one, at most five."""
+    """Return the decimals that show four digits of the largest figure, from one to five."""
     largest = max((abs(f) for f in map(known, values) if f is not None), default=0.0)
     before = math.floor(math.log10(largest)) + 1 if largest > 0 else 1
     return min(max(_DIGITS - max(before, 1), 1) + max(-before, 0), 5)
 
 
 def milliseconds(ms: Number) -> str:
-    """A time with its unit: `131.3 ms`."""
+    """Format a time with its unit: `131.3 ms`."""
     shown = column([ms])[0]
     return shown if shown == UNKNOWN else f"{shown} ms"
 
 
 def percent(share: Number, decimals: int = 1) -> str:
-    """A share of 1 as `89.5%`."""
+    """Format a fraction of 1 as `89.5%`."""
     figure = known(share)
     return UNKNOWN if figure is None else f"{_fixed(figure * 100, decimals)}%"
 
 
 def part(share: Number, of: str = "") -> str:
-    """A share that a bound may make many times the whole: `89.5% of it`, or `12 times it`."""
+    """Format a fraction that a bound may push far above 1: `89.5% of it`, or `12 times it`."""
     figure = known(share)
     if figure is None or figure < _MANY:
         return f"{percent(share)} of {of}" if of else percent(share)
@@ -61,7 +61,7 @@ def part(share: Number, of: str = "") -> str:
 
 
 def percentages(parts: Sequence[float]) -> list[str]:
-    """Shares of the whole that the parts make, rounded so that they add up to 100.0%."""
+    """Format the parts as shares of their sum, rounded so that they add up to 100.0%."""
     whole = sum(parts)
     if whole <= 0:
         return [UNKNOWN] * len(parts)
@@ -77,7 +77,7 @@ def percentages(parts: Sequence[float]) -> list[str]:
 
 
 def count(number: Number) -> str:
-    """How many: `3,440`; with decimals where devices differ: `0.94`."""
+    """Format a count: `3,440`; with decimals if devices differ: `0.94`."""
     figure = known(number)
     if figure is None:
         return UNKNOWN
@@ -85,7 +85,7 @@ def count(number: Number) -> str:
 
 
 def size(number: Number) -> str:
-    """Bytes as `67.6 MiB`."""
+    """Format bytes as `67.6 MiB`."""
     figure = known(number)
     if figure is None:
         return UNKNOWN
@@ -95,7 +95,7 @@ def size(number: Number) -> str:
 
 
 def rate(per_second: Number, unit: str) -> str:
-    """A rate as `862.9 TFLOP/s` or `421.4 GB/s`."""
+    """Format a rate as `862.9 TFLOP/s` or `421.4 GB/s`."""
     figure = known(per_second)
     if figure is None:
         return UNKNOWN
@@ -104,7 +104,7 @@ def rate(per_second: Number, unit: str) -> str:
 
 
 def span(low: Number, high: Number) -> str:
-    """A range of times: `0 to 6.94 ms`; of a short one two digits: `0.013 to 0.035 ms`."""
+    """Format a range of times: `0 to 6.94 ms`; a short one with two digits: `0.013 to 0.035 ms`."""
     largest = max((abs(f) for f in map(known, (low, high)) if f is not None), default=0.0)
     short = 0 < largest < _SHORT
     first, last = column([low, high], min(1 - math.floor(math.log10(largest)), 5) if short else 2)
@@ -130,7 +130,7 @@ def _power(figure: float, base: int, powers: int) -> int:
 
 
 def printable(text: str) -> str:
-    """The text on one line without control characters, which are shown as escapes."""
+    """Return the text on one line, with control characters shown as escapes."""
     if text.isprintable():
         return text
     return "".join(

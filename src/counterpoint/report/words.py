@@ -1,4 +1,4 @@
-"""Figures of a study as text: gains (what a step saves: + is good), their ranges, budgets."""
+"""Format figures of a study: gains (the share of a step saved, + is faster), ranges, budgets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HOUR: Final = 3600
 
 
 def gain_text(gain: float | None) -> str:
-    """`+3.1%`; what rounds to nothing has no sign."""
+    """Format a gain as `+3.1%`; one that rounds to zero has no sign."""
     figure = units.known(gain)
     if figure is None:
         return units.UNKNOWN
@@ -24,25 +24,25 @@ def gain_text(gain: float | None) -> str:
 
 
 def reach_text(reach: Range | Unknown | None) -> str:
-    """`[+2.3%, +3.9%]`."""
+    """Format a range of gains as `[+2.3%, +3.9%]`."""
     if reach is None or isinstance(reach, Unknown):
         return units.UNKNOWN
     return f"[{gain_text(reach.low)}, {gain_text(reach.high)}]"
 
 
 def plain(text: str) -> str:
-    """What a compiler or a program said, as one line that a terminal can show."""
+    """Return output of a compiler or program as one printable line."""
     return printable(" ".join(text.split()))
 
 
 def end_text(why: str) -> str:
-    """Why a study ended. To the race an arm is decided also where its rows told nothing."""
-    said = {DECIDED: "no arm is worth more runs", SPENT: "the budget has no room for more runs"}
-    return said.get(why, why)
+    """Describe why a study ended; the race calls an arm decided even if its rows show nothing."""
+    texts = {DECIDED: "no arm is worth more runs", SPENT: "the budget has no room for more runs"}
+    return texts.get(why, why)
 
 
 def duration(seconds: float | None) -> str:
-    """A time as people plan with it: `1 h 23 min`, `4 min`, `38 s`."""
+    """Format a duration for planning: `1 h 23 min`, `4 min`, `38 s`."""
     figure = units.known(seconds)
     if figure is None:
         return units.UNKNOWN
@@ -57,14 +57,14 @@ def duration(seconds: float | None) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A time that passes: `2:07`, `1:02:07`."""
+    """Format an elapsed time: `2:07`, `1:02:07`."""
     minutes, rest = divmod(int(seconds), _MINUTE)
     hours, minutes = divmod(minutes, _MINUTE)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def node_hours(seconds: float | None) -> str:
-    """`2.8 node hours`."""
+    """Format seconds of nodes as `2.8 node hours`."""
     figure = units.known(seconds)
     if figure is None:
         return f"{units.UNKNOWN} node hours"
@@ -72,15 +72,15 @@ def node_hours(seconds: float | None) -> str:
 
 
 def several(number: int, one: str) -> str:
-    """`1 trial`, `7 trials`."""
+    """Format a count with its noun: `1 trial`, `7 trials`."""
     return f"{number:,} {one}{'s' * (number != 1)}"
 
 
 def budget_text(budget: Budget) -> str:
-    """`at most 20 trials, and 2 h 00 min of trials`; empty for none."""
-    said = [
+    """Format a budget: `at most 20 trials, and 2 h 00 min of trials`; empty if there is none."""
+    limits = [
         "" if budget.trials is None else several(budget.trials, "trial"),
         "" if budget.seconds is None else f"{duration(budget.seconds)} of trials",
     ]
-    told = ", and ".join(it for it in said if it)
-    return f"at most {told}" if told else ""
+    joined = ", and ".join(limit for limit in limits if limit)
+    return f"at most {joined}" if joined else ""

@@ -1,4 +1,4 @@
-"""`flags recommend` and `flags thresholds` as Documents and as JSON."""
+"""Reports of `flags recommend` and `flags thresholds`, as Documents and as JSON."""
 
 from counterpoint.report.advice import recommend_document as recommend_document
 from counterpoint.report.advice.thresholds_document import COUNTED as COUNTED

@@ -1,4 +1,4 @@
-"""`flags recommend` as a Document: settings with reasons, what was left out, and as a script."""
+"""The report of `flags recommend`: settings with reasons, omissions, and a script."""
 
 from __future__ import annotations
 
@@ -35,21 +35,24 @@ _NONE_ON_TPU: Final = (
 
 
 def recommendation_text(found: Recommendation, form: str) -> str:
-    """The settings in a form that can be run, and why behind it, as comments."""
+    """Return the settings in a form that can be run, followed by the reasons as comments."""
     text = render(found.settings, form, found.situation.release)
     return text + "\n" + "\n".join(_comments(found)) + "\n"
 
 
 def _comments(found: Recommendation) -> list[str]:
-    told = [f"# {_situation(found)}", "# Candidates, to be confirmed by a measurement:"]
-    told += [f"# {one.line.name}: {one.line.reason} ({one.line.basis})" for one in found.lines]
-    told += [f"# {name}: {text}" for name, text in found.advice]
-    return [printable(line) for line in told]
+    lines = [f"# {_situation(found)}", "# Candidates, to be confirmed by a measurement:"]
+    lines += [
+        f"# {advised.line.name}: {advised.line.reason} ({advised.line.basis})"
+        for advised in found.lines
+    ]
+    lines += [f"# {name}: {text}" for name, text in found.advice]
+    return [printable(line) for line in lines]
 
 
 def recommendation_document(found: Recommendation, top: int, next: str) -> Document:
-    """The report; `next` is the command that checks what it says."""
-    entries = [_entry(at, one) for at, one in enumerate(found.lines, 1)]
+    """Return the report; `next` is the command that checks its claims."""
+    entries = [_entry(at, advised) for at, advised in enumerate(found.lines, 1)]
     none = Prose(_NONE_ON_TPU if found.situation.on_tpu else _NONE)
     sections = [
         Section("Settings", printable(_situation(found)), tuple(entries) or (none,)),
@@ -69,18 +72,22 @@ def recommendation_document(found: Recommendation, top: int, next: str) -> Docum
 
 
 def _situation(found: Recommendation) -> str:
-    here = found.situation
-    words = [f"for {','.join(here.workloads)}", f"goal {here.goal}", f"jaxlib {here.release.asked}"]
-    if not here.release.exact:
-        words.append(f"(as {here.release.version})")
-    if here.chip is not None:
-        words.append(f"on {here.chip}")
-    if here.hosts is not None:
-        words.append(f"{here.hosts} host{'s' if here.hosts > 1 else ''}")
-    if here.devices == 1:
+    situation = found.situation
+    words = [
+        f"for {','.join(situation.workloads)}",
+        f"goal {situation.goal}",
+        f"jaxlib {situation.release.asked}",
+    ]
+    if not situation.release.exact:
+        words.append(f"(as {situation.release.version})")
+    if situation.chip is not None:
+        words.append(f"on {situation.chip}")
+    if situation.hosts is not None:
+        words.append(f"{situation.hosts} host{'s' if situation.hosts > 1 else ''}")
+    if situation.devices == 1:
         words.append("one device")
-    if here.program is not None:
-        words.append(f"program {here.program.name}")
+    if situation.program is not None:
+        words.append(f"program {situation.program.name}")
     return ", ".join(words)
 
 
@@ -106,8 +113,11 @@ def _written(one: Advised) -> str:
 def _left_out(found: Recommendation, top: int) -> Section:
     columns = (Column("setting", Kind.WORD), Column("why not", Kind.WORD))
     rows = tuple(
-        (printable(f"{it.name}={it.value}" if it.value else it.name), printable(it.why))
-        for it in found.dropped[:top]
+        (
+            printable(f"{dropped.name}={dropped.value}" if dropped.value else dropped.name),
+            printable(dropped.why),
+        )
+        for dropped in found.dropped[:top]
     )
     more = len(found.dropped) - top
     summary = f"{len(found.dropped)}" + (f", {top} of them here" if more > 0 else "")

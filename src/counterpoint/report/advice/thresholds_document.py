@@ -1,4 +1,4 @@
-"""`flags thresholds` as a Document: what merges at which threshold, and the flags worth a try."""
+"""The report of `flags thresholds`: what merges at which threshold, and flags worth trying."""
 
 from __future__ import annotations
 
@@ -45,30 +45,30 @@ _LEGEND: Final = (
 
 
 def flags_of(found: Thresholds) -> tuple[str, ...]:
-    """The flags that a loop's collectives ask for, as XLA_FLAGS takes them."""
+    """Return the flags that a loop's collectives need, in the form of XLA_FLAGS."""
     chosen = ((kind.flag, kind.choice) for kind in found.kinds if kind.kind != "all-reduce")
     return tuple(f"--{flag}={value}" for flag, value in chosen if value is not None)
 
 
 def rule_flags(rule: LayerRule) -> tuple[str, ...]:
-    """The flags that the layer rule gives."""
+    """Return the flags that the layer rule gives."""
     chosen = (("all-gather", rule.gather_threshold), ("reduce-scatter", rule.scatter_threshold))
     return tuple(f"--{flag_of(kind)}={value}" for kind, value in chosen if value is not None)
 
 
 def rule_candidates(rule: LayerRule) -> tuple[str, ...]:
-    """The all-reduce thresholds that the layer rule gives, to try one at a time."""
-    return tuple(f"--{flag_of('all-reduce')}={it}" for it in rule.candidates)
+    """Return the all-reduce thresholds of the layer rule, to try one at a time."""
+    return tuple(f"--{flag_of('all-reduce')}={threshold}" for threshold in rule.candidates)
 
 
 def _marked(flag: str) -> str:
-    """A candidate as a shell line; below the default it merges less than nothing set does."""
+    """Return a candidate as a shell line, marked if below the default, where it merges less."""
     below = int(flag.rpartition("=")[2]) < DEFAULT
     return f"{flag}  # below the default, {DEFAULT}: merges less" if below else flag
 
 
 def candidates_of(found: Thresholds) -> tuple[str, ...]:
-    """The all-reduce thresholds to try, one at a time."""
+    """Return the all-reduce thresholds to try, one at a time."""
     return tuple(
         f"--{kind.flag}={step.threshold}"
         for kind in found.kinds
@@ -79,7 +79,7 @@ def candidates_of(found: Thresholds) -> tuple[str, ...]:
 
 
 def thresholds_document(found: Thresholds, where: str, top: int) -> Document:
-    """The report on a program."""
+    """Return the report on a program."""
     sections = [_head(found, where)]
     sections += [_kind(kind, top) for kind in found.kinds]
     sections.append(_flags(flags_of(found), candidates_of(found), _why_no_flags(found)))
@@ -87,7 +87,7 @@ def thresholds_document(found: Thresholds, where: str, top: int) -> Document:
 
 
 def rule_document(rule: LayerRule) -> Document:
-    """The report on a model of which only the size is known."""
+    """Return the report on a model of which only the size is known."""
     rows = [
         Fact("a layer", f"{rule.params:,} weights in {rule.dtype}: {_bytes(rule.layer_bytes)}"),
         Fact("all-gather", _gather_words(rule)),
@@ -153,20 +153,20 @@ def _kind(kind: Combining, top: int) -> Section:
 
 
 def _sizes(sites: Sequence[Site], top: int) -> str:
-    """How many of which size, by computation."""
-    told: list[str] = []
+    """Describe how many collectives have which size, by computation."""
+    described: list[str] = []
     for site in sites[:top]:
         sizes = Counter(site.sizes).most_common()
         each = ", ".join(f"{count:,} x {units.size(size)}" for size, count in sizes[:4])
         more = f", {len(sizes) - 4} more sizes" if len(sizes) > 4 else ""
         times = "in a loop" if site.times is None else f"{site.times:,} times"
         times = "once" if site.times == 1 else times
-        told.append(f"{printable(site.computation)} ({times}): {each}{more}")
-    return "; ".join(told) + (f"; {len(sites) - top} more" if len(sites) > top else "")
+        described.append(f"{printable(site.computation)} ({times}): {each}{more}")
+    return "; ".join(described) + (f"; {len(sites) - top} more" if len(sites) > top else "")
 
 
 def _shown(kind: Combining, top: int) -> Sequence[Step]:
-    """All break points where they are few, else powers of two, else the first and the last."""
+    """Return all break points if they are few, else powers of two, else the first and the last."""
     changes = [
         step
         for before, step in zip([None, *kind.steps], kind.steps, strict=False)
@@ -201,17 +201,17 @@ def _table(steps: Sequence[Step]) -> Table:
 def _words(kind: Combining) -> str:
     last = kind.steps[-1]
     beyond = "what is left waits for another, differs in who takes part, or is elsewhere"
-    told = [f"Beyond {_bytes(last.threshold)} nothing changes: {beyond}."]
+    sentences = [f"Beyond {_bytes(last.threshold)} nothing changes: {beyond}."]
     if any(site.in_loop for site in kind.sites):
-        told.append("Nothing merges across the iterations of a loop.")
+        sentences.append("Nothing merges across the iterations of a loop.")
     if not all(step.exact for step in kind.steps):
-        told.append("Break points are too many to compute them all: some are left out.")
+        sentences.append("Break points are too many to compute them all: some are left out.")
     if any(site.pipelined for site in kind.sites):
-        told.append(
+        sentences.append(
             "Pipelined ones merge by themselves as far as memory goes, as long as no threshold is"
             " set; one that is set holds for them, too."
         )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
 def _flags(flags: Sequence[str], candidates: Sequence[str], why_none: str) -> Section:
@@ -223,7 +223,7 @@ def _flags(flags: Sequence[str], candidates: Sequence[str], why_none: str) -> Se
 
 
 def _why_no_flags(found: Thresholds) -> str:
-    if any(site.in_loop and len(site.sizes) > 1 for it in found.kinds for site in it.sites):
+    if any(site.in_loop and len(site.sizes) > 1 for kind in found.kinds for site in kind.sites):
         return "In loops the default merges all that can merge: no flag is needed."
     return "No loop whose collectives could merge: the tables say what each threshold gives."
 

@@ -1,4 +1,4 @@
-"""The report of `doctor` as a Document and as JSON: problems with commands, then the rest."""
+"""The report of `doctor` as a Document: problems with their commands first, then the rest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAMED: Final = 6
 
 
 def doctor_document(checkup: Checkup) -> Document:
-    """The whole report."""
+    """Return the whole report."""
     return Document(
         sections=tuple(_sections(checkup)),
         legend="values and limits were read on the host; recommendations name their source",
@@ -37,8 +37,8 @@ def doctor_document(checkup: Checkup) -> Document:
 
 
 def _sections(checkup: Checkup) -> Iterator[Section]:
-    loud = [one for one in checkup.verdicts if one.verdict.status in _LOUD]
-    entries = tuple(_entry(index, one, checkup) for index, one in enumerate(loud, 1))
+    loud = [shared for shared in checkup.verdicts if shared.verdict.status in _LOUD]
+    entries = tuple(_entry(index, shared, checkup) for index, shared in enumerate(loud, 1))
     yield Section("Doctor", _summary(checkup), entries)
     for status, title in _TITLES.items():
         verdicts = checkup.of(status)
@@ -89,13 +89,13 @@ def _hosts(one: SharedVerdict, checkup: Checkup) -> str:
 
 
 def _quiet(verdicts: tuple[SharedVerdict, ...], checkup: Checkup) -> Iterator[Block]:
-    """One line for each verdict; notes also have their command and source."""
+    """Yield one line per verdict; notes also show their command and source."""
     rows: list[Fact] = []
-    for one in verdicts:
-        verdict = one.verdict
+    for shared in verdicts:
+        verdict = shared.verdict
         where = ""
-        if len(checkup.hosts) > 1 and one.hosts and len(one.hosts) < len(checkup.hosts):
-            where = f" ({_hosts(one, checkup)})"
+        if len(checkup.hosts) > 1 and shared.hosts and len(shared.hosts) < len(checkup.hosts):
+            where = f" ({_hosts(shared, checkup)})"
         note = verdict.status is Status.NOTE
         why = f": {verdict.why}" if note and verdict.why else ""
         tone = Tone.PLAIN if note else Tone.QUIET
@@ -111,7 +111,7 @@ def _quiet(verdicts: tuple[SharedVerdict, ...], checkup: Checkup) -> Iterator[Bl
 
 def next_command(checkup: Checkup) -> str:
     first = next(
-        (one.verdict.code for one in checkup.verdicts if one.verdict.status in _LOUD), None
+        (shared.verdict.code for shared in checkup.verdicts if shared.verdict.status in _LOUD), None
     )
     if first is not None:
         return f"counterpoint explain-code {first}"

@@ -1,4 +1,4 @@
-"""What is known of the machines, as JSON: `doctor` (docs/reference/doctor-json.md), `calibrate`."""
+"""Facts about the machines as JSON: `doctor` (docs/reference/doctor-json.md) and `calibrate`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Doctor(Result, tag_field="schema", tag="counterpoint.doctor/1"):
 
 
 def doctor_json(checkup: Checkup, next: str) -> str:
-    """`doctor` as text. What does not apply or is not known has a status of its own."""
+    """Return `doctor` as text; inapplicable and unknown checks have statuses of their own."""
     return json_text(fill(Doctor, checkup, next=next))
 
 
@@ -74,8 +74,8 @@ class Calibrated(Result, tag_field="schema", tag="counterpoint.calibration/1"):
 
 
 def calibration_json(found: Calibration, out: str | None) -> str:
-    """`calibrate` as text."""
-    scalars = {it.name: _scalar(it) for it in found.fits}
+    """Return `calibrate` as text."""
+    scalars = {fit.name: _scalar(fit) for fit in found.fits}
     return json_text(fill(Calibrated, found, file=out, scalars=scalars))
 
 

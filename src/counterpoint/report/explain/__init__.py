@@ -1,4 +1,4 @@
-"""`explain`, `compare` and `network` as Documents and as JSON."""
+"""Reports of `explain`, `compare` and `network`, as Documents and as JSON."""
 
 from counterpoint.report.explain.compare_document import compare_document as compare_document
 from counterpoint.report.explain.compare_json import compare_json as compare_json

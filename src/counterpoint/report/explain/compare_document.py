@@ -1,6 +1,6 @@
-"""`compare` as a Document: whether B is slower first, then what of it, then what else differs.
+"""The report of `compare`: whether B is slower, then where the time differs, then the rest.
 
-Every difference is B less A. Tables show what is clearly more than noise, and sum up the rest; the
+Every difference is B minus A. Tables show what clearly exceeds the noise and sum up the rest; the
 JSON holds everything.
 """
 
@@ -42,7 +42,7 @@ from counterpoint.timeline import Timeline
 
 _MS: Final = 1e3
 _NOTES: Final = 6
-_MANY: Final = 2.0  # from here on a percentage is no way to say it
+_MANY: Final = 2.0  # from here on a multiple is clearer than a percentage
 _OF: Final = {
     Window.STEP: "a median step",
     Window.RUN: "one run of the step's program",
@@ -58,7 +58,7 @@ _SOURCES: Final = {
 
 
 def compare_document(found: Comparison, top: int = 10) -> Document:
-    """The report, with `top` rows in each table."""
+    """Return the report, with `top` rows in each table."""
     sections = [_head(found), _step(found)]
     if isinstance(found.work, Unknown):
         reason = Prose(printable(found.work.reason), Tone.QUIET)
@@ -82,14 +82,14 @@ _LEGEND: Final = (
 
 def _head(found: Comparison) -> Section:
     rows = [Fact("A", _side(found.a, found.runs[0])), Fact("B", _side(found.b, found.runs[1]))]
-    others = [it for it in found.differs if it.about is About.EXPERIMENT]
-    rows += [Fact("NOT THE SAME", _differs(it), Tone.WARNING) for it in others]
+    others = [differs for differs in found.differs if differs.about is About.EXPERIMENT]
+    rows += [Fact("NOT THE SAME", _differs(differs), Tone.WARNING) for differs in others]
     rows += [Fact("note", printable(note), Tone.WARNING) for note in found.notes[:_NOTES]]
     more = len(found.notes) - _NOTES
     if more > 0:
         rows.append(Fact("", f"and {more} more notes: --json", Tone.QUIET))
-    said = "" if found.same_experiment else "not the same experiment: a difference proves little"
-    return Section("Compared", said, (Facts(tuple(rows)),))
+    summary = "" if found.same_experiment else "not the same experiment: a difference proves little"
+    return Section("Compared", summary, (Facts(tuple(rows)),))
 
 
 def _side(side: Side, runs: int) -> str:
@@ -101,7 +101,7 @@ def _side(side: Side, runs: int) -> str:
 
 
 def _devices(timeline: Timeline) -> str:
-    kinds = ", ".join(sorted({it.chip or it.kind for it in timeline.devices}))
+    kinds = ", ".join(sorted({device.chip or device.kind for device in timeline.devices}))
     if timeline.basis is Basis.PREDICTED and timeline.hosts:
         return f"predicted: {timeline.hosts[0].name}, {kinds}"
     return f"measured, {len(timeline.devices)} x {kinds}"
@@ -165,16 +165,18 @@ def _parts(found: Comparison, work: Work) -> Section:
         blocks.append(Prose(f"by phase: {printable(work.phases.reason)}", Tone.QUIET))
     else:
         blocks.append(changes_table("phase", work.phases, work.busy))
-    if {"annotation", "api", "log"} & {it.times.source for it in (found.a, found.b) if it.times}:
+    if {"annotation", "api", "log"} & {
+        side.times.source for side in (found.a, found.b) if side.times
+    }:
         blocks.append(Prose("of the profiled steps: profiling takes time, too", Tone.QUIET))
     if work.window is not Window.STEP:
-        said = f"a side has no whole step: of each, {_OF[work.window]} is compared"
-        blocks.append(Prose(said, Tone.WARNING))
+        warning = f"a side has no whole step: of each, {_OF[work.window]} is compared"
+        blocks.append(Prose(warning, Tone.WARNING))
     return Section(what, longer if way else "equal", tuple(blocks))
 
 
 def _next(found: Comparison) -> str:
-    """See why the slower side is, where a profile tells; else what is known of it."""
+    """Return the command that explains the slower side, or lists it if it has no profile."""
     step = found.step
     slower = found.a if isinstance(step, StepChange) and step.change < 0 else found.b
     command = "explain" if slower.timeline is not None else "runs"

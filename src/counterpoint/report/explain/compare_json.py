@@ -150,7 +150,7 @@ class Compare(Result, tag_field="schema", tag="counterpoint.compare/1"):
 
 
 def compare_json(found: Comparison) -> str:
-    """The comparison as text, with each row of a table on a line of its own."""
+    """Return the comparison as text, with each row of a table on a line of its own."""
     work = None if isinstance(found.work, Unknown) else found.work
     return json_text(
         fill(
@@ -166,8 +166,10 @@ def compare_json(found: Comparison) -> str:
                 known=work is not None,
                 why_not=found.work.reason if isinstance(found.work, Unknown) else None,
             ),
-            ops=[] if work is None else [_ops(it) for it in work.ops],
-            collectives=[] if work is None else [_collective(it) for it in work.collectives],
+            ops=[] if work is None else [_ops(row) for row in work.ops],
+            collectives=[]
+            if work is None
+            else [_collective(network) for network in work.collectives],
         )
     )
 
@@ -189,9 +191,9 @@ def _step(step: StepChange | Unknown) -> StepTimes:
 
 
 def _ops(row: Row) -> Ops:
-    return fill(Ops, row, a=[it.op for it in row.match.a], b=[it.op for it in row.match.b])
+    return fill(Ops, row, a=[op.op for op in row.match.a], b=[op.op for op in row.match.b])
 
 
 def _collective(network: Network) -> Collective:
     match = network.row.match
-    return fill(Collective, network, a=[it.op for it in match.a], b=[it.op for it in match.b])
+    return fill(Collective, network, a=[op.op for op in match.a], b=[op.op for op in match.b])

@@ -45,56 +45,57 @@ _THREE: Final = (
 
 
 def changes_table(title: str, changes: Sequence[Change], total: Change) -> Table:
-    """Parts that add up to a total."""
+    """Return parts that add up to a total."""
     all_ = [*changes, total]
     cells = (
-        [it.what for it in all_],
-        units.column(it.a_ms for it in all_),
-        units.column(it.b_ms for it in all_),
-        signed([it.difference_ms for it in all_]),
+        [change.what for change in all_],
+        units.column(change.a_ms for change in all_),
+        units.column(change.b_ms for change in all_),
+        signed([change.difference_ms for change in all_]),
     )
     rows = tuple(zip(*cells, strict=True))
     return Table(columns=(Column(title, Kind.WORD), *_THREE), rows=rows[:-1], total=rows[-1])
 
 
 def signed(values: Sequence[float]) -> list[str]:
-    """Differences under each other, with their sign; 0 where nothing is seen of one."""
+    """Format a column of differences with their signs; 0 if none of its digits is visible."""
     decimals = units.decimals_of(values)
-    seen = [0.0 if abs(it) < 0.5 * 10**-decimals else it for it in values]
-    return [f"{it:+,.{decimals}f}" if it else "0" for it in seen]
+    seen = [0.0 if abs(value) < 0.5 * 10**-decimals else value for value in values]
+    return [f"{value:+,.{decimals}f}" if value else "0" for value in seen]
 
 
 def ops_section(work: Work, top: int, *, alone: bool = False) -> Section:
-    """Ops that are clearly slower or faster, gone or new; the rest in one row.
+    """Return the ops that are clearly slower or faster, removed or new; the rest in one row.
 
-    Where none is, the largest differences are shown as what they are. `alone`: one run each.
+    If none is clear, the largest differences are shown and marked as such. `alone`: one run per
+    side.
     """
     clear = [row for row in work.ops if row.clear]
     listed = clear[:top] or work.ops[: min(top, _NOISY)]
-    gone = {id(row) for row in listed}
-    others = [row for row in work.ops if id(row) not in gone]
+    shown = {id(row) for row in listed}
+    others = [row for row in work.ops if id(row) not in shown]
     blocks: list[Table | Prose] = [_ops_table(listed, others, work.busy)]
     for side, name in enumerate("AB"):
         count, ms = _alone(work, side)
         if count:
             ops = "op" if count == 1 else "ops"
-            said = f"only in {name}: {count:,} {ops}, {units.milliseconds(ms)}"
-            blocks.append(Prose(said, Tone.QUIET))
+            text = f"only in {name}: {count:,} {ops}, {units.milliseconds(ms)}"
+            blocks.append(Prose(text, Tone.QUIET))
     if alone and any(row.noise_ms is None for row in work.ops):
-        said = f"{units.UNKNOWN}: one run each can't tell a difference from noise; several can:"
-        blocks.append(Prose(f"{said} counterpoint compare A1 A2 --with B1 B2", Tone.QUIET))
+        text = f"{units.UNKNOWN}: one run each can't tell a difference from noise; several can:"
+        blocks.append(Prose(f"{text} counterpoint compare A1 A2 --with B1 B2", Tone.QUIET))
     return Section("Ops", _differ(work.ops), tuple(blocks))
 
 
 def _differ(rows: Sequence[Row]) -> str:
-    """Nothing is said of noise where nobody knows it."""
+    """Describe how many rows differ by more than noise, or that the noise is unknown."""
     clear = sum(row.clear for row in rows)
     unknown = sum(row.noise_ms is None for row in rows)
     if unknown == len(rows) or (unknown and not clear):
         return "how much of it is noise is not known"
-    said = f"{clear:,} of {len(rows):,} differ" if clear else "none differs"
-    said = f"{said} by more than noise"
-    return f"{said}; of {unknown:,} that is not known" if unknown else said
+    text = f"{clear:,} of {len(rows):,} differ" if clear else "none differs"
+    text = f"{text} by more than noise"
+    return f"{text}; of {unknown:,} that is not known" if unknown else text
 
 
 def _alone(work: Work, side: int) -> tuple[int, float]:
@@ -111,12 +112,12 @@ def _ops_table(listed: Sequence[Row], others: Sequence[Row], busy: Change) -> Ta
     )
     tail = [rest, Change("busy", busy.a_ms, busy.b_ms)]
     cells = (
-        [*distinct([_names(row) for row in listed], _PAIR), *(it.what for it in tail)],
+        [*distinct([_names(row) for row in listed], _PAIR), *(change.what for change in tail)],
         [*(_how(row) for row in listed), "", ""],
         [*(row.shown.category for row in listed), "", ""],
-        units.column([*(row.a_ms for row in listed), *(it.a_ms for it in tail)]),
-        units.column([*(row.b_ms for row in listed), *(it.b_ms for it in tail)]),
-        signed([*(r.difference_ms for r in listed), *(it.difference_ms for it in tail)]),
+        units.column([*(row.a_ms for row in listed), *(change.a_ms for change in tail)]),
+        units.column([*(row.b_ms for row in listed), *(change.b_ms for change in tail)]),
+        signed([*(r.difference_ms for r in listed), *(change.difference_ms for change in tail)]),
         [*units.column(row.noise_ms for row in listed), "", ""],
         [*(row.shown.phase or "" for row in listed), "", ""],
         [*(_place(row) for row in listed), "", ""],
@@ -135,8 +136,8 @@ def _ops_table(listed: Sequence[Row], others: Sequence[Row], busy: Change) -> Ta
 
 
 def _names(row: Row) -> str:
-    """`fusion.3`, or what became what: `2 ops (fusion.3, ...) > fusion.9`."""
-    a, b = (_some([it.op for it in items]) for items in (row.match.a, row.match.b))
+    """Return `fusion.3`, or which ops became which: `2 ops (fusion.3, ...) > fusion.9`."""
+    a, b = (_some([op.op for op in items]) for items in (row.match.a, row.match.b))
     return a if a == b or not b else b if not a else f"{a} > {b}"
 
 
@@ -163,7 +164,7 @@ def _place(row: Row) -> str:
 
 
 def collectives_section(work: Work, top: int) -> Section:
-    """The collectives whose hold on the step changed most."""
+    """Return the collectives whose exposed time changed most."""
     if not work.collectives:
         return Section("Collectives", "none ran in a step")
     rows = work.collectives[:top]
@@ -182,42 +183,42 @@ def collectives_section(work: Work, top: int) -> Section:
         Column("B", Kind.NUMBER, 1),
     )
     cells = (
-        distinct([_names(it.row) for it in rows], _PAIR),
-        [_how(it.row) for it in rows],
-        [it.row.shown.kind or units.UNKNOWN for it in rows],
-        [units.size(it.row.volume) for it in rows],
-        [units.count(it.row.shown.group_size) for it in rows],
-        *_both(rows, lambda it: it.exposed_ms),
+        distinct([_names(network.row) for network in rows], _PAIR),
+        [_how(network.row) for network in rows],
+        [network.row.shown.kind or units.UNKNOWN for network in rows],
+        [units.size(network.row.volume) for network in rows],
+        [units.count(network.row.shown.group_size) for network in rows],
+        *_both(rows, lambda network: network.exposed_ms),
         _exposed_more(rows),
-        *_both(rows, lambda it: it.wait_ms),
-        *_both(rows, lambda it: it.busbw_gbps, 1),
+        *_both(rows, lambda network: network.wait_ms),
+        *_both(rows, lambda network: network.busbw_gbps, 1),
     )
-    summary = f"{_differ([it.row for it in work.collectives])}; times in ms"
+    summary = f"{_differ([network.row for network in work.collectives])}; times in ms"
     table = Table(columns=columns, rows=tuple(zip(*cells, strict=True)))
     return Section("Collectives", summary, (table,))
 
 
 def _exposed_more(rows: Sequence[Network]) -> list[str]:
-    """B-A of what is exposed; a side on which it does not run has nothing exposed."""
+    """Return B-A of the exposed time; a side without the collective counts as 0."""
     known: list[float] = []
-    for it in rows:
-        sides = zip(it.exposed_ms, (it.row.match.a, it.row.match.b), strict=True)
+    for network in rows:
+        sides = zip(network.exposed_ms, (network.row.match.a, network.row.match.b), strict=True)
         a, b = (ms if items else 0.0 for ms, items in sides)
         known.append(math.nan if a is None or b is None else b - a)
-    cells = iter(signed([it for it in known if not math.isnan(it)]))
-    return [units.UNKNOWN if math.isnan(it) else next(cells) for it in known]
+    cells = iter(signed([difference for difference in known if not math.isnan(difference)]))
+    return [units.UNKNOWN if math.isnan(difference) else next(cells) for difference in known]
 
 
 _Pair = Callable[[Network], tuple[float | None, float | None]]
-_ABSENT: Final = "-"  # it does not run on this side: nothing that could be known
+_ABSENT: Final = "-"  # does not run on this side, so there is nothing to know
 
 
 def _both(rows: Sequence[Network], of: _Pair, decimals: int | None = None) -> list[list[str]]:
     return [
         [
-            cell if (it.row.match.a, it.row.match.b)[side] else _ABSENT
-            for it, cell in zip(
-                rows, units.column((of(it)[side] for it in rows), decimals), strict=True
+            cell if (network.row.match.a, network.row.match.b)[side] else _ABSENT
+            for network, cell in zip(
+                rows, units.column((of(network)[side] for network in rows), decimals), strict=True
             )
         ]
         for side in (0, 1)
@@ -225,7 +226,7 @@ def _both(rows: Sequence[Network], of: _Pair, decimals: int | None = None) -> li
 
 
 def schedule_section(schedule: Schedule, top: int) -> Section:
-    """Combined and split collectives, sync and async, and what moved."""
+    """Return combined and split collectives, those now sync or async, and those that moved."""
     blocks: list[Table | Prose] = []
     if schedule.regrouped:
         blocks.append(_regrouped(schedule.regrouped[:top]))
@@ -239,14 +240,14 @@ def schedule_section(schedule: Schedule, top: int) -> Section:
 
 
 def _moved(schedule: Schedule, moved: int) -> str:
-    said = [f"{moved:,} of {schedule.compared:,} collectives moved" if moved else ""]
+    texts = [f"{moved:,} of {schedule.compared:,} collectives moved" if moved else ""]
     for count, what in (
         (len(schedule.regrouped), "combined or split"),
         (len(schedule.now_async), "now async"),
         (len(schedule.now_sync), "now sync"),
     ):
-        said.append(f"{count:,} {what}" if count else "")
-    return ", ".join(filter(None, said)) or "no collective moved"
+        texts.append(f"{count:,} {what}" if count else "")
+    return ", ".join(filter(None, texts)) or "no collective moved"
 
 
 def _regrouped(regrouped: Sequence[Regrouped]) -> Table:
@@ -256,11 +257,11 @@ def _regrouped(regrouped: Sequence[Regrouped]) -> Table:
         Column("kind", Kind.WORD),
         Column("bytes a step", Kind.NUMBER),
     )
-    a = distinct([_some(it.a) for it in regrouped], _NAME)
-    b = distinct([_some(it.b) for it in regrouped], _NAME)
+    a = distinct([_some(group.a) for group in regrouped], _NAME)
+    b = distinct([_some(group.b) for group in regrouped], _NAME)
     rows = tuple(
-        (was, became, it.kind, units.size(it.bytes))
-        for was, became, it in zip(a, b, regrouped, strict=True)
+        (was, became, group.kind, units.size(group.bytes))
+        for was, became, group in zip(a, b, regrouped, strict=True)
     )
     return Table(columns=columns, rows=rows)
 
@@ -282,25 +283,25 @@ def _moves(moves: Sequence[Move]) -> Table:
 def _move(move: Move, name: str) -> tuple[str, ...]:
     us = move.start_shift_us
     shift = f"{abs(us):,.1f} us {'earlier' if us < 0 else 'later'}"
-    turned = (move.before.sync, move.after.sync)
+    sync = (move.before.sync, move.after.sync)
     return (
         printable(name),
         move.kind,
         shift if shown(us) else "as in A",
         f"{move.before.within_us:,.1f}",
         f"{move.after.within_us:,.1f}",
-        {(True, False): "async", (False, True): "sync"}.get(turned, ""),
+        {(True, False): "async", (False, True): "sync"}.get(sync, ""),
         printable(short_path(move.source or "")),
     )
 
 
 def differs_section(found: Comparison, top: int) -> Section:
-    """Settings, versions and the like that are not the same."""
-    rows = [it for it in found.differs if it.about is not About.EXPERIMENT]
+    """Return the settings, versions and other facts that differ."""
+    rows = [differs for differs in found.differs if differs.about is not About.EXPERIMENT]
     known = found.a.run is not None and found.b.run is not None
     if not rows:
-        said = "none differ" if known else "none known to differ; a Run tells more than a profile"
-        return Section("Settings and versions", said)
+        text = "none differ" if known else "none known to differ; a Run tells more than a profile"
+        return Section("Settings and versions", text)
     columns = (
         Column("about", Kind.WORD),
         Column("what", Kind.NAME),
@@ -308,7 +309,8 @@ def differs_section(found: Comparison, top: int) -> Section:
         Column("B", Kind.WORD),
     )
     cells = tuple(
-        (str(it.about), printable(it.what), _value(it.a), _value(it.b)) for it in rows[: 2 * top]
+        (str(differs.about), printable(differs.what), _value(differs.a), _value(differs.b))
+        for differs in rows[: 2 * top]
     )
     summary = f"{len(rows):,} differ" + ("" if len(rows) <= 2 * top else f", {2 * top} shown")
     return Section("Settings and versions", summary, (Table(columns=columns, rows=cells),))

@@ -1,7 +1,7 @@
-"""`explain` as a Document: the answer on the first screen, then evidence, remedies and notes.
+"""The report of `explain`: the answer on the first screen, then evidence, remedies and notes.
 
-The first twenty lines tell the profile, the step time, its parts and the largest losses. Tables are
-cut to the first rows, and say of how many; the JSON is never cut.
+The first twenty lines hold the profile, the step time, its parts and the largest losses. Tables are
+cut to the first rows and state the total; the JSON is never cut.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PATH: Final = re.compile(r"\S*/\S*")
 def note_facts(
     notes: Sequence[str], hosts: Iterable[Host] = (), names: Iterable[str] = ()
 ) -> list[Fact]:
-    """The notes, the first of them where they are many; `names` are those of programs."""
+    """Return the notes, only the first if there are many; `names` are names of programs."""
     merged = list(merged_notes(notes, hosts, names))
     rows = [Fact("note", printable(note), Tone.QUIET) for note in merged[:_MOST]]
     more = len(merged) - _MOST
@@ -64,7 +64,7 @@ def note_facts(
 def merged_notes(
     notes: Sequence[str], hosts: Iterable[Host] = (), names: Iterable[str] = ()
 ) -> Iterator[str]:
-    """Each note once: those that differ in numbers, paths and names only are told by the first."""
+    """Yield each note once; those that differ only in numbers, paths and names share the first."""
     known = {word for host in hosts for word in (host.name, host.source) if word}
     words = sorted({*known, *names}, key=len, reverse=True)
     known_names = re.compile("|".join(map(re.escape, words))) if words else None
@@ -88,9 +88,9 @@ def explain_document(
     paths: Sequence[str] = (),
     by: By | None = None,
 ) -> Document:
-    """The report on an Explanation, with `top` rows in each table, ops grouped `by`.
+    """Return the report on an Explanation, with `top` rows in each table, ops grouped `by`.
 
-    `run` is the Run it is of; `paths` are the profiles as the user named them.
+    `run` is the Run it belongs to; `paths` are the profiles as the user named them.
     """
     named = tuple(paths) or explanation.inputs
     sections = [_profile(explanation, run, named), step_section(explanation, run)]
@@ -105,9 +105,10 @@ def explain_document(
 def answer_sections(
     explanation: Explanation, where: str = "details below", run: Run | None = None
 ) -> list[Section]:
-    """Where the step goes, and the largest losses in one line each; none if unknown.
+    """Return where the step goes, and the largest losses in a line each; none if unknown.
 
-    `where` tells the place of the losses' details, `run` the steps that the Run itself counted.
+    `where` says where the losses are detailed; `run` provides the steps that the Run itself
+    counted.
     """
     if explanation.breakdown is None:
         return []
@@ -121,7 +122,7 @@ def answer_sections(
 
 
 def detail_sections(explanation: Explanation, top: int, by: By | None = None) -> list[Section]:
-    """The evidence: findings with their remedies, and tables of ops and collectives."""
+    """Return the evidence: findings with their remedies, and tables of ops and collectives."""
     if explanation.breakdown is None:
         return []
     return [
@@ -133,7 +134,7 @@ def detail_sections(explanation: Explanation, top: int, by: By | None = None) ->
 
 
 def digest(explanation: Explanation, run: Run | None = None) -> list[str]:
-    """The step time and the largest loss, a line each."""
+    """Return the step time and the largest loss, a line each."""
     loss = largest_loss(explanation, _whole(explanation, run))
     return [f"step time     {step_line(explanation, run)}", f"largest loss  {loss}"]
 
@@ -152,7 +153,7 @@ def _profile(explanation: Explanation, run: Run | None, named: tuple[str, ...]) 
 
 
 def _notes(explanation: Explanation) -> list[Section]:
-    """What else is to be known of the profile: how steps were found, and what was left out."""
+    """Return the notes on the profile: how steps were found, and what was left out."""
     steps = explanation.steps
     rows = [Fact("steps", printable(steps.how), Tone.QUIET)] if steps.median_ms is not None else []
     programs = [program.name for program in explanation.programs]
@@ -161,7 +162,7 @@ def _notes(explanation: Explanation) -> list[Section]:
 
 
 def _ending(run: Run | None) -> list[Fact]:
-    """How the run ended, where it did not end well: its profile may not be what was meant."""
+    """Return how the run ended if it failed: then its profile may not be the intended one."""
     if run is None or run.outcome.ok:
         return []
     return [Fact("run", printable(str(run.outcome)), Tone.WARNING)]
@@ -174,7 +175,7 @@ def _which_step(explanation: Explanation, run: Run | None) -> str:
 
 
 def _whole(explanation: Explanation, run: Run | None) -> str:
-    """What losses are a share of."""
+    """Return what losses are a share of."""
     return "the step" if own_step(explanation, run) is None else subject(explanation, run)
 
 
@@ -200,7 +201,7 @@ def _devices(explanation: Explanation) -> str:
 
 
 def _where(hosts: Sequence[Host]) -> str:
-    """Several processes of one machine are one host."""
+    """Return the hosts; several processes on one machine count as one host."""
     machines = len({host.machine for host in hosts})
     place = f"on {machines} {_plural(machines, 'host')}"
     return place if machines == len(hosts) else f"in {len(hosts)} processes {place}"
@@ -255,7 +256,7 @@ def _legend(sections: list[Section]) -> str:
 
 
 def _words(section: Section) -> set[str]:
-    """Table cells and the words of a section's summary and facts."""
+    """Return the table cells and the words of a section's summary and facts."""
     words = set(_APART.split(section.summary))
     for block in section.blocks:
         if isinstance(block, Table):
@@ -266,8 +267,8 @@ def _words(section: Section) -> set[str]:
 
 
 def _next(explanation: Explanation, named: tuple[str, ...], run: Run | None) -> str:
-    """Try what the largest loss names, look at its communication, or see it moment by moment."""
-    losses = [it for it in explanation.findings if isinstance(it.saves_ms, Range)]
+    """Return the next command: try the remedy, inspect the network, or open the timeline."""
+    losses = [finding for finding in explanation.findings if isinstance(finding.saves_ms, Range)]
     if losses and (line := trial_of(losses[0].remedy, run)) is not None:
         return line
     if losses and losses[0].code.startswith(COMMUNICATION):

@@ -1,6 +1,6 @@
 """`explain` as JSON: `counterpoint.explain/1`, docs/reference/explain-json.md.
 
-Every key is always there. Nothing is cut: all ops, all collectives.
+Every key is always present. Nothing is cut: all ops, all collectives.
 """
 
 from __future__ import annotations
@@ -216,12 +216,12 @@ class Explain(Explained, tag_field="schema", tag="counterpoint.explain/1"):
 
 
 def explain_json(explanation: Explanation, run: Run | None = None) -> str:
-    """The explanation as text; `run` is the Run that was read."""
+    """Return the explanation as text; `run` is the Run that was read."""
     return json_text(fill(Explain, explanation, **explained(explanation, run)))
 
 
 def explained(explanation: Explanation, run: Run | None = None) -> dict[str, object]:
-    """The fields that an explanation has otherwise than they are shown."""
+    """Return the fields whose JSON form differs from the attribute of the explanation."""
     counted = None if run is None else score_of_steps(run)
     return {
         "run": None if run is None else fill(RunRead, run, detail=run.outcome.detail or None),

@@ -1,6 +1,6 @@
-"""The tables of `explain`: what a median step spends on ops, and what each collective costs.
+"""The tables of `explain`: the ops of a median step, and the cost of each collective.
 
-A column in which nothing is known is left out, and named above the table.
+A column without any known value is dropped and named above the table.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _LONGEST_NAME: Final = 72
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A column with its cells, the cell of the last row, and whether anything in it is known."""
+    """A column with its cells, the cell of the total row, and whether any of it is known."""
 
     column: Column
     cells: list[str]
     total: str = ""
-    others: str | None = None  # of the rows that are not shown
+    others: str | None = None  # the cell for rows that are not shown
 
     @property
     def known(self) -> bool:
@@ -39,16 +39,16 @@ class _Told:
 
 
 def ops_section(ops: pl.DataFrame, top: int, by: By | None = None) -> Section:
-    """The ops with most self time, summed up by what the user knows where they are many."""
+    """Return the ops with the most self time, grouped by a familiar unit if there are many."""
     if not len(ops):
         return Section("Top ops", "none ran in a step")
     by = by or finest(ops, top)
     table = ops if by == "op" else grouped(ops, by)
     rows, rest = table.head(top).to_dicts(), table[top:]
-    told = _of_ops(rows) if by == "op" else _of_groups(rows, by)
-    told[0] = replace(told[0], total=f"all {len(table):,}")
+    columns = _of_ops(rows) if by == "op" else _of_groups(rows, by)
+    columns[0] = replace(columns[0], total=f"all {len(table):,}")
     at = 1 if by == "category" else 2
-    told[at:at] = [
+    columns[at:at] = [
         _Told(
             Column("self ms", Kind.NUMBER),
             _ms(rows),
@@ -58,18 +58,18 @@ def ops_section(ops: pl.DataFrame, top: int, by: By | None = None) -> Section:
     ]
     if len(rest):
         of = {
-            told[0].column.title: f"{len(rest):,} others",
+            columns[0].column.title: f"{len(rest):,} others",
             "self ms": units.column([float(rest["self_ms"].sum())])[0],
             "share": units.percent(float(rest["share"].sum())),
         }
-        told = [replace(it, others=of.get(it.column.title, "")) for it in told]
+        columns = [replace(column, others=of.get(column.column.title, "")) for column in columns]
     whole = float(ops["self_ms"].sum())
     share = sum(row["self_ms"] for row in rows) / whole if whole else None
     summary = f"{len(rows)} of {len(table):,}, {units.percent(share, 0)} of the time in ops"
-    others = ", ".join(it for it in GROUPINGS if it != by)
+    others = ", ".join(grouping for grouping in GROUPINGS if grouping != by)
     title = "Top ops" if by == "op" else f"Top ops by {by}"
     before = [Prose(_by_category(ops), Tone.QUIET)] if by != "category" else []
-    return _section(title, f"{summary}; --by {others}", told, *before)
+    return _section(title, f"{summary}; --by {others}", columns, *before)
 
 
 def _ms(rows: list[Row]) -> list[str]:
@@ -107,15 +107,15 @@ def _of_groups(rows: list[Row], by: By) -> list[_Told]:
 
 
 def _phases(row: Row) -> str:
-    """Of what is more than a hundredth of its time, the shares."""
+    """Return the shares of the phases that take more than a hundredth of the time."""
     whole = row["self_ms"]
     shares = {phase: row[f"{phase}_ms"] / whole if whole else 0.0 for phase in PHASES}
-    told = [f"{phase} {units.percent(of, 0)}" for phase, of in shares.items() if of >= 0.01]
-    return ", ".join(told) if told != ["other 100%"] else units.UNKNOWN
+    shown = [f"{phase} {units.percent(of, 0)}" for phase, of in shares.items() if of >= 0.01]
+    return ", ".join(shown) if shown != ["other 100%"] else units.UNKNOWN
 
 
 def _by_category(ops: pl.DataFrame) -> str:
-    """Which kinds of work the time in ops goes to, those above a hundredth."""
+    """Return the shares of the categories that take more than a hundredth of the time in ops."""
     total = float(ops["self_ms"].sum())
     summed = ops.group_by("category").agg(pl.col("self_ms").sum())
     shares = [
@@ -127,7 +127,7 @@ def _by_category(ops: pl.DataFrame) -> str:
 
 
 def collectives_section(collectives: pl.DataFrame, top: int) -> Section:
-    """The collectives with most exposed time."""
+    """Return the collectives with the most exposed time."""
     if not len(collectives):
         return Section("Collectives", "none ran in a step")
     rows = collectives.head(top).to_dicts()
@@ -143,7 +143,7 @@ def collectives_section(collectives: pl.DataFrame, top: int) -> Section:
         return units.column((row[name] for row in rows), 1)
 
     per_step = total("exposed_ms")
-    told = [
+    columns = [
         _Told(Column("op", Kind.NAME), _names(rows), f"all {len(collectives):,}"),
         _Told(Column("kind", Kind.WORD, rank=5), _texts(rows, "kind")),
         _Told(Column("size", Kind.NUMBER), [units.size(row["bytes"]) for row in rows]),
@@ -160,25 +160,25 @@ def collectives_section(collectives: pl.DataFrame, top: int) -> Section:
         _Told(Column("source", Kind.PLACE, rank=7), _places(rows, "source")),
     ]
     summary = f"{len(rows)} of {len(collectives):,}, the most exposed first; times in ms per step"
-    return _section("Collectives", summary, told)
+    return _section("Collectives", summary, columns)
 
 
 def _section(title: str, summary: str, told: list[_Told], *before: Prose) -> Section:
-    kept = [one for one in told if one.known]
-    unknown = [one.column.title for one in told if not one.known]
+    kept = [column for column in told if column.known]
+    unknown = [column.column.title for column in told if not column.known]
     if unknown:
         summary += f"; not known: {', '.join(unknown)}"
-    has_total = any(one.total for one in kept)
+    has_total = any(column.total for column in kept)
     table = Table(
-        columns=tuple(one.column for one in kept),
-        rows=tuple(zip(*(one.all_cells for one in kept), strict=True)),
-        total=tuple(one.total for one in kept) if has_total else None,
+        columns=tuple(column.column for column in kept),
+        rows=tuple(zip(*(column.all_cells for column in kept), strict=True)),
+        total=tuple(column.total for column in kept) if has_total else None,
     )
     return Section(title, summary, (*before, table))
 
 
 def _names(rows: list[Row], name: str = "op") -> list[str]:
-    """Instructions have short names; those of C++ kernels would push everything off the page."""
+    """Return the names, shortened: those of C++ kernels would push every other column off."""
     return distinct(_texts(rows, name), _LONGEST_NAME)
 
 

@@ -1,7 +1,7 @@
-"""Findings as a Document: the largest losses in one line each, and all of them with their evidence.
+"""Findings in a report: the largest losses in one line each, then all with their evidence.
 
-A line holds the code, what is lost, what could be saved and how that is known. On a narrow screen
-how it is known goes first, then the share, then the end of the sentence: the details repeat them.
+A line holds the code, the loss, the possible saving and its basis. On a narrow screen the basis is
+dropped first, then the share, then the end of the sentence: the details repeat them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from counterpoint.report.document import Column, Entry, Fact, Kind, Section, Tab
 
 LARGEST: Final = 3
 COMMUNICATION: Final = "STEP1"
-"""How the codes of rules begin that are about communication."""
+"""The prefix of the codes of rules about communication."""
 _EVIDENCE: Final = 3
 _COLUMNS: Final = (
     Column("", Kind.NUMBER),
@@ -30,7 +30,7 @@ _COLUMNS: Final = (
 
 
 def largest_losses(explanation: Explanation, where: str, whole: str) -> Section:
-    """The first losses of `whole`, one line each; `where` tells the place of their details."""
+    """Return the first losses of `whole`, one line each; `where` says where they are detailed."""
     losses = _losses(explanation)
     title = "Largest losses"
     if not losses:
@@ -44,15 +44,15 @@ def largest_losses(explanation: Explanation, where: str, whole: str) -> Section:
 
 
 def largest_loss(explanation: Explanation, whole: str) -> str:
-    """The first loss of `whole` in one line: its code, the sentence, and what it could save."""
+    """Return the first loss of `whole` in one line: its code, title and possible saving."""
     if explanation.breakdown is None:
         return f"{units.UNKNOWN}, without a whole step"
     losses = _losses(explanation)
     if not losses:
         return _none(whole)
     first = losses[0]
-    said = _price(first, explanation.steps.window_ms, basis="")
-    return f"{first.code} {printable(first.title)}: {said}"
+    price = _price(first, explanation.steps.window_ms, basis="")
+    return f"{first.code} {printable(first.title)}: {price}"
 
 
 def _none(whole: str) -> str:
@@ -60,9 +60,9 @@ def _none(whole: str) -> str:
 
 
 def findings_sections(explanation: Explanation) -> list[Section]:
-    """Every finding with evidence and remedy: first losses, then what tells nothing of time."""
+    """Return every finding with evidence and remedy: losses first, then those without one."""
     losses = _losses(explanation)
-    others = [it for it in explanation.findings if isinstance(it.saves_ms, Unknown)]
+    others = [finding for finding in explanation.findings if isinstance(finding.saves_ms, Unknown)]
     sections: list[Section] = []
     if losses:
         sections.append(Section("Losses in detail", "", _entries(explanation, losses, 1)))
@@ -74,7 +74,7 @@ def findings_sections(explanation: Explanation) -> list[Section]:
 
 
 def _price(finding: Finding, window_ms: float | None, basis: str) -> str:
-    """`saves 0 to 2.02 ms (1.5%), predicted`; the basis is left out where it is the profile's."""
+    """Return `saves 0 to 2.02 ms (1.5%), predicted`, without the basis if it is the profile's."""
     saves = finding.saves_ms
     if isinstance(saves, Unknown):
         return saves.reason
@@ -85,41 +85,41 @@ def _price(finding: Finding, window_ms: float | None, basis: str) -> str:
 
 
 def _losses(explanation: Explanation) -> list[Finding]:
-    return [it for it in explanation.findings if isinstance(it.saves_ms, Range)]
+    return [finding for finding in explanation.findings if isinstance(finding.saves_ms, Range)]
 
 
 def _table(explanation: Explanation, found: Sequence[Finding]) -> Table:
-    """One line each."""
+    """Return the losses, one line each."""
     window_ms = explanation.steps.window_ms
     rows = tuple(
         (
             str(at),
-            it.code,
+            finding.code,
             printable(loss),
-            units.span(it.saves_ms.low, it.saves_ms.high),
-            units.percent(it.saves_ms.high / window_ms if window_ms else None),
-            str(it.basis),
+            units.span(finding.saves_ms.low, finding.saves_ms.high),
+            units.percent(finding.saves_ms.high / window_ms if window_ms else None),
+            str(finding.basis),
         )
-        for at, (it, loss) in enumerate(zip(found, _sentences(found), strict=True), 1)
-        if isinstance(it.saves_ms, Range)
+        for at, (finding, loss) in enumerate(zip(found, _sentences(found), strict=True), 1)
+        if isinstance(finding.saves_ms, Range)
     )
     return Table(columns=_COLUMNS, rows=rows)
 
 
 def _sentences(found: Sequence[Finding]) -> list[str]:
-    """The title of each; where several have the same one, with what shows it."""
-    titles = [it.title for it in found]
+    """Return the titles; those that occur more than once are followed by their evidence."""
+    titles = [finding.title for finding in found]
     return [
-        f"{it.title}: {it.evidence[0].what}"
-        if titles.count(it.title) > 1 and it.evidence
-        else it.title
-        for it in found
+        f"{finding.title}: {finding.evidence[0].what}"
+        if titles.count(finding.title) > 1 and finding.evidence
+        else finding.title
+        for finding in found
     ]
 
 
 def _entries(explanation: Explanation, found: list[Finding], first: int) -> tuple[Entry, ...]:
     window_ms, basis = explanation.steps.window_ms, explanation.basis
-    return tuple(_finding(at, one, window_ms, basis) for at, one in enumerate(found, first))
+    return tuple(_finding(at, finding, window_ms, basis) for at, finding in enumerate(found, first))
 
 
 def _finding(number: int, finding: Finding, window_ms: float | None, basis: str) -> Entry:
@@ -147,7 +147,7 @@ def _doubt(finding: Finding) -> list[Fact]:
 
 
 def _settings(remedy: Remedy) -> list[Fact]:
-    """Settings as they are pasted into a shell."""
+    """Return settings in the form in which they are pasted into a shell."""
     lines: list[str] = []
     if remedy.flags:
         flags = " ".join(f"--{name}={value}" for name, value in remedy.flags)
@@ -162,16 +162,16 @@ _PARTS: Final = 3
 
 
 def short_path(place: str, parts: int = _PARTS) -> str:
-    """The last parts of a path: `praxis/layers/attentions.py:777`."""
+    """Return the last parts of a path: `praxis/layers/attentions.py:777`."""
     return "/".join([part for part in place.split("/") if part][-parts:])
 
 
 def unlike_paths(places: Sequence[str]) -> list[str]:
-    """Each as short as `short_path`, with more of its parts where others end alike."""
+    """Return each path as `short_path` does, with more parts if several end alike."""
     shown = {place: short_path(place) for place in places}
     grown, parts = shown, _PARTS
     while grown:
-        longer = [it for same in _alike(grown) for it in same if it.count("/") >= parts]
+        longer = [place for same in _alike(grown) for place in same if place.count("/") >= parts]
         parts += 1
         grown = {place: short_path(place, parts) for place in longer}
         shown |= grown
@@ -179,7 +179,7 @@ def unlike_paths(places: Sequence[str]) -> list[str]:
 
 
 def without_middle(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
-    """The text with its middle left out: an op's name tells by its beginning and its number."""
+    """Cut the middle of the text: an op is identified by the start of its name and its number."""
     if len(text) <= width:
         return text
     room = max(width - len(ellipsis), 0)
@@ -188,7 +188,7 @@ def without_middle(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
 
 
 def without_beginning(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
-    """The end of the text, from a whole part of its path on where one fits: it says most."""
+    """Cut the start of the path, at a separator if possible: the end is the most specific."""
     if len(text) <= width:
         return text
     parts = text.split("/")
@@ -200,7 +200,7 @@ def without_beginning(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
 
 
 def without_end(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
-    """The beginning of a sentence."""
+    """Cut the end of a sentence."""
     if len(text) <= width:
         return text
     return text[: max(width - len(ellipsis), 0)].rstrip(" ,;:") + ellipsis
@@ -212,10 +212,10 @@ def distinct(
     ellipsis: str = ELLIPSIS,
     cut: Callable[[str, int, str], str] = without_middle,
 ) -> list[str]:
-    """The texts made short in such a way that different texts still look different.
+    """Return the texts shortened so that different texts still look different.
 
-    Those that a plain cut would make alike are cut around the place where they begin to differ; if
-    that does not tell them apart, they stay whole.
+    Those that a plain cut would make equal are cut around the place where they start to differ; if
+    even that does not distinguish them, they are not cut.
     """
     short = {text: cut(text, width, ellipsis) for text in texts}
     for alike in _alike(short):
@@ -226,24 +226,24 @@ def distinct(
 
 
 def _alike(short: Mapping[str, str]) -> Iterator[list[str]]:
-    """Texts that became the same."""
+    """Yield groups of texts that were shortened to the same text."""
     by_short: dict[str, list[str]] = {}
-    for text, became in short.items():
-        by_short.setdefault(became, []).append(text)
+    for text, shortened in short.items():
+        by_short.setdefault(shortened, []).append(text)
     yield from (texts for texts in by_short.values() if len(texts) > 1)
 
 
 def _shared(first: str, last: str) -> int:
-    """The characters at which two texts begin alike; of the first and last in order, all do."""
+    """Return the length of the common prefix; with the first and last in order, that of all."""
     pairs = enumerate(zip(first, last, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(first), len(last)))
 
 
 def _around(text: str, begin: int, width: int, ellipsis: str) -> str:
-    """The beginning of a text, and what stands from a place on."""
+    """Return the beginning of a text, and what follows a position."""
     head = width // 3
     if begin <= head or len(text) <= width:
         return text if len(text) <= width else text[: width - len(ellipsis)] + ellipsis
     start = min(begin - 1, len(text) - (width - head - len(ellipsis)))
-    told = text[:head] + ellipsis + text[start:]
-    return told if len(told) <= width else told[: width - len(ellipsis)] + ellipsis
+    cut = text[:head] + ellipsis + text[start:]
+    return cut if len(cut) <= width else cut[: width - len(ellipsis)] + ellipsis

@@ -1,6 +1,6 @@
-"""`network` as a Document: who has no slack, what the links would have to give, when they are used.
+"""The report of `network`: transfers without slack, required bandwidth, link use over time.
 
-Tables are cut to the first rows and say of how many; the JSON is never cut.
+Tables are cut to the first rows and state the total; the JSON is never cut.
 """
 
 from __future__ import annotations
@@ -43,50 +43,50 @@ SPELT: Final[Mapping[str | None, str]] = {
     Link.ICI: "ICI",
     Link.DCN: "DCN",
 }
-"""Links, as people call them."""
+"""Display names of links."""
 
 _LONGEST_NAME: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A column; those of higher rank go first where there is no room."""
+    """A column; those of higher rank are dropped first on narrow screens."""
 
     title: str
     cells: Sequence[str]
     number: bool = False
-    words: bool = False  # to be folded, not shortened
+    words: bool = False  # wrapped instead of shortened
     rank: int = 0
 
     @property
     def kind(self) -> Kind:
-        """How its cells are shortened."""
+        """The kind of content, which decides how cells are shortened."""
         if self.number:
             return Kind.NUMBER
         return Kind.WORD if self.words else Kind.NAME
 
 
 def table(told: Sequence[Told]) -> Table:
-    """The columns in which anything is known."""
-    kept = [one for one in told if any(cell != units.UNKNOWN for cell in one.cells)]
+    """Return a table of the columns with any known value."""
+    kept = [column for column in told if any(cell != units.UNKNOWN for cell in column.cells)]
     return Table(
-        columns=tuple(Column(one.title, one.kind, one.rank) for one in kept),
-        rows=tuple(zip(*(one.cells for one in kept), strict=True)),
+        columns=tuple(Column(column.title, column.kind, column.rank) for column in kept),
+        rows=tuple(zip(*(column.cells for column in kept), strict=True)),
     )
 
 
 def names(rows: Sequence[Mapping[str, Any]], key: str) -> list[str]:
-    """Texts that come from files."""
+    """Return names from files, printable and shortened."""
     texts = [units.UNKNOWN if row[key] is None else printable(str(row[key])) for row in rows]
     return distinct(texts, _LONGEST_NAME)
 
 
 def calls_section(calls: Calls, top: int) -> Section:
-    """Links by their median, and the median of each step."""
+    """Return the links by their median call, and the distribution by step."""
     links = calls.links
     rows = links.head(top).to_dicts()
     host_ms = [row["host_ms"] for row in rows]
-    told = [
+    columns = [
         Told("host", names(rows, "host")),
         Told("peer", names(rows, "peer")),
         Told("calls", [units.count(row["calls"]) for row in rows], number=True),
@@ -97,16 +97,16 @@ def calls_section(calls: Calls, top: int) -> Section:
         Told("slow", [units.percent(row["slow_share"], 0) for row in rows], number=True),
         Told("pattern", names(rows, "pattern"), words=True),
     ]
-    said = {
+    state = {
         Pattern.NORMAL: "none is slow",
         Pattern.SPORADIC: "slow now and then",
         Pattern.SUSTAINED: "slow most of the time",
     }[calls.pattern]
     summary = (
-        f"{len(calls.rows):,} over {len(links):,} links: {said}, against what their bytes need at"
+        f"{len(calls.rows):,} over {len(links):,} links: {state}, against what their bytes need at"
         f" {units.rate(calls.rate, 'B')} a host ({printable(calls.rate_source)})"
     )
-    blocks: list[Block] = [table(told)]
+    blocks: list[Block] = [table(columns)]
     by_step = calls.by_step
     if len(by_step) > 1:
         blocks.append(_over_steps(calls))
@@ -120,18 +120,18 @@ def _over_steps(calls: Calls) -> Chart:
     steps = by_step["step"].to_list()
     course = Course(
         label="p95 by step",
-        levels=tuple(one / most if most else 0.0 for one in p95),
+        levels=tuple(value / most if most else 0.0 for value in p95),
         remark=f"scale to {units.milliseconds(most)}",
     )
     return Chart(courses=(course,), first=f"step {steps[0]}", last=f"step {steps[-1]}")
 
 
 _PARTS: Final = 720
-"""Parts of the step in a chart: several for each character, so that any width divides them well."""
+"""Parts of the step in a chart: several per character, so that any width divides them well."""
 
 
 def demand_section(analysis: NetworkAnalysis) -> Section:
-    """One course per link, each on its own scale."""
+    """Return one series per link, each on its own scale."""
     demand = analysis.demand
     links: list[str | None] = demand.pieces["link"].unique(maintain_order=True).to_list()
     courses = tuple(_course(analysis, link) for link in links)
@@ -152,8 +152,8 @@ def _course(analysis: NetworkAnalysis, link: str | None) -> Course:
     peak = float(mine.select(pl.col("gbps").max()).item() or 0.0)
     scale = max(capacity, peak) if isinstance(capacity, float) else peak
     known = isinstance(capacity, float)
-    said = f" of the {capacity:,.4g} that it has" if known else "; what it has is not known"
-    remark = f"bars are means, scale to {scale:,.4g} GB/s; the highest is {peak:,.4g}{said}"
+    limit = f" of the {capacity:,.4g} that it has" if known else "; what it has is not known"
+    remark = f"bars are means, scale to {scale:,.4g} GB/s; the highest is {peak:,.4g}{limit}"
     return Course(
         label=SPELT.get(link, "link not known"),
         levels=tuple(level / scale if scale else 0.0 for level in _levels(mine, analysis)),
@@ -162,13 +162,13 @@ def _course(analysis: NetworkAnalysis, link: str | None) -> Course:
 
 
 def _levels(pieces: pl.DataFrame, analysis: NetworkAnalysis) -> list[float]:
-    """Of each part of the step the mean demand: its bytes over its length."""
+    """Return the mean demand of each part of the step: its bytes over its length."""
     edges = np.linspace(0.0, analysis.demand.step_ms, _PARTS + 1)
     sent = np.concatenate([[0.0], np.cumsum(pieces["bytes"].to_numpy())])
     at = np.concatenate([pieces["start_ms"].to_numpy()[:1], pieces["end_ms"].to_numpy()])
     width_ms = analysis.demand.step_ms / _PARTS
     parts = np.diff(np.interp(edges, at, sent))
-    # Differences of sums leave crumbs.
+    # Differences of sums leave rounding errors.
     levels: list[float] = (np.where(parts > 1e-12 * sent[-1], parts, 0) / width_ms / 1e6).tolist()
     return levels
 
@@ -176,7 +176,7 @@ def _levels(pieces: pl.DataFrame, analysis: NetworkAnalysis) -> list[float]:
 def _full(demand: Demand) -> str:
     if not len(demand.saturated):
         return f"at no time does a link carry more than {SATURATION:.0%} of what it has"
-    said: list[str] = []
+    described: list[str] = []
     for (link, limit_is), rows in demand.saturated.group_by("link", "limit_is"):
         ms = units.milliseconds(float(rows["length_ms"].sum()))
         known = limit_is == "capacity"
@@ -187,16 +187,16 @@ def _full(demand: Demand) -> str:
         )
         name = SPELT.get(str(link) if link else None, "a link that is not known")
         stretches = "stretch" if len(rows) == 1 else "stretches"
-        said.append(f"{name}: {of} for {ms}, in {len(rows):,} {stretches}")
-    return printable("   ".join(sorted(said)))
+        described.append(f"{name}: {of} for {ms}, in {len(rows):,} {stretches}")
+    return printable("   ".join(sorted(described)))
 
 
 def bursts_section(analysis: NetworkAnalysis, top: int) -> Section:
-    """The largest, in the order in which they come."""
+    """Return the largest bursts in order of time."""
     bursts = analysis.demand.bursts
     largest = bursts.sort("bytes", descending=True).head(top).sort("start_ms")
     rows = largest.to_dicts()
-    told = [
+    columns = [
         Told("start ms", units.column(row["start_ms"] for row in rows), number=True),
         Told("length", units.column(row["length_ms"] for row in rows), number=True),
         Told("link", [SPELT.get(row["link"], units.UNKNOWN) for row in rows]),
@@ -208,7 +208,7 @@ def bursts_section(analysis: NetworkAnalysis, top: int) -> Section:
         Told("collectives", [_collectives(row) for row in rows], rank=2),
     ]
     summary = f"{len(rows)} of {len(bursts):,}, the largest; times in ms from the step's start"
-    return Section("Bursts", summary, (table(told),))
+    return Section("Bursts", summary, (table(columns),))
 
 
 def _collectives(row: dict[str, Any]) -> str:
@@ -220,7 +220,7 @@ _INPUTS: Final = 3
 
 
 def network_document(analysis: NetworkAnalysis, top: int, paths: Sequence[str] = ()) -> Document:
-    """The report, with `top` rows in each table; `paths` are the profiles as they were named."""
+    """Return the report, with `top` rows per table; `paths` are the profiles as named."""
     named = tuple(paths) or analysis.inputs
     sections = [_profile(analysis, named), _slack(analysis, top)]
     if len(analysis.network):
@@ -240,7 +240,7 @@ def network_document(analysis: NetworkAnalysis, top: int, paths: Sequence[str] =
 
 
 def _next(analysis: NetworkAnalysis, named: tuple[str, ...]) -> str:
-    """See the transfers beside what runs meanwhile; without any, what the step is spent on."""
+    """Return the command that shows transfers with concurrent work, or explains the step."""
     if not len(analysis.slack):
         return shlex.join(["counterpoint", "explain", *named])
     words = ["counterpoint", "convert", *named, "network.pftrace"]
@@ -259,7 +259,7 @@ def _profile(analysis: NetworkAnalysis, named: tuple[str, ...]) -> Section:
 
 
 def _devices(analysis: NetworkAnalysis) -> str:
-    """As `explain` counts them; of a prediction, what its device stands for."""
+    """Return the devices as `explain` counts them; for a prediction, what its device represents."""
     if analysis.stands_for is not None:
         return f"1 {analysis.device_kind}: {analysis.stands_for}"
     place = f"on {analysis.hosts:,} host{'s' if analysis.hosts != 1 else ''}"
@@ -274,7 +274,7 @@ def _inputs(paths: tuple[str, ...]) -> str:
 
 
 def _slack(analysis: NetworkAnalysis, top: int) -> Section:
-    """The least slack first, where it is too short for the transfer."""
+    """Return the transfers, those with the least slack compared with their duration first."""
     slack = analysis.slack
     if not len(slack):
         return Section(
@@ -296,7 +296,7 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
         f" {'has' if none == 1 else 'have'} none in most"
         " executions; times in ms of one execution"
     )
-    told = [
+    columns = [
         Told("op", names(rows, "op")),
         Told("kind", names(rows, "kind"), rank=2),
         Told("median", units.column(row["slack_ms"] for row in rows), number=True),
@@ -313,7 +313,7 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
         " elsewhere, at most.",
         Tone.QUIET,
     )
-    return Section("Slack", summary, (meaning, table(told)))
+    return Section("Slack", summary, (meaning, table(columns)))
 
 
 def _device(number: int | None) -> str:
@@ -322,9 +322,9 @@ def _device(number: int | None) -> str:
 
 def _bandwidth(analysis: NetworkAnalysis, top: int) -> Section:
     rows = analysis.network.with_columns(analysis.collectives["exposed_ms"]).head(top).to_dicts()
-    # Of a prediction the rate is what the cost model put in.
+    # In a prediction the rate is an input of the cost model.
     rate = "priced at" if analysis.basis == Basis.PREDICTED else "achieved"
-    told = [
+    columns = [
         Told("op", names(rows, "op")),
         Told("link", [SPELT.get(row["link"], units.UNKNOWN) for row in rows], rank=3),
         Told("sends", [units.size(row["wire_bytes"]) for row in rows], number=True, rank=2),
@@ -341,11 +341,11 @@ def _bandwidth(analysis: NetworkAnalysis, top: int) -> Section:
     )
     if analysis.basis == Basis.PREDICTED:
         summary += "; decided by: the links, or their latency, that it is priced by"
-    return Section("Bandwidth", summary, (table(told),))
+    return Section("Bandwidth", summary, (table(columns),))
 
 
 def _decides(row: dict[str, Any]) -> str:
-    """Of a prediction, what its price rests on; unknown where a measurement is its price."""
+    """Return what a predicted price is based on; unknown if the price is a measurement."""
     link, bound = row["priced_link"], row["priced_bound"]
     if link is None:
         return units.UNKNOWN
@@ -357,19 +357,19 @@ def _gbps(rows: list[dict[str, Any]], name: str) -> list[str]:
 
 
 def _due_to(bound: str) -> str:
-    """What shows of the hidden ones: between two ops, or where one starts and ends."""
-    said = {Bound.HIDDEN.value: "gaps beside hidden ones", Bound.UNKNOWN.value: "transfer"}
-    return said.get(bound, bound)
+    """Return a bound by name; for hidden transfers, the gaps between ops or at their ends."""
+    names = {Bound.HIDDEN.value: "gaps beside hidden ones", Bound.UNKNOWN.value: "transfer"}
+    return names.get(bound, bound)
 
 
 def _cause(cause: dict[str, Any]) -> str:
-    """With the code under which `explain` speaks of it."""
+    """Return a cause with the code of the rule under which `explain` reports it."""
     rule = f" ({cause['code']})" if cause["code"] else ""
     return f"{units.milliseconds(cause['ms'])} {_due_to(cause['bound'])}{rule}: {cause['why']}"
 
 
 def _bounds(analysis: NetworkAnalysis, top: int) -> Section:
-    """What the exposed time is due to, by kind and for the dearest, split as `explain` does."""
+    """Return the causes of exposed time, by kind and for the worst, split as in `explain`."""
     rows = analysis.network.to_dicts()
     due: dict[str, float] = {}
     for cause in (cause for row in rows for cause in row["causes"]):

@@ -1,6 +1,6 @@
 """`network` as JSON: `counterpoint.network/1`, docs/reference/network-json.md.
 
-Every key is always there. Nothing is cut.
+Every key is always present. Nothing is cut.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ _FROM_COLLECTIVES = (
 
 
 def network_json(analysis: NetworkAnalysis) -> str:
-    """The analysis as text, with each row on a line of its own."""
+    """Return the analysis as text, with each row on a line of its own."""
     calls = analysis.calls
     known = len(calls.rows) > 0
     unknown = {} if known else {"calls": (), "calls_by_step": ()}

@@ -1,8 +1,8 @@
-"""The step time of an Explanation, and what its other figures are of.
+"""The step time of an Explanation, and the interval that its other figures describe.
 
-Without step markers a profile's steps are a guess: runs of the program with most device time. Where
-the Run counted its steps itself, and they are clearly longer or shorter than that, its own step
-time is the step time, and the figures of the profile are of a run of that program, not of a step.
+Without step markers a profile's steps are a guess: runs of the program with the most device time.
+If the Run counted its own steps and they are clearly longer or shorter than that, its step time is
+reported, and the figures of the profile describe a run of that program instead of a step.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from counterpoint.runs import Run
 from counterpoint.runs.scores import Score, score_of_steps
 from counterpoint.timeline import EACH_RUN
 
-_NOTICEABLE: Final = 0.99  # a step is longer than its program's runs by more than this shows
-_DISAGREE: Final = 0.25  # of the shorter: noise and the profiler's overhead are mostly less
-_OTHERS: Final = 0.05  # of device time in other programs: above it, the guess may well be wrong
+_NOTICEABLE: Final = 0.99  # shorter program runs: the step clearly includes a wait
+_DISAGREE: Final = 0.25  # of the shorter; noise and profiler overhead are usually less
+_OTHERS: Final = 0.05  # share of device time; above it the guess is doubtful
 _GUESSED: Final = "no markers: one run of "
 _MARK: Final = "mark steps with jax.profiler.StepTraceAnnotation"
 
 
 def step_section(explanation: Explanation, run: Run | None) -> Section:
-    """The step time, and how far it can be told from the profile."""
+    """Return the step time, and how well the profile determines it."""
     own = own_step(explanation, run)
     if own is not None:
         return Section("Step time", _counted(own), tuple(_beside_own(explanation)))
@@ -44,7 +44,7 @@ def step_section(explanation: Explanation, run: Run | None) -> Section:
     timed = None if run is None else score_of_steps(run)
     if timed is not None:
         steps_of = f"the {timed.steps:,} steps that the profile does not cover"
-        if timed.disturbed:  # nearly all were profiled
+        if timed.disturbed:  # nearly all of them were profiled
             which = "after the first" if timed.left_out < 2 else "in which nothing was compiled"
             steps_of = f"the {timed.steps:,} steps {which}, profiled ones among them"
         counted = units.milliseconds(timed.seconds * 1e3)
@@ -64,16 +64,16 @@ def step_section(explanation: Explanation, run: Run | None) -> Section:
                 f" {units.percent(share, 0)} of device time. If a step is more than that, {_MARK}"
             )
         )
-    below += [Prose(printable(it)) for it in explanation.notes if EACH_RUN in it]
+    below += [Prose(printable(note)) for note in explanation.notes if EACH_RUN in note]
     return Section("Step time", _in_profile(explanation), tuple(below))
 
 
 def step_line(explanation: Explanation, run: Run | None) -> str:
-    """The step time in one line, with how it is known."""
+    """Return the step time in one line, with its source."""
     own = own_step(explanation, run)
     if own is None:
         step = step_section(explanation, None).summary.replace("   ", ", ")
-        several = [f"; {printable(it)}" for it in explanation.notes if EACH_RUN in it]
+        several = [f"; {printable(note)}" for note in explanation.notes if EACH_RUN in note]
         return f"{step}; {explanation.basis} by the profile{''.join(several)}"
     if explanation.steps.median_ms is None:
         seen = _no_step(explanation)
@@ -83,7 +83,7 @@ def step_line(explanation: Explanation, run: Run | None) -> str:
 
 
 def own_step(explanation: Explanation, run: Run | None) -> Score | None:
-    """The Run's own count of its steps, where it tells the step time better than the profile."""
+    """Return the Run's own count of its steps if it is more reliable than the profile."""
     timed = None if run is None else score_of_steps(run)
     if timed is None:
         return None
@@ -95,21 +95,21 @@ def own_step(explanation: Explanation, run: Run | None) -> Score | None:
 
 
 def subject(explanation: Explanation, run: Run | None) -> str:
-    """What the figures of the profile are of, as a noun."""
+    """Return what the figures of the profile describe, as a noun."""
     if explanation.steps.window is not Window.STEP or own_step(explanation, run) is None:
         return printable(explanation.subject)
     return _guess(explanation)
 
 
 def others_share(explanation: Explanation) -> float:
-    """Of device time, that of programs other than the step's."""
+    """Return the share of device time in programs other than the step's."""
     programs = explanation.programs
     others = sum(program.device_ms for program in programs if not program.is_step)
     return others / max(sum(program.device_ms for program in programs), 1e-12)
 
 
 def _guess(explanation: Explanation) -> str:
-    """What the profile's guess takes as a step."""
+    """Return what is taken as a step for lack of markers."""
     which = "one run" if explanation.step is None else f"run {explanation.step}"
     which += f" of {_program(explanation)}"
     return f"the time from {which} to the next" if _waits(explanation) else which
@@ -120,11 +120,13 @@ def _is_guess(explanation: Explanation) -> bool:
 
 
 def _program(explanation: Explanation) -> str:
-    return printable(next((it.name for it in explanation.programs if it.is_step), "the program"))
+    return printable(
+        next((program.name for program in explanation.programs if program.is_step), "the program")
+    )
 
 
 def _waits(explanation: Explanation) -> bool:
-    """The step's program runs for less than all of the step."""
+    """Return whether the step's program runs for clearly less than the whole step."""
     steps = explanation.steps
     if steps.execution_ms is None or steps.median_ms is None:
         return False
@@ -144,7 +146,7 @@ def _beside_own(explanation: Explanation) -> list[Prose]:
 
 
 def _takes(explanation: Explanation) -> str:
-    """The same with the time it takes."""
+    """Return what is taken as a step, with its duration."""
     verb = "is" if _waits(explanation) else "takes"
     lasts = units.milliseconds(explanation.steps.median_ms)
     return f"{_guess(explanation)} {verb} {lasts}"
@@ -152,12 +154,12 @@ def _takes(explanation: Explanation) -> str:
 
 def _how(explanation: Explanation) -> Prose:
     steps = explanation.steps
-    said = "; what is said of a step below is of that" if steps.window_ms is not None else ""
-    return Prose(f"{printable(steps.how)}{said}", Tone.QUIET)
+    addition = "; what is said of a step below is of that" if steps.window_ms is not None else ""
+    return Prose(f"{printable(steps.how)}{addition}", Tone.QUIET)
 
 
 def _in_profile(explanation: Explanation) -> str:
-    """Median and spread of the profile's steps."""
+    """Return the median and spread of the profile's steps."""
     steps = explanation.steps
     figures = [steps.median_ms, steps.min_ms, steps.max_ms, steps.p10_ms, steps.p90_ms]
     median, least, most, p10, p90 = units.column(figures)
@@ -174,11 +176,11 @@ def _in_profile(explanation: Explanation) -> str:
 
 
 def _no_step(explanation: Explanation) -> str:
-    """What stands in for a step, by its own name and with its own time."""
-    steps, asked = explanation.steps, explanation.step
+    """Return the substitute for a step, with its own name and duration."""
+    steps, number = explanation.steps, explanation.step
     seen = "no whole step in this profile"
-    if asked is not None:
-        seen = f"step {asked} is not whole in this profile"
+    if number is not None:
+        seen = f"step {number} is not whole in this profile"
     if steps.window_ms is None:
         return seen
     lasts = units.milliseconds(steps.window_ms)
@@ -195,14 +197,14 @@ _LABELS: Final = {
     Part.IDLE: "idle",
 }
 
-_LEAST_DECIMALS: Final = 2  # small parts of a long step are worth their digits
+_LEAST_DECIMALS: Final = 2  # keeps small parts of a long step visible
 
 
 def parts_section(
     title: str, step: StepBreakdown, devices: Mapping[int, StepBreakdown], phases: Phases | None
 ) -> Section:
-    """The step's parts in order, with the least and the most of any device, and its phases."""
-    parts, by_device = _parts(step), [_parts(one) for one in devices.values()]
+    """Return the parts of the step with their minimum and maximum over devices, and its phases."""
+    parts, by_device = _parts(step), [_parts(device_parts) for device_parts in devices.values()]
     parts = _occurring(parts)
     whole = [part for part in parts if part is not Part.HIDDEN]
     total = sum(parts[part] for part in whole)
@@ -217,7 +219,7 @@ def parts_section(
             ms=ms,
             share=shares[part],
             fraction=parts[part] / total if total else 0.0,
-            remark=_reach([one[part] for one in by_device], decimals),
+            remark=_reach([device_parts[part] for device_parts in by_device], decimals),
             within=Part.COMPUTE if part is Part.HIDDEN else None,
         )
         for part, ms in zip(parts, units.column(parts.values(), decimals), strict=True)
@@ -228,7 +230,7 @@ def parts_section(
 
 
 def _phases(phases: Phases | None) -> Fact:
-    """The busy time by phase; phases without any are left out."""
+    """Return the busy time by phase; empty phases are omitted."""
     if phases is None:
         return Fact("phases", f"{units.UNKNOWN} (no op tells the one it belongs to)")
     parts = {
@@ -256,7 +258,7 @@ def _parts(step: StepBreakdown) -> dict[Part, float]:
 
 
 def _occurring(parts: dict[Part, float]) -> dict[Part, float]:
-    """Without what no device did; of collectives, hidden and exposed tell of each other."""
+    """Return the parts that occur; hidden and exposed collectives are kept if either does."""
     absent = {part for part in (Part.COPY, Part.IDLE) if not parts[part]}
     collectives = {Part.HIDDEN, Part.COLLECTIVE}
     if not any(parts[part] for part in collectives):
@@ -265,7 +267,7 @@ def _occurring(parts: dict[Part, float]) -> dict[Part, float]:
 
 
 def _reach(values: list[float], decimals: int) -> str:
-    """From the least to the most, where they differ."""
+    """Return the minimum and maximum if they differ."""
     if not values:
         return ""
     least, most = units.column([min(values), max(values)], decimals)

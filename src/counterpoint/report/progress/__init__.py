@@ -1,4 +1,4 @@
-"""What happens in a study while it runs, in lines."""
+"""Progress of a running study, as lines of text."""
 
 from counterpoint.report.progress.progress import Standing as Standing
 from counterpoint.report.progress.progress import happened as happened

@@ -1,4 +1,4 @@
-"""What happens in a study while it goes on: lines that stay, and how it stands now.
+"""Progress of a running study: permanent lines for events, and its current standing.
 
 study before, study after ──► lines       what happened in between
 study, its conclusion     ──► Standing    spent, left, best so far, what runs
@@ -33,7 +33,7 @@ _NAMES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a study stands: one line each."""
+    """The current standing of a study, one line per item."""
 
     spent: str
     best: str
@@ -41,11 +41,11 @@ class Standing:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        return tuple(it for it in (self.spent, self.best, self.running) if it)
+        return tuple(line for line in (self.spent, self.best, self.running) if line)
 
 
 def happened(before: Study | None, after: Study) -> list[str]:
-    """What a reader wants to have read, in the order of its kinds."""
+    """Return the lines for what happened between two states, ordered by kind."""
     lines = [
         *_searched(before, after),
         *_entered(before, after),
@@ -54,7 +54,7 @@ def happened(before: Study | None, after: Study) -> list[str]:
         *_allocated(before, after),
         *_ended(before, after),
     ]
-    return [plain(it) for it in lines]
+    return [plain(line) for line in lines]
 
 
 def _searched(before: Study | None, after: Study) -> Iterator[str]:
@@ -66,28 +66,32 @@ def _searched(before: Study | None, after: Study) -> Iterator[str]:
             f" {several(choices, 'choice')}; {len(after.space.left_out)} left out"
         )
     if after.space is not None and new:
-        yield from (f"note: {it}" for it in after.space.notes)
+        yield from (f"note: {note}" for note in after.space.notes)
     search = after.search
     if search is not None and (before is None or before.search is None):
-        if any(it.arm.predicted is not None for it in after.candidates):
+        if any(candidate.arm.predicted is not None for candidate in after.candidates):
             yield f"searched for {duration(search.seconds)}: {search.why}"
         yield f"worth real time: {_names(search.shortlist) or 'none'}"
 
 
 def _allocated(before: Study | None, after: Study) -> Iterator[str]:
-    for it in after.allocations[len(before.allocations) if before else 0 :]:
-        nodes = f" on {_names(it.nodes)}" if it.nodes else ""
-        yield f"allocation {it.number}: {it.executor}{nodes}"
+    for allocation in after.allocations[len(before.allocations) if before else 0 :]:
+        nodes = f" on {_names(allocation.nodes)}" if allocation.nodes else ""
+        yield f"allocation {allocation.number}: {allocation.executor}{nodes}"
 
 
 def _entered(before: Study | None, after: Study) -> Iterator[str]:
-    names = [it.name for it in after.arms[len(before.arms) if before else 0 :] if not it.is_base]
+    names = [arm.name for arm in after.arms[len(before.arms) if before else 0 :] if not arm.is_base]
     if names:
         yield f"takes part: {_names(names)}"
 
 
 def _tried(before: Study | None, after: Study) -> Iterator[str]:
-    known = {it.started.number for it in before.trials if it.report} if before else set[int]()
+    known = (
+        {earlier.started.number for earlier in before.trials if earlier.report}
+        if before
+        else set[int]()
+    )
     for trial in after.trials:
         if trial.report is not None and trial.started.number not in known:
             yield f"trial {trial.started.number}, {_which(trial)}: {_came_to(trial)}"
@@ -110,10 +114,10 @@ def _which(trial: Trial) -> str:
 
 
 def _dropped(before: Study | None, after: Study) -> Iterator[str]:
-    for name, it in after.dropped.items():
+    for name, drop in after.dropped.items():
         if before is None or name not in before.dropped:
-            why = f": {it.why}" if it.why else ""
-            yield f"dropped {without_middle(name, _LONGEST)}, {it.kind}{why}"
+            why = f": {drop.why}" if drop.why else ""
+            yield f"dropped {without_middle(name, _LONGEST)}, {drop.kind}{why}"
 
 
 def _ended(before: Study | None, after: Study) -> Iterator[str]:
@@ -126,13 +130,13 @@ def _ended(before: Study | None, after: Study) -> Iterator[str]:
 
 
 def _names(names: tuple[str, ...] | list[str]) -> str:
-    shown = ", ".join(without_middle(it, _LONGEST) for it in names[:_NAMES])
+    shown = ", ".join(without_middle(name, _LONGEST) for name in names[:_NAMES])
     more = len(names) - _NAMES
     return f"{shown} and {more} more" if more > 0 else shown
 
 
 def standing(study: Study, conclusion: Conclusion, now: datetime) -> Standing:
-    """How it stands at a time."""
+    """Return the standing of a study at a time."""
     trial = next(iter(study.running), None)
     running = ""
     if trial is not None:
@@ -148,12 +152,12 @@ def standing(study: Study, conclusion: Conclusion, now: datetime) -> Standing:
 
 
 def _time(text: str) -> datetime:
-    told = datetime.fromisoformat(text)
-    return told if told.tzinfo else told.replace(tzinfo=UTC)
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _spent(ended: int, spent: Spent | None) -> str:
-    """By the trials that have ended; what is left is so behind the one that runs."""
+    """Describe what the completed trials took; what is left excludes the running trial."""
     if spent is None:
         return ""
     left: list[str] = []
@@ -168,20 +172,22 @@ def _spent(ended: int, spent: Spent | None) -> str:
 
 
 def _best(conclusion: Conclusion) -> str:
-    """The arm that looks best, and by how much; what was dropped is out. Empty: no result yet."""
+    """Return the best arm so far and its gain, without dropped arms; empty before any result."""
     found = [
-        (said.gain, row.arm.name, said)
+        (estimate.gain, row.arm.name, estimate)
         for row in conclusion.rows
-        if (said := row.confirmed or row.raced) is not None
+        if (estimate := row.confirmed or row.raced) is not None
         and not row.arm.is_base
-        and said.gain == said.gain  # of one that never met the base nothing is known
+        and estimate.gain == estimate.gain  # NaN: it never ran in a row with the base
     ]
     if not found:
         return ""
-    told = [it for it in found if it[2].verdict not in ("slower", "no effect")]
-    best = max(told, default=None, key=lambda it: it[0])
+    candidates = [
+        candidate for candidate in found if candidate[2].verdict not in ("slower", "no effect")
+    ]
+    best = max(candidates, default=None, key=lambda candidate: candidate[0])
     if best is None or best[0] <= 0:
         return "the base"
-    gain, name, said = best
-    reach = "" if isinstance(said.range, Unknown) else f" {reach_text(said.range)}"
+    gain, name, estimate = best
+    reach = "" if isinstance(estimate.range, Unknown) else f" {reach_text(estimate.range)}"
     return f"{without_middle(name, _LONGEST)} {gain_text(gain)}{reach}"

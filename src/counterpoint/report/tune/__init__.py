@@ -1,4 +1,4 @@
-"""A study as a Document and as JSON, and its evidence."""
+"""Reports of a study, as a Document and as JSON, and its evidence bundle."""
 
 from counterpoint.report.tune.dry_run import dry_run_document as dry_run_document
 from counterpoint.report.tune.tune_document import LEFT_OUT as LEFT_OUT

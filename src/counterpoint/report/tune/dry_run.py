@@ -1,4 +1,4 @@
-"""`tune --dry-run`: what would be tried, what is left out and why, and what that costs."""
+"""The report of `tune --dry-run`: what would be tried, what is left out and why, and the cost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEGEND: Final = "nothing was run, and nothing is kept"
 
 
 def dry_run_document(plan: DryRun, top: int, next: str, budget: Budget = NO_BUDGET) -> Document:
-    """What would be tried, with at most `top` rows of each kind."""
+    """Return the planned trials, with at most `top` rows of each kind."""
     sections = [_plan(plan, budget), _base(plan)]
     sections += _dimensions(plan.space.dimensions, top)
     sections += _named(plan.arms, top)
@@ -52,17 +52,17 @@ def _plan(plan: DryRun, budget: Budget) -> Section:
         "predicted" if plan.target is not None else "",
         "run in turns" if plan.executor is not None else "",
     ]
-    how = ", then ".join(it for it in parts if it)
+    how = ", then ".join(part for part in parts if part)
     return Section("Plan", printable(f"{plan.workload}: {how}"), (Facts(tuple(rows)),))
 
 
 def _base(plan: DryRun) -> Section:
-    """What all arms change."""
+    """Return the settings that all arms start from."""
     base, step = plan.space.base, plan.base_step_s
-    said = "" if step is None else f"; predicted step {units.milliseconds(step * 1e3)}"
+    predicted = "" if step is None else f"; predicted step {units.milliseconds(step * 1e3)}"
     what = "your settings, in full" if base.xla or base.env else "no settings of yours"
     lines = settings_lines(base) if base.xla or base.env else ()
-    return Section("Base", f"{what}{said}", (Facts(tuple(Fact("", it) for it in lines)),))
+    return Section("Base", f"{what}{predicted}", (Facts(tuple(Fact("", line) for line in lines)),))
 
 
 def _cost(plan: DryRun, cost: Cost, budget: Budget) -> Iterator[Fact]:
@@ -85,9 +85,11 @@ def _cost(plan: DryRun, cost: Cost, budget: Budget) -> Iterator[Fact]:
             f"{units.column([hours], 1)[0]} expected on {several(plan.nodes, 'node')}",
         )
     room = f"it has no room for {several(cost.left_out, 'arm')} of those that may be run"
-    told = "; ".join(it for it in (budget_text(budget), room if cost.left_out else "") if it)
-    if told:
-        yield Fact("budget", told, Tone.WARNING if cost.left_out else Tone.PLAIN)
+    limits = "; ".join(
+        limit for limit in (budget_text(budget), room if cost.left_out else "") if limit
+    )
+    if limits:
+        yield Fact("budget", limits, Tone.WARNING if cost.left_out else Tone.PLAIN)
 
 
 def _dimensions(dimensions: Sequence[Dimension], top: int) -> Iterator[Section]:
@@ -101,14 +103,14 @@ def _dimensions(dimensions: Sequence[Dimension], top: int) -> Iterator[Section]:
     )
     rows = tuple(
         (
-            printable(it.name),
-            printable(", ".join(one.choice for one in it.choices)),
-            str(it.acts),
-            printable(it.why or it.source or _UNSAID),
+            printable(dimension.name),
+            printable(", ".join(option.choice for option in dimension.choices)),
+            str(dimension.acts),
+            printable(dimension.why or dimension.source or _UNSAID),
         )
-        for it in dimensions[:top]
+        for dimension in dimensions[:top]
     )
-    count = sum(len(it.choices) for it in dimensions)
+    count = sum(len(dimension.choices) for dimension in dimensions)
     summary = f"{len(dimensions)}, with {several(count, 'choice')}; alone, and together"
     more = _more(len(dimensions), top)
     yield Section("What may be changed", summary, (Table(columns=columns, rows=rows), *more))
@@ -120,12 +122,14 @@ def _more(count: int, top: int) -> Iterator[Facts]:
 
 
 def _named(arms: Iterable[Arm], top: int) -> Iterator[Section]:
-    """Recipes and arms by hand; single choices stand in the table of dimensions."""
-    named = [it for it in arms if it.origin in (Origin.HAND, Origin.RECIPE)]
+    """Yield recipes and arms given by hand; single choices are in the table of dimensions."""
+    named = [arm for arm in arms if arm.origin in (Origin.HAND, Origin.RECIPE)]
     if not named:
         return
     columns = (Column("arm", Kind.LABEL), Column("from", Kind.WORD), Column("sets", Kind.LABEL))
-    rows = tuple((printable(it.name), str(it.origin), printable(_sets(it))) for it in named[:top])
+    rows = tuple(
+        (printable(arm.name), str(arm.origin), printable(_sets(arm))) for arm in named[:top]
+    )
     yield Section(
         "Arms by name",
         f"{len(named)}",
@@ -136,22 +140,22 @@ def _named(arms: Iterable[Arm], top: int) -> Iterator[Section]:
 def _sets(arm: Arm) -> str:
     words = [
         f"{name}={value}"
-        for it in arm.changes
-        for name, value in (*it.settings.xla, *it.settings.env, *it.settings.options)
+        for change in arm.changes
+        for name, value in (*change.settings.xla, *change.settings.env, *change.settings.options)
     ]
-    words += [f"a process per {it.per}" for it in arm.changes if it.per is not None]
-    words += ["a PGLE profile" for it in arm.changes if it.profile]
+    words += [f"a process per {change.per}" for change in arm.changes if change.per is not None]
+    words += ["a PGLE profile" for change in arm.changes if change.profile]
     return " ".join(words) or units.UNKNOWN
 
 
 def _left_out(plan: DryRun, top: int) -> Iterator[Section]:
-    """By their reasons, for many have the same."""
+    """Yield what is left out, grouped by reason, since many share one."""
     found = plan.space.left_out
     if not found:
         return
     grouped: dict[str, list[str]] = {}
-    for it in found:
-        grouped.setdefault(it.why, []).append(it.name)
+    for omitted in found:
+        grouped.setdefault(omitted.why, []).append(omitted.name)
     facts = tuple(
         Fact("", printable(f"{_some(names)}: {why}")) for why, names in list(grouped.items())[:top]
     )
@@ -165,5 +169,5 @@ def _some(names: Sequence[str]) -> str:
 
 def _notes(notes: Sequence[str]) -> Iterator[Section]:
     if notes:
-        facts = tuple(Fact("note", printable(it), Tone.QUIET) for it in notes)
+        facts = tuple(Fact("note", printable(note), Tone.QUIET) for note in notes)
         yield Section("Notes", "", (Facts(facts),))

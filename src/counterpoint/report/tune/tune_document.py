@@ -1,7 +1,7 @@
-"""`tune` as a Document: the verdict first, then what it rests on. All of it from a Conclusion.
+"""The report of `tune` as a Document: the verdict first, then its evidence, from a Conclusion.
 
-A gain is the share of the base's step that an arm saves. Whether figures are measured or predicted
-is said of the whole, and of each column that differs.
+A gain is the share of the base's step that an arm saves. The report states once whether its figures
+are measured or predicted, and marks each column that differs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _STATES: Final = {
 
 
 def tune_document(conclusion: Conclusion, study: Path, top: int, next: str) -> Document:
-    """The report on a study that lies at a path, with at most `top` arms."""
+    """Return the report on the study at this path, with at most `top` arms."""
     sections = [_verdict(conclusion)]
     sections += arms_section(conclusion, top)
     sections += ablation_section(conclusion)
@@ -95,12 +95,12 @@ def _processes(winner: Arm) -> Iterator[Fact]:
     if winner.per is not None:
         yield Fact("processes", f"one per {winner.per}: how they are started, beside the settings")
     if lacks_profile(winner):
-        said = (
+        warning = (
             "the settings below are without it; the gain was predicted with a profile made of"
             " predicted costs: `counterpoint pgle manual` measures one, and so does `tune` where"
             " it predicts and runs"
         )
-        yield Fact("PGLE", said, Tone.WARNING)
+        yield Fact("PGLE", warning, Tone.WARNING)
     elif winner.profile:
         yield Fact("PGLE", "its profile lies in the study: copy it where the job can read it")
 
@@ -116,7 +116,7 @@ def _notes(notes: tuple[str, ...]) -> Iterator[Fact]:
 def _noise(noise: Noise | None) -> Iterator[Section]:
     if noise is None:
         return
-    least = share_text(noise.floor).replace(" ", "")  # rounded as in the note of it
+    least = share_text(noise.floor).replace(" ", "")  # rounded as in its note
     floor = f"a difference within {least} is none that can be shown here"
     if isinstance(noise.sigma, Unknown):
         yield Section("Noise", printable(f"not known ({noise.sigma.reason}); {floor}"))
@@ -153,19 +153,19 @@ def _settings(conclusion: Conclusion) -> Iterator[Section]:
             yield Section("Settings", "keep yours: nothing that was tried is shown to be faster")
         return
     by_hand = winner.origin is Origin.HAND
-    named = winner.name if by_hand else "; ".join(str(it) for it in winner.changes)
+    named = winner.name if by_hand else "; ".join(str(change) for change in winner.changes)
     changed = named or winner.origin
     if lacks_profile(winner):
         changed += ". These lines are without PGLE, the figures with it"
     yield Section(
         "Settings",
         printable(f"in full, with the base's; changed: {changed}"),
-        (Facts(tuple(Fact("", it) for it in settings_lines(winner.settings))),),
+        (Facts(tuple(Fact("", line) for line in settings_lines(winner.settings))),),
     )
 
 
 def settings_lines(settings: Settings) -> Iterator[str]:
-    """As a shell takes them."""
+    """Yield the settings as shell lines."""
     for line in render(settings, Form.BASH).splitlines():
         yield printable(line)
 
@@ -191,7 +191,7 @@ def _word(path: Path) -> str:
 
 LEFT_OUT: Final = "<left out>"
 _SHORTEST: Final = 8
-"""A shorter value is hardly a secret, and may be a word that stands everywhere: `fast`."""
+"""Shorter values are hardly secrets, and may be words that occur everywhere, like `fast`."""
 _OURS: Final = ("COUNTERPOINT_", "PYTHON", "OMPI_", "PMI", "SLURM_", "RAY_", "TF_")
 _ABOUT: Final[Mapping[str, str]] = {
     "journal.jsonl": "all that happened, line by line, each with its checksum",
@@ -218,18 +218,20 @@ _OTHER: Final = "left there by a part of the study"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A file of the evidence: where it lies in the study, and what it is."""
+    """A file of the evidence: its path in the study, and its description."""
 
     path: Path
     about: str
 
 
 def evidence(study: Path) -> list[Item]:
-    """All files of a study, in order; links are not followed."""
-    found = (it for it in study.rglob("*") if it.is_file() and not it.is_symlink())
-    inside = sorted(it.relative_to(study) for it in found)
+    """Return all files of a study in order; links are not followed."""
+    found = (path for path in study.rglob("*") if path.is_file() and not path.is_symlink())
+    inside = sorted(path.relative_to(study) for path in found)
     return [
-        Item(it, _about(it)) for it in inside if it.name != layout.RESERVE and it.suffix != ".part"
+        Item(path, _about(path))
+        for path in inside
+        if path.name != layout.RESERVE and path.suffix != ".part"
     ]
 
 
@@ -238,15 +240,15 @@ def _about(path: Path) -> str:
         return _ABOUT[path.name]
     if path.name.endswith(".launcher.log"):
         return "what the launcher of a trial printed"
-    folders = (_BY_FOLDER[it] for it in path.parts[:-1] if it in _BY_FOLDER)
+    folders = (_BY_FOLDER[folder] for folder in path.parts[:-1] if folder in _BY_FOLDER)
     return next(folders, _OTHER)
 
 
 def contents(items: Iterable[Item]) -> str:
-    """A table of contents: what there is of each kind, with a first example."""
+    """Return a table of contents: how many files of each kind, with the first as an example."""
     kinds: dict[str, list[Path]] = {}
-    for it in items:
-        kinds.setdefault(it.about, []).append(it.path)
+    for item in items:
+        kinds.setdefault(item.about, []).append(item.path)
     lines = [
         f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}\n    {about}"
         for about, paths in kinds.items()
@@ -255,10 +257,10 @@ def contents(items: Iterable[Item]) -> str:
 
 
 def hidden_values(study: Study, directory: Path) -> dict[str, str]:
-    """Variables by the values that they had, which are passed on to nobody."""
+    """Return variables by their past values, which must not be disclosed."""
     found: dict[str, str] = {}
-    arms = (*study.arms, *(it.arm for it in study.candidates))
-    for settings in (study.began.base, *(it.settings for it in arms)):
+    arms = (*study.arms, *(candidate.arm for candidate in study.candidates))
+    for settings in (study.began.base, *(arm.settings for arm in arms)):
         found |= {value: name for name, value in settings.env if not is_setting(name)}
     for path in directory.glob(f"runs/**/{layout.RANK_MANIFEST}"):
         found |= {value: name for name, value in _changed(path)}
@@ -266,12 +268,15 @@ def hidden_values(study: Study, directory: Path) -> dict[str, str]:
 
 
 def _changed(path: Path) -> Iterator[tuple[str, str]]:
-    """What was added to a rank's environment, and what it had before it was changed."""
+    """Yield what was added to a rank's environment, and the old and new values of its changes."""
     try:
-        told: Any = parse_json(path.read_text(encoding="utf-8"))
-        environment = cast("dict[str, dict[str, Any]]", told["environment"])
+        manifest: Any = parse_json(path.read_text(encoding="utf-8"))
+        environment = cast("dict[str, dict[str, Any]]", manifest["environment"])
         added, changed = environment["set"], environment["changed"]
-        pairs = [*added.items(), *((name, it) for name, both in changed.items() for it in both)]
+        pairs = [
+            *added.items(),
+            *((name, value) for name, both in changed.items() for value in both),
+        ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return
     for name, value in pairs:
@@ -280,7 +285,7 @@ def _changed(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def redacted(text: str, hidden: Iterable[str]) -> str:
-    """The text without the values, also as JSON and shells write them."""
+    """Return the text without these values, also in their JSON and shell forms."""
     for value in sorted(set(hidden), key=len, reverse=True):
         for written in {value, json.dumps(value)[1:-1]}:
             text = text.replace(written, LEFT_OUT)
@@ -288,13 +293,13 @@ def redacted(text: str, hidden: Iterable[str]) -> str:
 
 
 def without(plain: Any, hidden: Iterable[str]) -> Any:  # noqa: ANN401 - whatever JSON may hold
-    """The same of plain data."""
+    """Return plain data without these values."""
     hidden = tuple(hidden)
     if isinstance(plain, str):
         return redacted(plain, hidden)
     if isinstance(plain, list):
-        return [without(it, hidden) for it in cast("list[Any]", plain)]
+        return [without(item, hidden) for item in cast("list[Any]", plain)]
     if isinstance(plain, dict):
         items = cast("dict[str, Any]", plain).items()
-        return {name: without(it, hidden) for name, it in items}
+        return {name: without(item, hidden) for name, item in items}
     return plain

@@ -1,6 +1,6 @@
-"""`tune` as JSON, a study and the plan of one: docs/reference/tune-json.md.
+"""`tune` as JSON: a study and its plan, docs/reference/tune-json.md.
 
-Every key is always there; gains are shares of the base's step. Nothing is cut.
+Every key is always present; gains are shares of the base's step. Nothing is cut.
 """
 
 from __future__ import annotations
@@ -159,10 +159,16 @@ class Tune(Result, tag_field="schema", tag="counterpoint.tune/1"):
 
 
 def tune_json(conclusion: Conclusion, study: Path) -> str:
-    """The conclusion as text, with each arm on a line of its own."""
+    """Return the conclusion as text, with each arm on a line of its own."""
     ablation = [
-        fill(Ablated, it, range=None if it.low is None or it.high is None else (it.low, it.high))
-        for it in conclusion.ablation
+        fill(
+            Ablated,
+            ablated,
+            range=None
+            if ablated.low is None or ablated.high is None
+            else (ablated.low, ablated.high),
+        )
+        for ablated in conclusion.ablation
     ]
     return json_text(
         fill(
@@ -170,7 +176,7 @@ def tune_json(conclusion: Conclusion, study: Path) -> str:
             conclusion,
             study=study,
             beside_settings=beside(conclusion.winner) if conclusion.winner else (),
-            arms=[_row(it) for it in conclusion.rows],
+            arms=[_row(row) for row in conclusion.rows],
             ablation=ablation,
         )
     )
@@ -192,8 +198,8 @@ def _estimated(found: Estimate | None) -> Estimated | None:
     if found is None:
         return None
     pairs = [
-        {"row": it.row + 1, "step_ms": it.seconds * 1e3, "base_ms": it.base_seconds * 1e3}
-        for it in found.pairs
+        {"row": pair.row + 1, "step_ms": pair.seconds * 1e3, "base_ms": pair.base_seconds * 1e3}
+        for pair in found.pairs
     ]
     return fill(Estimated, found, pairs=pairs)
 
@@ -248,9 +254,9 @@ class TunePlan(Result, tag_field="schema", tag="counterpoint.tune-plan/1"):
 
 
 def dry_run_json(plan: DryRun, budget: Budget) -> str:
-    """`tune --dry-run` as text."""
+    """Return `tune --dry-run` as text."""
     dimensions = [
-        fill(DimensionPlanned, it, choices=[one.choice for one in it.choices])
-        for it in plan.space.dimensions
+        fill(DimensionPlanned, dimension, choices=[option.choice for option in dimension.choices])
+        for dimension in plan.space.dimensions
     ]
     return json_text(fill(TunePlan, plan, budget=budget, dimensions=dimensions))

@@ -1,4 +1,4 @@
-"""The tables of `tune`: arms as measured or as predicted, and what each change brings."""
+"""The tables of `tune`: arms as measured or predicted, and the effect of each change."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _REASONS: Final = 12
 _NOT_SO: Final = "-"
 _NAMES: Final = 6
 _APART: Final = 4
-"""So many reasons that differ in figures alone are told one by one."""
+"""Up to this many reasons that differ only in figures are listed one by one."""
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)*")
 _QUIET: Final = ("same program", "not predictable", "not looked at")
-"""Reasons that come last: nothing went wrong."""
+"""Reasons listed last: nothing went wrong."""
 
 
 def arms_section(conclusion: Conclusion, top: int) -> Iterator[Section]:
-    """All arms, as they stand; of more than `top`, the first."""
+    """Yield all arms in their current order; if there are more than `top`, the first."""
     if not conclusion.rows:
         return
-    apart = [it for it in conclusion.rows if it.status != _QUIET[0]]  # told below, by their names
+    apart = [row for row in conclusion.rows if row.status != _QUIET[0]]  # listed below, by name
     shown = apart[:top]
-    count = sum(not it.arm.is_base for it in conclusion.rows)
+    count = sum(not row.arm.is_base for row in conclusion.rows)
     summary = f"{several(count, 'arm')} against the base{_kinds(conclusion)}"
     if len(shown) < len(apart):
         rows = f"the first {len(shown)} rows of {len(apart)}"
@@ -53,33 +53,38 @@ def arms_section(conclusion: Conclusion, top: int) -> Iterator[Section]:
     table = _measured(shown) if measured else _predicted(shown, conclusion.winner)
     blocks: list[Block] = [table, *_reasons(conclusion.rows)]
     if conclusion.left_out:
-        told = [f"{it.name}: {it.why}" for it in conclusion.left_out]
-        blocks.append(Facts(tuple(Fact("left out", printable(it)) for it in told)))
-        summary += f"; {several(len(told), 'named arm')} left out"
+        lines = [f"{omitted.name}: {omitted.why}" for omitted in conclusion.left_out]
+        blocks.append(Facts(tuple(Fact("left out", printable(line)) for line in lines)))
+        summary += f"; {several(len(lines), 'named arm')} left out"
     yield Section("Arms", summary, tuple(blocks))
 
 
 def _kinds(conclusion: Conclusion) -> str:
-    """Of a prediction: how many were predicted, and what became of the others."""
+    """Describe a prediction: how many arms were predicted, and what became of the others."""
     if conclusion.basis != "predicted":
         return ""
-    others = [it for it in conclusion.rows if not it.arm.is_base]
-    known = sum(it.arm.predicted is not None for it in others)
-    silent = [it.status for it in others if it.arm.predicted is None]
-    kinds = Counter("not predictable" if it == "worth a trial" else it for it in silent)
+    others = [row for row in conclusion.rows if not row.arm.is_base]
+    known = sum(row.arm.predicted is not None for row in others)
+    silent = [row.status for row in others if row.arm.predicted is None]
+    kinds = Counter("not predictable" if status == "worth a trial" else status for status in silent)
     return ": " + ", ".join([f"{known} predicted", *(f"{n} {it}" for it, n in kinds.items())])
 
 
 def _measured(rows: Iterable[ArmRow]) -> Table:
     rows = tuple(rows)
-    bases = [it.told.base_s if it.told is not None else None for it in rows]
-    figures = [None if it is None else it * 1e3 for it in (*(row.step_s for row in rows), *bases)]
-    decimals = units.decimals_of([it for it in figures if it is not None])
+    bases = [row.told.base_s if row.told is not None else None for row in rows]
+    figures = [
+        None if seconds is None else seconds * 1e3
+        for seconds in (*(row.step_s for row in rows), *bases)
+    ]
+    decimals = units.decimals_of([figure for figure in figures if figure is not None])
     decimals = min(decimals + 1, 5)  # a gain of a tenth of a percent shows in them
-    shown = [_NOT_SO if it is None else units.column([it], decimals)[0] for it in figures]
+    shown = [
+        _NOT_SO if figure is None else units.column([figure], decimals)[0] for figure in figures
+    ]
     steps = list(zip(shown[: len(rows)], shown[len(rows) :], strict=True))
-    foreseen = any(it.arm.predicted is not None for it in rows)
-    compared = any(it.prediction_off is not None for it in rows)
+    foreseen = any(row.arm.predicted is not None for row in rows)
+    compared = any(row.prediction_off is not None for row in rows)
     columns = (
         Column("arm", Kind.LABEL),
         Column("status", Kind.WORD),
@@ -97,8 +102,8 @@ def _measured(rows: Iterable[ArmRow]) -> Table:
     return Table(
         columns=columns,
         rows=tuple(
-            _measured_row(it, step, foreseen=foreseen, compared=compared)
-            for it, step in zip(rows, steps, strict=True)
+            _measured_row(row, step, foreseen=foreseen, compared=compared)
+            for row, step in zip(rows, steps, strict=True)
         ),
     )
 
@@ -106,20 +111,20 @@ def _measured(rows: Iterable[ArmRow]) -> Table:
 def _measured_row(
     row: ArmRow, steps: tuple[str, str], *, foreseen: bool, compared: bool
 ) -> tuple[str, ...]:
-    told = row.told
-    nothing = _NOT_SO if row.arm.is_base or told is None else units.UNKNOWN
+    estimate = row.told
+    nothing = _NOT_SO if row.arm.is_base or estimate is None else units.UNKNOWN
     cells = [
         _name(row),
         printable(row.status),
-        nothing if told is None else gain_text(told.gain),
-        nothing if told is None else reach_text(told.range),
-        _NOT_SO if told is None else str(told.rows),
+        nothing if estimate is None else gain_text(estimate.gain),
+        nothing if estimate is None else reach_text(estimate.range),
+        _NOT_SO if estimate is None else str(estimate.rows),
         _told_by(row),
         *steps,
     ]
     if foreseen:
-        said = row.arm.predicted
-        cells.append(_NOT_SO if said is None or row.arm.is_base else gain_text(said.gain))
+        predicted = row.arm.predicted
+        cells.append(_NOT_SO if predicted is None or row.arm.is_base else gain_text(predicted.gain))
     if compared:
         cells.append(_NOT_SO if row.prediction_off is None else gain_text(row.prediction_off))
     failed = f" ({row.failures} failed)" if row.failures else ""
@@ -134,10 +139,15 @@ def _told_by(row: ArmRow) -> str:
 
 def _predicted(rows: Iterable[ArmRow], best: Arm | None) -> Table:
     rows = tuple(rows)
-    said = [it.arm.predicted for it in rows]
-    steps = units.column([None if it is None else it.step_s * 1e3 for it in said])
+    forecasts = [row.arm.predicted for row in rows]
+    steps = units.column(
+        [None if forecast is None else forecast.step_s * 1e3 for forecast in forecasts]
+    )
     exposed = units.column(
-        [None if it is None or it.exposed_s is None else it.exposed_s * 1e3 for it in said]
+        [
+            None if forecast is None or forecast.exposed_s is None else forecast.exposed_s * 1e3
+            for forecast in forecasts
+        ]
     )
     columns = (
         Column("arm", Kind.LABEL),
@@ -150,17 +160,17 @@ def _predicted(rows: Iterable[ArmRow], best: Arm | None) -> Table:
         Column("program", Kind.WORD, rank=3),
     )
     found: list[tuple[str, ...]] = []
-    for row, it, step, hidden in zip(rows, said, steps, exposed, strict=True):
-        compared = it is not None and not row.arm.is_base
+    for row, forecast, step, hidden in zip(rows, forecasts, steps, exposed, strict=True):
+        compared = forecast is not None and not row.arm.is_base
         found.append(
             (
                 _name(row),
                 _tied(row, best),
-                gain_text(it.gain) if it is not None and compared else _NOT_SO,
-                reach_text(it.gain_range) if it is not None and compared else _NOT_SO,
-                step if it is not None else _NOT_SO,
-                hidden if it is not None else _NOT_SO,
-                units.size(it.peak_bytes) if it is not None else _NOT_SO,
+                gain_text(forecast.gain) if forecast is not None and compared else _NOT_SO,
+                reach_text(forecast.gain_range) if forecast is not None and compared else _NOT_SO,
+                step if forecast is not None else _NOT_SO,
+                hidden if forecast is not None else _NOT_SO,
+                units.size(forecast.peak_bytes) if forecast is not None else _NOT_SO,
                 _program(row),
             )
         )
@@ -168,11 +178,11 @@ def _predicted(rows: Iterable[ArmRow], best: Arm | None) -> Table:
 
 
 def _tied(row: ArmRow, best: Arm | None) -> str:
-    """Who is tied with the best; it itself is the best."""
-    said = row.arm.predicted
+    """Return the status of an arm, with `best` or its tie with the best."""
+    predicted = row.arm.predicted
     if best is not None and row.arm.name == best.name:
         return "best"
-    tied = said is not None and said.tied
+    tied = predicted is not None and predicted.tied
     return printable(f"{row.status}, tied with the best" if tied else row.status)
 
 
@@ -186,18 +196,18 @@ def _program(row: ArmRow) -> str:
 
 
 def _reasons(rows: Iterable[ArmRow]) -> Iterator[Facts]:
-    """Why an arm is where it is, also of arms that the table has no room for.
+    """Yield the reason for each arm's status, including arms that the table has no room for.
 
-    Arms stand together where the text is the same to the last figure. Of many that differ in
-    figures alone the first is told, and the others are said to have other figures.
+    Arms whose text is identical share one line. If many texts differ only in figures, the first is
+    shown, and the others are listed as having other figures.
     """
     alike: dict[tuple[str, str], list[ArmRow]] = {}
-    for it in rows:
-        if it.why:
-            alike.setdefault((it.status, _NUMBER.sub("0", it.why)), []).append(it)
+    for row in rows:
+        if row.why:
+            alike.setdefault((row.status, _NUMBER.sub("0", row.why)), []).append(row)
     facts = [
         Fact(printable(status), text)
-        for (status, _), found in sorted(alike.items(), key=lambda it: it[0][0] in _QUIET)
+        for (status, _), found in sorted(alike.items(), key=lambda group: group[0][0] in _QUIET)
         for text in _told(found)
     ]
     if len(facts) > _REASONS:
@@ -208,10 +218,10 @@ def _reasons(rows: Iterable[ArmRow]) -> Iterator[Facts]:
 
 
 def _told(alike: Iterable[ArmRow]) -> Iterator[str]:
-    """Reasons that differ in figures at most."""
+    """Yield the lines for reasons that differ only in figures."""
     same: dict[str, list[ArmRow]] = {}
-    for it in alike:
-        same.setdefault(plain(it.why), []).append(it)
+    for row in alike:
+        same.setdefault(plain(row.why), []).append(row)
     texts = [f"{_some(found)}: {why}" for why, found in same.items()]
     if len(texts) <= _APART:
         yield from texts
@@ -227,7 +237,7 @@ def _some(rows: Sequence[ArmRow]) -> str:
 
 
 def ablation_section(conclusion: Conclusion) -> Iterator[Section]:
-    """What the best arm loses without each of its changes."""
+    """Yield what the best arm loses without each of its changes."""
     found = conclusion.ablation
     if not found:
         return
@@ -239,15 +249,19 @@ def ablation_section(conclusion: Conclusion) -> Iterator[Section]:
     )
     rows = tuple(
         (
-            printable(it.dimension if it.choice == "on" else f"{it.dimension} {it.choice}"),
-            gain_text(it.loses),
-            reach_text(_reach(it)),
-            printable(it.basis),
+            printable(
+                ablated.dimension
+                if ablated.choice == "on"
+                else f"{ablated.dimension} {ablated.choice}"
+            ),
+            gain_text(ablated.loses),
+            reach_text(_reach(ablated)),
+            printable(ablated.basis),
         )
-        for it in sorted(found, key=lambda it: -it.loses)
+        for ablated in sorted(found, key=lambda ablated: -ablated.loses)
     )
-    names = list(dict.fromkeys(it.arm for it in found))
-    how = "" if any(it.basis != "predicted" for it in found) else ", as predicted"
+    names = list(dict.fromkeys(ablated.arm for ablated in found))
+    how = "" if any(ablated.basis != "predicted" for ablated in found) else ", as predicted"
     summary = printable(
         f"what {' and '.join(names)} loses without it{how}; shares of the base's step"
     )
