@@ -1,8 +1,8 @@
 """Files that an input names: which of them are read, and how.
 
-A script that is checked can name any file, and whoever wrote it may want to see what is in yours.
-So only regular files of a moderate size are read, where they lie beside the source or where the
-user allows it.
+A checked script can name any file, and its author may want to see the content of yours. So only
+regular files of a moderate size are read, if they are beside the source or where the user allows
+it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final
 
 LARGEST: Final = 1 << 20
-"""The most bytes of a file that an input names."""
+"""Maximum size in bytes of a file that an input names."""
 _LINKS: Final = 40
-"""So many links in a row a kernel follows."""
+"""Maximum number of consecutive links that a kernel follows."""
 LARGEST_SOURCE: Final = 1 << 24
-"""The most bytes of a file that the user names: notebooks hold pictures."""
+"""Maximum size in bytes of a file that the user names: notebooks contain pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,38 +32,40 @@ class Reach:
     start: Path = Path()
 
     def holds(self, path: Path) -> bool:
-        """Whether a file lies in one of them, behind all links."""
+        """Return whether a file is in one of them, with all links resolved."""
         try:
             real = path.resolve()
-        except (OSError, ValueError, RuntimeError):  # links in a circle, a name that is none
+        except (OSError, ValueError, RuntimeError):  # circular links, an invalid name
             return False
-        return self.anywhere or any(real.is_relative_to(it.resolve()) for it in self.directories)
+        return self.anywhere or any(
+            real.is_relative_to(directory.resolve()) for directory in self.directories
+        )
 
     def with_allowed(self, allowed: Iterable[Path]) -> Reach:
-        """With directories that the user allows."""
+        """Return a reach that also includes directories that the user allows."""
         return Reach((*self.directories, *allowed), self.anywhere, self.start)
 
     def first(self, name: str) -> Path:
-        """Where the program itself looks."""
+        """Return the path that the program itself opens."""
         return self.start / name
 
     def places(self, name: str) -> Iterator[Path]:
-        """Where the file may be looked for: where the process runs, which may be beside the source.
+        """Yield paths where the file may be: where the process runs, or beside the source.
 
-        Of any other place not even that is told whether something is there.
+        For any other place, not even the existence of a file is revealed.
         """
-        every = (self.first(name), *(directory / name for directory in self.directories))
-        yield from (path for path in dict.fromkeys(every) if self.holds(path))
+        candidates = (self.first(name), *(directory / name for directory in self.directories))
+        yield from (path for path in dict.fromkeys(candidates) if self.holds(path))
 
     def to_allow(self, name: str) -> Path:
-        """The directory that a user has to allow, as far as that is seen from within the reach."""
+        """Return the directory that a user has to allow, as far as the reach reveals it."""
         path = next(self._leading_out(name), self.first(name))
         return Path(os.path.normpath(path)).parent
 
     def _leading_out(self, name: str) -> Iterator[Path]:
-        """The place outside of each directory that a name comes to by the links within it.
+        """Yield where a name leaves each directory by the links within it.
 
-        Links out there are not followed: where they lead is nobody's business.
+        Links outside are not followed: their targets must not be revealed.
         """
         for directory in self.directories:
             path = inside = directory.resolve()
@@ -80,18 +82,18 @@ class Reach:
 
 
 ANYWHERE: Final = Reach(anywhere=True)
-"""For what the user says on the command line or in the environment: it is no stranger's input."""
+"""For the user's own command line and environment, which need no protection."""
 
 
 def beside(source: Path) -> Reach:
-    """The directory of a source, and what is below it."""
+    """Return the reach of a source: its directory and what is below it."""
     return Reach((source.resolve().parent,))
 
 
 def read_regular(path: Path, largest: int = LARGEST) -> bytes:
-    """The bytes of a regular file; an OSError where it is none, or is too large.
+    """Return the bytes of a regular file; raise OSError if it is not one, or is too large.
 
-    It is opened before it is looked at, and never waited for: a pipe in its place does no harm.
+    It is opened before it is examined, without blocking, so that a pipe in its place does no harm.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:

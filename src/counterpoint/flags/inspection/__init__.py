@@ -1,4 +1,4 @@
-"""Settings inspected: what the compiler really used, and all that is known of one."""
+"""Settings inspected: the values that the compiler really used, and descriptions of settings."""
 
 from __future__ import annotations
 

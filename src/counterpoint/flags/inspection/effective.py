@@ -1,4 +1,4 @@
-"""Effective: what the compiler says that it used, held against what was asked.
+"""Effective: the values that the compiler reports, compared with the requested ones.
 
     asked (Settings)   ─┐
                         ├─ compare ──► Used, one for each flag of one module
@@ -32,24 +32,24 @@ _JAX: Final = frozenset(
         "xla_test_all_input_layouts",
     }
 )
-"""What JAX sets in every compile, or where its cache wants it."""
+"""Flags that JAX sets in every compile, or for its compilation cache."""
 _UNOPTIMIZED: Final = ("xla_backend_optimization_level", "xla_llvm_disable_expensive_passes")
 
 
 class Outcome(StrEnum):
-    """What became of a flag."""
+    """The effect of a requested or reported flag."""
 
     APPLIED = "applied"
-    ALTERED = "another value"  # asked, and the compiler used something else
-    IGNORED = "ignored"  # asked, and the default held
+    ALTERED = "another value"  # requested, and the compiler used something else
+    IGNORED = "ignored"  # requested, and the default was used
     DEFAULT = "default anyway"
-    ELSEWHERE = "set elsewhere"  # not asked, and in effect
+    ELSEWHERE = "set elsewhere"  # not requested, and in effect
     UNSEEN = "can't be told"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """One flag of one module. `used` is None where nothing is reported; `note` says why, or who."""
+    """One flag of one module. `used` is None if not reported; `note` says why, or who set it."""
 
     name: str
     outcome: Outcome
@@ -60,7 +60,7 @@ class Used:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A flag that modules of one program were compiled with differently; None: its default."""
+    """A flag whose value differs between modules of one program; None: its default."""
 
     name: str
     by_module: Mapping[str, str | None]
@@ -69,9 +69,9 @@ class Difference:
 def compare(
     asked: Settings, reported: Mapping[str, str], release: Release, *, all_flags: bool = False
 ) -> tuple[Used, ...]:
-    """The flags that were asked in their order, then those that something else set.
+    """Return the requested flags in their order, then those that something else set.
 
-    `all_flags`: what was asked holds all of XLA_FLAGS, so that the rest came from elsewhere.
+    `all_flags`: the request holds all of XLA_FLAGS, so that the rest came from elsewhere.
     """
     wanted = {**asked.flags, **dict(asked.options)}
     options = dict(asked.options)
@@ -80,19 +80,21 @@ def compare(
         for name, value in wanted.items()
     )
     fields = {_field(name, release) for name in wanted}
-    others = "compiler_options, or the program"
-    others = others if all_flags else f"XLA_FLAGS, {others}"
-    return (*found, *_elsewhere(fields, reported, release, others))
+    origins = "compiler_options, or the program"
+    origins = origins if all_flags else f"XLA_FLAGS, {origins}"
+    return (*found, *_elsewhere(fields, reported, release, origins))
 
 
 def differences(reported: Mapping[str, Mapping[str, str]]) -> tuple[Difference, ...]:
-    """What is not the same in all modules, by flag."""
+    """Return the flags that differ between modules."""
     names = sorted({name for flags in reported.values() for name in flags})
     found = (
-        Difference(name=name, by_module={it: flags.get(name) for it, flags in reported.items()})
+        Difference(
+            name=name, by_module={module: flags.get(name) for module, flags in reported.items()}
+        )
         for name in names
     )
-    return tuple(one for one in found if len(set(one.by_module.values())) > 1)
+    return tuple(difference for difference in found if len(set(difference.by_module.values())) > 1)
 
 
 def _field(name: str, release: Release) -> str:
@@ -105,25 +107,27 @@ def _asked(
 ) -> Used:
     flag = release.flags.get(name)
     field = _field(name, release)
-    told = release.flags.get(field)
+    target = release.flags.get(field)
     if flag is None:
         note = f"jaxlib {release.version} does not know it"
         return Used(name=name, outcome=Outcome.UNSEEN, asked=value, used=None, note=note)
     if flag.no_op and not (option and flag.compile_option):
         note = f"jaxlib {release.version} does nothing with it"
         return Used(name=name, outcome=Outcome.IGNORED, asked=value, used=None, note=note)
-    meant = _meant(flag, told, value) if told else None
-    shown = told is not None and (told.compile_option or told.type == "map" or field in reported)
-    if told is None or meant is None or not shown:
+    meant = _meant(flag, target, value) if target else None
+    shown = target is not None and (
+        target.compile_option or target.type == "map" or field in reported
+    )
+    if target is None or meant is None or not shown:
         note = "the compiler does not report it"
         return Used(name=name, outcome=Outcome.UNSEEN, asked=value, used=None, note=note)
-    outcome, note = _held(told, meant, reported.get(field))
-    used = None if outcome is Outcome.UNSEEN else reported.get(field, told.default)
+    outcome, note = _held(target, meant, reported.get(field))
+    used = None if outcome is Outcome.UNSEEN else reported.get(field, target.default)
     return Used(name=name, outcome=outcome, asked=value, used=used, note=note)
 
 
 def _meant(flag: Flag, told: Flag, value: str) -> str | None:
-    """The value of the field that a flag sets; None where an old name's values are other ones."""
+    """Return the value of the field that a flag sets; None if an old name's values differ."""
     if flag is told or flag.type == told.type:
         return value
     if flag.type == "bool" and told.type == "enum":
@@ -160,7 +164,7 @@ def _list_held(flag: Flag, asked: str, used: str) -> tuple[Outcome, str]:
 
 
 def _entries(flag: Flag, text: str) -> set[str]:
-    """A list's entries in one spelling; `+NAME` and `-NAME` change the default."""
+    """Return a list's entries in one spelling, with `+NAME` and `-NAME` applied to the default."""
     given = _items(text)
     if flag.type != "enums":
         return set(given)
@@ -173,7 +177,7 @@ def _entries(flag: Flag, text: str) -> set[str]:
 
 
 def _spelled(flag: Flag, entry: str) -> str:
-    """An enum's name as XLA_FLAGS takes it; reports spell it as compiler_options do."""
+    """Return an enum's name as spelled in XLA_FLAGS; reports spell it as compiler_options do."""
     names = dict(zip((name.upper() for name in flag.enum), flag.values, strict=False))
     return names.get(entry.upper()) or flag.spelled(entry) or entry.upper()
 
@@ -199,7 +203,7 @@ def _elsewhere(
 
 
 def _who(name: str, value: str) -> str:
-    """Who is known to set it; empty where nobody is."""
+    """Return who is known to set it; empty if nobody is."""
     if name in _JAX:
         return "JAX"
     if name in _UNOPTIMIZED:

@@ -1,9 +1,9 @@
-"""Showing: all that is known of one setting, of whatever kind, for one release.
+"""Showing: the description of one setting, of any kind, for one release.
 
     what was typed ── read ──► name, value ── show ──► Shown
 
-The name may be written as in XLA_FLAGS (`--xla_gpu_...`), with dashes for underscores, as JAX's
-option in small letters, with a value (which is then judged), NCCL's in any case.
+The name may be written as in XLA_FLAGS (`--xla_gpu_...`), with dashes for underscores, as a JAX
+option in lower case, or with a value (which is then checked); NCCL's in any case.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _CHANNELS: Final = {
     "COMPILER_OPTIONS": "the dict that jax.jit and compile take, for one program:"
     " jax.jit(step, compiler_options={name: value})",
 }
-"""What settings are given in, and who reads it."""
+"""The containers of settings, and who reads them."""
 _PREFIXES: Final = ("--xla-", "--xla_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a channel makes of a value.
+    """Whether a channel accepts a value.
 
-    Where it refuses it, `takes` is what it would take, and `meant` the same value as it is written
-    there, where that is plain. `ends`: the process, or the compile, ends at it. `instead` is what
-    to write where the name is not known, or no more.
+    If it refuses the value, `takes` says what it would accept, and `meant` is the same value as
+    spelled there, if that is clear. `ends`: the process, or the compile, fails. `instead`: what to
+    write if the name is unknown or removed.
     """
 
-    channel: Channel | None  # None: it is no flag
+    channel: Channel | None  # None: it is not a flag
     taken: bool
     takes: str = ""
     meant: str | None = None
@@ -66,7 +66,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """One setting. `flag` is None where the release has none of that name.
+    """One setting. `flag` is None if the release has none of that name.
 
     `recipes`: name and value, or why the recipe leaves it out; `rules`: code and title; `pages`:
     title and the values that the page gives.
@@ -90,21 +90,21 @@ class Shown:
 
     @property
     def reader(self) -> Reader:
-        """Who reads it."""
+        """The program that reads it."""
         if self.about is not None:
             return self.about.kind
         return Reader.XLA if self.variable is None else self.variable.reader
 
     @property
     def use(self) -> tuple[str, ...]:
-        """What does it today, or does it better."""
+        """What to use today, or what is better."""
         if self.about is not None and self.about.use:
             return self.about.use
         return self.gone.use if self.gone else ()
 
 
 def show(text: str, release: Release, chip: str | None = None) -> Shown:
-    """All that is known of what was typed; an error that names neighbours where that is nothing."""
+    """Describe what was typed; if unknown, raise an error that names similar settings."""
     if chip is not None and family(chip) is None:
         raise UsageError(f"no such chip is known: {chip}", next="--chip H100")
     typed, equals, value = text.partition("=")
@@ -140,7 +140,7 @@ def show(text: str, release: Release, chip: str | None = None) -> Shown:
 
 
 def related_recipes(name: str) -> tuple[tuple[str, str], ...]:
-    """Recipes that set it, each with its values, and those that leave it out, each with why."""
+    """Return recipes that set it, with their values, and those that leave it out, with reasons."""
     found: list[tuple[str, str]] = []
     for recipe in recipes().values():
         lines = (*recipe.lines, *recipe.arguments, *recipe.kernel)
@@ -154,7 +154,7 @@ def related_recipes(name: str) -> tuple[tuple[str, str], ...]:
 
 
 def _known(typed: str, release: Release) -> str | None:
-    """The name as it is known, or None."""
+    """Return the name in its known spelling, or None."""
     bare = typed.lstrip("-")
     tried = (bare, bare.lower().replace("-", "_"), bare.upper().replace("-", "_"), typed)
     return next((name for name in tried if name and _exists(name, release)), None)
@@ -169,7 +169,7 @@ def _exists(name: str, release: Release) -> bool:
 
 
 def _untold(name: str, release: Release) -> Variable | None:
-    """A variable that has no text: what the release says of JAX's; of NCCL's only the name."""
+    """Return a variable without a description: JAX's from the release; for NCCL only the name."""
     option = release.jax_options.get(name)
     if option is not None:
         kind = _TYPES.get(option.type, "string")
@@ -197,10 +197,10 @@ def _verdicts(
 
 
 def _verdicts_unknown(name: str, value: str, release: Release) -> tuple[Verdict, ...]:
-    """Of a name that is not there, or not yet: perhaps what it asked for holds by itself now."""
-    told = about(name)
-    xla = told.kind is Reader.XLA if told is not None else name.startswith("xla_")
-    heirs = tuple(one for one in successors(name, unquoted(value)) if one[0] in release.flags)
+    """Check a value of a name that the release lacks; its effect may be the default by now."""
+    description = about(name)
+    xla = description.kind is Reader.XLA if description is not None else name.startswith("xla_")
+    heirs = tuple(heir for heir in successors(name, unquoted(value)) if heir[0] in release.flags)
     return (
         Verdict(
             channel=Channel.XLA_FLAGS if xla else None,
@@ -213,7 +213,7 @@ def _verdicts_unknown(name: str, value: str, release: Release) -> tuple[Verdict,
 
 
 def unquoted(value: str) -> str:
-    """A value as XLA's parser hands it on, which takes quotes around it off."""
+    """Remove the quotes around a value, as XLA's parser does."""
     if value[:1] in ("'", '"') and value[-1:] == value[:1] and len(value) > 1:
         return value[1:-1]
     return value
@@ -221,10 +221,10 @@ def unquoted(value: str) -> str:
 
 def _judged(flag: Flag, value: str, channel: Channel, release: Release) -> Verdict:
     bare = unquoted(value)
-    said = bare if channel is Channel.XLA_FLAGS else value
-    refused = refusal(flag, said, channel)
+    text = bare if channel is Channel.XLA_FLAGS else value
+    refused = refusal(flag, text, channel)
     if refused is None:
-        default = is_default(flag.name, said, release)
+        default = is_default(flag.name, text, release)
         return Verdict(channel=channel, taken=True, is_default=default)
     elsewhere = channel is not Channel.XLA_FLAGS and refusal(flag, bare, Channel.XLA_FLAGS) is None
     meant = as_option(flag, bare) if elsewhere else None
@@ -259,7 +259,7 @@ def _stranger(typed: str, release: Release) -> UsageError:
 
 
 def _quoted(typed: str) -> str:
-    """What was typed, fit for a terminal."""
+    """Return what was typed, fit for a terminal."""
     if not typed:
         return "an empty name"
     short = typed if len(typed) <= _LONGEST else f"{typed[:_LONGEST]}..."
@@ -268,7 +268,7 @@ def _quoted(typed: str) -> str:
 
 def _neighbours(name: str, release: Release) -> list[str]:
     known = {
-        *(one for one, flag in release.flags.items() if flag.xla_flags),
+        *(name for name, flag in release.flags.items() if flag.xla_flags),
         *release.jax,
         *all_gone(),
         *variables(),
@@ -276,7 +276,7 @@ def _neighbours(name: str, release: Release) -> list[str]:
         *nccl_names(),
         *all_about(),
     }
-    by_lower = {one.lower(): one for one in sorted(known)}
+    by_lower = {name.lower(): name for name in sorted(known)}
     tried = name.lower().replace("-", "_")
     near = difflib.get_close_matches(tried, by_lower, n=3, cutoff=_NEAR)
-    return [by_lower[one] for one in near]
+    return [by_lower[lower] for lower in near]

@@ -1,4 +1,4 @@
-"""The life of a flag: when it came, changed and went, and what replaced it."""
+"""Flag lifecycle: when a flag was added, changed and removed, and what replaced it."""
 
 from __future__ import annotations
 

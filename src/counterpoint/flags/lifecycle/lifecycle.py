@@ -1,4 +1,4 @@
-"""The life of a flag: when it came, changed, went, and what replaced it."""
+"""Flag lifecycle: when a flag was added, changed, removed, and what replaced it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TRUTH: Final = {"1": "true", "0": "false"}
 
 
 def successors(name: str, value: str) -> Pairs:
-    """The flags that do it now, in the spelling of XLA_FLAGS; none where nothing is known."""
+    """Return the replacements, spelled as in XLA_FLAGS; empty if none are known."""
     rows = _rows().get(name, {})
     spelt = value.lower()
     heirs = next((rows[key] for key in (spelt, _TRUTH.get(spelt, spelt), "*") if key in rows), None)
@@ -37,7 +37,7 @@ def successors(name: str, value: str) -> Pairs:
 
 
 def is_default_now(name: str, value: str) -> bool:
-    """Whether what a flag asked for is the default now: it can be dropped without a loss."""
+    """Return whether a flag's effect is the default now, so that it can be removed."""
     rows = _rows().get(name, {})
     spelt = value.lower()
     return rows.get(_TRUTH.get(spelt, spelt)) == ()
@@ -63,7 +63,7 @@ _TENSORFLOW: Final = "tf_xla_"
 
 
 class Kind(Enum):
-    """What became of a name."""
+    """The state of a name."""
 
     KNOWN = auto()
     NEWER = auto()
@@ -75,9 +75,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """`when` is a clause on releases, `what` a sentence on what does it now; both may be empty.
+    """`when` is a clause on releases, `what` a sentence on the replacement; both may be empty.
 
-    `reader` is who reads a foreign name, and `home` where it has to be given.
+    `reader` is the program that reads a foreign name, and `home` the channel it belongs in.
     """
 
     kind: Kind
@@ -88,7 +88,7 @@ class Fate:
 
 
 def fate(name: str, release: Release, channel: Channel = Channel.XLA_FLAGS) -> Fate:
-    """What became of a name of XLA_FLAGS or compiler_options."""
+    """Return the lifecycle of a name of XLA_FLAGS or compiler_options."""
     flag = release.flags.get(name)
     option = channel is Channel.COMPILER_OPTIONS
     if flag is not None and (flag.xla_flags or (option and flag.compile_option)):
@@ -117,7 +117,7 @@ def _gone(name: str, when: str, release: Release) -> Fate:
 
 
 def _renamed(name: str, release: Release) -> str | None:
-    """The one name that does the same with each value."""
+    """Return the one name that does the same with each value, if there is one."""
     (heir,) = (*successors(name, "{value}"), None)[:1]
     if heir is None or heir[1] != "{value}" or heir[0] not in release.flags:
         return None
@@ -142,7 +142,7 @@ def _foreign(name: str, *, compile_option: bool) -> Fate | None:
 
 
 def instead(one: Occurrence, release: Release) -> tuple[tuple[str, str], ...]:
-    """What to write instead of a name that is gone, in the spelling of its channel; (): drop it."""
+    """Return what to write instead of a removed name, as its channel spells it; (): remove it."""
     heirs = successors(one.name, one.meant) if one.known else ()
     known = [(name, value) for name, value in heirs if name in release.flags]
     if len(known) < len(heirs):
@@ -153,18 +153,18 @@ def instead(one: Occurrence, release: Release) -> tuple[tuple[str, str], ...]:
 
 
 def ending(channel: Channel) -> str:
-    """What happens at a setting that its channel does not take."""
+    """Describe the effect of a setting that its channel does not accept."""
     option = channel is Channel.COMPILER_OPTIONS
     return "the compile fails at it" if option else "XLA ends the process at it"
 
 
 def meant(name: str, release: Release) -> tuple[str, ...]:
-    """Names of the release that a misspelt one may stand for."""
+    """Return names of the release that are similar to a misspelled one."""
     return similar(name, release)
 
 
 def replacements(before: Release, after: Release) -> dict[str, tuple[str, ...]]:
-    """For each name that the later release has not: what is to be used instead."""
+    """Return replacements for the names that the later release does not have."""
     from counterpoint.flags.catalogue.about import about
 
     found: dict[str, tuple[str, ...]] = {}

@@ -1,6 +1,6 @@
 """Flags that were removed: XLA ends the process at the first name it does not know.
 
-When a flag went, the catalogue knows; gone.toml says what to write instead.
+The catalogue knows when a flag was removed; gone.toml says what to write instead.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class Gone:
 
     name: str
     last: str | None = None  # the newest release known to have it
-    since: str | None = None  # the oldest release known not to have it any more
-    use: tuple[str, ...] = ()  # the flags that do it now
+    since: str | None = None  # the oldest release known not to have it
+    use: tuple[str, ...] = ()  # the flags that replace it
     note: str = "Nothing is known to have replaced it: drop it."
 
     @property
     def history(self) -> str:
-        """When it went."""
+        """When it was removed."""
         if self.last is None:
             return f"no release of jaxlib from {releases()[0]} on had it"
         return f"jaxlib {self.last} had it, {self.since} does not"
@@ -34,7 +34,7 @@ class Gone:
 
 @cache
 def _instead() -> dict[str, dict[str, Any]]:
-    """What is written by hand: `use` and `note`."""
+    """Return the handwritten part: `use` and `note`."""
     import tomllib
     from pathlib import Path
 
@@ -43,14 +43,14 @@ def _instead() -> dict[str, dict[str, Any]]:
 
 
 def all_gone() -> dict[str, Gone]:
-    """All removed flags that are known."""
+    """Return all flags known to have been removed."""
     entries = (gone(name) for name in sorted({*names_ever(), *_instead()}))
     return {entry.name: entry for entry in entries if entry}
 
 
 @cache
 def gone(name: str) -> Gone | None:
-    """What became of a flag; None if it is not known to have been removed."""
+    """Return the removal of a flag; None if it is not known to have been removed."""
     if name in names():
         return None
     past = history(name)
@@ -65,7 +65,7 @@ def _entry(written: dict[str, Any]) -> dict[str, Any]:
 
 
 def unknown_hint(name: str, version: str | None = None) -> str:
-    """What to write instead of a flag that the compiler of this version does not know."""
+    """Return what to write instead of a flag that this version of the compiler does not know."""
     removed = gone(name)
     if removed:
         return f"{removed.history}. {removed.note}"
@@ -83,7 +83,7 @@ def unknown_hint(name: str, version: str | None = None) -> str:
 
 
 def _known_hint(first: str, kind: str, version: str | None) -> str:
-    """Why a name that exists may be refused."""
+    """Return why a name that exists may be refused."""
     if kind != "bool" and not first:
         return f"It needs a value (of type {kind}): --name=value."
     here = f"this is {version}" if version else "this one is older"

@@ -1,4 +1,4 @@
-"""Lines of flags and variables as users write them, and which names exist."""
+"""Lines of flags and variables as users write them, and the names that exist."""
 
 from __future__ import annotations
 

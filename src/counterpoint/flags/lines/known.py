@@ -1,8 +1,8 @@
-"""Known names: flags, JAX's options and variables; and those nearest to a name that is unknown.
+"""Known names: flags, JAX's options and variables; and those similar to an unknown name.
 
-Nobody refuses an unknown environment variable. A flag that is written without its prefix would
-become one and do nothing, so a name that nothing reads is refused where people type settings.
-`env:NAME=value` is how a variable of the user's own program is given.
+Nothing rejects an unknown environment variable. A flag written without its prefix would become one
+and do nothing, so a name that nothing reads is refused where users type settings. `env:NAME=value`
+sets a variable of the user's own program.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from counterpoint.flags.settings import FLAG_VARIABLES, is_setting
 from counterpoint.flags.text.names import LIBTPU, names
 
 OWN: Final = "env:"
-"""Before a variable that only the user's program reads."""
+"""Prefix of a variable that only the user's program reads."""
 
 _LISTED: Final = ("JAX_", "NCCL_", "TF_CPP_")
-"""Families of which all names are known."""
+"""Families whose names are all known."""
 
 _SYSTEM: Final = (
     *("OMP_", "KMP_", "MKL_", "OPENBLAS_", "MALLOC_", "TCMALLOC_", "LD_", "PYTHON"),
@@ -30,18 +30,18 @@ _SYSTEM: Final = (
 _PREFIXES: Final = ("", "xla_gpu_", "xla_", "xla_gpu_enable_", "jax_", "nccl_", "cuda_")
 _CLOSE: Final = 0.9
 _ALIKE: Final = 0.75
-_SHORTEST: Final = 6  # characters by which a longer name is recognised
+_SHORTEST: Final = 6  # minimum length to match within a longer name
 
 
 def is_flag(name: str) -> bool:
-    """Whether XLA takes it, as far as a name tells: of its own names the compiler is the judge."""
+    """Return whether XLA may accept a name; for its own names only the compiler can tell."""
     if name.startswith("JAX_"):  # the catalogue lists JAX's variables, too
         return False
     return name.startswith(("xla_", *LIBTPU)) or name in names_ever()
 
 
 def is_variable(name: str) -> bool:
-    """Whether JAX, XLA, NCCL, CUDA, the allocator or the system reads it."""
+    """Return whether JAX, XLA, NCCL, CUDA, the allocator or the system reads a variable."""
     if name in _variables():
         return True
     if name.startswith(_LISTED) or not (is_setting(name) or name.startswith(_SYSTEM)):
@@ -50,22 +50,22 @@ def is_variable(name: str) -> bool:
 
 
 def refuse_unread_variable(name: str, value: str) -> None:
-    """UsageError for a word `name=value` that nothing reads."""
+    """Raise UsageError for a word `name=value` that nothing reads."""
     if not is_variable(name):
         raise unread(name, value)
 
 
 def refuse_bare_flag(name: str, value: str) -> None:
-    """UsageError for a variable, given as such, that is meant for a flag or an option.
+    """Raise UsageError for a variable, given as such, that is meant as a flag or an option.
 
-    Variables are written in capitals, so only other names are looked at.
+    Variables are written in capitals, so only other names are checked.
     """
     if name != name.upper() and name not in _variables() and nearest(name, 1, _CLOSE):
         raise unread(name, value)
 
 
 def unread(name: str, value: str) -> UsageError:
-    """What to raise of a name that nothing reads."""
+    """Return the error for a name that nothing reads."""
     near = nearest(name)
     own = f"{OWN}{name}={value}"
     return UsageError(
@@ -77,29 +77,29 @@ def unread(name: str, value: str) -> UsageError:
 
 
 def nearest(name: str, count: int = 3, alike: float = _ALIKE) -> tuple[str, ...]:
-    """Known names that this one may have been meant to be, the likeliest first."""
+    """Return known names similar to this one, most similar first."""
     bare = name.strip("-").lower().replace("-", "_")
-    known = {it.lower(): it for it in (*names_ever(), *_variables(), *names())}
+    known = {name.lower(): name for name in (*names_ever(), *_variables(), *names())}
     exact = [known[prefix + bare] for prefix in _PREFIXES if prefix + bare in known]
     if exact:
         return tuple(exact[:count])
-    within = [it for it in names() if bare in it] if len(bare) >= _SHORTEST else []
+    within = [name for name in names() if bare in name] if len(bare) >= _SHORTEST else []
     if within:
-        return tuple(sorted(within, key=lambda it: (not it.endswith(bare), len(it)))[:count])
+        return tuple(sorted(within, key=lambda name: (not name.endswith(bare), len(name)))[:count])
     stripped = dict(_stripped(known.values()))
     found = _close(_without_prefix(bare), stripped, count, alike)
-    return tuple(dict.fromkeys(stripped[it] for it in found))
+    return tuple(dict.fromkeys(stripped[name] for name in found))
 
 
 @cache
 def _variables() -> frozenset[str]:
-    options = (it for it in names_ever() if it.startswith("JAX_"))
+    options = (name for name in names_ever() if name.startswith("JAX_"))
     return frozenset({*variables(), *nccl_names(), *JAX_ELSEWHERE, *FLAG_VARIABLES, *options})
 
 
 def _stripped(known: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for it in known:
-        yield _without_prefix(it.lower()), it
+    for name in known:
+        yield _without_prefix(name.lower()), name
 
 
 def _without_prefix(name: str) -> str:

@@ -1,8 +1,8 @@
-"""A line of settings as people type it: flags, variables and recipes; read, and written.
+"""A line of settings as users type it: flags, variables and recipes; parsed and written.
 
     --xla_gpu_enable_triton_gemm=false NCCL_NVLS_ENABLE=0 fsdp env:MY_OWN_SWITCH=1
 
-The label of a line is a line that says the same: whatever a table shows can be typed again.
+The label of a line is a line with the same meaning: whatever a table shows can be typed again.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from counterpoint.flags.text.xla_flags import expand_xla_flags, parse_xla_flags
 EXAMPLE: Final = "--xla_gpu_enable_triton_gemm=false NCCL_NVLS_ENABLE=0"
 _ASSIGNED: Final = re.compile(r"(?:env:)?[A-Za-z_]\w*=")
 _IDLE: Final = ("export", "+")
-"""Words that set nothing: of a shell, and between the names of a recipe and what it goes with."""
+"""Words that set nothing: of a shell, and between the names of combined recipes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a line sets, and a line that sets the same."""
+    """The settings of a line, and a line with the same settings."""
 
     settings: Settings
     label: str
@@ -45,9 +45,9 @@ class Line:
 def read_line(
     text: str, *, version: str | None = None, chip: str | None = None, bare: bool = False
 ) -> Line:
-    """Flags with or without dashes, `NAME=value` and `env:NAME=value`, and names of recipes.
+    """Read flags with or without dashes, `NAME=value`, `env:NAME=value`, and recipe names.
 
-    A UsageError for a word that is none of these, and for a name that nothing reads. `bare`: no
+    Raise UsageError for a word that is none of these, and for a name that nothing reads. `bare`: no
     recipes.
     """
     try:
@@ -62,16 +62,16 @@ def read_line(
             settings = settings.merged(load_settings(word, version=version, chip=chip))
             labels.append(word)
             continue
-        said = _read(word)
-        settings = settings.merged(said)
-        labels.append(write_line(said))
+        word_settings = _read(word)
+        settings = settings.merged(word_settings)
+        labels.append(write_line(word_settings))
     if not labels:
         raise UsageError("no settings in it", next=EXAMPLE)
     return Line(settings, " ".join(labels))
 
 
 def write_line(settings: Settings) -> str:
-    """The line that says them; compiler options and a layout have no place in one."""
+    """Write settings as a line; compiler options and a layout can't be expressed."""
     flags = [f"--{name}={_quoted(value)}" for name, value in settings.xla]
     variables = [
         f"{'' if is_variable(name) else OWN}{name}={_quoted(value)}" for name, value in settings.env
@@ -82,9 +82,9 @@ def write_line(settings: Settings) -> str:
 def parse_settings(
     flags: Iterable[str] = (), variables: Iterable[str] = (), *, own: bool = True
 ) -> Settings:
-    """From `name=value` texts as the command line takes them; dashes before a flag don't matter.
+    """Parse `name=value` texts of the command line; dashes before a flag are optional.
 
-    `own`: variables may be such as only the user's program reads; else those need `env:`.
+    `own`: variables that only the user's program reads are allowed; otherwise they need `env:`.
     """
     xla: list[tuple[str, str]] = []
     for text in flags:
@@ -106,8 +106,8 @@ def parse_settings(
         xla.append((name, value))
     env: list[tuple[str, str]] = []
     for text in variables:
-        said = text.removeprefix(OWN)
-        name, equals, value = said.partition("=")
+        bare = text.removeprefix(OWN)
+        name, equals, value = bare.partition("=")
         if not NAME.fullmatch(name) or not equals:
             raise UsageError(
                 f"--env {text}: not a variable",
@@ -118,7 +118,7 @@ def parse_settings(
             where = "--env XLA_FLAGS"
             xla.extend(parse_xla_flags(expand_xla_flags(value, where=where), where=where))
             continue
-        if said == text:
+        if bare == text:
             (refuse_bare_flag if own else refuse_unread_variable)(name, value)
         env.append((name, value))
     return Settings(tuple(xla), tuple(env))

@@ -1,8 +1,8 @@
-"""Where Settings come from that are to be applied: a file of the user's, or a recipe by its name.
+"""Sources of Settings that are to be applied: a user's file, or the name of a recipe.
 
-A script is followed by the reader that checks use (parse/), but what that one would only
-remark upon is refused here: a value that needs a shell, a part that was not read, a setting that
-stands within an `if`. A guess would be another setting.
+A script is read by the same reader as in checks (parse/), but what a check would only remark on is
+refused here: a value that needs a shell, a part that was not read, a setting within an `if`. A
+guess would be a different setting.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _WRITE_OUT: Final = "write the settings out as `counterpoint flags render` print
 def load_settings(
     source: str | Path, *, version: str | None = None, chip: str | None = None
 ) -> Settings:
-    """Settings of a recipe or a file: TOML, flags as XLA takes them, or one of rendering's forms.
+    """Load a recipe or a file: TOML, flags as XLA takes them, or one of the rendered forms.
 
-    A recipe holds for the jaxlib of that version; if none is said, for the one installed here.
+    A recipe is resolved for this version of jaxlib, by default the one installed here.
     """
     if isinstance(source, str) and (recipe := named_recipe(source)):
         return recipe.resolve(version or installed_jaxlib(), chip)
@@ -49,7 +49,7 @@ def load_settings(
 
 
 def _refuse_bare_flags(settings: Settings, path: Path) -> None:
-    """A flag without its prefix would be a variable that nothing reads."""
+    """Refuse flags without their prefix, which would be variables that nothing reads."""
     try:
         for name, value in settings.env:
             refuse_bare_flag(name, value)
@@ -58,8 +58,8 @@ def _refuse_bare_flags(settings: Settings, path: Path) -> None:
 
 
 def installed_jaxlib() -> str | None:
-    """The version of the jaxlib beside this Counterpoint; None where there is none."""
-    from importlib import metadata  # dear, and needed for recipes only
+    """Return the version of the jaxlib beside this Counterpoint; None if there is none."""
+    from importlib import metadata  # slow to import, and needed for recipes only
 
     try:
         return metadata.version("jaxlib")
@@ -68,12 +68,12 @@ def installed_jaxlib() -> str | None:
 
 
 def read_shell_settings(text: str, where: str) -> Settings:
-    """What a script sets, all of it known. Without any export, all assignments are meant."""
+    """Read the settings of a script, all of them known; without exports, all assignments count."""
     script = Script(Variables(where, Budget(where), certain=True))
     Reader(script).read(text)
     assigned = list(script.assigned(every=True))
-    for one in assigned:
-        for piece in one.value.pieces:
+    for variable in assigned:
+        for piece in variable.value.pieces:
             if not piece.known:
                 raise InputError(
                     f"{where}:{piece.line}: `{piece.text}` needs a shell",
@@ -83,7 +83,7 @@ def read_shell_settings(text: str, where: str) -> Settings:
     for slip in script.slips:
         if slip.kind is IssueKind.STRAY:
             raise InputError(f"{slip.place}: {slip.text}: {slip.why}", next="put it in quotes")
-    if doubtful := (*(f"not read: {one}" for one in script.unread), *script.variables.doubts()):
+    if doubtful := (*(f"not read: {part}" for part in script.unread), *script.variables.doubts()):
         raise InputError(
             f"{where}: {doubtful[0]}",
             why="settings are applied from what is certain to be set",
@@ -91,18 +91,20 @@ def read_shell_settings(text: str, where: str) -> Settings:
         )
     flags: tuple[tuple[str, str], ...] = ()
     rest: list[tuple[str, str]] = []
-    for one in assigned:
-        if one.name == "XLA_FLAGS":
-            here = f"{where}:{one.value.line}"
-            text = expand_xla_flags(one.value.text, where=here, reach=beside(Path(where)))
+    for variable in assigned:
+        if variable.name == "XLA_FLAGS":
+            here = f"{where}:{variable.value.line}"
+            text = expand_xla_flags(variable.value.text, where=here, reach=beside(Path(where)))
             flags = parse_xla_flags(text, where=here)
         else:
-            rest.append((one.name, one.value.text))
-    return Settings(flags, tuple(rest), tuple((one.name, one.meant) for one in script.options))
+            rest.append((variable.name, variable.value.text))
+    return Settings(
+        flags, tuple(rest), tuple((option.name, option.meant) for option in script.options)
+    )
 
 
 def _read_form(text: str, where: str) -> Settings:
-    """By the name of the file; whatever has none that tells is read as a shell would."""
+    """Read a text in the form that its file name implies, by default as a shell script."""
     form = sniff(text, where) if where.endswith(_TOLD_BY_NAME) else "shell"
     if form == "env":
         return _read_env(text, where)
@@ -110,14 +112,14 @@ def _read_form(text: str, where: str) -> Settings:
 
 
 def _read_env(text: str, where: str) -> Settings:
-    """To the letter, as docker does; quotes and other lines are for a shell."""
+    """Read an env file literally, as docker does; with quotes or other lines, as a shell does."""
     written = read_text(text, where, form="env")
     if written.notes:
         return read_shell_settings(text, where)
     try:
         sourced = read_shell_settings(text, where)
     except InputError:
-        sourced = None  # a value with spaces, say: only the letters are meant
+        sourced = None  # a value with spaces, for example: only the literal reading applies
     certain = _certain(written)
     if sourced is not None and (sourced.flags, sourced.variables) != (
         certain.flags,
@@ -136,13 +138,21 @@ def _read_certain(text: str, where: str) -> Settings:
 
 
 def _certain(written: ParsedSource) -> Settings:
-    """Of what a tolerant reader found, if there is nothing else."""
+    """Return the settings of a tolerant reader, if they are certain and complete."""
     for slip in written.slips:
         raise InputError(f"{slip.place}: {slip.text}: {slip.why}", next=_WRITE_OUT)
-    doubtful = [*written.notes, *(f"not read: {it}" for it in written.unread)]
-    doubtful += [f"{it.name} is set within an `if`" for it in written.given if it.branch]
-    doubtful += [f"{it.name} is not certain" for it in written.given if not it.known]
-    doubtful += [f"{it.name!r} is not a setting: {why}" for it, why in written.refused]
+    doubtful = [*written.notes, *(f"not read: {text}" for text in written.unread)]
+    doubtful += [
+        f"{occurrence.name} is set within an `if`"
+        for occurrence in written.given
+        if occurrence.branch
+    ]
+    doubtful += [
+        f"{occurrence.name} is not certain" for occurrence in written.given if not occurrence.known
+    ]
+    doubtful += [
+        f"{occurrence.name!r} is not a setting: {why}" for occurrence, why in written.refused
+    ]
     doubtful += ["several programs are started" for _ in written.others[:1]]
     if doubtful:
         raise InputError(

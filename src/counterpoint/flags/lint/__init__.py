@@ -1,4 +1,4 @@
-"""What rules look at, and the remarks that they make."""
+"""The context of rules, and their remarks."""
 
 from __future__ import annotations
 

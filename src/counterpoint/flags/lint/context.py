@@ -1,4 +1,4 @@
-"""LintContext: the settings under examination, with all that rules ask of them."""
+"""LintContext: the settings under examination, with all that rules need to know about them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from counterpoint.flags.versions.version import PROFILE, Family, family, number
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One check. `chip` is as hardware names it (`H100`, `A100`, `MI300X`, `TPU v5p`) or None.
+    """One check. `chip` is as `hardware` names it (`H100`, `A100`, `MI300X`, `TPU v5p`) or None.
 
-    `profiling` where the settings are for a run whose profile becomes a PGLE profile.
+    `profiling`: the settings are for a run whose profile becomes a PGLE profile.
 
-    What the compiler itself said, where it disagrees with the other rules: what it `refused`, with
-    its reason, and what it has `taken`, with the code of the rule that said it would not.
+    `refused` and `taken` are the compiler's answers that contradict other rules: settings refused,
+    with its reason, and accepted, with the code of the rule that expected a refusal.
     """
 
     written: ParsedSource
@@ -35,21 +35,23 @@ class Case:
 
     @property
     def xla(self) -> tuple[Occurrence, ...]:
-        """What stands in XLA_FLAGS, in order."""
+        """The settings in XLA_FLAGS, in order."""
         return self.written.through(Channel.XLA_FLAGS)
 
     @property
     def compiler(self) -> tuple[Occurrence, ...]:
-        """What stands in XLA_FLAGS and compiler_options, in order."""
-        both = (Channel.XLA_FLAGS, Channel.COMPILER_OPTIONS)
-        return tuple(one for one in self.written.given if one.channel in both)
+        """The settings in XLA_FLAGS and compiler_options, in order."""
+        channels = (Channel.XLA_FLAGS, Channel.COMPILER_OPTIONS)
+        return tuple(
+            occurrence for occurrence in self.written.given if occurrence.channel in channels
+        )
 
     def fate(self, one: Occurrence) -> Fate:
-        """What became of a flag's name in this release and channel."""
+        """Return the lifecycle of a flag's name in this release and channel."""
         return fate(one.name, self.release, one.channel)
 
     def known(self, one: Occurrence) -> Flag | None:
-        """The flag, where its channel takes the name."""
+        """Return the flag, if its channel accepts the name."""
         flag = self.release.flags.get(one.name)
         if flag is None:
             return None
@@ -58,36 +60,35 @@ class Case:
 
     @cached_property
     def flags(self) -> Mapping[str, str]:
-        """One value per flag, as XLA folds XLA_FLAGS; compiler options have the last word."""
+        """One value per flag, as XLA merges XLA_FLAGS; compiler options take precedence."""
         settings = self.written.settings
         return {**settings.flags, **dict(settings.options)}
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
-        """One value per environment variable; jax.config's names in capitals."""
+        """One value per environment variable; jax.config's names in upper case."""
         return self.written.settings.variables
 
     def last(self, name: str) -> Occurrence | None:
-        """Where a flag, option or variable is given last, or jax.config under a variable's name."""
+        """Return the last occurrence of a flag, option or variable, or of its jax.config name."""
         config = name.lower() if name.startswith("JAX_") else name
         given = reversed(self.written.given)
-        return next((one for one in given if one.name in (name, config)), None)
+        return next((occurrence for occurrence in given if occurrence.name in (name, config)), None)
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """The severity of a remark."""
 
     ERROR = "error"  # the process ends, or the setting does the opposite of what it says
-    WARNING = "warning"  # it does nothing, or costs something unawares
-    NOTE = "note"  # true, and worth knowing
+    WARNING = "warning"  # it does nothing, or has an unexpected cost
+    NOTE = "note"  # not a problem, but worth knowing
 
 
 @dataclass(frozen=True, slots=True)
 class Mend:
-    """What to write instead of a setting: other settings of its channel; none: drop it.
+    """What to write instead of a setting: other settings of its channel; empty: remove it.
 
-    `safe` where the program stays the same, or starts to run at all. Unsafe ones are said, not
-    made, by `--fix`.
+    `safe`: the program stays the same, or starts to run at all. `--fix` only reports unsafe ones.
     """
 
     instead: Pairs = ()
@@ -117,7 +118,7 @@ def remark(
     advice: str,
     mend: Mend | None = None,
 ) -> Remark:
-    """A remark on one setting, or on one slip, with its place and its text."""
+    """Build a remark on one setting or one syntax issue, with its place and its text."""
     return Remark(
         code=code,
         severity=severity,
@@ -132,21 +133,21 @@ def remark(
 
 
 def advice_of(instead: Pairs, channel: Channel) -> str:
-    """The advice to write something else."""
+    """Return the advice to write something else."""
     dashes = "--" if channel in (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS) else ""
     return "write " + " ".join(f"{dashes}{name}={value}" for name, value in instead)
 
 
 TRUE: Final = frozenset({"true", "1"})
 FALSE: Final = frozenset({"false", "0"})
-"""What XLA's parser takes for a bool, in any case."""
+"""Spellings of a bool that XLA's parser accepts, in any case."""
 
 PIPELINED: Final = ("all_gather", "all_reduce", "reduce_scatter")
-"""The collectives that XLA can begin an iteration early."""
+"""The collectives that XLA can start one iteration early."""
 
 
 def asked_value(case: Case, name: str) -> str | None:
-    """A flag's value, given or by default; None if the release does not know it."""
+    """Return a flag's value, given or by default; None if the release does not know it."""
     given = case.flags.get(name)
     if given is not None:
         return given
@@ -155,22 +156,22 @@ def asked_value(case: Case, name: str) -> str | None:
 
 
 def asked_on(case: Case, name: str) -> bool:
-    """Whether a bool is given, and true."""
+    """Return whether a bool is given and true."""
     return case.flags.get(name, "").lower() in TRUE
 
 
 def asked_off(case: Case, name: str) -> bool:
-    """Whether a bool is given, and false."""
+    """Return whether a bool is given and false."""
     return case.flags.get(name, "").lower() in FALSE
 
 
 def items(case: Case, name: str) -> tuple[str, ...]:
-    """The entries of a list that is given."""
+    """Return the entries of a list that is given."""
     return tuple(entry.strip() for entry in case.flags.get(name, "").split(",") if entry.strip())
 
 
 def pipelining(case: Case, kind: str) -> Occurrence | None:
-    """Where one kind of collective is asked to begin an iteration early, under either name."""
+    """Return where one kind of collective is set to start an iteration early, by either name."""
     newer, older = f"xla_gpu_pipeline_{kind}", f"xla_gpu_enable_pipelined_{kind}"
     if case.flags.get(newer, "").rpartition("_")[2].lower() in ("on", "explicit"):
         return case.last(newer)
@@ -178,28 +179,28 @@ def pipelining(case: Case, kind: str) -> Occurrence | None:
 
 
 def has_profile(case: Case) -> bool:
-    """Whether a PGLE profile is given by XLA's flag."""
+    """Return whether XLA's flag gives a PGLE profile."""
     return bool(case.flags.get(PROFILE))
 
 
 def since(case: Case, version: str) -> bool:
-    """Whether the release is this one or newer."""
+    """Return whether the release is this one or newer."""
     return number(case.release.asked or None) >= number(version)
 
 
 def chip_is(case: Case, *families: Family) -> bool:
-    """Whether the chip is known to be of one of these."""
+    """Return whether the chip is known to be of one of these families."""
     return family(case.chip) in families
 
 
 def threshold(case: Case, name: str) -> int | None:
-    """A whole number that is given; None if it is none."""
+    """Return a whole number that is given; None if it is not one."""
     text = case.flags.get(name, "")
     return int(text) if text.lstrip("-").isdecimal() else None
 
 
 def nowhere(case: Case) -> Place:
-    """The place of what is not written: the source as a whole."""
+    """Return the place of something missing: the source as a whole."""
     return Place(case.written.where)
 
 
@@ -207,9 +208,9 @@ _NAMED: Final = 6
 
 
 def what_is_lost(slip: SyntaxIssue) -> str:
-    """Why it is wrong, with the flags behind it: they are neither judged nor settings."""
+    """Return why an issue is wrong, with the flags lost behind it, which are not checked."""
     if not slip.lost:
         return slip.why
-    named = ", ".join(f"--{one.name}" for one in slip.lost[:_NAMED])
+    named = ", ".join(f"--{flag.name}" for flag in slip.lost[:_NAMED])
     more = f" and {len(slip.lost) - _NAMED} more" if len(slip.lost) > _NAMED else ""
     return f"{slip.why} (not read: {named}{more})"

@@ -1,4 +1,4 @@
-"""Variables: how JAX reads booleans out of the environment, and who else is at work there."""
+"""Variables: JAX's booleans in the environment, and profilers that set variables there."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from counterpoint.flags.lint.context import Case
 
 YES: Final = frozenset({"y", "yes", "t", "true", "on", "1"})
 NO: Final = frozenset({"n", "no", "f", "false", "off", "0"})
-"""What JAX takes for a bool, in any case; at anything else it ends."""
+"""Spellings of a bool that JAX accepts, in any case; it fails on anything else."""
 
 _NSYS: Final = ("NSYS_PROFILING_SESSION_ID", "NVTX_INJECTION64_PATH")
-"""Nsight Systems sets them in the process that it records."""
+"""Variables that Nsight Systems sets in the process that it records."""
 
 
 def is_yes(text: str | None) -> bool:
-    """Whether JAX takes a variable for true; one that is not set is not."""
+    """Return whether JAX reads a variable as true; None, unset, is not."""
     return (text or "").lower() in YES
 
 
 def is_no(text: str | None) -> bool:
-    """Whether JAX takes a variable for false; one that is not set is not."""
+    """Return whether JAX reads a variable as false; None, unset, is not."""
     return (text or "").lower() in NO
 
 
 def under_nsys(case: Case) -> bool:
-    """Whether Nsight Systems records this process."""
+    """Return whether Nsight Systems records this process."""
     return any(case.variables.get(name) for name in _NSYS)

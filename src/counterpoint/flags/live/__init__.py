@@ -1,4 +1,4 @@
-"""What the jaxlib that is here says of itself, and of flags: asked in a process of its own."""
+"""Answers of the installed jaxlib, about itself and flags, from a separate process."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Asks an interpreter's own XLA which compiler options it takes.
+"""Query an interpreter's own XLA for the compiler options it accepts.
 
 compiler_options are another channel than XLA_FLAGS: some names work in one only, and values are
-read by other rules. XLA reads them one after the other before it compiles. So each is given with
-one behind it that does not exist: if that one is refused, ours was taken, and nothing is compiled.
+parsed by other rules. XLA reads them in order before it compiles. So each is given with a
+nonexistent one behind it: if that one is refused, ours was accepted, and nothing is compiled.
 """
 
 from __future__ import annotations
@@ -70,15 +70,15 @@ def ask_options(
     *,
     timeout_s: float = 120.0,
 ) -> Answer:
-    """The options that an interpreter's XLA refuses, with its reason; values as JAX is given them.
+    """Return the options that an interpreter's XLA refuses, with its reasons; values as for JAX.
 
-    XLA_FLAGS play no part. An option that is taken here can still make a compile fail.
+    XLA_FLAGS are ignored. An accepted option can still make a compile fail.
     """
-    asked = list(pairs)
+    queried = list(pairs)
     inherited = os.environ if environment is None else environment
     try:
         path = interpreter(python, inherited)
-        hello, *replies = _replies(path, asked, inherited, timeout_s)
+        hello, *replies = _replies(path, queried, inherited, timeout_s)
     except NoReplyError as failure:
         return Answer(note=f"{python} could not be asked about compiler options: {failure}")
     if "missing" in hello:
@@ -86,13 +86,13 @@ def ask_options(
     version: str = hello["version"]
     rejected = [
         _rejected(name, value, reply["said"], version)
-        for (name, value), reply in zip(asked, replies, strict=False)
+        for (name, value), reply in zip(queried, replies, strict=False)
         if reply["said"] is not None
     ]
-    if len(replies) < len(asked):
-        name, value = asked[len(replies)]
+    if len(replies) < len(queried):
+        name, value = queried[len(replies)]
         rejected.append(Rejected(name, "ends the process", "Leave it out.", str(value)))
-        rest = ask_options(python, asked[len(replies) + 1 :], environment, timeout_s=timeout_s)
+        rest = ask_options(python, queried[len(replies) + 1 :], environment, timeout_s=timeout_s)
         rejected += rest.rejected
     return Answer(tuple(rejected), version)
 
@@ -104,11 +104,11 @@ def _replies(
     child.pop("XLA_FLAGS", None)
     child |= {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
     try:
-        done = subprocess.run(  # noqa: S603 - the interpreter that the user runs anyhow
+        done = subprocess.run(  # noqa: S603 - the user's own interpreter
             [python, "-c", _CHILD],
             input=json.dumps([asked, _SENTINEL]),
             env=child,
-            cwd="/",  # a file of the user's called like a module is not to be imported
+            cwd="/",  # keeps a user's file from shadowing a module
             capture_output=True,
             text=True,
             errors="replace",
@@ -121,8 +121,8 @@ def _replies(
         raise NoReplyError(failure.strerror or str(failure)) from None
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:
-        said = done.stderr.strip().splitlines()
-        raise NoReplyError(said[-1][:300] if said else "it ended without a word")
+        errors = done.stderr.strip().splitlines()
+        raise NoReplyError(errors[-1][:300] if errors else "it ended without a word")
     return [json.loads(line) for line in lines]
 
 
@@ -136,7 +136,7 @@ def _rejected(name: str, value: Value, said: str, version: str) -> Rejected:
 
 
 def _hint(name: str, version: str) -> str:
-    """Where to give it instead, or what to give."""
+    """Return where to give it instead, or what to give."""
     known = release(version)
     flag = known.flags.get(name)
     if flag is not None and flag.xla_flags:
@@ -173,7 +173,7 @@ _KINDS: Final = {
 def ask_compiler(
     interpreter: Interpreter, asked: Mapping[Channel, tuple[Occurrence, ...]]
 ) -> Answer:
-    """What its XLA refuses; a note where it can't be asked."""
+    """Return what the interpreter's XLA refuses; a note if it can't be queried."""
     flags, options = asked[Channel.XLA_FLAGS], asked[Channel.COMPILER_OPTIONS]
     answers: list[Answer] = []
     try:
@@ -183,25 +183,25 @@ def ask_compiler(
             answers.append(_ask_options(interpreter, options))
     except CounterpointError as failure:
         return Answer(note=failure.what)
-    rejected = tuple(one for answer in answers for one in answer.rejected)
+    rejected = tuple(refused for answer in answers for refused in answer.rejected)
     note = next((answer.note for answer in answers if answer.note), None)
     version = next((answer.version for answer in answers if answer.version), None)
     return Answer(rejected, version, note)
 
 
 def _ask_options(interpreter: Interpreter, options: tuple[Occurrence, ...]) -> Answer:
-    """Asked by values of Python, answered by the text that was written."""
-    written = {(one.name, str(_python(one))): one.value for one in options}
-    answer = ask_options(interpreter.python, [(one.name, _python(one)) for one in options])
+    """Query with Python values; report the values as they were written."""
+    written = {(option.name, str(_python(option))): option.value for option in options}
+    answer = ask_options(interpreter.python, [(option.name, _python(option)) for option in options])
     rejected = (
-        replace(one, value=written.get((one.name, one.value or ""), one.value))
-        for one in answer.rejected
+        replace(refused, value=written.get((refused.name, refused.value or ""), refused.value))
+        for refused in answer.rejected
     )
     return replace(answer, rejected=tuple(rejected))
 
 
 def _python(one: Occurrence) -> Value:
-    """What Python would most likely hold, of which only the text is known."""
+    """Return the most likely Python value, given its text."""
     text = one.meant
     if text in ("True", "False"):
         return text == "True"
@@ -214,8 +214,10 @@ def _python(one: Occurrence) -> Value:
 
 
 def _as_text(given: tuple[Occurrence, ...]) -> str:
-    """Flags as the text of XLA_FLAGS."""
+    """Return flags as the text of XLA_FLAGS."""
     return " ".join(
-        f"--{one.name}" if one.value is None else render_xla_flags([(one.name, one.meant)])
-        for one in given
+        f"--{occurrence.name}"
+        if occurrence.value is None
+        else render_xla_flags([(occurrence.name, occurrence.meant)])
+        for occurrence in given
     )

@@ -1,8 +1,8 @@
-"""Asks the child's own XLA which flags it takes, before the child ends at one of them.
+"""Query the child's own XLA for the flags it accepts, before the child ends at one of them.
 
 XLA reads XLA_FLAGS when it first needs an option, minutes into some programs, and ends the process
-at the first it does not take. Its parser alone knows what its version takes, so it is asked: in a
-process of its own, on the CPU, in a fraction of a second.
+at the first flag it refuses. Only its parser knows what its version accepts, so it is queried in a
+separate process, on the CPU, in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _PARSE_FAILED: Final = re.compile(r"Check failed: tsl::Flags::Parse|Flag parsing
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """One flag that the compiler ends the process at."""
+    """One flag at which the compiler ends the process."""
 
     name: str
     reason: str
     hint: str
-    value: str | None = None  # None: it was given without one
+    value: str | None = None  # None: given without a value
 
 
 def unknown_words(log: str, words: Sequence[str]) -> tuple[str, ...]:
-    """Those of our flags that the log calls unknown; it lists them in our order."""
+    """Return our flags that the log calls unknown; it lists them in our order."""
     match = _UNKNOWN.search(log)
     if match is None:
         return ()
@@ -56,28 +56,28 @@ def unknown_words(log: str, words: Sequence[str]) -> tuple[str, ...]:
 
 
 def misread_words(log: str, words: Iterable[str]) -> tuple[str, ...]:
-    """Those of our flags whose value the log calls wrong. Not each wrong value is in the log."""
-    told = {
+    """Return our flags whose value the log calls wrong; it does not contain every wrong value."""
+    logged = {
         f"--{match['name']}={match['value']}"
         for pattern in _BAD
         for match in pattern.finditer(log.partition("usage: ")[0])
     }
-    return tuple(word for word in words if word in told)
+    return tuple(word for word in words if word in logged)
 
 
 def parsing_failed(log: str) -> bool:
-    """Whether a value was wrong, named or not."""
+    """Return whether a value was wrong, named or not."""
     return _PARSE_FAILED.search(log) is not None
 
 
 def unknown(word: str, version: str | None) -> Rejected:
-    """A name that this version does not know, or that needs a value and got none."""
+    """Reject a name that this version does not know, or that needs a value and got none."""
     name, equals, value = word[2:].partition("=")
     return Rejected(name, "unknown flag", unknown_hint(name, version), value if equals else None)
 
 
 def misread(word: str) -> Rejected:
-    """A value that the flag does not take."""
+    """Reject a value that the flag does not accept."""
     name, equals, value = word[2:].partition("=")
     reason = f"does not take the value {value!r}"
     return Rejected(name, reason, _value_hint(name, value), value if equals else None)
@@ -108,7 +108,7 @@ _TYPE_HINTS: Final = {
 
 
 def installed_version() -> str | None:
-    """The version of the jaxlib beside Counterpoint; None where there is none."""
+    """Return the version of the jaxlib beside Counterpoint; None if there is none."""
     from importlib import metadata
 
     try:
@@ -118,9 +118,9 @@ def installed_version() -> str | None:
 
 
 def chosen_release(asked: str | None = None) -> Release:
-    """A release that is known, by its version; None: as the one installed here, or the newest.
+    """Return the known release for a version; None: the installed one, else the newest.
 
-    The installed one may be unknown: then it is the nearest older one, and `exact` is False.
+    If the installed one is unknown, it is the nearest older one, and `exact` is False.
     """
     if asked is None:
         return release(installed_version())
@@ -136,9 +136,9 @@ def chosen_release(asked: str | None = None) -> Release:
 
 
 def _around(asked: str) -> tuple[str, ...]:
-    """The known releases before and after it."""
+    """Return the known releases before and after it."""
     known = releases()
-    after = sum(1 for one in known if number(one) <= number(asked))
+    after = sum(1 for version in known if number(version) <= number(asked))
     return known[max(0, after - 2) : after + 1]
 
 
@@ -147,7 +147,7 @@ _HEAD, _TAIL = "jaxlib-", ".dist-info"
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python, and the version of its jaxlib; None where it has none, or hides it."""
+    """A Python, and the version of its jaxlib; None if it has none that can be found."""
 
     python: Path
     jaxlib: str | None
@@ -156,10 +156,10 @@ class Interpreter:
 def find_interpreter(
     python: str | Path | None, environment: Mapping[str, str] | None = None
 ) -> Interpreter | None:
-    """The one that is named; else the first with a jaxlib: our own, the one on PATH."""
+    """Return the given one, else the first with a jaxlib: our own, then the one on PATH."""
     if python is None and (own := _version_in(sys.path)) is not None:
         return Interpreter(Path(sys.executable), own)
-    import shutil  # here, since it takes long to load
+    import shutil  # imported here because it is slow to load
 
     search = (os.environ if environment is None else environment).get("PATH")
     if python is not None:
@@ -171,18 +171,18 @@ def find_interpreter(
             )
         return _interpreter(Path(found))
     on_path = (shutil.which(name, path=search) for name in ("python", "python3"))
-    candidates = [_interpreter(Path(one)) for one in on_path if one]
-    return next((one for one in candidates if one.jaxlib), None)
+    candidates = [_interpreter(Path(program)) for program in on_path if program]
+    return next((candidate for candidate in candidates if candidate.jaxlib), None)
 
 
 def _interpreter(program: Path) -> Interpreter:
-    """Not resolved: a venv's link is what makes it that venv."""
+    """Return an interpreter, without resolving links: a venv's link selects that venv."""
     path = program.absolute()
     return Interpreter(path, _version_in(_packages(path)))
 
 
 def _packages(python: Path) -> Iterator[str]:
-    """Where an interpreter at bin/python keeps its packages."""
+    """Yield the directories in which an interpreter at bin/python has its packages."""
     for prefix in (python.parent.parent, python.resolve().parent.parent):
         for pattern in ("lib/python3.*/site-packages", "lib/python3*/dist-packages"):
             yield from (str(path) for path in sorted(prefix.glob(pattern)))
@@ -217,12 +217,12 @@ print("jaxlib:", jaxlib.version.__version__, flush=True)
 client.CompileOptions()
 print("taken")
 """
-"""CompileOptions is the cheapest that makes XLA read its flags; it loads no backend."""
+"""CompileOptions is the cheapest call that makes XLA read its flags; it loads no backend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one interpreter's XLA says about flags. `note` tells why it could say nothing."""
+    """The answer of one interpreter's XLA about flags. `note` says why it could not answer."""
 
     rejected: tuple[Rejected, ...] = ()
     version: str | None = None  # of jaxlib
@@ -238,29 +238,29 @@ class _Reply:
 
 
 class NoReplyError(Exception):
-    """The interpreter can't be asked; the text says why."""
+    """The interpreter can't be queried; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Child:
-    """An interpreter that is asked again and again."""
+    """An interpreter that is queried repeatedly."""
 
     python: Path
     environment: Mapping[str, str]
     timeout_s: float
 
     def ask(self, words: Sequence[str]) -> _Reply:
-        """What it does when it is started with these flags."""
+        """Return its reply when started with these flags."""
         child = {k: v for k, v in self.environment.items() if not k.startswith("COUNTERPOINT_")}
         child |= {"XLA_FLAGS": join_xla_flags(words), "JAX_PLATFORMS": "cpu"}
-        child["TF_CPP_MIN_LOG_LEVEL"] = "2"  # errors are to be seen, whatever the user chose
-        import subprocess  # here, since `flags check` starts without it
+        child["TF_CPP_MIN_LOG_LEVEL"] = "2"  # errors must show, whatever the user chose
+        import subprocess  # imported here because `flags check` starts without it
 
         try:
-            done = subprocess.run(  # noqa: S603 - the interpreter that the user runs anyhow
+            done = subprocess.run(  # noqa: S603 - the user's own interpreter
                 [self.python, "-c", _CHILD],
                 env=child,
-                cwd="/",  # a file of the user's called like a module is not to be imported
+                cwd="/",  # keeps a user's file from shadowing a module
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -276,11 +276,11 @@ class _Child:
 
 
 def _reply(out: str, log: str) -> _Reply:
-    said: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in out.splitlines():
         key, _, value = line.partition(": ")
-        said[key] = value
-    return _Reply("taken" in said, said.get("jaxlib"), said.get("missing"), log)
+        fields[key] = value
+    return _Reply("taken" in fields, fields.get("jaxlib"), fields.get("missing"), log)
 
 
 def probe(
@@ -290,7 +290,7 @@ def probe(
     *,
     timeout_s: float = 60.0,
 ) -> tuple[Rejected, ...]:
-    """All flags that the interpreter's XLA does not take; empty also where it can't be asked."""
+    """Return all flags that the interpreter's XLA refuses; also empty if it can't be queried."""
     return ask(python, xla_flags, environment, timeout_s=timeout_s).rejected
 
 
@@ -301,7 +301,7 @@ def ask(
     *,
     timeout_s: float = 60.0,
 ) -> Answer:
-    """The same, with the version that was asked, and a note where nothing could be learnt."""
+    """Query like `probe`; also return the version, and a note if nothing could be learned."""
     words = split_xla_flags(expand_xla_flags(xla_flags))
     inherited = os.environ if environment is None else environment
     try:
@@ -312,13 +312,13 @@ def ask(
 
 
 def interpreter(python: str | Path, environment: Mapping[str, str]) -> Path:
-    """Where an interpreter is."""
+    """Return the path of an interpreter."""
     import shutil
 
     found = shutil.which(python, path=environment.get("PATH"))
     if found is None:
         raise NoReplyError("there is no such program")
-    return Path(found).absolute()  # not resolved: a venv's link is what makes it that venv
+    return Path(found).absolute()  # not resolved: a venv's link selects that venv
 
 
 def _asked(child: _Child, words: Sequence[str]) -> Answer:
@@ -338,7 +338,7 @@ def _asked(child: _Child, words: Sequence[str]) -> Answer:
 def _found(
     child: _Child, words: Sequence[str], reply: _Reply
 ) -> tuple[frozenset[str], list[Rejected]]:
-    """At least one flag that makes the child end, else it can't be asked."""
+    """Return at least one flag at which the child ends; NoReplyError if there is none."""
     strangers = unknown_words(reply.log, words)
     if strangers:
         return frozenset(strangers), [unknown(word, reply.version) for word in strangers]
@@ -351,7 +351,7 @@ def _found(
 
 
 def _culprit(child: _Child, words: Sequence[str]) -> str:
-    """One value that the parser does not take and does not name, by halving."""
+    """Find, by bisection, one value that the parser refuses without naming it."""
     while len(words) > 1:
         half = words[: len(words) // 2]
         reply = child.ask(half)
@@ -366,7 +366,7 @@ def _last_line(log: str) -> str:
 
 
 def rejection(answer: Answer, *, where: str = "XLA_FLAGS") -> UsageError:
-    """The error that names all rejected flags of an answer, each once."""
+    """Return the error that names all rejected flags of an answer, each once."""
     rejected = dict.fromkeys(answer.rejected)
     count = len(rejected)
     flags = "\n".join(
