@@ -1,10 +1,10 @@
-"""ParsedSource: settings as somebody wrote them, each with its place, before use is made of them.
+"""ParsedSource: settings as written, each with its place, before they are used.
 
     text, file, process, Run ── read ──► ParsedSource ── .settings ──► Settings
                                              └────── check ──────► Remarks
 
-A reader never guesses: what it can't know, and what XLA would stumble over, is a SyntaxIssue; what
-it does not read though it may set something is listed in `unread`.
+A reader never guesses: what it can't know, and what XLA would reject, is a SyntaxIssue; what it
+does not read though it may set something is listed in `unread`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from counterpoint.flags.named_files import ANYWHERE, Reach
 from counterpoint.flags.settings import Channel, Layout, Settings, fault, sound
 
 COMMAND_LINE: Final = "command line"
-"""Where flags stand that are not in a file."""
+"""The place of flags that are not in a file."""
 ENVIRONMENT: Final = "environment"
-"""Where settings stand that this process inherits."""
+"""The place of settings that this process inherits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is written; no line where the source has none."""
+    """Where something is written; `line` is None if the source has no lines."""
 
     where: str
     line: int | None = None
@@ -35,11 +35,11 @@ class Place:
 
 
 Branch = tuple[tuple[str, str], ...]
-"""Where a setting stands among others: each choice on the way to it, and which of its arms."""
+"""The position of a setting among alternatives: each choice on the way to it, and its branch."""
 
 
 def exclusive(one: Branch, other: Branch) -> bool:
-    """Whether two settings stand in different arms of a choice: no program has both."""
+    """Return whether two settings are in different branches, so that no program has both."""
     arms = dict(one)
     return any(arms.get(choice, arm) != arm for choice, arm in other)
 
@@ -48,11 +48,10 @@ def exclusive(one: Branch, other: Branch) -> bool:
 class Occurrence:
     """One setting. `value` is None for a flag without `=`; `text` is how it was written.
 
-    `via` names what hands it over, where that is not the channel itself: `MaxText
-    compile_xla_flags`, `srun --export`. Where it is not `known`, a part of the value is known
-    only when the program runs: the name can be judged, the value (as it was written) can't.
-    `branch` tells blocks apart that have nothing to do with each other: functions, constants of a
-    library, code blocks of a document, arms of an `if`.
+    `via` names what passes it on, if that is not the channel itself: `MaxText compile_xla_flags`,
+    `srun --export`. If it is not `known`, a part of the value is known only when the program runs:
+    the name can be checked, the value (as written) can't. `branch` distinguishes independent
+    blocks: functions, constants of a library, code blocks of a document, branches of an `if`.
     """
 
     channel: Channel
@@ -71,25 +70,25 @@ class Occurrence:
 
 
 class IssueKind(Enum):
-    """What went wrong in writing."""
+    """The kind of mistake in how settings are written."""
 
-    STRAY = auto()  # XLA stops reading there, what follows is lost
+    STRAY = auto()  # XLA stops reading there, and the rest is lost
     DASH = auto()  # a character that only looks like `--`
     SINGLE_DASH = auto()  # one dash, or three
     UNKNOWABLE = auto()  # known only when the script or the program runs
-    NAMES_FILE = auto()  # XLA_FLAGS names a file, which is not read so far
-    MISSING_FILE = auto()  # XLA_FLAGS names a file that is not there or can't be read
-    OVERWRITTEN = auto()  # an assignment throws away what was set before
-    TOO_LATE = auto()  # set behind the place where it is read
-    REFUSED = auto()  # a name or a value that nothing can be given
+    NAMES_FILE = auto()  # XLA_FLAGS names a file, which is not read yet
+    MISSING_FILE = auto()  # XLA_FLAGS names a file that does not exist or can't be read
+    OVERWRITTEN = auto()  # an assignment discards what was set before
+    TOO_LATE = auto()  # set after it has been read
+    REFUSED = auto()  # a name or a value that can't be a setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntaxIssue:
-    """Something written that does not do what it seems to. `mend` is what to write instead.
+    """Something that does not do what it seems to do. `mend` is what to write instead.
 
-    `lost`: flags behind a place where XLA stops. It does not read them, so they are no settings.
-    `otherwise`: what it is where no file of this name is there.
+    `lost`: flags after a place where XLA stops. It does not read them, so they are not settings.
+    `otherwise`: the issues if no file of this name exists.
     """
 
     kind: IssueKind
@@ -103,7 +102,7 @@ class SyntaxIssue:
 
 
 def as_issue(one: Occurrence, why: str) -> SyntaxIssue:
-    """A setting that can't be one."""
+    """Return the issue for an occurrence that can't be a setting."""
     return SyntaxIssue(
         kind=IssueKind.REFUSED, channel=one.channel, text=one.text, why=why, place=one.place
     )
@@ -111,7 +110,7 @@ def as_issue(one: Occurrence, why: str) -> SyntaxIssue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSource:
-    """All that one source says, in the order in which it counts."""
+    """The settings of one source, in order of precedence."""
 
     where: str
     form: str  # `flags`, `shell`, `python`, `slurm`, `kubernetes`, `environment`, `run`, ...
@@ -120,19 +119,19 @@ class ParsedSource:
     layout: Layout | None = None
     notes: tuple[str, ...] = field(default=())
     unread: tuple[str, ...] = field(default=())
-    """Parts of the source that may set something and were not read: nothing is to be promised."""
+    """Parts of the source that may set something and were not read, so no guarantee is given."""
     inherited: tuple[str, ...] = field(default=())
-    """What is put before the flags by whoever starts the program: read there, and not here."""
+    """Flags that whoever starts the program puts before these; they are not read here."""
     others: tuple[ParsedSource, ...] = field(default=())
-    """What other programs of the source get, that are started before or beside the last one."""
+    """The settings of other programs of the source, started before or beside the last one."""
     source: str = field(default="", repr=False, compare=False)
-    """The whole text, where it is mended in its place: a program is more than its settings."""
+    """The whole text, if it can be fixed in place: a program is more than its settings."""
     reach: Reach = field(default=ANYWHERE, repr=False, compare=False)
     own: Mapping[str, Reach] = field(default_factory=dict[str, Reach], repr=False, compare=False)
-    """Where files are looked for that it names; `own` for what stands in certain places."""
+    """Where files that it names are read; `own` overrides this for certain places."""
 
     def reach_of(self, place: Place) -> Reach:
-        """Where a file may be looked for that is named there."""
+        """Return where a file named at a place may be read."""
         return self.own.get(place.where, self.reach)
 
     @property
@@ -142,29 +141,33 @@ class ParsedSource:
 
     @property
     def not_read(self) -> tuple[str, ...]:
-        """All that the source leaves to others, of all its programs."""
-        parts = (it for one in self.programs for it in (*one.unread, *one.inherited))
+        """All parts that are not read here, of all its programs."""
+        parts = (
+            part for program in self.programs for part in (*program.unread, *program.inherited)
+        )
         return tuple(dict.fromkeys(parts))
 
     def through(self, channel: Channel) -> tuple[Occurrence, ...]:
-        """Those of one channel, in order."""
-        return tuple(one for one in self.given if one.channel is channel)
+        """Return the settings of one channel, in order."""
+        return tuple(occurrence for occurrence in self.given if occurrence.channel is channel)
 
     @property
     def refused(self) -> tuple[tuple[Occurrence, str], ...]:
-        """What is written and can't be a setting, each with the reason."""
-        every = ((one, fault(one.name, one.meant)) for one in self.given)
-        return tuple((one, why) for one, why in every if why)
+        """Occurrences that can't be settings, each with the reason."""
+        checked = (
+            (occurrence, fault(occurrence.name, occurrence.meant)) for occurrence in self.given
+        )
+        return tuple((occurrence, why) for occurrence, why in checked if why)
 
     @property
     def settings(self) -> Settings:
-        """What it comes to, as far as it is known."""
+        """The resulting Settings, as far as they are known."""
         xla = self._pairs(Channel.XLA_FLAGS)
         options = self._pairs(Channel.COMPILER_OPTIONS)
         tpu = " ".join(
-            one.text
-            for one in self.through(Channel.LIBTPU_INIT_ARGS)
-            if one.known and fault(one.name, one.text) is None
+            occurrence.text
+            for occurrence in self.through(Channel.LIBTPU_INIT_ARGS)
+            if occurrence.known and fault(occurrence.name, occurrence.text) is None
         )
         env = [*self._pairs(Channel.ENVIRONMENT)]
         env += [(name.upper(), value) for name, value in self._pairs(Channel.JAX_CONFIG)]
@@ -172,4 +175,8 @@ class ParsedSource:
         return Settings(xla, tuple(env), options, self.layout)
 
     def _pairs(self, channel: Channel) -> tuple[tuple[str, str], ...]:
-        return sound((one.name, one.meant) for one in self.through(channel) if one.known)
+        return sound(
+            (occurrence.name, occurrence.meant)
+            for occurrence in self.through(channel)
+            if occurrence.known
+        )

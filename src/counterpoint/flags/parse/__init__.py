@@ -1,10 +1,10 @@
-"""Settings as somebody wrote them: scripts, programs, manifests and flags read with their places.
+"""Readers of settings in scripts, programs, manifests and flag texts, with their places.
 
-    source.py  recognizes a source, picks its reader; shell.py, python.py, manifest.py (YAML),
-    files.py, notebook.py, document.py are the readers; flag_values.py makes settings of variables
+source.py  recognizes a source, picks its reader; shell.py, python.py, manifest.py (YAML),
+files.py, notebook.py, document.py are the readers; flag_values.py splits variables into settings
 
 Nothing is run. What a reader can't know is a SyntaxIssue or listed as not read, never guessed.
-Read parsed.py (beside this room) first, then source.py, then one reader.
+Read parsed.py (in the parent package) first, then source.py, then one reader.
 """
 
 from __future__ import annotations

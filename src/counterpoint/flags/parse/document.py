@@ -1,8 +1,9 @@
-"""Documents, notebooks and any other text: flags in them, and code in its own language.
+"""Documents and any other text: flags in prose, and code blocks in their own language.
 
 A code block of Markdown or reST is read by the reader of its language, and is a block of settings
-of its own: what two of them say is not said twice. In the text between, a flag counts with a value,
-or in the value of a variable that holds flags; a bare name in a sentence sets nothing.
+of its own: settings of several blocks are reported once. In the text between, a flag counts if it
+has a value or is in the value of a variable that holds flags; a bare name in a sentence sets
+nothing.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from counterpoint.flags.text.names import LIBTPU
 
 Reader = Callable[[str, str], ParsedSource]
 _VALUE: Final = r"""(?:"[^"\n]*"|'[^'\n]*'|(?:(?!\]\()[^\s"'`\\|<>])*)"""
-"""In quotes, or up to a space; a Markdown link ends it."""
+"""A value in quotes, or up to a space; a Markdown link ends it."""
 _FLAG: Final = re.compile(rf"(?<![\w-])--((?:xla|megascale)_\w+)(?:=({_VALUE}))?")
 _VARIABLE: Final = re.compile(rf"\b([A-Z][A-Z0-9_]+)=({_VALUE})")
 _ENTRY: Final = re.compile(
     r"^[ \t]*(?:[-*+][ \t]+)?[`\"']?([A-Z][A-Z0-9_]+)[`\"']?:[ \t]*([^\s`]+)[`,]?\s*$"
 )
-"""`- NCCL_PROTO: SIMPLE`, as lists in documents have it."""
+"""`- NCCL_PROTO: SIMPLE`, an entry of a list in a document."""
 _ROW: Final = re.compile(
     r"\|[ `*]*(?:--)?((?:xla|megascale)_\w+)[ `*]*\|[ `*]*((?i:true|false)|-?\d+(?:\.\d+)?)[ `*]*\|"
 )
-"""`| --xla_a | true | what for |`, as tables have it."""
+"""`| --xla_a | true | what for |`, a row of a table."""
 _HOLDS: Final = re.compile(
     r"""\b(XLA_FLAGS|LIBTPU_INIT_ARGS)(?:["']\])?\s*(?:\+?=|:)\s*\(?f?(["']?)"""
 )
@@ -53,11 +54,11 @@ _OPTION: Final = re.compile(r"^\s*:[\w-]+:")
 _PROMPT: Final = re.compile(r"^(?:\(.*\)\s*)?[\w@:~/.-]*[$%][ \t]")
 _PYTHON_PROMPT: Final = re.compile(r"^(?:>>>|\.\.\.)(?: |$)")
 _MARKS: Final = re.compile(r"xla_|megascale_|[A-Z]_|CUBLAS")
-"""Without any of these, a code block sets nothing."""
+"""A code block without any of these sets nothing."""
 _CODE: Final = ("shell", "slurm", "python", "yaml", "env", "docker")
 _SHELL: Final = ("shell", "slurm")
 _STANDS_IN: Final = re.compile(r"(?<![<\w])<([A-Za-z]\w*)(?:[ .-]\w+)*>")
-"""`<your name>` is not known, and no redirection."""
+"""`<your name>` is a placeholder, not a redirection."""
 _COMMENT: Final = re.compile(r"^[ \t]*(?:#|//|;|--\s).*$", re.MULTILINE)
 _NAMED_IN: Final = re.compile(
     r"--(xla_\w+)"
@@ -78,58 +79,62 @@ class _Span:
 
 @dataclass(frozen=True, slots=True)
 class Loose:
-    """What stands in a text: settings, each once, and names of flags that are only mentioned."""
+    """The content of a text: settings, each once, and names of flags that are only mentioned."""
 
     given: tuple[Occurrence, ...]
     mentioned: tuple[str, ...]
 
 
 def read_any_text(text: str, where: str) -> ParsedSource:
-    """Each flag and each variable of JAX, NCCL or CUDA with a value, once."""
+    """Read each flag and each variable of JAX, NCCL or CUDA with a value, once."""
     found = find(text, where)
     return ParsedSource(where=where, form="text", given=found.given, notes=notes(found))
 
 
 def find(text: str, where: str) -> Loose:
-    """The same, with what is only mentioned."""
+    """Find the settings of a text, and the names that are only mentioned."""
     found: dict[tuple[Channel, str, str | None], Occurrence] = {}
     mentioned: dict[str, None] = {}
     spans, at = list(_spans(text)), 0
     starts = [span.at for span in spans]
     for number, line in enumerate(text.split("\n"), 1):
         start, at = at, at + len(line) + 1
-        if line.lstrip().startswith("#"):  # a comment: it talks of settings, and sets none
+        if line.lstrip().startswith("#"):  # a comment discusses settings, and sets none
             continue
         for match in (*_ROW.finditer(line), *_FLAG.finditer(line)):
             span = spans[bisect_right(starts, start + match.start()) - 1] if spans else None
             if span and not span.at <= start + match.start() < span.end:
                 span = None
-            one = _given(match, Place(where, number), span.channel if span else None)
-            if span or one.value:
-                found.setdefault((one.channel, one.name, one.value), one)
+            occurrence = _given(match, Place(where, number), span.channel if span else None)
+            if span or occurrence.value:
+                found.setdefault(
+                    (occurrence.channel, occurrence.name, occurrence.value), occurrence
+                )
             else:
-                mentioned[one.name] = None
-        for one in _variables(line, Place(where, number)):
-            found.setdefault((one.channel, one.name, one.value), one)
+                mentioned[occurrence.name] = None
+        for occurrence in _variables(line, Place(where, number)):
+            found.setdefault((occurrence.channel, occurrence.name, occurrence.value), occurrence)
     return Loose(tuple(found.values()), tuple(mentioned))
 
 
 def notes(found: Loose) -> tuple[str, ...]:
-    """What there is to know of settings out of a text."""
-    said: list[str] = []
+    """Return notes on settings found in a text."""
+    found_notes: list[str] = []
     if found.given:
-        said.append("flags found in a text, in its order; what it says of them is not understood")
-    names = {one.name for one in found.given}
+        found_notes.append(
+            "flags found in a text, in its order; what it says of them is not understood"
+        )
+    names = {occurrence.name for occurrence in found.given}
     only = [f"--{name}" for name in found.mentioned if name not in names]
     if only:
         more = f" and {len(only) - _NAMES} more" if len(only) > _NAMES else ""
         text = ", ".join(only[:_NAMES]) + more
-        said.append(f"only mentioned, without a value, and not checked: {text}")
-    return tuple(said)
+        found_notes.append(f"only mentioned, without a value, and not checked: {text}")
+    return tuple(found_notes)
 
 
 def _spans(text: str) -> Iterator[_Span]:
-    """To the quote that closes it, or to the end of its line and of those it goes on in."""
+    """Yield the values: to the closing quote, or to the end of the line and its continuations."""
     for match in _HOLDS.finditer(text):
         start, quote = match.end(), match[2]
         paragraph = text.find("\n\n", start, start + _FAR)
@@ -137,7 +142,8 @@ def _spans(text: str) -> Iterator[_Span]:
         end = text.find(quote, start, last) if quote else -1
         if end < 0:
             end = next(
-                (it.start() for it in re.finditer(r"(?<!\\)\n", text[start:last])), last - start
+                (line_end.start() for line_end in re.finditer(r"(?<!\\)\n", text[start:last])),
+                last - start,
             )
             end += start
         yield _Span(start, end, FLAG_VARIABLES[match[1]])
@@ -180,7 +186,7 @@ def _bare(value: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Lines `first` to `last` of a document, counted from 1; no `form` where none is said."""
+    """Lines `first` to `last` of a document, counted from 1; `form` is empty if not stated."""
 
     first: int
     last: int
@@ -193,7 +199,7 @@ class Passage:
 
 
 def passages(lines: Sequence[str]) -> Iterator[Passage]:
-    """All code blocks, in order; one that is not closed goes to the end."""
+    """Yield all code blocks, in order; an unclosed one extends to the end."""
     at = 0
     while at < len(lines):
         if fence := _FENCE.match(lines[at]):
@@ -240,7 +246,7 @@ def _passage(
 
 
 def _without_prompts(lines: list[str]) -> list[str]:
-    """What was typed, without prompts and answers; all, where nothing is a prompt."""
+    """Return the typed lines, without prompts and output; all lines if there is no prompt."""
     for prompt in (_PYTHON_PROMPT, _PROMPT):
         if not any(prompt.match(line) for line in lines):
             continue
@@ -258,7 +264,7 @@ def _without_prompts(lines: list[str]) -> list[str]:
 def read_document(
     text: str, where: str, reader: Callable[[str], Reader], sniff: Callable[[str, str], str]
 ) -> ParsedSource:
-    """All settings, in the order of the document. `reader` finds the reader of a form."""
+    """Read all settings, in the order of the document. `reader` finds the reader of a form."""
     lines = text.split("\n")
     prose = list(lines)
     parts: list[ParsedSource] = []
@@ -283,12 +289,21 @@ def _read(
     code = _parsed(text, where, reader(form)) if form in _CODE else None
     if code is None or not (code.given or code.slips):
         code = ParsedSource(where=where, form="text", given=loose.given)
-    names = {one.name for one in code.given}
+    names = {occurrence.name for occurrence in code.given}
     lost = " ".join(slip.text for slip in code.slips)
-    passed = [it for it in loose.given if it.name not in names and it.name not in lost]
+    passed = [
+        occurrence
+        for occurrence in loose.given
+        if occurrence.name not in names and occurrence.name not in lost
+    ]
     arm = (("code block", str(passage.first)),)
-    given = [replace(one, branch=(*one.branch, *arm)) for one in (*code.given, *passed)]
-    return replace(code, given=tuple(one for one in given if not _stands_for_any(one)))
+    given = [
+        replace(occurrence, branch=(*occurrence.branch, *arm))
+        for occurrence in (*code.given, *passed)
+    ]
+    return replace(
+        code, given=tuple(occurrence for occurrence in given if not _stands_for_any(occurrence))
+    )
 
 
 def _parsed(text: str, where: str, read: Reader) -> ParsedSource | None:
@@ -301,32 +316,34 @@ def _parsed(text: str, where: str, read: Reader) -> ParsedSource | None:
 
 
 def _stands_for_any(one: Occurrence) -> bool:
-    """`XLA_FLAGS="--flag1=value1"`: documents show how it is written."""
+    """Recognize placeholders such as `XLA_FLAGS="--flag1=value1"` that only show the syntax."""
     return one.channel is Channel.XLA_FLAGS and "_" not in one.name
 
 
 def _apart(one: Occurrence) -> Occurrence:
-    """Each line of prose speaks for itself."""
+    """Give each line of prose a block of its own."""
     return replace(one, branch=(("code block", f"line {one.place.line}"),))
 
 
 def _together(parts: list[ParsedSource], mentioned: tuple[str, ...], where: str) -> ParsedSource:
-    """Each setting once, where it stands first."""
+    """Merge the parts: each setting once, at its first place."""
     found: dict[tuple[str, str, str | None], Occurrence] = {}
-    for one in sorted((it for part in parts for it in part.given), key=_line):
-        found.setdefault((one.channel, one.name, one.value), one)
+    for occurrence in sorted(
+        (occurrence for part in parts for occurrence in part.given), key=_line
+    ):
+        found.setdefault((occurrence.channel, occurrence.name, occurrence.value), occurrence)
     slips: dict[tuple[str, str], SyntaxIssue] = {}
-    for slip in sorted((it for part in parts for it in part.slips), key=_line):
+    for slip in sorted((part_slip for part in parts for part_slip in part.slips), key=_line):
         slips.setdefault((slip.kind.name, slip.text), slip)
     given = tuple(found.values())
-    said = dict.fromkeys(note for part in parts for note in part.notes)
+    part_notes = dict.fromkeys(note for part in parts for note in part.notes)
     return ParsedSource(
         where=where,
         form="text",
         given=given,
         slips=tuple(slips.values()),
         layout=next((part.layout for part in reversed(parts) if part.layout), None),
-        notes=(*notes(Loose(given, mentioned)), *said),
+        notes=(*notes(Loose(given, mentioned)), *part_notes),
         unread=tuple(dict.fromkeys(text for part in parts for text in part.unread)),
         inherited=tuple(dict.fromkeys(text for part in parts for text in part.inherited)),
     )
@@ -337,9 +354,9 @@ def _line(one: Occurrence | SyntaxIssue) -> int:
 
 
 def mentions(text: str, *, prose: bool = False) -> tuple[str, ...]:
-    """One sentence on the names in a text, outside of comments; none where there is no name.
+    """Return a sentence on the names in a text outside comments; empty if there are none.
 
-    In `prose` flags are spoken of: there it takes a key with a value, as JSON has it.
+    In `prose`, flags are discussed, so only a key with a value counts, as in JSON.
     """
     bare = _COMMENT.sub("", text)
     pattern = _IN_PROSE if prose else _NAMED_IN
@@ -352,6 +369,6 @@ def mentions(text: str, *, prose: bool = False) -> tuple[str, ...]:
 
 
 def _sets_something(name: str) -> bool:
-    from counterpoint.flags.catalogue.variable import variables  # seldom needed
+    from counterpoint.flags.catalogue.variable import variables  # rarely needed
 
     return name.startswith("xla_") or name == "XLA_FLAGS" or name in variables()

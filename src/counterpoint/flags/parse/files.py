@@ -1,8 +1,8 @@
-"""Files that only list settings: env files, TOML (a recipe's form, too), and Dockerfiles.
+"""Files that only list settings: env files, TOML (also a recipe's form), and Dockerfiles.
 
-An env file is read to the letter, as `docker run --env-file` does. Of a Dockerfile it is `ENV` of
-the last stage and of those it builds upon, with `ARG` and `ENV` put in for `$NAME`; what `RUN`
-exports is gone when its step ends, and is said to be.
+An env file is read literally, as `docker run --env-file` does. Of a Dockerfile, the `ENV` of the
+last stage and of the stages it builds upon count, with `ARG` and `ENV` substituted for `$NAME`;
+what `RUN` exports is gone when its step ends, which a note says.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SET_NAME: Final = re.compile(r"([A-Za-z_][\w.-]*)=", re.ASCII)
 
 
 def read_env_file(text: str, where: str) -> ParsedSource:
-    """All lines; other ones are passed over with a note. The last value of a name counts."""
+    """Read all lines; malformed ones are skipped with a note. The last value of a name counts."""
     assigned: dict[str, Assigned] = {}
     notes: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -54,7 +54,7 @@ def read_env_file(text: str, where: str) -> ParsedSource:
 
 
 def read_toml(text: str, where: str) -> ParsedSource:
-    """A TOML file, whose faults are errors as they are in `--settings`."""
+    """Read a TOML file; its faults are errors, as in `--settings`."""
     from counterpoint.flags.advice.recipe import read_recipe
 
     return _of_settings(read_recipe(text, where).settings, where, "toml", text)
@@ -63,7 +63,7 @@ def read_toml(text: str, where: str) -> ParsedSource:
 def write_recipe(
     recipe: Recipe, version: str | None = None, chip: str | None = None
 ) -> ParsedSource:
-    """A recipe that comes with Counterpoint, for one jaxlib (None: the newest) and chip (any)."""
+    """Return a shipped recipe for one jaxlib (None: the newest) and chip (None: any)."""
     return _of_settings(recipe.resolve(version, chip), f"recipe {recipe.name}", "recipe", "")
 
 
@@ -79,14 +79,14 @@ def _of_settings(settings: Settings, where: str, form: str, text: str) -> Parsed
         place, text = Place(where, lines.get(name)), f"{dashes}{name}={value}"
         return Occurrence(channel=channel, name=name, value=value, place=place, text=text)
 
-    every = [given(Channel.XLA_FLAGS, name, value) for name, value in settings.xla]
-    every += [given(Channel.ENVIRONMENT, name, value) for name, value in settings.env]
-    return ParsedSource(where=where, form=form, given=tuple(every), layout=settings.layout)
+    occurrences = [given(Channel.XLA_FLAGS, name, value) for name, value in settings.xla]
+    occurrences += [given(Channel.ENVIRONMENT, name, value) for name, value in settings.env]
+    return ParsedSource(where=where, form=form, given=tuple(occurrences), layout=settings.layout)
 
 
 @dataclass(slots=True)
 class Image:
-    """Stages of a Dockerfile read so far; the script is the one of the last."""
+    """The stages of a Dockerfile read so far; `script` is that of the last stage."""
 
     where: str
     script: Script
@@ -95,7 +95,7 @@ class Image:
     notes: list[str] = field(default_factory=list[str])
 
     def follow(self, name: str, text: str, line: int) -> None:
-        """Take in one instruction; its text keeps the lines it stands on."""
+        """Process one instruction; its text keeps its line breaks."""
         if name == "FROM":
             self._from(text)
         elif name == "ARG":
@@ -112,7 +112,9 @@ class Image:
         base, name = (match[1], match[2]) if match else ("", None)
         stage = Script(Variables(self.where, self.script.variables.budget))
         if earlier := self.stages.get(base.lower()):
-            stage.variables.values |= {it: earlier.variables.values[it] for it in earlier.exported}
+            stage.variables.values |= {
+                name: earlier.variables.values[name] for name in earlier.exported
+            }
             stage.exported |= earlier.exported
             stage.sets |= earlier.sets
             stage.slips += earlier.slips
@@ -121,10 +123,10 @@ class Image:
         self.stages[(name or str(len(self.stages))).lower()] = stage
 
     def _argument(self, text: str, line: int) -> None:
-        """A value for the build: put in for `$NAME`, not in the environment of the image."""
+        """Set a build argument: it replaces `$NAME`, but is not in the image's environment."""
         for word in _words(text, self.where, line):
             name, equals, _ = word.text.partition("=")
-            if name in self.script.exported:  # ENV counts
+            if name in self.script.exported:  # ENV takes precedence
                 continue
             if equals:
                 value = self.script.variables.expand(word.behind(len(name) + 1))
@@ -134,16 +136,16 @@ class Image:
                 self.script.variables.values[name] = known(self.outside[name], word.line)
 
     def _environment(self, text: str, line: int) -> None:
-        """`ENV NAME=value NAME=value`, or of old `ENV NAME value` up to the end."""
+        """Process `ENV NAME=value NAME=value`, or the old `ENV NAME value`, up to the end."""
         if old := _OLD_FORM.match(text):
             first, *rest = _words(f"{old[1]}={text[old.end() :]}", self.where, line)
             parts = [first.behind(len(old[1]) + 1), *(word.parts for word in rest)]
-            value = joined((self.script.variables.expand(it) for it in parts), " ")
+            value = joined((self.script.variables.expand(part) for part in parts), " ")
             self.script.assign(old[1], value, line, exported=True)
             return
         words = _words(text, self.where, line)
         matches = [_SET_NAME.match(word.text) for word in words]
-        values = [  # all of them, as the variables were before the instruction
+        values = [  # all of them, with the variables as before the instruction
             (match[1], self.script.variables.expand(word.behind(match.end())), word.line)
             for word, match in zip(words, matches, strict=True)
             if match
@@ -152,16 +154,20 @@ class Image:
             self.script.assign(name, value, at, exported=True)
 
     def of_other_stages(self) -> Iterator[str]:
-        """Settings of stages that the last one does not build upon."""
-        kept = self.script.exported
+        """Yield notes on settings of stages that the last one does not build upon."""
+        exported = self.script.exported
         for name, stage in self.stages.items():
-            lost = sorted(it for it in stage.exported if is_setting(it) and it not in kept)
+            lost = sorted(
+                variable
+                for variable in stage.exported
+                if is_setting(variable) and variable not in exported
+            )
             if lost and stage is not self.script:
                 yield f"stage {name}: {', '.join(lost)} set there, not in the last stage"
 
 
 def read_docker(text: str, where: str) -> ParsedSource:
-    """What the image of the last stage sets."""
+    """Read the settings of the image of the last stage."""
     image = Image(where, Script(Variables(where, Budget(where))))
     unread: list[str] = []
     for name, inner, line in _instructions(text):
@@ -186,7 +192,7 @@ def read_docker(text: str, where: str) -> ParsedSource:
 
 
 def _instructions(text: str) -> Iterator[tuple[str, str, int]]:
-    """Each with the lines that a backslash joins to it; comments in between are taken out."""
+    """Yield each with its continuation lines, without the comments in between."""
     lines = text.split("\n")
     at = 0
     while at < len(lines):
@@ -208,7 +214,7 @@ def _instructions(text: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _words(text: str, where: str, line: int) -> list[Token]:
-    """What a shell has for operators is plain text here."""
+    """Split into words; a shell's operators are plain text here."""
     words: list[Token] = []
     glued = False
     for token in Lexer(text.rstrip("\\ \n"), where, line).tokens():

@@ -1,9 +1,9 @@
 """Values of variables as settings: flags split up, each with its place; faults are issues.
 
-Where XLA stops reading, reading stops: the flags behind it are in the issue, and no settings. A
-value that does not start with a dash names a file, as for XLA: an issue, until `with_files` puts
-the flags of the file in its place. Any other variable than XLA_FLAGS and LIBTPU_INIT_ARGS is one
-setting, of which the last counts.
+Reading stops where XLA stops: the flags after that are in the issue, and not settings. A value that
+does not start with a dash names a file, as for XLA: an issue, until `with_files` puts the flags of
+the file in its place. A variable other than XLA_FLAGS and LIBTPU_INIT_ARGS is one setting, and its
+last value counts.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _IS_NO_FILE: Final = (
 _OF_ONE_RUN: Final = re.compile(
     r"COORDINATOR|ADDRESS|_PORT$|_IP$|PROCESS|VISIBLE|RANK|IFNAME|_DIR$|_PATH$|_IDS?$|IMAGE"
 )
-"""Names of places, which a script can only know when it runs: nothing to say about."""
+"""Names of places, known only when a script runs; no remark is made on them."""
 
 _WITH_DOTS: Final = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*")
 _LOOKS_ASSIGNED: Final = re.compile(r"\b([A-Z][A-Z0-9_]+)\+?=")
@@ -59,7 +59,7 @@ _CONTINUED: Final = re.compile(r"[ \t]*\\\r?\n")
 
 @dataclass(slots=True)
 class Found:
-    """What was found so far, in order."""
+    """The results so far, in order."""
 
     given: list[Occurrence] = field(default_factory=list[Occurrence])
     slips: list[SyntaxIssue] = field(default_factory=list[SyntaxIssue])
@@ -68,10 +68,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Of what the value is read: its channel and its source.
+    """The source of a value: its channel and the name of the file.
 
-    `in_file`: it is what a file of flags holds, which names no other file. `hidden`: of words that
-    are no flags only the place is told.
+    `in_file`: the content of a file of flags, which names no other file. `hidden`: words that are
+    not flags are not shown, only their place.
     """
 
     where: str
@@ -82,7 +82,7 @@ class Variable:
 
 
 def read_flags(value: Traced, variable: Variable) -> Found:
-    """All flags of a value."""
+    """Read all flags of a value."""
     found = Found()
     start = value.text.lstrip(SPACE)
     if not start:
@@ -114,7 +114,7 @@ def _read_words(value: Traced, variable: Variable) -> Found:
 
 
 def _names_file(value: Traced, variable: Variable) -> Found:
-    """A value that XLA takes for a file's name; what looks like a flag is meant as one."""
+    """Handle a value that XLA takes for a file name; whatever looks like a flag is meant as one."""
     name, place = value.text.strip(SPACE), value.place_at(0, variable.where)
     if not value.known:
         return Found(slips=[_needs_shell(value.shown.strip(SPACE), place, variable)])
@@ -155,7 +155,7 @@ def _read_word(value: Traced, word: Word, variable: Variable, found: Found) -> N
 
 
 def _slip(name: str, shown: str, place: Place, variable: Variable) -> SyntaxIssue | None:
-    """What is wrong with a word before its equals sign, or None."""
+    """Return what is wrong with a word before its equals sign, or None."""
     if HOLE in name:
         return _needs_shell(shown, place, variable)
     if name == "--" or not name.startswith("--") or name.startswith("---"):
@@ -182,15 +182,15 @@ def _needs_shell(shown: str, place: Place, variable: Variable) -> SyntaxIssue:
 
 
 def _stop(value: Traced, word: Word, variable: Variable) -> SyntaxIssue:
-    """The word at which XLA stops, with those beside it that are no flags, and the flags lost."""
+    """Return the issue where XLA stops, with adjacent words that are no flags, and lost flags."""
     rest = list(scan_unread(value.text, word.end))
     dash = word.text[0] in DASHES
     words = [word] if dash else [word, *takewhile(_is_plain, rest)]
     shown = _shown(value, words, variable)
     unread = Found()
-    for one in rest:
-        if one.flag:
-            _read_word(value, one, variable, unread)
+    for lost_word in rest:
+        if lost_word.flag:
+            _read_word(value, lost_word, variable, unread)
     return SyntaxIssue(
         kind=IssueKind.DASH if dash else IssueKind.STRAY,
         channel=variable.channel,
@@ -229,7 +229,7 @@ def _shown(value: Traced, words: list[Word], variable: Variable) -> str:
 
 
 def _meant(shown: str, words: list[Word]) -> str | None:
-    """What words that are no flags were to be, where that is plain."""
+    """Return what words that are not flags were meant to be, if that is clear."""
     if words[0].text[0] in DASHES:
         return "--" + shown.lstrip("-" + DASHES)
     bare = words[0].text.strip(_QUOTES)
@@ -241,7 +241,7 @@ def _meant(shown: str, words: list[Word]) -> str | None:
 
 
 def _strays(value: Traced, words: list[Word], variable: Variable) -> Iterator[SyntaxIssue]:
-    """Words in another channel that are no flags: one slip for those that stand together."""
+    """Yield one issue for adjacent words that are not flags, in another channel than XLA_FLAGS."""
     if not words:
         return
     shown = _shown(value, words, variable)
@@ -257,44 +257,46 @@ def _strays(value: Traced, words: list[Word], variable: Variable) -> Iterator[Sy
 
 
 def of_others(name: str) -> bool:
-    """Whether it is a name such as `http.proxy`: nothing here reads it, and Kubernetes takes it."""
+    """Return whether a name such as `http.proxy` is meant for others; Kubernetes accepts it."""
     plain = name.replace("-", "_").replace(".", "_")
     return plain != name and bool(_WITH_DOTS.fullmatch(name)) and not is_setting(plain)
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """One variable with the value it ends up with."""
+    """One variable with its final value."""
 
     name: str
     value: Traced
     via: str = ""
-    line: int | None = None  # where the value is empty
+    line: int | None = None  # used if the value is empty
 
 
 def may_set(text: str, *, colon: bool = True) -> bool:
-    """Return whether a text that is not read has something in it that looks like a setting."""
+    """Return whether an unread text contains something that looks like a setting."""
     pattern = _LOOKS_SET if colon else _LOOKS_ASSIGNED
     return any(is_setting(next(filter(None, match.groups()))) for match in pattern.finditer(text))
 
 
 def write_up(assigned: Iterable[Assigned], where: str) -> Found:
-    """Settings and slips of all variables; what is not known of other people's is left out."""
+    """Collect settings and issues of variables; unknown values of non-settings are left out."""
     found = Found()
-    for one in assigned:
-        channel = FLAG_VARIABLES.get(one.name)
+    for variable in assigned:
+        channel = FLAG_VARIABLES.get(variable.name)
         if channel:
-            inner = read_flags(one.value, Variable(where, channel, one.via))
+            inner = read_flags(variable.value, Variable(where, channel, variable.via))
             found.given += inner.given
             found.slips += inner.slips
-            found.inherited += map(_inherited, one.value.inherits)
-        elif one.value.known:
-            found.given.append(_variable(one, where))
-        elif is_setting(one.name):
-            found.given.append(_variable(one, where))
-            inherited = one.value.shown in (f"${one.name}", f"${{{one.name}}}")
+            found.inherited += map(_inherited, variable.value.inherits)
+        elif variable.value.known:
+            found.given.append(_variable(variable, where))
+        elif is_setting(variable.name):
+            found.given.append(_variable(variable, where))
+            inherited = variable.value.shown in (f"${variable.name}", f"${{{variable.name}}}")
             found.slips += (
-                [] if inherited or _OF_ONE_RUN.search(one.name) else [_known_later(one, where)]
+                []
+                if inherited or _OF_ONE_RUN.search(variable.name)
+                else [_known_later(variable, where)]
             )
     return found
 
@@ -308,18 +310,18 @@ def _inherited(one: tuple[str, int | None]) -> str:
 def other_programs(
     superseded: Iterable[Assigned], where: str, form: str
 ) -> tuple[ParsedSource, ...]:
-    """Flags that a program of the source gets and the last one does not."""
-    found = (write_up([one], where) for one in superseded)
+    """Return the flags of programs of the source other than the last one."""
+    found = (write_up([variable], where) for variable in superseded)
     return tuple(
         ParsedSource(
             where=where,
             form=form,
-            given=tuple(one.given),
-            slips=tuple(one.slips),
-            inherited=tuple(dict.fromkeys(one.inherited)),
+            given=tuple(program.given),
+            slips=tuple(program.slips),
+            inherited=tuple(dict.fromkeys(program.inherited)),
         )
-        for one in found
-        if one.given or one.slips
+        for program in found
+        if program.given or program.slips
     )
 
 
@@ -352,7 +354,7 @@ def _place(one: Assigned, where: str) -> Place:
 
 
 def read_flag_text(text: str, where: str) -> ParsedSource:
-    """All flags of a text, with their lines."""
+    """Read all flags of a text, with their lines."""
     head = _HEAD.match(text)
     channel = FLAG_VARIABLES[head[1]] if head else Channel.XLA_FLAGS
     value = text[head.end() :] if head else text
@@ -375,16 +377,16 @@ def _unquoted(text: str) -> str:
 
 
 def _without_backslashes(text: str, line: int) -> Traced:
-    """Line ends behind backslashes stay line ends, so that lines can be counted."""
+    """Keep newlines that follow backslashes, so that lines can be counted."""
     return known(_CONTINUED.sub("\n", text), line)
 
 
 def with_files(
     written: ParsedSource, reach: Reach, *, directory: Path | None = None, own: tuple[str, ...] = ()
 ) -> ParsedSource:
-    """The same with the flags of named files; `directory` is where the process runs.
+    """Return the source with the flags of named files; `directory` is where the process runs.
 
-    What stands in the places of `own` the user has said, and may name any file.
+    `own` lists places that the user controls: settings there may name any file.
     """
     reach = replace(reach, start=directory or Path())
     written = _within(written, reach, own)
@@ -404,7 +406,7 @@ def with_files(
         slips=tuple(found.slips),
         unread=tuple(dict.fromkeys(unread)),
         others=tuple(
-            with_files(one, reach, directory=directory, own=own) for one in written.others
+            with_files(program, reach, directory=directory, own=own) for program in written.others
         ),
     )
 
@@ -415,7 +417,7 @@ def _within(written: ParsedSource, reach: Reach, own: tuple[str, ...]) -> Parsed
 
 
 def _file(slip: SyntaxIssue, reach: Reach) -> Found | None:
-    """What stands in the file; None where it may not be looked for."""
+    """Read a named file; None if it may not be read."""
     first = reach.first(slip.text)
     for path in reach.places(slip.text):
         try:
@@ -447,12 +449,12 @@ def _beyond(slip: SyntaxIssue, reach: Reach) -> str:
 def overwritten(
     name: str, before: Traced, value: Traced, origin: str, place: Place, mend: str
 ) -> SyntaxIssue | None:
-    """The issue with an assignment that throws flags away; `{start}` in `mend` is its start."""
+    """Return the issue with an assignment that drops flags; `{start}` in `mend` is its start."""
     variable = Variable(place.where, FLAG_VARIABLES[name])
     if not before.text.lstrip().startswith("-") or value.text.startswith(before.text):
         return None
-    after = {one.name for one in read_flags(value, variable).given}
-    lost = [one.name for one in read_flags(before, variable).given if one.name not in after]
+    after = {flag.name for flag in read_flags(value, variable).given}
+    lost = [flag.name for flag in read_flags(before, variable).given if flag.name not in after]
     if not lost:
         return None
     start = " ".join(value.shown.split(maxsplit=1)[:1])

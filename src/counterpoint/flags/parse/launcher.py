@@ -1,4 +1,4 @@
-"""What a command line hands to the program it starts, and how many processes and GPUs it asks for.
+"""Variables that a command line passes to its program, and its numbers of processes and GPUs.
 
 `env NAME=value`, `srun --export`, `mpirun -x`, `docker run -e`, `bazel test --test_env`, and
 MaxText's own argument for compiler options.
@@ -28,7 +28,7 @@ _PASS_ON: Final = {
     ),
     **dict.fromkeys(("bazel", "bazelisk", "blaze"), ("--test_env", "--action_env")),
 }
-"""The options by which a launcher passes a variable on."""
+"""The options by which a launcher passes variables on."""
 _MAXTEXT: Final = "compile_xla_flags="
 QUIET: Final = frozenset(
     (
@@ -40,7 +40,7 @@ QUIET: Final = frozenset(
         *("basename", "dirname", "break", "continue", "umount", "mount", "apt-get"),
     )
 )
-"""Commands that compute nothing on a GPU: flags set behind them come in time."""
+"""Commands that compute nothing on a GPU, so that flags set after them are still in time."""
 
 _SHORT: Final = {"-N": "nodes", "-n": "ntasks", "-c": "cpus-per-task", "-G": "gpus"}
 _MPI_NAMES: Final = {
@@ -56,7 +56,7 @@ _COUNTS: Final = (
 
 @dataclass(slots=True)
 class Launch:
-    """One command, whose words are read into its script; `left` sets something not read here."""
+    """One command, whose words are read into its script; `left` may set something but is unread."""
 
     script: Script
     words: Sequence[tuple[Traced, int]]
@@ -66,7 +66,7 @@ class Launch:
     _taken: set[int] = field(default_factory=set[int])  # words that are read
 
     def read(self) -> None:
-        """Take in what the command's own words set; the scripts in them are handed back."""
+        """Process what the command's own words set; the scripts in them go to `scripts`."""
         for index, text in enumerate(self.texts):
             self._word(text.rpartition("/")[2], text, index)
         self.left += (
@@ -105,7 +105,7 @@ class Launch:
                 return
 
     def _env(self, behind: range) -> None:
-        """`env -u NAME NAME=value ...`, up to the program."""
+        """Process `env -u NAME NAME=value ...`, up to the program."""
         skip = False
         for index in behind:
             value, _ = self.words[index]
@@ -120,7 +120,7 @@ class Launch:
                 self._give(index, name, value.cut(len(name) + 1), "env")
 
     def _options(self, behind: range, via: str) -> None:
-        """`-e NAME=value`, `--env=NAME=value`, `-x NAME=value`."""
+        """Process `-e NAME=value`, `--env=NAME=value`, `-x NAME=value`."""
         options, before = _PASS_ON[via], ""
         for index in behind:
             value, _ = self.words[index]
@@ -133,7 +133,7 @@ class Launch:
             before = value.text
 
     def _export(self, behind: range) -> None:
-        """Slurm's `--export=ALL,NAME=value`: without ALL nothing else goes along."""
+        """Process Slurm's `--export=ALL,NAME=value`; without ALL nothing else is passed on."""
         for index in behind:
             value, line = self.words[index]
             option, equals, rest = value.text.partition("=")
@@ -152,10 +152,10 @@ class Launch:
                 self._dropped(value.shown, items, line)
 
     def _dropped(self, shown: str, items: list[str], line: int) -> None:
-        """Exported flags that such an option keeps back."""
-        kept = {item.partition("=")[0] for item in items}
+        """Report exported flags that such an option does not pass on."""
+        exported = {item.partition("=")[0] for item in items}
         for name in FLAG_VARIABLES:
-            if name in self.script.exported and name not in kept and name in self.script.sets:
+            if name in self.script.exported and name not in exported and name in self.script.sets:
                 at = self.script.sets[name].line
                 why = f"without ALL, srun does not pass on what line {at} has exported"
                 mend = shown.replace("--export=", "--export=ALL,").replace(",NONE", "")
@@ -172,17 +172,19 @@ class Launch:
 
 
 def slurm_numbers(words: Iterable[str]) -> Numbers:
-    """The counts among the words behind `#SBATCH` or `srun`."""
+    """Return the counts among the words of `#SBATCH` or `srun`."""
     return _numbers(list(words), _SHORT)
 
 
 def _mpi_numbers(words: Sequence[str]) -> Numbers:
-    per_node = [("ntasks-per-node", int(it[1])) for it in map(_PER_NODE.match, words) if it]
+    per_node = [
+        ("ntasks-per-node", int(match[1])) for match in map(_PER_NODE.match, words) if match
+    ]
     return (*_numbers(list(words), _MPI_NAMES), *per_node)
 
 
 def layout_of(numbers: Numbers) -> Layout | None:
-    """What the counts come to; None where there are none."""
+    """Return the layout that the counts give; None if there are none."""
     counts = dict(numbers)
     hosts, tasks = counts.get("nodes"), counts.get("ntasks")
     per_host = counts.get("ntasks-per-node")
@@ -227,7 +229,7 @@ def _numbers(words: list[str], short: dict[str, str]) -> Numbers:
 
 
 def _number(name: str, value: str) -> int | None:
-    """The count in `8`, `2-2`, `gpu:8` or `gpu:h100:8`; None for a range, or another option."""
+    """Parse the count in `8`, `2-2`, `gpu:8` or `gpu:h100:8`; None for a range or other option."""
     if name not in _COUNTS or (name == "gres" and "gpu" not in value):
         return None
     low, _, high = value.partition(",")[0].rpartition(":")[2].partition("-")

@@ -1,17 +1,17 @@
 """Settings in YAML: manifests of Kubernetes, Helm's values, MaxText, Levanter, docker compose.
 
-What is looked for, at any depth:
+What is read, at any depth:
 
     - name: NCCL_DEBUG          a container's variable, `valueFrom` can't be known
       value: INFO
     env: {NCCL_DEBUG: INFO}     under env, env_vars, environment; elsewhere, known names only
     compile_xla_flags: "--..."  MaxText's compiler options;  `xla_flags:` text, list or mapping
     xla-flags: >- --xla_...     a text of flags under any key, as in a ConfigMap
-    ENVS: | NCCL_DEBUG=INFO     lines of an env file, as the inputs of workflows are
+    ENVS: | NCCL_DEBUG=INFO     lines of an env file, as in the inputs of workflows
     jax_config: {...}           Levanter's jax.config
     command: [bash, -c, "..."]  any text that sets such variables is read as a shell script
 
-A template with `{{ }}` is read with these as holes; what is no YAML even so, as any text.
+In a template, each `{{ }}` is a hole; a template that is still not YAML is read as plain text.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ _MAPPED: Final = {
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_]\w*)\)")
 _ELSEWHERE: Final = ("env_file", "envFrom")
-"""Keys under which variables are taken from other files."""
+"""Keys that take variables from other files."""
 _DEEPEST: Final = 100
-_FAR: Final = 200  # lines in which an entry of a folded text is looked for
+_FAR: Final = 200  # lines that are searched for an entry of a folded text
 _MAXTEXT: Final = "MaxText compile_xla_flags"
 _FLAGS: Final = re.compile(rf"[\s{HOLE}]*--(?:xla|megascale)_\w+")
 _ENV_LINE: Final = re.compile(r"([A-Za-z_]\w*)=(?!=)(.*)")
@@ -80,7 +80,7 @@ class Script:
 
 @dataclass(slots=True)
 class Manifest:
-    """What was found in a source so far."""
+    """The content found in a source so far."""
 
     where: str
     lines: list[str]
@@ -107,7 +107,7 @@ class Manifest:
         self.assigned[name] = Assigned(name, value, line=line)
 
     def text(self, node: yaml.ScalarNode) -> Traced:
-        """A scalar with the lines of its words, and its templates as holes."""
+        """Return a scalar with the lines of its words, and its templates as holes."""
         line = node.start_mark.line + 1
         self.budget.spend_on(len(node.value) // 16, line)
         value = located(node.value, self.lines, line, node.end_mark.line + 1)
@@ -115,7 +115,7 @@ class Manifest:
 
 
 def _with_holes(value: Traced) -> Traced:
-    """A template can't be known."""
+    """Mark each template as unknown."""
     if HOLE not in value.text:
         return value
     pieces: list[Piece] = []
@@ -127,7 +127,7 @@ def _with_holes(value: Traced) -> Traced:
 
 
 def read_yaml(text: str, where: str) -> ParsedSource:
-    """All documents of a text."""
+    """Read all documents of a text."""
     nodes = _documents(text, where)
     if nodes is None:
         return read_any_text(text, where)
@@ -142,7 +142,7 @@ def _is_kubernetes(text: str) -> bool:
 
 
 def _documents(text: str, where: str) -> list[yaml.Node] | None:
-    """The documents; None where it is a template that becomes YAML only later."""
+    """Return the documents; None for a template that becomes YAML only later."""
     template = "{{" in text
     if template:
         text = _TEMPLATE_LINE.sub(lambda match: "\n" * match[0].count("\n"), text)
@@ -164,7 +164,7 @@ def _documents(text: str, where: str) -> list[yaml.Node] | None:
 
 
 def _check_depth(events: Iterable[object]) -> None:
-    """Before nodes are made of them: libyaml does that by recursion, and runs out of stack."""
+    """Check the depth first, since libyaml builds nodes by recursion, and overflows the stack."""
     depth = 0
     for event in events:
         depth += isinstance(event, yaml.CollectionStartEvent)
@@ -174,7 +174,7 @@ def _check_depth(events: Iterable[object]) -> None:
 
 
 def _without_templates(text: str) -> str:
-    """With a hole in the place of each, and its line ends."""
+    """Replace each template by a hole, and keep its newlines."""
     parts: list[str] = []
     at = 0
     while (start := text.find("{{", at)) >= 0 and (end := text.find("}}", start)) >= 0:
@@ -190,7 +190,7 @@ def _reason(failure: Exception) -> str:
 
 
 def _visit(manifest: Manifest, node: yaml.Node | None, key: str) -> None:
-    """One node, under the key that leads to it; once only, however many aliases name it."""
+    """Visit one node, under its key; only once, even if several aliases refer to it."""
     if isinstance(node, yaml.CollectionNode):
         mark = (id(node), key in _ENVIRONMENTS)
         if mark in manifest.visited:
@@ -209,7 +209,7 @@ def _visit(manifest: Manifest, node: yaml.Node | None, key: str) -> None:
 
 
 def _listed(manifest: Manifest, item: yaml.Node) -> bool:
-    """An item of a list of variables: `NAME=value`, or one that is a variable only there."""
+    """Read an item of a list of variables: `NAME=value`, or an unusual variable."""
     if isinstance(item, yaml.ScalarNode) and "=" in item.value:
         name, _, _ = item.value.partition("=")
         manifest.set(name, _behind(manifest.text(item), len(name) + 1), _line(item))
@@ -218,7 +218,7 @@ def _listed(manifest: Manifest, item: yaml.Node) -> bool:
 
 
 def _text(manifest: Manifest, node: yaml.ScalarNode) -> None:
-    """A text that nothing but its content tells of."""
+    """Read a text whose meaning depends only on its content."""
     manifest.budget.spend_on(len(node.value) // 16, _line(node))
     match _content(node.value):
         case Content.SCRIPT:
@@ -234,7 +234,7 @@ def _text(manifest: Manifest, node: yaml.ScalarNode) -> None:
 
 
 def _row(lines: list[str], line: int, name: str, first: int) -> int:
-    """Where it stands; in a folded text lines are not what they were."""
+    """Return the line of an entry, by searching: a folded text does not keep its lines."""
     rows = (line, *range(first, min(len(lines), first + _FAR) + 1))
     return next((row for row in rows if f"{name}=" in "".join(lines[row - 1 : row])), line)
 
@@ -246,7 +246,7 @@ def _pairs(node: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
 
 
 def _container_variable(manifest: Manifest, node: yaml.MappingNode) -> bool:
-    """`name:` with `value:` or `valueFrom:`."""
+    """Read `name:` with `value:` or `valueFrom:`."""
     fields = dict(_pairs(node))
     name, value = fields.get("name"), fields.get("value")
     if not isinstance(name, yaml.ScalarNode) or not name.value.isidentifier():
@@ -262,7 +262,7 @@ def _container_variable(manifest: Manifest, node: yaml.MappingNode) -> bool:
 
 
 def _odd_variable(manifest: Manifest, node: yaml.Node) -> bool:
-    """An entry of a list of variables without a value, or with a name that is none."""
+    """Read an entry of a list of variables that has no value, or an invalid name."""
     fields = dict(_pairs(node)) if isinstance(node, yaml.MappingNode) else {}
     name, value = fields.get("name"), fields.get("value")
     if not isinstance(name, yaml.ScalarNode) or not set(fields) <= {"name", "value", "valueFrom"}:
@@ -276,7 +276,7 @@ def _odd_variable(manifest: Manifest, node: yaml.Node) -> bool:
 
 
 def _referred(manifest: Manifest, value: Traced) -> Traced:
-    """Kubernetes puts earlier variables of the container in for `$(NAME)`."""
+    """Substitute earlier variables of the container for `$(NAME)`, as Kubernetes does."""
     if "$" not in value.text:
         return value
     pieces: list[Piece] = []
@@ -294,7 +294,7 @@ def _referred(manifest: Manifest, value: Traced) -> Traced:
 
 
 def _entry(manifest: Manifest, name: str, value: yaml.Node, under: str) -> None:
-    """A key with its value."""
+    """Read a key with its value."""
     if name in _ELSEWHERE:
         what = value.value if isinstance(value, yaml.ScalarNode) else name
         manifest.unread[f"{what} (line {_line(value)})"] = None
@@ -371,23 +371,23 @@ def _line(node: yaml.Node) -> int:
 
 
 def _behind(value: Traced, count: int) -> Traced:
-    """All but the first characters, on the line where it begins."""
+    """Return the value without its first characters, on the line where it begins."""
     if value.known:
         return known(value.text[count:], value.line)
     return unknown(value.shown[count:], value.line)
 
 
 def _script(node: yaml.ScalarNode) -> Script:
-    """A block (`|`) begins on the line behind its key."""
+    """Return the script; a block (`|`) begins on the line after its key."""
     line = _line(node) + (1 if node.style in ("|", ">") else 0)
     return Script(node.value.replace(HOLE, "$TEMPLATE"), line)
 
 
 def _written(manifest: Manifest, kubernetes: bool) -> ParsedSource:
-    """Variables first: a container's script finds them set."""
+    """Build the result; variables are set first, since a container's script inherits them."""
     assigned = list(manifest.assigned.values())
     found, notes = write_up(assigned, manifest.where), list(manifest.notes)
-    before = {one.name: one.value for one in assigned}
+    before = {variable.name: variable.value for variable in assigned}
     read: list[ParsedSource] = []
     unread = list(manifest.unread)
     for script in manifest.scripts:
@@ -405,54 +405,59 @@ def _written(manifest: Manifest, kubernetes: bool) -> ParsedSource:
             raise
         except InputError as failure:
             unread.append(f"line {script.line}: a script can't be read: {failure.what}")
-    inherited = [*found.inherited, *(part for one in read for part in one.inherited)]
+    inherited = [*found.inherited, *(part for program in read for part in program.inherited)]
     if read:
         found = _of_scripts(read, set(found.given))
-    every = [*found.slips, *manifest.found.slips]
+    slips = [*found.slips, *manifest.found.slips]
     form = "kubernetes" if kubernetes else "yaml"
     return ParsedSource(
         where=manifest.where,
         form=form,
         given=(*found.given, *manifest.found.given),
-        slips=tuple(sorted(every, key=lambda slip: slip.place.line or 0)),
-        layout=next((one.layout for one in reversed(read) if one.layout), None),
-        notes=tuple(dict.fromkeys([*notes, *(note for one in read for note in one.notes)])),
-        unread=tuple(dict.fromkeys([*unread, *(part for one in read for part in one.unread)])),
+        slips=tuple(sorted(slips, key=lambda slip: slip.place.line or 0)),
+        layout=next((program.layout for program in reversed(read) if program.layout), None),
+        notes=tuple(dict.fromkeys([*notes, *(note for program in read for note in program.notes)])),
+        unread=tuple(
+            dict.fromkeys([*unread, *(part for program in read for part in program.unread)])
+        ),
         inherited=tuple(dict.fromkeys(inherited)),
         others=(
             *other_programs(manifest.superseded, manifest.where, form),
-            *(other for one in read for other in one.others),
+            *(another for program in read for another in program.others),
         ),
     )
 
 
 def _of_scripts(read: list[ParsedSource], outer: set[Occurrence]) -> Found:
-    """What programs get of the scripts; one script knows nothing of another."""
+    """Return the settings from the scripts; scripts are independent of each other."""
     given: dict[Occurrence, None] = {}
     slips: dict[SyntaxIssue, None] = {}
-    for number, one in enumerate(read):
+    for number, program in enumerate(read):
         arm = (("script", str(number)),)
-        given |= dict.fromkeys(it if it in outer else replace(it, branch=arm) for it in one.given)
-        slips |= dict.fromkeys(one.slips)
+        given |= dict.fromkeys(
+            occurrence if occurrence in outer else replace(occurrence, branch=arm)
+            for occurrence in program.given
+        )
+        slips |= dict.fromkeys(program.slips)
     return Found(list(given), list(slips))
 
 
 class Content(Enum):
-    """What a text holds."""
+    """The kind of content of a text."""
 
     FLAGS = auto()
-    LINES = auto()  # each NAME=value, to the letter
+    LINES = auto()  # each NAME=value, taken literally
     SCRIPT = auto()
     OTHER = auto()
 
 
 def _is_flag_key(name: str) -> bool:
-    """`xla_flags`, `xla-flags`, `xlaFlags`, `extra_xla_flags`."""
+    """Recognize `xla_flags`, `xla-flags`, `xlaFlags`, `extra_xla_flags`."""
     return bool(_FLAG_KEYS.fullmatch(name)) and name != "XLA_FLAGS"
 
 
 def _content(text: str) -> Content:
-    """What a scalar holds."""
+    """Classify the content of a scalar."""
     if _FLAGS.match(text):
         return Content.FLAGS
     if not any(is_setting(match[1]) for match in _SET.finditer(text)):
@@ -468,13 +473,13 @@ def _content(text: str) -> Content:
 
 
 def _to_the_letter(value: str) -> bool:
-    """No quotes, references or commands, which only a shell would take away."""
+    """Return whether a value has no quotes, references or commands, which need a shell."""
     return not re.search(r"[\"'`\\]|\$[({A-Za-z]", value) and (
         value.startswith("--") or not _COMMAND.search(value + " ")
     )
 
 
 def _env_lines(text: str) -> list[tuple[int, str]]:
-    """The assignments of such lines, with the number of each, from 0; some end in `;`."""
+    """Return the assignments of such lines, with line numbers from 0; some end in `;`."""
     rows = enumerate(line.strip() for line in text.splitlines())
     return [(row, line.rstrip("; ")) for row, line in rows if _ENV_LINE.match(line)]

@@ -1,4 +1,4 @@
-"""A Jupyter notebook: its code cells are one program, read in their order; a place names the cell.
+"""A Jupyter notebook: its code cells are one program, in order; a place names the cell.
 
 %env NAME=value, %set_env NAME value    set the environment of the notebook
 !NAME=value command, %%bash             are read as shell scripts
@@ -24,7 +24,7 @@ _SHELL: Final = re.compile(r"^([ \t]*)(?:!{1,2}|%sx[ \t]|%system[ \t])(.*)$")
 _MAGIC: Final = re.compile(r"^([ \t]*)(?:%\w.*|\?.*|[\w.]+\?{1,2}[ \t]*)$")
 _ASSIGNED: Final = re.compile(r"^([ \t]*\w[\w, ]*=[ \t]*)[!%].*$")
 _RUN: Final = re.compile(r"[ \t]*(%(?:run|dotenv|load|loadpy)\b[^\n]{0,60})")
-"""Other files that set what nobody sees here."""
+"""Commands that load other files, whose settings are not read."""
 _SCRIPT: Final = re.compile(r"^%%(?:bash|sh|script[ \t]+(?:ba)?sh)\b")
 _HOLE: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?|\{([A-Za-z_]\w*)\}")
 _LINE: Final = re.compile(r"\bline (\d+)\b")
@@ -32,7 +32,7 @@ _LINE: Final = re.compile(r"\bline (\d+)\b")
 
 @dataclass(slots=True)
 class Cells:
-    """The program so far: its lines, the shell's lines, and where each cell begins."""
+    """The program so far: its lines, the shell's lines, and the line where each cell begins."""
 
     where: str
     python: list[str] = field(default_factory=list[str])
@@ -69,7 +69,7 @@ class Cells:
             self.notes.append(f"cell {number}: not Python, not read")
 
     def place(self, place: Place) -> Place:
-        """`x.ipynb, cell 3:5`."""
+        """Return a place in its cell: `x.ipynb, cell 3:5`."""
         if place.line is None or place.where != self.where:
             return place
         cell, line = self.at(place.line)
@@ -80,7 +80,7 @@ class Cells:
         return self.numbers[index], line - self.starts[index] + 1
 
     def told(self, text: str) -> str:
-        """A sentence with places in it."""
+        """Translate the lines in a sentence into cells and lines."""
         return _LINE.sub(
             lambda match: "cell {}, line {}".format(*self.at(int(match[1]))) if self.starts else "",
             text,
@@ -88,7 +88,7 @@ class Cells:
 
 
 def read_notebook(text: str, where: str, reader: Callable[[str], Reader]) -> ParsedSource:
-    """All settings of the code cells; numbers of cells count all cells, from 1."""
+    """Read all settings of the code cells; cell numbers count all cells, from 1."""
     cells = Cells(where)
     for number, source in _sources(text, where):
         cells.add(number, source)
@@ -100,15 +100,19 @@ def read_notebook(text: str, where: str, reader: Callable[[str], Reader]) -> Par
             found.append(reader("shell")("\n".join(cells.shell), where))
         except InputError as failure:
             cells.unread.append(f"its shell commands: {failure.what}")
-    given = tuple(replace(it, place=cells.place(it.place)) for one in found for it in one.given)
+    given = tuple(
+        replace(occurrence, place=cells.place(occurrence.place))
+        for parsed in found
+        for occurrence in parsed.given
+    )
     return ParsedSource(
         where=where,
         form="python",
         given=given,
-        slips=tuple(_placed(it, cells) for one in found for it in one.slips),
-        notes=(*cells.notes, *(cells.told(note) for one in found for note in one.notes)),
-        unread=(*cells.unread, *(cells.told(part) for one in found for part in one.unread)),
-        inherited=tuple(cells.told(part) for one in found for part in one.inherited),
+        slips=tuple(_placed(slip, cells) for parsed in found for slip in parsed.slips),
+        notes=(*cells.notes, *(cells.told(note) for parsed in found for note in parsed.notes)),
+        unread=(*cells.unread, *(cells.told(part) for parsed in found for part in parsed.unread)),
+        inherited=tuple(cells.told(part) for parsed in found for part in parsed.inherited),
     )
 
 
@@ -117,7 +121,7 @@ def _placed(slip: SyntaxIssue, cells: Cells) -> SyntaxIssue:
 
 
 def _python(lines: list[str], shell: list[str]) -> list[str]:
-    """Lines of a cell as Python has them; what a shell gets is put into `shell`."""
+    """Return the Python lines of a cell; lines for a shell go into `shell`."""
     python: list[str] = []
     goes_on = False
     for row, line in enumerate(lines):
@@ -153,7 +157,7 @@ def _magic(line: str) -> str:
 
 
 def _sources(text: str, where: str) -> list[tuple[int, str]]:
-    """Number and source of each code cell."""
+    """Return number and source of each code cell."""
     try:
         whole: Any = json.loads(text)
     except (ValueError, RecursionError) as failure:
@@ -168,9 +172,9 @@ def _sources(text: str, where: str) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     for number, cell in enumerate(cast("list[Any]", cells), 1):
         if isinstance(cell, dict):
-            one = cast("dict[str, Any]", cell)
-            source: Any = one.get("source", "")
+            fields = cast("dict[str, Any]", cell)
+            source: Any = fields.get("source", "")
             lines = cast("list[Any]", source) if isinstance(source, list) else [source]
-            if one.get("cell_type") == "code":
-                found.append((number, "".join(it for it in lines if isinstance(it, str))))
+            if fields.get("cell_type") == "code":
+                found.append((number, "".join(line for line in lines if isinstance(line, str))))
     return found

@@ -1,8 +1,8 @@
 """Settings that a Python program makes, read from its source; nothing is run.
 
-`os.environ` in its forms, `jax.config.update`, `compiler_options=`, and dicts whose keys are such
-variables or flags. What may set more and can't be read here (`load_dotenv()`, `exec`, an `env=`
-from elsewhere) is listed as not read.
+Reads `os.environ` in its forms, `jax.config.update`, `compiler_options=`, and dicts whose keys are
+such variables or flags. What may set more and can't be read here (`load_dotenv()`, `exec`, an
+`env=` from elsewhere) is listed as not read.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MARKS: Final = re.compile(
     r"environ|putenv|setenv|dotenv|_FLAGS|_ARGS|\b(?:xla|megascale)_\w|config\.update"
     r"|compiler_options|compile_options|\b(?:NCCL|JAX|XLA|CUDA)_"
 )
-"""Without any of these, a program sets nothing."""
+"""A program without any of these sets nothing."""
 _OPTIONS: Final = ("compiler_options", "xla_compiler_options", "compile_options")
 _SETTERS: Final = ("putenv", "setdefault", "setenv", "__setitem__")
 _HANDED: Final = ("env", "runtime_env", "env_vars", "compiler_options", "xla_compiler_options")
@@ -67,7 +67,7 @@ _SETS_BY_NAME: Final = re.compile(
 
 
 class _Walker(ast.NodeVisitor):
-    """Statement by statement, in the order of the source; one for each function."""
+    """Visits statement by statement, in the order of the source; one walker per function."""
 
     def __init__(
         self, program: Program, evaluator: Evaluator, jax: JaxUse, branch: Branch = ()
@@ -77,12 +77,12 @@ class _Walker(ast.NodeVisitor):
         self.jax = jax
         self.branch = branch
         self.blocks = 0
-        self.known_dicts: set[ast.expr] = set()  # dicts whose place says what they are
+        self.known_dicts: set[ast.expr] = set()  # dicts whose position defines their use
 
     # Statements.
 
     def body(self, statements: Sequence[ast.stmt], *choices: tuple[str, str]) -> None:
-        """Statements of one arm; an `if` that leaves it makes an other arm of what follows."""
+        """Visit one branch; an `if` that leaves it puts what follows into another branch."""
         outer = self.branch
         self.branch = (*outer, *choices)
         for statement in statements:
@@ -106,7 +106,7 @@ class _Walker(ast.NodeVisitor):
     visit_ImportFrom = visit_Import  # noqa: N815
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """What it binds and uses stays in it; when it runs is not known."""
+        """Visit a function in a scope of its own; when it runs is not known."""
         outside = self.evaluator
         outside.budget.spend_on(len(outside.names), node.lineno)
         inner = Evaluator(outside.lines, outside.environ, outside.budget, dict(outside.names))
@@ -128,7 +128,12 @@ class _Walker(ast.NodeVisitor):
     visit_AsyncWith = visit_With  # noqa: N815
 
     def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
-        for part in (node.body, *(one.body for one in node.handlers), node.orelse, node.finalbody):
+        for part in (
+            node.body,
+            *(handler.body for handler in node.handlers),
+            node.orelse,
+            node.finalbody,
+        ):
             self.body(part)
 
     visit_TryStar = visit_Try  # noqa: N815
@@ -213,7 +218,7 @@ class _Walker(ast.NodeVisitor):
                 self.program.leave(node)
 
     def _extend(self, name: str, more: list[Value]) -> None:
-        """`flags += [...]`, also where what was in it is not known."""
+        """Extend a list, as in `flags += [...]`, even if its content is not known."""
         before = self.evaluator.names.get(name)
         if isinstance(before, Entries):
             return
@@ -222,13 +227,14 @@ class _Walker(ast.NodeVisitor):
         self.evaluator.names[name] = Items([*items, *more])
 
     def _before(self, name: str, node: ast.stmt) -> Traced:
-        """What is added to; another function may have had it, with a space at its end."""
+        """Return what is added to; if set by another function, with a space at its end."""
         program, line = self.program, node.lineno
         before = program.environ.get(name)
         if before is None:
             return inherited(name, line) if name in FLAG_VARIABLES else Traced()
         functions = [
-            dict(it).get("function") for it in (program.branch(program.set_at[name]), self.branch)
+            dict(branch).get("function")
+            for branch in (program.branch(program.set_at[name]), self.branch)
         ]
         if before.text and functions[0] and functions[0] != functions[1]:
             program.notes[f"line {line}: several functions add to {name}: read in a row"] = None
@@ -245,15 +251,15 @@ class _Walker(ast.NodeVisitor):
         elif isinstance(target, ast.Tuple | ast.List):
             items = value.items if isinstance(value, Items) else []
             rest = [self.evaluator.text(target)] * (len(target.elts) - len(items))
-            for one, inner in zip(target.elts, [*items, *rest], strict=False):
-                self._bind(one, inner, node)
+            for element, inner in zip(target.elts, [*items, *rest], strict=False):
+                self._bind(element, inner, node)
         elif isinstance(target, ast.Subscript):
             self._put(target, value, node)
         elif is_environ(target):
             self._replace(value, node, target)
 
     def _put(self, target: ast.Subscript, value: Value, node: ast.stmt) -> None:
-        """`os.environ[name] = value`."""
+        """Process `os.environ[name] = value`."""
         name, plain = self._key(target), self.evaluator.key(target.slice) is not None
         if name and isinstance(value, Traced):
             self._set(name, value, node, target.value)
@@ -264,20 +270,20 @@ class _Walker(ast.NodeVisitor):
             self._open(target.value)
 
     def _replace(self, value: Value, node: ast.stmt, target: ast.expr) -> None:
-        """`os.environ = ...`, `os.environ |= ...`."""
+        """Process `os.environ = ...`, `os.environ |= ...`."""
         if isinstance(value, Entries):
             self._update(value, node, target)
         if may_hold_more(value):
             self.program.leave(node)
 
     def _open(self, target: ast.expr) -> None:
-        """Something that is not known is put into a dict that has a name."""
+        """Mark a named dict as open: something unknown is put into it."""
         found = self.evaluator.names.get(target.id) if isinstance(target, ast.Name) else None
         if isinstance(found, Entries):
             found.open = True
 
     def _take_out(self, name: str, node: ast.expr | ast.stmt) -> None:
-        """Whether that comes before or behind the program's start is not known."""
+        """List a deletion as not read: it may precede or follow the program's start."""
         if name in self.program.environ and is_setting(name):
             self.program.leave(node)
 
@@ -328,7 +334,7 @@ class _Walker(ast.NodeVisitor):
         self.jax.see_call(node)
 
     def _method(self, node: ast.Call, function: ast.Attribute) -> bool:
-        """Take in what a method sets; True where it may set something that is not known."""
+        """Process a method call; return True if it may set something unknown."""
         target, method = function.value, function.attr
         environ = self._environ_like(target)
         own = environ or dotted(target) == "os"
@@ -354,7 +360,7 @@ class _Walker(ast.NodeVisitor):
         return method == "clear" and environ
 
     def _setter(self, name: str, node: ast.Call, function: ast.Attribute) -> None:
-        """`os.putenv(name, value)`; `.setdefault`, which keeps what is inherited."""
+        """Process `os.putenv(name, value)`, or `.setdefault`, which keeps the inherited value."""
         value = self.evaluator.value(node.args[1])
         own = is_environ(function.value)
         if not isinstance(value, Traced) or not (own or is_setting(name)):
@@ -367,28 +373,32 @@ class _Walker(ast.NodeVisitor):
         self._set(name, value, node, function.value, always=False)
 
     def _hands_over(self, node: ast.Call, name: str) -> bool:
-        """`env=unknown` of a program that is started, `runtime_env=`, `compiler_options=`."""
+        """Return whether a call passes unknown settings in `env=`, `compiler_options=` etc."""
         if _REPLACES.fullmatch(name) and node.args:
             return may_hold_more(self.evaluator.value(node.args[-1]))
         given = {word.arg: word.value for word in node.keywords if word.arg in _HANDED}
         if not _STARTS.fullmatch(name):
-            given.pop("env", None)  # of an environment to act in, say
+            given.pop("env", None)  # for example, an environment for reinforcement learning
         elif node.args:
             command = self.evaluator.value(node.args[0])
             items = command.items if isinstance(command, Items) else [command]
-            if any(may_set(one.shown) for one in items if isinstance(one, Traced)):
+            if any(may_set(item.shown) for item in items if isinstance(item, Traced)):
                 return True
         return any(may_hold_more(self.evaluator.value(value)) for value in given.values())
 
     def _config(self, node: ast.Call) -> bool:
-        """`jax.config.update(name, value)`; False where the name is not known."""
+        """Process `jax.config.update(name, value)`; return False if the name is not known."""
         name, value = self.evaluator.key(node.args[0]), self.evaluator.text(node.args[1])
         if name is None:
             return False
         text = value.shown.lower() if value.shown in ("True", "False") else value.shown
         channel = Channel.JAX_CONFIG
         program = self.program
-        program.given = [it for it in program.given if (it.channel, it.name) != (channel, name)]
+        program.given = [
+            occurrence
+            for occurrence in program.given
+            if (occurrence.channel, occurrence.name) != (channel, name)
+        ]
         whole = segment(program.lines, node)
         program.given.append(
             self.program.one(channel, name, text, node.lineno, whole, known=value.known)
@@ -399,15 +409,15 @@ class _Walker(ast.NodeVisitor):
         if isinstance(value, Entries):
             given = self.program.given
             self.evaluator.budget.spend_on(len(given), line)
-            given += [one for one in self.program.entries(value, line) if one not in given]
+            given += [option for option in self.program.entries(value, line) if option not in given]
 
-    # What is set.
+    # Assigning.
 
     def _update(self, value: Entries, node: ast.AST, target: ast.expr | None) -> None:
         own, line = target is not None and is_environ(target), getattr(node, "lineno", 0)
         if flags := flag_entries(value):
             found = self.program.entries(flags, line)
-            self.program.dicts += [one for one in found if one not in self.program.dicts]
+            self.program.dicts += [entry for entry in found if entry not in self.program.dicts]
         for name, inner in value.entries.items():
             if isinstance(inner, Traced) and (own or is_setting(name)):
                 self._set(name, inner, node, target, always=False)
@@ -452,7 +462,7 @@ class _Walker(ast.NodeVisitor):
 
 
 def read_python(text: str, where: str) -> ParsedSource:
-    """All settings of a source."""
+    """Read all settings of a source."""
     try:
         module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as failure:
@@ -470,12 +480,14 @@ def read_python(text: str, where: str) -> ParsedSource:
         module
     )
     found = write_up([*program.apart, *map(program.assigned, program.environ)], where)
-    loose = list(for_their_chip(one for one in program.dicts if one not in program.given))
+    loose = list(for_their_chip(entry for entry in program.dicts if entry not in program.given))
     if loose:
         program.notes[f"dicts of flags are taken for {loose[0].channel}"] = None
     given = (
-        replace(one, branch=program.branch(one.place.line)) if one.place.where == where else one
-        for one in (*found.given, *program.given, *loose)
+        replace(occurrence, branch=program.branch(occurrence.place.line))
+        if occurrence.place.where == where
+        else occurrence
+        for occurrence in (*found.given, *program.given, *loose)
     )
     slips = sorted([*program.slips, *found.slips], key=lambda slip: slip.place.line or 0)
     return ParsedSource(

@@ -1,4 +1,4 @@
-"""Program: what was found in a Python source so far, and where it makes JAX read its settings."""
+"""Program: the findings in a Python source so far, and where it makes JAX read its settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHOWN: Final = 60
 
 @dataclass(slots=True)
 class Program:
-    """What was found in the source so far."""
+    """The findings in the source so far."""
 
     where: str
     lines: list[str]
@@ -38,13 +38,13 @@ class Program:
     given: list[Occurrence] = field(default_factory=list[Occurrence])
     dicts: list[Occurrence] = field(
         default_factory=list[Occurrence]
-    )  # flags in dicts of no known use
+    )  # flags in dicts of unknown use
     slips: list[SyntaxIssue] = field(default_factory=list[SyntaxIssue])
     notes: dict[str, None] = field(default_factory=dict[str, None])  # in order, each once
     unread: dict[str, None] = field(default_factory=dict[str, None])
     branches: dict[int, Branch] = field(default_factory=dict[int, Branch])  # by line
     apart: list[Assigned] = field(default_factory=list[Assigned])
-    """What functions and arms set that don't run together with the last one."""
+    """Variables of functions and branches that don't run together with the last one."""
 
     def assigned(self, name: str) -> Assigned:
         return Assigned(name, self.environ[name], self.via.get(name, ""), self.set_at[name])
@@ -61,14 +61,14 @@ class Program:
     def one(
         self, channel: Channel, name: str, value: str, line: int, text: str, *, known: bool
     ) -> Occurrence:
-        """A setting that is no variable."""
+        """Build a setting that is not a variable."""
         place = Place(self.where, line)
         return Occurrence(
             channel=channel, name=name, value=value, place=place, text=text, known=known
         )
 
     def entries(self, value: Entries, line: int) -> list[Occurrence]:
-        """The entries of a dict as compiler options."""
+        """Return the entries of a dict as compiler options."""
         return [
             self.one(
                 Channel.COMPILER_OPTIONS,
@@ -85,7 +85,7 @@ class Program:
 
 @dataclass(slots=True)
 class JaxUse:
-    """What JAX is called in a program, and the lines of its import and its first use.
+    """The names for JAX in a program, and the lines of its import and its first use.
 
     JAX reads its own variables when it is imported, and XLA_FLAGS when it first needs a device.
     """
@@ -113,7 +113,7 @@ class JaxUse:
             self.used, self.used_as = node.lineno, ast.unparse(node.func)
 
     def too_late(self, name: str, value: Traced, place: Place) -> SyntaxIssue | None:
-        """The issue with a variable that has been read before: it is set nowhere."""
+        """Return the issue with a variable that was already read, so that it has no effect."""
         if self.used and name in FLAG_VARIABLES:
             why, mend = f"line {self.used} (`{self.used_as}`) has made XLA read it already", None
         elif self.imported and name.startswith(("JAX_", "JAXLIB_")):
@@ -131,14 +131,14 @@ class JaxUse:
         )
 
     def full_name(self, node: ast.expr) -> str:
-        """`jax.numpy.zeros` of `jnp.zeros`."""
+        """Return `jax.numpy.zeros` for `jnp.zeros`."""
         head, dot, rest = dotted(node).partition(".")
         return self.names.get(head, head) + dot + rest
 
 
 def flag_entries(value: Entries) -> Entries | None:
-    """The flags among the entries: several such names, or one that is known."""
-    from counterpoint.flags.history.history import history  # takes long, and needed for these only
+    """Return the flags among the entries, if several look like flags or one is known."""
+    from counterpoint.flags.history.history import history  # slow to import, and rarely needed
 
     found: dict[str, Value] = {
         name: inner
@@ -152,10 +152,10 @@ def flag_entries(value: Entries) -> Entries | None:
 
 
 def for_their_chip(given: Iterable[Occurrence]) -> Iterator[Occurrence]:
-    """The same, with TPUs' flags where libtpu reads them; those of both with them, if alone."""
-    every = list(given)
-    gpu = any(one.name.startswith("xla_gpu_") for one in every)
-    tpu = any(one.name.startswith(LIBTPU) for one in every) and not gpu
-    for one in every:
-        libtpu = tpu or one.name.startswith(LIBTPU)
-        yield replace(one, channel=Channel.LIBTPU_INIT_ARGS) if libtpu else one
+    """Move TPU flags to libtpu's channel; flags of both go with them if there are no GPU flags."""
+    occurrences = list(given)
+    gpu = any(occurrence.name.startswith("xla_gpu_") for occurrence in occurrences)
+    tpu = any(occurrence.name.startswith(LIBTPU) for occurrence in occurrences) and not gpu
+    for occurrence in occurrences:
+        libtpu = tpu or occurrence.name.startswith(LIBTPU)
+        yield replace(occurrence, channel=Channel.LIBTPU_INIT_ARGS) if libtpu else occurrence

@@ -1,6 +1,6 @@
-"""What a Python expression comes to, as far as it is made of constants; nothing is run.
+"""Values of Python expressions, as far as they consist of constants; nothing is run.
 
-Texts with their lines, lists, and dicts. Names count that were bound to such a value before;
+Texts with their lines, lists, and dicts. Names that were bound to such a value before are resolved;
 anything else is a hole in the text.
 """
 
@@ -42,13 +42,13 @@ class Items:
 
 @dataclass(slots=True)
 class Entries:
-    """A dict with texts for keys; `open` where more may be in it."""
+    """A dict with text keys; `open`: it may contain more."""
 
     entries: dict[str, Value] = field(default_factory=dict[str, "Value"])
     open: bool = False
 
     def take(self, other: Value) -> None:
-        """Put another dict in; of anything else nobody knows what is in it."""
+        """Add another dict's entries; of anything else the content is unknown."""
         if isinstance(other, Entries):
             self.entries |= other.entries
         self.open = self.open or may_hold_more(other)
@@ -56,7 +56,7 @@ class Entries:
 
 @dataclass(slots=True)
 class Evaluator:
-    """The lines, and the names bound so far; `environ` holds what the program has set."""
+    """Source lines and the names bound so far; `environ` holds what the program has set."""
 
     lines: Sequence[str]
     environ: Mapping[str, Traced]
@@ -65,7 +65,7 @@ class Evaluator:
     _found: dict[ast.expr, Value] = field(default_factory=dict[ast.expr, "Value"])
 
     def value(self, node: ast.expr) -> Value:
-        """A value, with holes where it is not known; as it was when the node was come to."""
+        """Return a value, with holes for unknown parts; cached from the first visit of the node."""
         if node not in self._found:
             found = self._value(node)
             size = found.size if isinstance(found, Traced) else len(_inside(found))
@@ -74,12 +74,12 @@ class Evaluator:
         return self._found[node]
 
     def text(self, node: ast.expr) -> Traced:
-        """A value as text."""
+        """Return a value as text."""
         value = self.value(node)
         return value if isinstance(value, Traced) else self._hole(node)
 
     def key(self, node: ast.expr) -> str | None:
-        """A text, if all of it is known."""
+        """Return a text, if all of it is known."""
         value = self.value(node)
         return value.text if isinstance(value, Traced) and value.known else None
 
@@ -123,13 +123,13 @@ class Evaluator:
         return self.text(node.left) + self.text(node.right)
 
     def _either(self, node: ast.BoolOp) -> Value:
-        """`os.environ.get("XLA_FLAGS") or ""`: what stands first is inherited."""
-        first, *others = node.values
+        """Evaluate `os.environ.get("XLA_FLAGS") or ""`: the first operand is inherited."""
+        first, *rest = node.values
         before = self.value(first)
         inherits = isinstance(before, Traced) and not before.text
-        if not inherits or isinstance(node.op, ast.And) or len(others) != 1:
+        if not inherits or isinstance(node.op, ast.And) or len(rest) != 1:
             return self._hole(node)
-        return self.text(first) + self.text(others[0])
+        return self.text(first) + self.text(rest[0])
 
     def _items(self, whole: ast.List | ast.Tuple) -> Items:
         items: list[Value] = []
@@ -154,7 +154,7 @@ class Evaluator:
         return found
 
     def entries(self, node: ast.Call) -> Entries:
-        """The arguments of `dict(other, NAME=value, **another)` and `.update(...)`."""
+        """Return the arguments of `dict(other, NAME=value, **another)` and `.update(...)`."""
         found = Entries()
         for value in (*node.args, *(word.value for word in node.keywords if word.arg is None)):
             found.take(self.value(value))
@@ -185,11 +185,11 @@ class Evaluator:
         items, separator = self.value(node.args[0]), self.key(function.value)
         if not isinstance(items, Items) or separator is None:
             return self._hole(node)
-        texts = [one for one in items.items if isinstance(one, Traced)]
+        texts = [item for item in items.items if isinstance(item, Traced)]
         return joined(texts, separator) if len(texts) == len(items.items) else self._hole(node)
 
     def _get(self, function: ast.Attribute, node: ast.Call) -> Value:
-        """`os.environ.get("XLA_FLAGS", "")`: what was set here before, else what it inherits."""
+        """Evaluate `os.environ.get("XLA_FLAGS", "")`: set here before, or else inherited."""
         key = self.key(node.args[0])
         if key is None:
             return self._hole(node)
@@ -225,22 +225,22 @@ def _holds_flags(name: str) -> bool:
 
 
 def _number(node: ast.expr) -> int | None:
-    """`64 * 1024 * 1024`."""
+    """Evaluate integer arithmetic such as `64 * 1024 * 1024`."""
     match node:
         case ast.Constant(value=int(value)) if not isinstance(value, bool):
             return value
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-            one, other = _number(left), _number(right)
-            if one is None or other is None:
+            left_number, right_number = _number(left), _number(right)
+            if left_number is None or right_number is None:
                 return None
-            number = _ARITHMETIC[type(op)](one, other)
+            number = _ARITHMETIC[type(op)](left_number, right_number)
             return number if abs(number) < 1 << _BITS else None
         case _:
             return None
 
 
 def segment(lines: Sequence[str], node: ast.expr | ast.stmt) -> str:
-    """An expression as it is written, on one line, and not all of it where it is long."""
+    """Return an expression as written, on one line, cut off if it is long."""
     last = node.end_lineno or node.lineno
     rows = [line.encode() for line in lines[node.lineno - 1 : min(last, node.lineno + _ROWS)]]
     if last < node.lineno + _ROWS:
@@ -250,7 +250,7 @@ def segment(lines: Sequence[str], node: ast.expr | ast.stmt) -> str:
 
 
 def dotted(node: ast.expr) -> str:
-    """`os.environ.get` of an attribute, or nothing."""
+    """Return the dotted name of an attribute, such as `os.environ.get`, or an empty text."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -260,12 +260,12 @@ def dotted(node: ast.expr) -> str:
 
 
 def is_environ(node: ast.expr) -> bool:
-    """Return whether an expression is the environment of the own process."""
+    """Return whether an expression is the environment of this process."""
     return dotted(node).rpartition(".")[2] in ("environ", "environb", "os")
 
 
 def stands_for_environ(value: Value) -> bool:
-    """Return whether a value is the environment that the program finds, or a copy of it."""
+    """Return whether a value is the environment the program inherits, or a copy of it."""
     shown = value.shown if isinstance(value, Traced) else ""
     return shown.removesuffix(".copy()") in ("os.environ", "environ")
 

@@ -1,4 +1,4 @@
-"""What a shell script has set so far, what it has thrown away, and what there is to say of it."""
+"""The state of a shell script as it is read: variables set, values dropped, notes and issues."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from counterpoint.flags.settings import FLAG_VARIABLES, Layout, is_setting
 _SHOWN: Final = 60
 
 Numbers = tuple[tuple[str, int], ...]
-"""Counts by the names of Slurm's long options; the last one of a name counts."""
+"""Counts by the names of Slurm's long options; the last value of a name counts."""
 
 Branch = tuple[tuple[int, int], ...]
-"""Blocks one is in: the number of each, and which of its arms."""
+"""The enclosing blocks: the number of each, and which of its branches."""
 
 
 @dataclass(slots=True)
 class Block:
-    """An `if`, `case` or loop that is open."""
+    """An open `if`, `case` or loop."""
 
     kind: str
     number: int
@@ -37,7 +37,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """Where a variable got its value, and how many programs had been started before."""
+    """Where a variable got its value, and how many programs had been started before that."""
 
     line: int
     branch: Branch
@@ -46,12 +46,12 @@ class Set:
 
 @dataclass(slots=True)
 class Script:
-    """Variables and open blocks of a script, and what there is to say of it."""
+    """Variables and open blocks of a script, with notes and issues."""
 
     variables: Variables
     exported: set[str] = field(default_factory=set[str])
     exports_all: bool = False
-    bare: set[str] = field(default_factory=set[str])  # given as lines of flags, by no assignment
+    bare: set[str] = field(default_factory=set[str])  # given as lines of flags, not assigned
     sets: dict[str, Set] = field(default_factory=dict[str, Set])
     for_command: dict[str, Assigned] = field(default_factory=dict[str, Assigned])
     options: list[Occurrence] = field(default_factory=list[Occurrence])
@@ -59,18 +59,18 @@ class Script:
     notes: dict[str, None] = field(default_factory=dict[str, None])  # in order, each once
     unread: dict[str, None] = field(default_factory=dict[str, None])
     superseded: list[Assigned] = field(default_factory=list[Assigned])
-    """Flags of other programs and branches than the last."""
+    """Flags of programs and branches other than the last."""
     numbers: Numbers = ()
     programs: int = 0
-    fixed: set[str] = field(default_factory=set[str])  # that do not take what they are given
-    handed: int = 0  # the line where XLA_FLAGS is handed over as LIBTPU_INIT_ARGS
+    fixed: set[str] = field(default_factory=set[str])  # not taking the assigned value
+    handed: int = 0  # the line where XLA_FLAGS is passed as LIBTPU_INIT_ARGS
     blocks: list[Block] = field(default_factory=list[Block])
     opened: int = 0
 
     def assign(
         self, name: str, value: Traced, line: int, *, adds: bool = False, exported: bool = False
     ) -> None:
-        """Set a variable, or add to it."""
+        """Set a variable, or append to it."""
         before = self.variables.values.get(name, Traced())
         value = unknown(f"${name}", line) if name in self.fixed else value
         if adds:
@@ -98,7 +98,7 @@ class Script:
         return (self.blocks[0].number, f"set within `{kind}`: read as if it ran", line)
 
     def _added(self, name: str, value: Traced, line: int) -> Traced:
-        """What a variable holds behind `NAME+=value`."""
+        """Return the value of a variable after `NAME+=value`."""
         before = self.variables.values.get(name, Traced())
         if name not in self.variables.values and name not in self.bare:
             before = self.variables.inherited(name, line)
@@ -114,7 +114,7 @@ class Script:
         return self.blocks[-1]
 
     def forget(self, name: str, line: int) -> None:
-        """Take a variable out."""
+        """Unset a variable."""
         self.variables.values.pop(name, None)
         self.variables.arrays.pop(name, None)
         self.exported.discard(name)
@@ -122,7 +122,7 @@ class Script:
             self.variables.doubtful[name] = (0, "perhaps unset", line)
 
     def inherit(self, name: str) -> None:
-        """A variable that was set before the script started."""
+        """Add a variable that was set before the script started."""
         self.sets[name] = Set(self.variables.values[name].line or 0, (), 0)
         self.exported.add(name)
 
@@ -133,7 +133,7 @@ class Script:
         self.unread[f"line {line}: {shown}" if line else shown] = None
 
     def outside_quotes(self, word: str, line: int) -> None:
-        """A flag behind a space that is not in quotes: the shell takes it for something else."""
+        """Report a flag after an unquoted space, at which the shell ends the value."""
         why = "it is not in quotes: for the shell the value ends at the space before it"
         self.slip(IssueKind.STRAY, "XLA_FLAGS", word, why, line)
 
@@ -146,14 +146,14 @@ class Script:
         line: int,
         mend: str | None = None,
     ) -> None:
-        """Say what does not do what it seems to."""
+        """Report an issue."""
         channel, place = FLAG_VARIABLES[variable], Place(self.variables.where, line or None)
         self.slips.append(
             SyntaxIssue(kind=kind, channel=channel, text=text, why=why, place=place, mend=mend)
         )
 
     def give(self, one: Assigned) -> None:
-        """A variable for one command only; of several commands, the last counts."""
+        """Set a variable for one command only; of several commands, the last counts."""
         line = one.line or 0
         for used in sorted(self.variables.used) if is_setting(one.name) else ():
             if used in self.variables.doubtful:
@@ -171,7 +171,7 @@ class Script:
         self.for_command[one.name] = one
 
     def _may_overwrite(self, name: str, before: Traced, value: Traced, line: int) -> None:
-        """Flags that were set before and are not any more: an issue, if no program had them."""
+        """Report dropped flags as an issue, unless a program or another branch had them."""
         at = self.sets.get(name)
         if at is None:
             return
@@ -186,18 +186,18 @@ class Script:
         apart = any(here.get(number, arm) != arm for number, arm in at.branch)
         if slip and (apart or self.programs > at.program):
             self.superseded.append(Assigned(name, before, line=at.line))
-            said = "set in several branches: each is checked by itself"
-            said = said if apart else "set anew for what is started behind it"
-            self.notes[f"line {line}: {name} is {said}"] = None
+            note = "set in several branches: each is checked by itself"
+            note = note if apart else "set anew for what is started behind it"
+            self.notes[f"line {line}: {name} is {note}"] = None
         elif slip:
             self.slips.append(slip)
 
-    # What it comes to.
+    # Results.
 
     def assigned(self, *, every: bool = False) -> Iterator[Assigned]:
-        """What a program that is started last would find of the script's own variables.
+        """Yield the script's own variables as a program started last would inherit them.
 
-        `every`: without any export, all of them are meant.
+        `every`: without any export, all of them count.
         """
         exports = bool(self.exported - self.bare)
         for name, value in self.variables.values.items():
@@ -214,8 +214,8 @@ class Script:
                 and self.handed
                 and "LIBTPU_INIT_ARGS" not in self.variables.values
             ):
-                said = f"{name} is handed over as LIBTPU_INIT_ARGS, read as such"
-                self.notes[f"line {self.handed}: {said}"] = None
+                note = f"{name} is handed over as LIBTPU_INIT_ARGS, read as such"
+                self.notes[f"line {self.handed}: {note}"] = None
                 yield Assigned("LIBTPU_INIT_ARGS", value, f"${name}", line=at.line or None)
                 continue
             if doubt := self.variables.doubtful.get(name):
@@ -224,7 +224,7 @@ class Script:
         yield from self.for_command.values()
 
     def parsed(self, form: str, layout: Layout | None) -> ParsedSource:
-        """All of it."""
+        """Build the result."""
         found = write_up(self.assigned(), self.variables.where)
         for text in self.variables.doubts():
             self.notes[text] = None

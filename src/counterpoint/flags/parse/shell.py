@@ -1,9 +1,9 @@
-"""A shell script: what it has set when it ends, followed statement by statement and never run.
+"""A shell script: the variables it has set when it ends, read statement by statement, never run.
 
-Assignments, exports, appends, arrays, `${NAME:-default}`, `NAME=value command`, and what `if`,
-`case` and loops hold, read as if it ran and said to be. Everything else that may set something
+Reads assignments, exports, appends, arrays, `${NAME:-default}`, `NAME=value command`, and the
+content of `if`, `case` and loops, as if it ran, with a note. Everything else that may set something
 (functions, heredocs, `eval`, other files) is listed as not read; a value that only a shell could
-work out, such as arithmetic or a command's output, is a hole.
+compute, such as arithmetic or a command's output, is a hole.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from counterpoint.flags.parsed import ParsedSource
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\[[^]]*\])?(\+?)=", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _HANDED: Final = re.compile(r"""LIBTPU_INIT_ARGS\+?=['"\\]*\$\{?XLA_FLAGS\b""")
-"""In a text for another shell: the flags are for libtpu."""
+"""Found in a text for another shell, it means that the flags are for libtpu."""
 _SBATCH: Final = re.compile(r"^#SBATCH[ \t]+([^\n]*)", re.MULTILINE)
 _DECLARE: Final = ("export", "declare", "typeset", "readonly", "local")
 _ODD: Final = frozenset("inluc")
-"""Options by which a variable holds another value than it is given."""
+"""Options that make a variable's value differ from the assigned one."""
 _OPENING: Final = {"if": "if", "for": "for", "select": "for", "while": "while", "until": "while"}
 _CLOSING: Final = ("fi", "done", "esac")
 _ENDS: Final = {
@@ -56,7 +56,7 @@ _ENDS: Final = {
 _BETWEEN: Final = ("then", "do", "!", "time", "{", "}", "elif", "else", "coproc")
 _REDIRECTIONS: Final = (">", ">>", ">|", "&>", "&>>", "<", "<<<", "<&", ">&")
 _FILLS: Final = ("read", "mapfile", "readarray", "getopts", "let", "printf", "wait")
-"""Commands whose words name variables that they set."""
+"""Commands that set the variables named by their words."""
 _SHELLS: Final = ("bash", "sh", "zsh", "dash", "ksh")
 _DEEPEST: Final = 4
 _NAMED: Final = 3
@@ -64,7 +64,7 @@ _NAMED: Final = 3
 
 @dataclass(slots=True)
 class Reader:
-    """Follows the statements of a script, whose variables it sets."""
+    """Follows the statements of a script, and sets its variables."""
 
     script: Script
     _functions: set[str] = field(default_factory=set[str])
@@ -81,14 +81,14 @@ class Reader:
             self.script.leave(odd, "a command in brackets with `case` or `<<`")
 
     def follow(self, tokens: Sequence[Token]) -> None:
-        """What statements set, on top of what there is."""
+        """Apply statements to the current variables."""
         outer = (self._tokens, self._at, len(self.script.blocks))
         self._tokens, self._at = tokens, 0
         before = "\n"
         while self._at < len(tokens):
             words, operator = self._statement()
             sure = all(_ASSIGNMENT.match(word.text) or word.text in _DECLARE for word in words)
-            doubts = [one for one in (before, operator) if one in ("|", "|&")]
+            doubts = [pipe for pipe in (before, operator) if pipe in ("|", "|&")]
             doubts += [before] if before in ("||", "&&") else []
             doubts += [operator] if operator == "&" else []
             if doubts:
@@ -100,7 +100,7 @@ class Reader:
         self._tokens, self._at, _ = outer
 
     def _maybe(self, words: list[Token], operator: str) -> None:
-        """A statement that may not run (`a || b`), or not in this shell (`a | b`)."""
+        """Process a statement that may not run (`a || b`), or runs in another shell (`a | b`)."""
         depth = len(self.script.blocks)
         self.script.enter(operator)
         block = self.script.blocks[-1]
@@ -109,7 +109,7 @@ class Reader:
             self.script.blocks.remove(block)
 
     def _statement(self) -> tuple[list[Token], str]:
-        """The words up to the next operator, and that; what is written to files is left out."""
+        """Return the words up to the next operator, and the operator, without redirections."""
         words: list[Token] = []
         while self._at < len(self._tokens):
             token = self._tokens[self._at]
@@ -130,7 +130,7 @@ class Reader:
         return words, "\n"
 
     def _operator(self, token: Token, words: list[Token]) -> tuple[list[Token], str]:
-        """Take in what an operator opens or closes."""
+        """Handle an operator that opens or closes a block."""
         kind = self.script.blocks[-1].kind if self.script.blocks else ""
         if token.text == "(" and len(words) == 1 and self._next_is(")"):
             self._define(words[0].text, token.line)
@@ -151,7 +151,7 @@ class Reader:
         return words, token.text
 
     def _in_pattern(self, words: list[Token]) -> bool:
-        """`case` stands before its patterns; behind one, it is an arm."""
+        """Enter a branch of a `case` after its pattern; before that, close the block at `esac`."""
         if self._tokens[self._at - 1].text == ")":
             if words and words[0].text == "esac":
                 self.script.blocks.pop()
@@ -169,7 +169,7 @@ class Reader:
         return self._at < len(self._tokens) and self._tokens[self._at].text == text
 
     def _define(self, name: str, line: int) -> None:
-        """Pass over a function, and remember what a call of it may change."""
+        """Skip a function, and record the variables that a call of it may change."""
         opened: list[str] = []
         begun, sets, start, previous = False, False, True, ""
         self._functions.add(name)
@@ -194,7 +194,7 @@ class Reader:
             self.script.leave(line, f"the function {name}")
 
     def _opens_body(self, token: Token) -> bool:
-        """Return whether it is the bracket of a body in a subshell, not that of `name()`."""
+        """Return whether it opens a body in a subshell, rather than `name()`."""
         return token.text == "(" and not self._next_is(")")
 
     def _run(self, words: list[Token]) -> None:
@@ -287,7 +287,7 @@ class Reader:
                     *filter(None, [self.script.variables.values.get(name)])
                 ]
                 elements = [*earlier, *elements]
-            self.script.variables.budget.spend_on(sum(one.size for one in elements), line)
+            self.script.variables.budget.spend_on(sum(element.size for element in elements), line)
             first = elements[0] if elements else Traced()
             self.script.assign(name, first, line, exported=exported)
             self.script.variables.arrays[name] = elements
@@ -303,7 +303,7 @@ class Reader:
             )
 
     def _flags(self, words: list[Token]) -> None:
-        """Flags that stand in a line of their own, as in notes; XLA takes their quotes off."""
+        """Read flags on a line of their own, as in notes; XLA removes their quotes."""
         if not words[0].text.startswith(("--xla", "--megascale")):
             return
         value = joined(
@@ -318,7 +318,7 @@ class Reader:
         self.script.assign("XLA_FLAGS", value, words[0].line, adds=True, exported=True)
 
     def _command(self, words: list[Token]) -> None:
-        """A command with the assignments before it; these stay where no command follows."""
+        """Process a command with its assignments, which persist if no command follows."""
         matches = [_ASSIGNMENT.match(word.text) for word in words]
         count = next((at for at, match in enumerate(matches) if match is None), len(words))
         if count == len(words):
@@ -340,7 +340,9 @@ class Reader:
         words = words[count:]
         if overlay and words[0].text.startswith("--xla"):
             self.script.outside_quotes(words[0].text, words[0].line)
-        values = [(one, word.line) for word in words for one in self.script.variables.words(word)]
+        values = [
+            (value, word.line) for word in words for value in self.script.variables.words(word)
+        ]
         if values:
             self.script.variables.used, used = used, self.script.variables.used
             self._start(values, overlay, used)
@@ -348,15 +350,15 @@ class Reader:
     def _start(
         self, words: list[tuple[Traced, int]], overlay: list[Assigned], used: set[str]
     ) -> None:
-        """A command: `used` are the variables in its words, not those before it."""
+        """Process a command; `used` are the variables in its words, not those before it."""
         texts = [value.shown for value, _ in words]
         name, line = texts[0].rpartition("/")[2], words[0][1]
         if name in (*_FILLS, "source", ".", "eval"):
             self._builtin(name, texts, line)
         if name in (*_FILLS, *QUIET, "source", ".", "eval"):
             return
-        for one in overlay:
-            self.script.give(one)
+        for variable in overlay:
+            self.script.give(variable)
         self.script.variables.used = used
         launch = Launch(self.script, words, texts)
         launch.read()
@@ -370,7 +372,7 @@ class Reader:
         self.script.programs += 1
 
     def _builtin(self, name: str, texts: list[str], line: int) -> None:
-        """A command of the shell's own that sets variables."""
+        """Process a shell builtin that sets variables."""
         if name in _FILLS:
             for text in texts[1:]:
                 self.script.variables.lose(text.partition("=")[0].rstrip("+-"), line)
@@ -378,14 +380,14 @@ class Reader:
             self.script.leave(line, " ".join(texts))
 
     def _nested(self, script: Traced, line: int) -> None:
-        """What stands behind `bash -c`, which finds the variables of its command, too."""
+        """Read the script of `bash -c`, which also inherits the variables of its command."""
         self._depth += 1
         if not script.known or self._depth > _DEEPEST:
             self.script.leave(line, f"bash -c {script.shown}")
         else:
             values, arrays = self.script.variables.values, self.script.variables.arrays
             self.script.variables.budget.spend_on(len(script.text) // 4, line)
-            own = {name: one.value for name, one in self.script.for_command.items()}
+            own = {name: variable.value for name, variable in self.script.for_command.items()}
             self.script.variables.values, self.script.variables.arrays = values | own, {}
             lexer = Lexer(script.text, self.script.variables.where, script.line or line)
             self.follow(list(lexer.tokens()))
@@ -405,7 +407,7 @@ def read_shell(
     whole: bool = False,
     budget: Budget | None = None,
 ) -> ParsedSource:
-    """What programs started by a script are given. `before`: the environment it finds."""
+    """Return the settings of programs started by a script. `before`: its inherited environment."""
     variables = Variables(where, budget or Budget(where), dict(before or {}), whole=whole)
     script = Script(variables)
     for name in before or {}:
@@ -422,7 +424,7 @@ def read_shell(
 
 
 def _parsed(script: Script, numbers: Numbers = ()) -> ParsedSource:
-    """All of it; `numbers` are those of the job around the script."""
+    """Build the result; `numbers` are those of the job around the script."""
     layout = layout_of((*numbers, *script.numbers))
     return script.parsed("slurm" if numbers else "shell", layout)
 
@@ -430,7 +432,7 @@ def _parsed(script: Script, numbers: Numbers = ()) -> ParsedSource:
 def read_words(
     words: Sequence[str], where: str, before: Mapping[str, Traced], script: tuple[str, str] | None
 ) -> ParsedSource:
-    """A command in words, and the shell script (name and text) that it starts."""
+    """Read a command in words, and the shell script (name and text) that it starts."""
     outer = Script(Variables(where, Budget(where), dict(before), whole=True))
     for name in before:
         outer.inherit(name)
@@ -438,7 +440,7 @@ def read_words(
     if script is None:
         return _parsed(outer)
     name, text = script
-    given = {one.name: one.value for one in outer.assigned()}
+    given = {variable.name: variable.value for variable in outer.assigned()}
     parsed, inner = _parsed(outer), read_shell(text, name, before=given, whole=True)
     return replace(
         inner,

@@ -1,4 +1,4 @@
-"""What the words of a shell script come to, under the variables that it has set itself."""
+"""The values of words in a shell script, given the variables that it has set itself."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _COMPUTED: Final = re.compile(
 _NAMED: Final = 3
 
 Doubt = tuple[int, str, int]
-"""The number of a block, what is doubtful, and the line."""
+"""The number of a block, the reason for doubt, and the line."""
 
 
 @dataclass(slots=True)
 class Variables:
     """Variables, arrays, and why their values are doubtful.
 
-    `certain`: a default is not taken for a variable that may be set elsewhere. `whole`: nothing
-    else is in the environment. `used` are the names that the statement refers to.
+    `certain`: a default is not assumed for a variable that may be set elsewhere. `whole`: the
+    environment contains nothing else. `used` are the names that the statement refers to.
     """
 
     where: str
@@ -42,14 +42,14 @@ class Variables:
     arrays: dict[str, list[Traced]] = field(default_factory=dict[str, list[Traced]])
     used: set[str] = field(default_factory=set[str])
     doubtful: dict[str, Doubt] = field(default_factory=dict[str, Doubt])
-    """Variables that a block sets, or that are made of such."""
+    """Variables that a block sets, or that derive from such variables."""
     found: dict[tuple[int, str], dict[tuple[int, str], None]] = field(
         default_factory=dict[tuple[int, str], dict[tuple[int, str], None]]
     )
-    """Settings with their lines, by the block they stand in and what is doubtful of them."""
+    """Settings with their lines, by their block and the reason for doubt."""
 
     def words(self, word: Token) -> list[Traced]:
-        """What a word of a command becomes: elements of an array, and `$NAME` without quotes."""
+        """Expand a word of a command: elements of an array, words of an unquoted `$NAME`."""
         (only,) = word.parts if len(word.parts) == 1 else (None,)
         match = _BRACED.fullmatch(only.text) if only else None
         if only and match and only.quoted and match[2] == "[@]" and match[1] in self.arrays:
@@ -62,7 +62,7 @@ class Variables:
         return [value.cut(*found.span()) for found in re.finditer(r"\S+", value.text)]
 
     def expand(self, parts: Sequence[Part]) -> Traced:
-        """The value of a word."""
+        """Return the value of a word."""
         values = [self._part(part) for part in parts]
         value = values[0] if len(values) == 1 else joined(values)
         return self.budget.spend(value, value.line)
@@ -94,7 +94,7 @@ class Variables:
         return self._operand(part) if empty and not operator.endswith("?") else value
 
     def _unset(self, name: str, operator: str, part: Part) -> Traced:
-        """A variable that the script has not set; flags that it inherits are checked elsewhere."""
+        """Return an unset variable's value; flags that it inherits are checked elsewhere."""
         line, flags = part.line, name in FLAG_VARIABLES
         before = self.inherited(name, line)
         if self.certain and not flags:
@@ -138,13 +138,17 @@ class Variables:
                 continue
             if inner:
                 elements += self.words(
-                    Token("".join(it.text for it in inner), part.line, tuple(inner))
+                    Token(
+                        "".join(element_part.text for element_part in inner),
+                        part.line,
+                        tuple(inner),
+                    )
                 )
             inner = []
         return elements
 
     def lose(self, name: str, line: int) -> None:
-        """From here on nobody knows what a variable holds."""
+        """Mark a variable's value as unknown from here on."""
         if _NAME.fullmatch(name):
             self.arrays.pop(name, None)
             if name in self.values or not is_setting(name):
@@ -155,8 +159,12 @@ class Variables:
             self.lose(match[1] or match[2], line)
 
     def condition(self, name: str, own: Doubt | None) -> None:
-        """Remember what is doubtful of a value: its block, and the variables it is made of."""
-        parts = {it: self.doubtful[it] for it in sorted(self.used) if it in self.doubtful}
+        """Record why a value is doubtful: its block, and the variables it derives from."""
+        parts = {
+            variable: self.doubtful[variable]
+            for variable in sorted(self.used)
+            if variable in self.doubtful
+        }
         self.doubtful.pop(name, None)
         if own:
             self.doubtful[name] = own
@@ -173,7 +181,7 @@ class Variables:
         self.found.setdefault((number, why), {})[line, name] = None
 
     def doubts(self) -> Iterator[str]:
-        """One note for each block and reason: a script may have one `if` around everything."""
+        """Yield one note per block and reason: a script may have one `if` around everything."""
         for (_, why), places in self.found.items():
             lines = sorted({line for line, _ in places})
             names = list(dict.fromkeys(name for _, name in places))

@@ -1,8 +1,8 @@
-"""The words and operators of a shell script, with lines; nothing is run and nothing is expanded.
+"""The words and operators of a shell script, with lines; nothing is run or expanded.
 
-A word is a row of parts: plain text, a reference to a variable, or what only a shell can know (a
-hole). Only what is certain is text: a form that is not known here is a hole. The lexer takes one
-pass, so its work grows with the text; an unclosed quote or bracket is its only error.
+A word is a sequence of parts: plain text, a reference to a variable, or something only a shell can
+know (a hole). Only what is certain is text: an unknown syntax is a hole. The lexer takes one pass,
+so its work grows with the text; an unclosed quote or bracket is its only error.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _ANSI_BYTE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]+))")
 
 
 class Kind(Enum):
-    """What a part of a word is."""
+    """The kind of a part of a word."""
 
     TEXT = auto()
     REFERENCE = auto()  # $NAME, ${NAME}, ${NAME:-default}
     HOLE = auto()  # a command, arithmetic, $1
-    ELEMENT = auto()  # the end of an element of an array
+    ELEMENT = auto()  # the end of an array element
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a word, as text or, where it is to be expanded, as source."""
+    """A part of a word, as text or, if it is to be expanded, as source."""
 
     kind: Kind
     text: str
@@ -59,7 +59,7 @@ class Token:
     body: str = ""
 
     def behind(self, count: int) -> list[Part]:
-        """The parts behind the first `count` characters, which are plain text."""
+        """Return the parts after the first `count` characters, which are plain text."""
         left: list[Part] = []
         for part in self.parts:
             if part.kind is not Kind.TEXT or count <= 0:
@@ -72,26 +72,26 @@ class Token:
 
 
 def as_tokens(words: Sequence[str], line: int = 0) -> list[Token]:
-    """Words that somebody else has split, as one statement."""
+    """Return words that are already split, as one statement."""
     tokens = [Token(word, line, (Part(Kind.TEXT, word, line, quoted=True),)) for word in words]
     return [*tokens, Token("\n", line, operator=True)]
 
 
 @dataclass(slots=True)
 class Lexer:
-    """A text and how far it is read; `line` is where it begins in its file."""
+    """A text and the position reached; `line` is where it begins in its file."""
 
     text: str
     where: str
     line: int = 1
     at: int = 0
     odd: list[int] = field(default_factory=list[int])
-    """Lines of commands in brackets whose end is not certain."""
+    """Lines of commands in brackets whose end is uncertain."""
     _marks: list[tuple[str, bool, int]] = field(default_factory=list[tuple[str, bool, int]])
     _counted: int = 0
 
     def tokens(self) -> Iterator[Token]:
-        """All tokens; the text of a heredoc comes with the line end before it."""
+        """Yield all tokens; the text of a heredoc comes with the newline before it."""
         while self._skip():
             line = self._here()
             if self.text.startswith("((", self.at):  # arithmetic: `<<` in it is no heredoc
@@ -115,14 +115,14 @@ class Lexer:
         yield Token("\n", self._here(), operator=True)
 
     def operand(self) -> tuple[Part, ...]:
-        """The whole text as it would be within double quotes."""
+        """Return the parts of the whole text as if within double quotes."""
         parts: list[Part] = []
         while self.at < len(self.text):
             parts += self._in_double(ordinary='"')
         return tuple(parts)
 
     def _here(self) -> int:
-        """The line that was come to."""
+        """Return the current line."""
         self.line += self.text.count("\n", self._counted, self.at)
         self._counted = self.at
         return self.line
@@ -133,7 +133,7 @@ class Lexer:
         return self.at < len(self.text)
 
     def _heredocs(self, operator: str) -> str:
-        """The texts of the heredocs of a line that ends here; one without its mark takes all."""
+        """Return the heredocs of a line that ends here; an unterminated one extends to the end."""
         if operator != "\n" or not self._marks:
             return ""
         start = self.at
@@ -159,7 +159,7 @@ class Lexer:
                 parts += self._part()
             if self.at == before:
                 break
-        self.at += self.at == start  # what begins no word here
+        self.at += self.at == start  # a character that begins no word here
         text = self.text[start : self.at]
         if _TILDE.match(text) and parts and not parts[0].quoted:  # a home directory
             shown = text.partition("=")[2] or text
@@ -169,7 +169,7 @@ class Lexer:
         return Token(text, line, tuple(parts))
 
     def _part(self) -> list[Part]:
-        """The next part of a word; nothing, where the word ends."""
+        """Return the next part of a word; empty at the word's end."""
         line, character = self._here(), self.text[self.at]
         if match := _PLAIN.match(self.text, self.at):
             self.at = match.end()
@@ -187,7 +187,7 @@ class Lexer:
         return []
 
     def _array(self) -> list[Part]:
-        """The elements of NAME=(...), with the end of each."""
+        """Return the elements of NAME=(...), with the end of each."""
         opened = self._here()
         self.at += 1
         parts: list[Part] = []
@@ -203,7 +203,7 @@ class Lexer:
             plain = all(part.quoted or not set("*?[{~=") & set(part.text) for part in word.parts)
             if len(word.parts) == 1 or plain or word.text.startswith("-"):
                 parts += word.parts
-            else:  # [key]=value, or a pattern of file names
+            else:  # [key]=value, or a file name pattern
                 parts.append(Part(Kind.HOLE, word.text, word.line))
             parts.append(Part(Kind.ELEMENT, "", word.line))
 
@@ -236,7 +236,7 @@ class Lexer:
         return self._expansion(quoted=True)
 
     def _expansion(self, *, quoted: bool) -> list[Part]:
-        """What starts with `$`, a backquote, or `<(`."""
+        """Read what starts with `$`, a backquote, or `<(`."""
         line, start = self._here(), self.at
         two = self.text[start : start + 2]
         if match := _REFERENCE.match(self.text, start):
@@ -279,7 +279,7 @@ class Lexer:
         return Part(kind, self.text[start : self.at] if "\0" in text else text, line, quoted=True)
 
     def _close(self, opening: str, closing: str, start: int, *, quotes: bool = True) -> None:
-        """Go behind the bracket that closes the one at `start`."""
+        """Move past the bracket that closes the one at `start`."""
         line, depth = self._here(), 0
         self.at = start
         while self.at < len(self.text):
@@ -320,12 +320,12 @@ class Lexer:
 
 
 def has_braces(word: Token) -> bool:
-    """Return whether a command gets several words of this one: `{a,b}` outside of quotes."""
+    """Return whether a command gets several words from this one: unquoted `{a,b}`."""
     return any(not part.quoted and _BRACES.search(part.text) for part in word.parts)
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    """One letter, or bytes that are text together; KeyError for an escape that is not known."""
+    """Decode one letter, or consecutive bytes; KeyError for an unknown escape."""
     if match[2] is not None:
         return _ANSI[match[2]]
     found = _ANSI_BYTE.findall(match[1])

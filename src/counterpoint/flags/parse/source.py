@@ -1,7 +1,7 @@
-"""The entry of the room: settings as they stand somewhere, read with their places.
+"""The entry point of the package: settings in any source, read with their places.
 
-    a file, `-`, flags as text      read_source    recognizes the form, or is told it
-    a text that is already there    read_text
+    a file, `-`, flags as text      read_source    recognizes the form, or is given it
+    a text in memory                read_text
     an environment                  read_variables (`--env`, a Run), read_process (`pid:123`)
     a command in words              read_command
 
@@ -42,7 +42,7 @@ _PROCESS: Final = re.compile(r"pid:(\d+)")
 _MEANT: Final = re.compile(
     r"\s*(?:-\S|[\N{HYPHEN}-\N{EM DASH}\N{MINUS SIGN}]|['\"]\s*--|(?:export\s+)?[A-Za-z_]\w*=)"
 )
-"""What begins so is meant, not named; a file's name wins where there is one."""
+"""The start of a literal text of settings; an existing file of that name takes precedence."""
 FORMS: Final = (
     "flags",
     "shell",
@@ -55,9 +55,9 @@ FORMS: Final = (
     "notebook",
     "text",
 )
-"""What a source can be told to be."""
+"""The forms that a source can be declared to have."""
 ALIASES: Final = {"bash": "shell", "k8s": "yaml", "compiler_options": "python"}
-"""Forms that are written under another name than the one under which they are read."""
+"""Alternative names of forms."""
 
 _SUFFIXES: Final = {
     **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh"), "shell"),
@@ -75,7 +75,7 @@ _SOURCED: Final = re.compile(
     r"|^[ \t]*\w+=(?:\"[^\"\n]*|'[^'\n]*)$",
     re.MULTILINE,
 )
-"""What a shell understands and an env file of docker's does not."""
+"""Lines that a shell accepts, but not a docker env file."""
 _COMMENTS: Final = re.compile(r"\A(?:[ \t]*+(?:#[^\n]*+)?\n)*+")
 _ALL_FLAGS: Final = re.compile(
     r"\s*(?!---\s)(?:[-\N{HYPHEN}-\N{EM DASH}\N{MINUS SIGN}]+\w|['\"]\s*--|(?:xla|tf)_\w+)"
@@ -109,10 +109,10 @@ def read_source(
     chip: str | None = None,
     allowed: Iterable[Path] = (),
 ) -> ParsedSource:
-    """What a source says: a file, `-`, `pid:123`, a recipe, or flags as they stand.
+    """Read a source: a file, `-`, `pid:123`, a recipe, or literal flags.
 
-    `form` forces one of FORMS instead of recognizing it. `version` and `chip` are those for which
-    a recipe is read. Files that the source names are read where they lie beside it, or in an
+    `form` forces one of FORMS instead of recognizing it. `version` and `chip` are those for which a
+    recipe is resolved. Files that the source names are read if they are beside it, or in an
     `allowed` directory.
     """
     reach = Reach().with_allowed(allowed)
@@ -139,10 +139,10 @@ def read_source(
 
 
 def named_recipe(source: str) -> Recipe | None:
-    """The recipe of this name; a file of the same name comes first."""
+    """Return the recipe of this name; a file of the same name takes precedence."""
     if not re.fullmatch(r"[\w.-]+", source) or Path(source).is_file():
         return None
-    from counterpoint.flags.advice.recipe import recipes  # takes long, and needed for names only
+    from counterpoint.flags.advice.recipe import recipes  # slow, and needed for names only
 
     return recipes().get(source)
 
@@ -150,7 +150,7 @@ def named_recipe(source: str) -> Recipe | None:
 def read_text(
     text: str, where: str, *, form: str | None = None, reach: Reach = _NOWHERE
 ) -> ParsedSource:
-    """What a text says; `where` is its name, by whose suffix the form is known, too."""
+    """Read a text; `where` is its name, whose suffix may determine the form."""
     _check_form(form)
     guessed = form is None
     form = ALIASES.get(form, form) if form else sniff(text, where)
@@ -162,7 +162,7 @@ def read_text(
         raise InputError(
             f"{where}: nested too deep to be read", next="--form text finds flags in any text"
         ) from None
-    for program in written.programs:  # the rules look at each, and would take minutes
+    for program in written.programs:  # the rules check each program, and would take minutes
         if len(program.given) > _MOST_SETTINGS:
             raise InputError(
                 f"{where}: {len(program.given)} settings: no more than {_MOST_SETTINGS} of one"
@@ -183,7 +183,7 @@ def read_text(
 
 
 def _comment_in_flags(text: str) -> int | None:
-    """The line of the first comment in a text that is all flags: a shell takes it away, XLA not."""
+    """Return the first comment's line in a text of flags: a shell skips comments, XLA does not."""
     lines = [line.lstrip() for line in text.splitlines()]
     if not all(line.startswith(("--", "#")) for line in lines if line) or "--" not in text:
         return None
@@ -198,9 +198,9 @@ def read_variables(
     directory: Path | None = None,
     reach: Reach = ANYWHERE,
 ) -> ParsedSource:
-    """What an environment says. `directory` is where its process runs: a flag file lies there.
+    """Read an environment. `directory` is where its process runs; flag files are relative to it.
 
-    Variables that set nothing about training (PATH, HOME) are left out.
+    Variables that are not settings (PATH, HOME) are left out.
     """
     assigned = [
         Assigned(name, known(value)) for name, value in variables.items() if is_setting(name)
@@ -213,7 +213,7 @@ def read_variables(
 
 
 def read_process(pid: int) -> ParsedSource:
-    """What the environment of a running process said when it started, as Linux keeps it."""
+    """Read the initial environment of a running process, as Linux keeps it."""
     path = Path(f"/proc/{pid}/environ")
     try:
         data = path.read_bytes()
@@ -243,9 +243,9 @@ def read_process(pid: int) -> ParsedSource:
 def read_command(
     words: Sequence[str], inherited: Mapping[str, str], *, allowed: Iterable[Path] = ()
 ) -> ParsedSource:
-    """What a command would get: the environment, and `NAME=value` before it, also behind `env`.
+    """Read what a command inherits: the environment, and `NAME=value` before it, also after `env`.
 
-    A command that starts with a shell script or a Slurm job is read as that script, too.
+    A command that starts a shell script or a Slurm job is read with that script.
     """
     from counterpoint.flags.parse.shell import read_words
 
@@ -260,7 +260,7 @@ def read_command(
 
 
 def _script(words: Sequence[str]) -> tuple[str, str] | None:
-    """Name and text of the shell script that is started, if one is."""
+    """Return name and text of the shell script that is started, if there is one."""
     for word in words:
         try:
             text = read_regular(Path(word)).decode()
@@ -272,24 +272,30 @@ def _script(words: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _in_line(written: ParsedSource) -> ParsedSource:
-    """A text of one line has no lines to name."""
-    places = [one.place for one in (*written.given, *written.slips)]
+    """Drop the line numbers of a one-line text."""
+    places = [item.place for item in (*written.given, *written.slips)]
     if any(place.line != 1 for place in places if place.where == COMMAND_LINE):
         return written
     place = Place(COMMAND_LINE)
-    given = (replace(one, place=place) if one.place.where == COMMAND_LINE else one
-             for one in written.given)  # fmt: skip
+    given = (
+        replace(occurrence, place=place) if occurrence.place.where == COMMAND_LINE else occurrence
+        for occurrence in written.given
+    )
     slips = (
-        replace(one, place=place, lost=tuple(replace(it, place=place) for it in one.lost))
-        if one.place.where == COMMAND_LINE
-        else one
-        for one in written.slips
+        replace(
+            slip,
+            place=place,
+            lost=tuple(replace(occurrence, place=place) for occurrence in slip.lost),
+        )
+        if slip.place.where == COMMAND_LINE
+        else slip
+        for slip in written.slips
     )
     return replace(written, given=tuple(given), slips=tuple(slips))
 
 
 def _reader(form: str) -> Callable[[str, str], ParsedSource]:  # noqa: PLR0911 - one for each form
-    """Loaded when used: yaml and ast cost time at every start."""
+    """Return the reader of a form, imported on use: yaml and ast would slow down every start."""
     match form:
         case "shell" | "slurm":
             from counterpoint.flags.parse.shell import read_shell
@@ -363,7 +369,7 @@ def _decoded(data: bytes, where: str) -> str:
 
 
 def sniff(text: str, where: str) -> str:
-    """One of FORMS."""
+    """Recognize the form, one of FORMS."""
     name = Path(where).name
     suffix = Path(where).suffix.lower()
     if name == ".env" or suffix == ".env":
@@ -394,5 +400,5 @@ def _by_content(text: str) -> str:
 
 
 def _assignments(lines: list[str]) -> str:
-    """One line of XLA_FLAGS without quotes is a value as it was pasted, more are an env file."""
+    """Return the form of NAME=value lines: one XLA_FLAGS line is `flags`, more are an env file."""
     return "flags" if len(lines) == 1 and "FLAGS=" in lines[0] else "env"

@@ -1,9 +1,9 @@
-"""Traced text: a value of which each piece knows its line, and whether it is known at all.
+"""Traced text: a value whose pieces record their lines, and whether they are known.
 
-A value is put together from pieces that stand on several lines of a source: a flag in the middle
-of it is to be found again. What can't be known (a command's output, a variable from elsewhere) is
-a hole: one character HOLE in `text`, while `shown` has it as it was written. Flags that a program
-inherits stand before its own and are read where they are set: here they are an empty piece.
+A value is assembled from pieces on several lines of a source, so that the line of a flag in the
+middle can be found. What can't be known (a command's output, a variable from elsewhere) is a hole:
+one character HOLE in `text`, while `shown` has it as written. Flags that a program inherits precede
+its own and are read where they are set: here they are an empty piece.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from counterpoint.flags.parsed import Place
 _WORDS: Final = re.compile(r"(\s*)(\S+|$)")
 _LINE_END: Final = re.compile(r"\n")
 _MOST: Final = 1_000_000  # pieces, or sixteen characters each: hundreds of appended flags
-_MISSED: Final = 100  # so many words that a source has otherwise: the others aren't looked up
+_MISSED: Final = 100  # after so many words not found in the source, the rest aren't searched for
 HOLE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
 """Stands in `text` for what can't be known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a value that begins on one line; of a hole, `text` is its source."""
+    """A part of a value that begins on one line; for a hole, `text` is its source."""
 
     text: str
     line: int | None
     known: bool = True
-    where: str | None = None  # where it is not what all of the source is called
-    inherits: str = ""  # the variable whose earlier value stands here, without a text
+    where: str | None = None  # if it differs from the name of the whole source
+    inherits: str = ""  # the variable whose earlier value belongs here, without a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,12 @@ class Traced:
 
     @property
     def inherits(self) -> Iterator[tuple[str, int | None]]:
-        """Variables whose earlier values stand in it, each with its line."""
+        """Yield the variables whose earlier values are part of it, each with its line."""
         yield from ((piece.inherits, piece.line) for piece in self.pieces if piece.inherits)
 
     @property
     def size(self) -> int:
-        """What it took to put it together, in the measure of a Budget."""
+        """The work of assembling it, in units of a Budget."""
         return len(self.pieces) + len(self.text) // 16
 
     @property
@@ -78,11 +78,11 @@ class Traced:
 
     @property
     def line(self) -> int | None:
-        """Where it begins."""
+        """The line where it begins."""
         return next((piece.line for piece in self.pieces if piece.text), None)
 
     def line_at(self, at: int) -> int | None:
-        """The line of a character of `text`."""
+        """Return the line of a character of `text`."""
         index = bisect_right(self._starts, at) - 1
         if index < 0:
             return None
@@ -92,20 +92,20 @@ class Traced:
         return piece.line + bisect_left(_line_ends(piece.text), at - self._starts[index])
 
     def place_at(self, at: int, where: str) -> Place:
-        """Where a character stands; `where` is the name of the source."""
+        """Return the place of a character; `where` is the name of the source."""
         index = max(bisect_right(self._starts, at) - 1, 0)
         inner = self.pieces[index].where if self.pieces else None
         return Place(inner or where, self.line_at(at))
 
     def shown_between(self, at: int, end: int) -> str:
-        """A part of `text` with holes as they were written."""
+        """Return a part of `text` with holes as they were written."""
         text, holes = self.text[at:end], self._holes(at, end)
         for hole in holes:
             text = text.replace(HOLE, hole, 1)
         return text
 
     def cut(self, start: int, end: int | None = None) -> Traced:
-        """A part of the value, with the lines it stands on."""
+        """Return a part of the value, with its lines."""
         pieces: list[Piece] = []
         at = 0
         end = len(self.text) if end is None else end
@@ -127,23 +127,23 @@ class Traced:
 
 @lru_cache(maxsize=8)
 def _line_ends(text: str) -> tuple[int, ...]:
-    """Kept, since each of the flags in one long text asks for its line."""
+    """Return the newlines' offsets; cached, since each flag of a long text needs its line."""
     return tuple(match.start() for match in _LINE_END.finditer(text))
 
 
 class TooMuchError(InputError):
-    """More is put together than is followed: nothing else of the source is read."""
+    """The source expands to too much text, so nothing more of it is read."""
 
 
 @dataclass(slots=True)
 class Budget:
-    """How much may still be put together of one source: `x="$x$x"` doubles with each line."""
+    """How much text of one source may still be assembled: `x="$x$x"` doubles with each line."""
 
     where: str
     left: int = _MOST
 
     def spend(self, value: Traced, line: int | None) -> Traced:
-        """The value, if there is still enough."""
+        """Return the value, if the budget allows it."""
         self.spend_on(value.size, line)
         return value
 
@@ -158,22 +158,22 @@ class Budget:
 
 
 def known(text: str, line: int | None = None, where: str | None = None) -> Traced:
-    """A text that begins on a line; no line where the source has none."""
+    """Return a text that begins on a line; no line if the source has none."""
     return Traced((Piece(text, line or None, where=where),)) if text else Traced()
 
 
 def unknown(source: str, line: int | None = None) -> Traced:
-    """A hole with what is written there."""
+    """Return a hole, with its source text."""
     return Traced((Piece(source, line or None, known=False),))
 
 
 def inherited(name: str, line: int | None = None) -> Traced:
-    """What a variable of flags held before: nothing of it is known."""
+    """Return the inherited value of a variable of flags, which is unknown."""
     return Traced((Piece("", line or None, inherits=name),))
 
 
 def joined(parts: Iterable[Traced], separator: str = "") -> Traced:
-    """Parts one behind the other."""
+    """Concatenate parts."""
     pieces: list[Piece] = []
     for part in parts:
         if pieces and separator:
@@ -183,10 +183,10 @@ def joined(parts: Iterable[Traced], separator: str = "") -> Traced:
 
 
 def located(text: str, source: Sequence[str], line: int, last: int) -> Traced:
-    """A text whose words are looked up in the lines `line` to `last` of its source, in order.
+    """Return a text, with its words located in the lines `line` to `last` of its source, in order.
 
-    For values that a parser folded (YAML's `>-`, Python's neighbouring strings), where the lines
-    are lost. A word that is not found as it is stands on the line of the one before.
+    For values that a parser folded (YAML's `>-`, Python's adjacent strings), where the lines are
+    lost. A word that is not found gets the line of the one before.
     """
     lines = source[line - 1 : last]
     pieces: list[Piece] = []
@@ -199,6 +199,6 @@ def located(text: str, source: Sequence[str], line: int, last: int) -> Traced:
                 break
         else:
             missed += 1
-        # The line is that of the word: line ends before it were counted as lines of the source.
+        # The line is that of the word: newlines before it were counted as lines of the source.
         pieces += [Piece(space, line + row - space.count("\n")), Piece(word, line + row)]
     return Traced(tuple(piece for piece in pieces if piece.text))
