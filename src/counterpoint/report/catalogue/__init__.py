@@ -1,4 +1,4 @@
-"""`flags list`, `show`, `diff` and `refresh` as Documents and as JSON."""
+"""Reports of `flags list`, `show`, `diff` and `refresh`, as Documents and as JSON."""
 
 from counterpoint.report.catalogue.catalogue_document import diff_document as diff_document
 from counterpoint.report.catalogue.catalogue_document import list_document as list_document

@@ -1,4 +1,4 @@
-"""`flags list`, `flags diff` and `flags refresh` as Documents."""
+"""The reports of `flags list`, `flags diff` and `flags refresh`."""
 
 from __future__ import annotations
 
@@ -29,26 +29,28 @@ _LEGEND: Final = "types and defaults are read out of the release itself; what a 
 def list_document(
     found: Sequence[Listed], release: Release, wanted: Wanted, does: Mapping[str, str]
 ) -> Document:
-    """The table; only as many columns as the question needs."""
+    """Return the table, with only the columns that the query needs."""
     titles = ("name", "type", "default", "through", "since")
-    kinds = (Kind.WORD,) * 5  # names and values are to be copied
-    columns = [Column(*one) for one in zip(titles, kinds, (0, 3, 0, 4, 2), strict=True)]
+    kinds = (Kind.WORD,) * 5  # names and values are for copying
+    columns = [Column(*column) for column in zip(titles, kinds, (0, 3, 0, 4, 2), strict=True)]
     cells = [
-        [one.flag.name for one in found],
-        [one.flag.type for one in found],
-        [shown_default(one.flag) for one in found],
-        [_through(one.flag) for one in found],
-        [one.first or f"<={releases()[0]}" for one in found],
+        [listed.flag.name for listed in found],
+        [listed.flag.type for listed in found],
+        [shown_default(listed.flag) for listed in found],
+        [_through(listed.flag) for listed in found],
+        [listed.first or f"<={releases()[0]}" for listed in found],
     ]
-    if any(one.gone for one in found):
+    if any(listed.gone for listed in found):
         columns.append(Column("until", Kind.WORD, 1))
-        cells.append([one.last or "" for one in found])
+        cells.append([listed.last or "" for listed in found])
     if wanted.changed_since is not None:
         columns.append(Column("changed", Kind.NAME))
-        cells.append(["; ".join(change_text(change) for change in one.changes) for one in found])
+        cells.append(
+            ["; ".join(change_text(change) for change in listed.changes) for listed in found]
+        )
     else:
         columns.append(Column("does", Kind.NAME, 5))
-        cells.append([_first_sentence(does.get(one.flag.name, "")) for one in found])
+        cells.append([_first_sentence(does.get(listed.flag.name, "")) for listed in found])
     rows = tuple(tuple(printable(cell) for cell in row) for row in zip(*cells, strict=True))
     table = Table(columns=tuple(columns), rows=rows)
     notes = [Prose(note, Tone.WARNING) for note in release_notes(release)]
@@ -64,7 +66,7 @@ def list_document(
 
 
 def release_notes(release: Release) -> tuple[str, ...]:
-    """What has to be said where a release other than the one asked for is shown."""
+    """Return the notes needed if a release other than the requested one is shown."""
     if release.exact:
         return ()
     note = f"jaxlib {release.asked} is not known; this is {release.version}, the nearest known one."
@@ -72,7 +74,7 @@ def release_notes(release: Release) -> tuple[str, ...]:
 
 
 def shown_default(flag: Flag) -> str:
-    """A default as text; what has none of its own says what it is."""
+    """Return a default as text; a flag without one is described instead."""
     if flag.fatal:
         return "crashes XLA"
     if flag.alias_of is not None:
@@ -83,7 +85,7 @@ def shown_default(flag: Flag) -> str:
 
 
 def change_text(change: Change) -> str:
-    """One change in a few words."""
+    """Describe one change in a few words."""
     version, what = change.version, change.what
     if what in ("added", "removed"):
         return f"{version} {what}"
@@ -107,7 +109,7 @@ def _first_sentence(text: str) -> str:
 
 
 def _summary(found: Sequence[Listed], release: Release, wanted: Wanted) -> str:
-    gone = sum(one.gone for one in found)
+    gone = sum(listed.gone for listed in found)
     parts = [f"{len(found) - gone} of jaxlib {release.version}"]
     parts += [f"{gone} of earlier ones"] if gone else []
     parts += [f"changed after {wanted.changed_since}"] if wanted.changed_since else []
@@ -119,7 +121,7 @@ def _wider(wanted: Wanted) -> str:
     return "counterpoint flags list" + ("" if wanted.everything else " --all")
 
 
-_NAME: Final = Column("name", Kind.WORD)  # whole: it is to be copied
+_NAME: Final = Column("name", Kind.WORD)  # whole, for copying
 _ORDER: Final = (
     "fatal",
     "default",
@@ -131,11 +133,11 @@ _ORDER: Final = (
     "values",
     "deprecated",
 )
-"""What changed about a flag, the likeliest to surprise first."""
+"""Properties of a flag that can change, the most surprising first."""
 
 
 def diff_document(diff: Diff) -> Document:
-    """The report."""
+    """Return the report on two releases."""
     sections = [Section("Compared", f"jaxlib {diff.before} -> {diff.after}{_nothing(diff)}")]
     sections += [
         section
@@ -154,7 +156,9 @@ def _nothing(diff: Diff) -> str:
 
 
 def _removed(diff: Diff) -> Section | None:
-    rows = [(one.flag.name, _ways(one.flag), ", ".join(one.use)) for one in diff.removed]
+    rows = [
+        (removed.flag.name, _ways(removed.flag), ", ".join(removed.use)) for removed in diff.removed
+    ]
     columns = (_NAME, Column("was in", Kind.WORD, 2), Column("use", Kind.WORD))
     return _section(
         "Removed",
@@ -167,19 +171,21 @@ def _removed(diff: Diff) -> Section | None:
 def _renamed(diff: Diff) -> Section | None:
     rows = [
         (
-            one.before.name,
-            one.after.name,
-            "still taken in XLA_FLAGS" if one.taken else "ends the process",
+            renamed.before.name,
+            renamed.after.name,
+            "still taken in XLA_FLAGS" if renamed.taken else "ends the process",
         )
-        for one in diff.renamed
+        for renamed in diff.renamed
     ]
     columns = (_NAME, Column("now", Kind.WORD), Column("earlier name", Kind.WORD, 1))
     return _section("Renamed", "", columns, rows)
 
 
 def _changed(diff: Diff) -> Section | None:
-    ordered = sorted(diff.changed, key=lambda one: (_ORDER.index(one.what), one.flag.name))
-    rows = [(one.flag.name, *_words(one)) for one in ordered]
+    ordered = sorted(
+        diff.changed, key=lambda changed: (_ORDER.index(changed.what), changed.flag.name)
+    )
+    rows = [(changed.flag.name, *_words(changed)) for changed in ordered]
     columns = (
         _NAME,
         Column("what", Kind.WORD),
@@ -211,25 +217,25 @@ def _section(
 
 
 def _words(one: Changed) -> tuple[str, str, str]:
-    """What changed, what it was, what it is."""
+    """Return the property, its old value and its new value."""
     yes = one.after == "true"
     if one.what == "values":
         return _values(one)
-    told = {
+    text = {
         "no_op": "does nothing" if yes else "does something",
         "xla_flags": "in XLA_FLAGS" if yes else "not in XLA_FLAGS",
         "compile_option": "a compile option" if yes else "no compile option",
         "deprecated": "deprecated" if yes else "not deprecated",
         "fatal": "crashes XLA" if yes else "does not crash XLA any more",
     }.get(one.what)
-    if told is not None:
-        return "effect" if one.what == "no_op" else "status", "", told
+    if text is not None:
+        return "effect" if one.what == "no_op" else "status", "", text
     what = "sets" if one.what == "alias_of" else one.what
     return what, one.before or '""', one.after or '""'
 
 
 def _values(one: Changed) -> tuple[str, str, str]:
-    """Only those that came and went."""
+    """Return only the values that were added or removed."""
     before, after = one.before.split(","), one.after.split(",")
     gone = [f"-{value}" for value in before if value not in after]
     new = [f"+{value}" for value in after if value not in before]
@@ -242,7 +248,7 @@ def _ways(flag: Flag) -> str:
 
 
 def refresh_document(learnt: Learnt, news: Diff, where: Path, plugin: Plugin | None) -> Document:
-    """The report; `news` is from the nearest release that was known."""
+    """Return the report; `news` compares with the nearest known release."""
     release = learnt.release
     flags = sum(flag.xla_flags for flag in release.flags.values())
     jax = f"{len(release.jax)} of jax {learnt.jax}" if learnt.jax else "no jax is there"
@@ -272,7 +278,7 @@ def refresh_document(learnt: Learnt, news: Diff, where: Path, plugin: Plugin | N
 
 
 def _kept(version: str, where: Path) -> str:
-    """What follows from it, where it was kept for the account, and how to be rid of it."""
+    """Describe the effect on later commands if it was saved for the account, and how to undo it."""
     if where != path_of(version):
         return ""
     undo = shlex.join(["rm", str(where)])
@@ -280,7 +286,7 @@ def _kept(version: str, where: Path) -> str:
 
 
 def plugin_document(plugin: Plugin) -> Document:
-    """What a plugin alone says."""
+    """Return the report on a plugin alone."""
     return Document(
         sections=(plugin_section(plugin),),
         legend="",
@@ -289,10 +295,10 @@ def plugin_document(plugin: Plugin) -> Document:
 
 
 def plugin_section(plugin: Plugin) -> Section:
-    """A plugin beside a release."""
-    told = f"{plugin.fields} options; those of jaxlib {plugin.release.version}"
+    """Return a plugin compared with a release."""
+    count = f"{plugin.fields} options; those of jaxlib {plugin.release.version}"
     if not plugin.differences:
-        return Section("Plugin", f"{told}, all of them", ())
+        return Section("Plugin", f"{count}, all of them", ())
     rows = [
         *((name, "in the plugin only") for name in plugin.more),
         *((name, "in jaxlib only") for name in plugin.fewer),
@@ -301,4 +307,4 @@ def plugin_section(plugin: Plugin) -> Section:
     table = Table(
         columns=(Column("option", Kind.WORD), Column("where", Kind.WORD)), rows=tuple(rows)
     )
-    return Section("Plugin", f"{told} but for {plugin.differences}", (table,))
+    return Section("Plugin", f"{count} but for {plugin.differences}", (table,))

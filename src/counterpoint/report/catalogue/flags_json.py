@@ -1,6 +1,6 @@
-"""What `flags` knows of each flag, as JSON: list, show, diff, refresh. Nothing is cut.
+"""The flags of releases as JSON: list, show, diff, refresh. Nothing is cut.
 
-Nothing that is drawn on a terminal, and no table of flags, is loaded for the types alone.
+Types are imported without loading any terminal library or table of flags.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class FlagsList(Result, tag_field="schema", tag="counterpoint.flags.list/1"):
 def list_json(
     found: Sequence[Listed], release: Release, wanted: Wanted, does: Mapping[str, str]
 ) -> str:
-    """`flags list` as text."""
-    flags = [_listed(it, does.get(it.flag.name)) for it in found]
+    """Return `flags list` as text."""
+    flags = [_listed(listed, does.get(listed.flag.name)) for listed in found]
     own = {"changed_since": wanted.changed_since, "flags": flags}
     return json_text(fill(FlagsList, release, **own))
 
@@ -187,7 +187,7 @@ class FlagsShow(Result, tag_field="schema", tag="counterpoint.flags.show/1"):
 
 
 def show_json(shown: Shown, changes: Sequence[Change]) -> str:
-    """`flags show` as text, with all notes, whatever release they hold for."""
+    """Return `flags show` as text, with all notes, whatever release they apply to."""
     release = shown.release
     about = shown.about and fill(
         About,
@@ -195,11 +195,11 @@ def show_json(shown: Shown, changes: Sequence[Change]) -> str:
         notes=[
             fill(
                 Note,
-                it,
-                chips=[kind.value for kind in it.chips],
-                holds=it.holds(release.version, shown.chip),
+                note,
+                chips=[kind.value for kind in note.chips],
+                holds=note.holds(release.version, shown.chip),
             )
-            for it in shown.about.notes
+            for note in shown.about.notes
         ],
     )
     return json_text(
@@ -211,8 +211,12 @@ def show_json(shown: Shown, changes: Sequence[Change]) -> str:
             flag=shown.flag and _flag(shown.flag),
             changes=changes,
             verdicts=[
-                fill(ValueVerdict, it, instead=[f"{name}={value}" for name, value in it.instead])
-                for it in shown.verdicts
+                fill(
+                    ValueVerdict,
+                    verdict,
+                    instead=[f"{name}={value}" for name, value in verdict.instead],
+                )
+                for verdict in shown.verdicts
             ],
             about=about,
             recipes=[{"name": name, "what": what} for name, what in shown.recipes],
@@ -257,15 +261,16 @@ class FlagsDiff(Result, tag_field="schema", tag="counterpoint.flags.diff/1"):
 
 
 def diff_json(diff: Diff) -> str:
-    """`flags diff` as text."""
+    """Return `flags diff` as text."""
     return json_text(_diff(diff))
 
 
 def _diff(diff: Diff) -> FlagsDiff:
     removed = [
-        fill(RemovedFlag, it.flag, channels=_channels(it.flag), use=it.use) for it in diff.removed
+        fill(RemovedFlag, removed.flag, channels=_channels(removed.flag), use=removed.use)
+        for removed in diff.removed
     ]
-    return fill(FlagsDiff, diff, removed=removed, added=[_flag(it) for it in diff.added])
+    return fill(FlagsDiff, diff, removed=removed, added=[_flag(flag) for flag in diff.added])
 
 
 class PluginOptions(Result):
@@ -296,7 +301,7 @@ class FlagsRefresh(Result, tag_field="schema", tag="counterpoint.flags.refresh/1
 
 
 def refresh_json(learnt: Learnt, news: Diff, where: Path, plugin: Plugin | None) -> str:
-    """`flags refresh` as text; `news` as `flags diff` has it."""
+    """Return `flags refresh` as text; `news` has the form of `flags diff`."""
     release = learnt.release
     own = {"written_to": where, "news": _diff(news), "plugin": plugin}
     counts = {"flags": len(release.flags), "jax_options": len(release.jax)}
@@ -304,5 +309,5 @@ def refresh_json(learnt: Learnt, news: Diff, where: Path, plugin: Plugin | None)
 
 
 def plugin_json(plugin: Plugin) -> str:
-    """A plugin alone as text."""
+    """Return a plugin alone as text."""
     return json_text(fill(FlagsRefresh, None, plugin=plugin))

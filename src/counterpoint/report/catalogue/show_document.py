@@ -1,4 +1,4 @@
-"""`flags show` as a Document and as JSON: what the release knows first, then what people know."""
+"""The report of `flags show`: facts from the release first, then documented knowledge."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ _UNJUDGED: Final = Fact("not judged", "what values it takes is not known here", 
 
 
 def show_document(shown: Shown) -> Document:
-    """The report."""
     notes = [Prose(note, Tone.WARNING) for note in release_notes(shown.release)]
     sections = [Section(printable(shown.name), _summary(shown), (*notes, Facts(_machine(shown))))]
     if shown.value is not None:
@@ -120,16 +119,16 @@ def _channel(shown: Shown, channel: Channel) -> Fact:
     if flag is None and shown.reader is Reader.COMPILE:
         return Fact(str(channel), "taken" if option else "unknown: XLA ends the process at it")
     if flag is not None and (flag.compile_option if option else flag.xla_flags):
-        if flag.no_op and not option:  # an option sets the field, past the parser
+        if flag.no_op and not option:  # an option sets the field without the parser
             return Fact(str(channel), "taken and ignored", Tone.WARNING)
         if option and shown.about is not None and shown.about.process_only:
             text = "taken without effect: it is read from the flags of the process"
             return Fact(str(channel), text, Tone.WARNING)
         return Fact(str(channel), "taken; deprecated" if flag.deprecated else "taken")
     end = "the compile fails at it" if option else "XLA ends the process at it"
-    told = fate(shown.name, shown.release, channel)
-    words = " ".join(word for word in (_clause(told.when), told.what) if word)
-    text = f"unknown: {end}. {words}" if told.kind is not FateKind.KNOWN else f"unknown: {end}"
+    lifecycle = fate(shown.name, shown.release, channel)
+    words = " ".join(word for word in (_clause(lifecycle.when), lifecycle.what) if word)
+    text = f"unknown: {end}. {words}" if lifecycle.kind is not FateKind.KNOWN else f"unknown: {end}"
     return Fact(str(channel), printable(text.strip()), Tone.WARNING)
 
 
@@ -164,7 +163,7 @@ def _since(shown: Shown) -> str | None:
 def _until(shown: Shown) -> str | None:
     if shown.history is not None and shown.history.last is not None:
         return f"jaxlib {shown.history.last}; {shown.history.since} does not take it in XLA_FLAGS"
-    went = [one.version for one in all_changes(shown) if one.what == "removed"]
+    went = [change.version for change in all_changes(shown) if change.what == "removed"]
     if shown.reader is Reader.JAX and went:
         return f"before jaxlib {went[-1]}"
     if shown.history is None and shown.gone is not None:
@@ -179,30 +178,34 @@ def all_changes(shown: Shown) -> tuple[Change, ...]:
 
 
 def _changes(shown: Shown) -> Iterator[Fact]:
-    """What changed about it since it came, by release; that it came and went is said already."""
+    """Yield what changed about it by release, other than its addition and removal."""
     by_release: dict[str, list[Change]] = {}
-    for one in all_changes(shown):
-        if one.what not in ("added", "removed"):
-            by_release.setdefault(one.version, []).append(one)
+    for change in all_changes(shown):
+        if change.what not in ("added", "removed"):
+            by_release.setdefault(change.version, []).append(change)
     for version, group in by_release.items():
-        renamed = next((one.after for one in group if one.what == "alias_of" and one.after), None)
-        kept = [one for one in group if one.what not in ("alias_of", "default") or not renamed]
+        renamed = next(
+            (change.after for change in group if change.what == "alias_of" and change.after), None
+        )
+        kept = [
+            change for change in group if change.what not in ("alias_of", "default") or not renamed
+        ]
         words = [f"an old name of {renamed}"] if renamed else []
-        words += [_change(one) for one in kept]
+        words += [_change(change) for change in kept]
         yield Fact(f"in {version}", printable("; ".join(words)))
 
 
 def _change(one: Change) -> str:
-    """One change in a few words; of lists only what came and went."""
+    """Describe one change in a few words; for lists, only the values added and removed."""
     yes = one.after == "true"
-    told = {
+    text = {
         "xla_flags": "in XLA_FLAGS" if yes else "no more in XLA_FLAGS",
         "compile_option": "a compile option" if yes else "no more a compile option",
         "no_op": "does nothing any more" if yes else "does something",
         "deprecated": "deprecated" if yes else "not deprecated any more",
     }.get(one.what)
-    if told is not None:
-        return told
+    if text is not None:
+        return text
     before, after = one.before.split(","), one.after.split(",")
     if one.what in ("values", "enum") or len(before) > 1 or len(after) > 1:
         came = [f"+{item}" for item in after if item and item not in before]
@@ -224,13 +227,13 @@ def _verdict(shown: Shown, verdict: Verdict) -> Fact:
 
 
 def _absent(verdict: Verdict) -> str:
-    """Of a name that the release does not take: what happens, and what to write."""
-    told = [ending(verdict.channel)] if verdict.ends and verdict.channel else []
+    """Describe a name that the release does not accept: what happens, and what to write."""
+    parts = [ending(verdict.channel)] if verdict.ends and verdict.channel else []
     if verdict.is_default:
-        told.append("what it asked for is the default now: drop it")
+        parts.append("what it asked for is the default now: drop it")
     elif verdict.instead:
-        told.append(f"write {render_xla_flags(verdict.instead)}")
-    return "; ".join(told) or "no effect"
+        parts.append(f"write {render_xla_flags(verdict.instead)}")
+    return "; ".join(parts) or "no effect"
 
 
 def _text(shown: Shown) -> Section:

@@ -1,4 +1,4 @@
-"""`flags check`, `flags render` and `flags effective` as Documents and as JSON."""
+"""Reports of `flags check`, `flags render` and `flags effective`, as Documents and as JSON."""
 
 from counterpoint.report.flags.check_document import check_lines as check_lines
 from counterpoint.report.flags.check_document import fix_lines as fix_lines

@@ -1,6 +1,6 @@
-"""`flags check` as plain lines and as JSON. One line per remark, as compilers write theirs.
+"""`flags check` as plain lines: one per remark, in the format of compilers.
 
-Nothing that draws on a terminal is loaded: the command is to answer in a blink.
+The command has to respond instantly, so no terminal library is loaded.
 """
 
 from __future__ import annotations
@@ -19,56 +19,57 @@ if TYPE_CHECKING:
 
 
 _FLAGS: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS, Channel.COMPILER_OPTIONS)
-"""What XLA reads when it starts, or compiles."""
+"""Channels that XLA reads when it starts or compiles."""
 
 _LONGEST: Final = 200
 _MANY: Final = {Severity.ERROR: 4, Severity.WARNING: 4, Severity.NOTE: 2}
-"""So many alike remarks are one line."""
+"""From this number on, similar remarks share one line."""
 _LISTED: Final = 40
-"""So many notes, or parts that were not read, are printed."""
+"""Maximum number of notes, or of unread parts, that are printed."""
 _NAMED: Final = 40
-"""So many of their settings are named in it."""
+"""Maximum number of settings named in a shared line."""
 
 
 def remark_line(one: Remark) -> str:
-    """`file:line: CODE severity: setting: what is wrong; what to do`."""
+    """Format a remark: `file:line: CODE severity: setting: what is wrong; what to do`."""
     return printable(
         f"{one.place}: {one.code} {one.severity}: {_setting(one)}: {one.message}; {one.advice}"
     )
 
 
 def check_lines(found: Examination) -> Iterator[str]:
-    """The result. What is said of many settings alike is one line; JSON has each by itself."""
+    """Yield the result; similar remarks share one line, while the JSON lists each."""
     alike: dict[tuple[object, ...], list[Remark]] = {}
-    for one in found.remarks:
-        alike.setdefault(_said(one), []).append(one)
-    for one in found.remarks:
-        group = alike[_said(one)]
-        if len(group) < _MANY[one.severity]:
-            yield remark_line(one)
-        elif one is group[0]:
+    for remark in found.remarks:
+        alike.setdefault(_said(remark), []).append(remark)
+    for remark in found.remarks:
+        group = alike[_said(remark)]
+        if len(group) < _MANY[remark.severity]:
+            yield remark_line(remark)
+        elif remark is group[0]:
             yield _line_of_all(group)
 
 
 def _said(one: Remark) -> tuple[object, ...]:
-    """All of a remark but the setting and its line."""
+    """Return the parts of a remark other than its setting and line."""
     return (one.place.where, one.code, one.severity, one.message, one.advice)
 
 
 def _line_of_all(group: list[Remark]) -> str:
-    """The line of many remarks: all settings by name, and where the last one is."""
-    one, last = group[0], group[-1]
-    names = list(dict.fromkeys(_setting(it) for it in group))
+    """Format many remarks as one line: all settings by name, and where the last one is."""
+    first, last = group[0], group[-1]
+    names = list(dict.fromkeys(_setting(remark) for remark in group))
     shown = ", ".join(names[:_NAMED])
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    to = f" (to line {last.place.line})" if last.place.line != one.place.line else ""
+    to = f" (to line {last.place.line})" if last.place.line != first.place.line else ""
     return printable(
-        f"{one.place}: {one.code} {one.severity}: {shown}{more}{to}: {one.message}; {one.advice}"
+        f"{first.place}: {first.code} {first.severity}: {shown}{more}{to}:"
+        f" {first.message}; {first.advice}"
     )
 
 
 def summary_lines(found: Examination, next: str) -> Iterator[str]:
-    """What there is to say beside the result: how much of what, for which release, how sure."""
+    """Yield the context of the result: counts, the release, and how far it was confirmed."""
     yield from _said_of_reading(found)
     settings = _counted(found.settings, "setting")
     yield printable(
@@ -82,18 +83,20 @@ def summary_lines(found: Examination, next: str) -> Iterator[str]:
 
 
 def fix_lines(fixed: Fixed, found: Examination, undone: tuple[Remark, ...] = ()) -> Iterator[str]:
-    """What was mended, and what was left to the reader; `undone` can't be written in its place."""
-    for one in undone:
-        yield f"left as it is: {remark_line(one)}"
-    for one in fixed.made:
-        yield printable(f"mended: {one.place}: {one.code}: {_short(one.text)}: {_done(one)}")
+    """Yield what was fixed and what was not; remarks in `undone` can't be written in place."""
+    for remark in undone:
+        yield f"left as it is: {remark_line(remark)}"
+    for remark in fixed.made:
+        yield printable(
+            f"mended: {remark.place}: {remark.code}: {_short(remark.text)}: {_done(remark)}"
+        )
     omitted = {(slip.place, slip.text) for slip in fixed.omitted}
     for slip in fixed.omitted:
         yield printable(f"left out: {slip.place}: {_short(slip.text)}: {what_is_lost(slip)}")
-    for one in found.remarks:
-        if (one.place, one.text) not in omitted and one.severity is not Severity.NOTE:
-            unsafe = " (its mend may change the program)" if one.mend else ""
-            yield f"left as it is{unsafe}: {remark_line(one)}"
+    for remark in found.remarks:
+        if (remark.place, remark.text) not in omitted and remark.severity is not Severity.NOTE:
+            unsafe = " (its mend may change the program)" if remark.mend else ""
+            yield f"left as it is{unsafe}: {remark_line(remark)}"
     if found.written.others:
         those = _counted(len(found.written.others), "other program")
         yield f"not written: the flags of {those} of this source; only the last one's are"
@@ -102,7 +105,7 @@ def fix_lines(fixed: Fixed, found: Examination, undone: tuple[Remark, ...] = ())
 
 
 def nothing_lines(found: Examination) -> Iterator[str]:
-    """What there is to say where no setting was found: not that all is well."""
+    """Yield the lines for a source without settings, which does not mean all is well."""
     yield printable(f"warning: no settings found in {found.written.where}")
     yield from _said_of_reading(found)
 
@@ -113,8 +116,8 @@ def _said_of_reading(found: Examination) -> Iterator[str]:
 
 
 def some(what: str, said: Sequence[str]) -> Iterator[str]:
-    """A line each, and not all of very many: a source may have as many as it has lines."""
-    yield from (printable(f"{what}: {one}") for one in said[:_LISTED])
+    """Yield a line each, up to a limit: a source may have as many notes as lines."""
+    yield from (printable(f"{what}: {text}") for text in said[:_LISTED])
     if len(said) > _LISTED:
         yield f"{what}: {len(said) - _LISTED} more, which --json lists"
 
@@ -130,7 +133,7 @@ def _setting(one: Remark) -> str:
 
 
 def _done(one: Remark) -> str:
-    """What a mend has made of a setting."""
+    """Describe what a fix did to a setting."""
     if one.mend is None or not one.mend.instead:
         return "dropped"
     return advice_of(one.mend.instead, one.channel).replace("write", "now", 1)
@@ -141,7 +144,11 @@ def _short(text: str) -> str:
 
 
 def _tally(found: Examination) -> str:
-    parts = [_counted(found.count(one), str(one)) for one in Severity if found.count(one)]
+    parts = [
+        _counted(found.count(severity), str(severity))
+        for severity in Severity
+        if found.count(severity)
+    ]
     return ", ".join(parts) or "nothing to say"
 
 
@@ -152,33 +159,33 @@ def _release(found: Examination) -> str:
 
 
 def _confirmed(found: Examination) -> str:
-    told = found.confirmation
-    if told is None:
+    answer = found.confirmation
+    if answer is None:
         return "the compiler was not asked: --no-probe"
-    if told.note is not None:
-        return f"the compiler was not asked: {told.note}"
-    those = _counted(told.asked, "flag")
-    if told.refused:
-        verdict = f"it refuses {told.refused}"
+    if answer.note is not None:
+        return f"the compiler was not asked: {answer.note}"
+    those = _counted(answer.asked, "flag")
+    if answer.refused:
+        verdict = f"it refuses {answer.refused}"
     else:
         doubts = list(_doubts(found.written))
         verdict = "it takes them"
         if not found.failed:
             verdict += ", and XLA starts" + (" with the flags that were read" if doubts else "")
         verdict = "; ".join([verdict, *doubts])
-    return f"the compiler of jaxlib {told.version} was asked about {those}: {verdict}"
+    return f"the compiler of jaxlib {answer.version} was asked about {those}: {verdict}"
 
 
 def _doubts(written: ParsedSource) -> Iterator[str]:
-    """What may stand beside the flags that were asked about, so that no verdict holds for all."""
+    """Yield what the compiler was not asked about, so that its verdict does not cover it."""
     if parts := len(written.not_read):
         were = "was" if parts == 1 else "were"
         yield f"{_counted(parts, 'part')} of the source {were} not read"
     holes: set[tuple[Place, str]] = set()
-    for one in written.programs:
-        slips = (it for it in one.slips if it.kind is IssueKind.UNKNOWABLE)
-        every = (*slips, *(it for it in one.given if not it.known))
-        holes |= {(it.place, it.text) for it in every if it.channel in _FLAGS}
+    for program in written.programs:
+        slips = (issue for issue in program.slips if issue.kind is IssueKind.UNKNOWABLE)
+        every = (*slips, *(given for given in program.given if not given.known))
+        holes |= {(item.place, item.text) for item in every if item.channel in _FLAGS}
     if values := len(holes):
         are = "is" if values == 1 else "are"
         yield f"{_counted(values, 'value')} {are} known only when it runs"

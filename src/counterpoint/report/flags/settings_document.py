@@ -1,4 +1,4 @@
-"""`flags render` and `flags effective` as Documents."""
+"""The reports of `flags render` and `flags effective`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TITLES: Final = {
 
 
 def unread(written: ParsedSource) -> Iterator[str]:
-    """What is not in the settings that were read, one line each."""
+    """Yield what the settings that were read do not include, one line each."""
     for place, text, why in left_out(written):
         yield printable(f"left out: {place}: {text} ({why})")
     for part in written.not_read:
@@ -49,7 +49,7 @@ def unread(written: ParsedSource) -> Iterator[str]:
 
 
 def unwritten(settings: Settings, form: str) -> Iterator[str]:
-    """What the form has no place for but a comment."""
+    """Yield a note on settings that the form can only hold in comments."""
     if not settings.options or form == "compiler_options":
         return
     yield (
@@ -59,21 +59,21 @@ def unwritten(settings: Settings, form: str) -> Iterator[str]:
 
 
 def left_out(written: ParsedSource) -> Iterator[tuple[Place, str, str]]:
-    """Where, what, and why in a few words."""
+    """Yield the place, the text and the reason in a few words."""
     for slip in written.slips:
         if slip.kind in _LOST:
             yield slip.place, slip.text, _LOST[slip.kind]
-        yield from ((one.place, one.text, "behind what stops XLA") for one in slip.lost)
-    yield from ((one.place, one.text, why) for one, why in written.refused)
+        yield from ((lost.place, lost.text, "behind what stops XLA") for lost in slip.lost)
+    yield from ((refused.place, refused.text, why) for refused, why in written.refused)
 
 
 def difference_document(changes: Sequence[Changed], before: Sequence[str], after: str) -> Document:
-    """What changes, channel by channel."""
+    """Return the changes by channel."""
     compared = f"{' + '.join(before)} -> {after}"
     nothing = "" if changes else ": the same settings"
     sections = [Section("Compared", printable(compared + nothing))]
     for channel, title in _TITLES.items():
-        rows = tuple(_row(one) for one in changes if one.channel is channel)
+        rows = tuple(_row(change) for change in changes if change.channel is channel)
         if rows:
             columns = (
                 Column("name", Kind.WORD),
@@ -109,7 +109,7 @@ _DEFAULT: Final = "(default)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effective:
-    """What there is to report of one Run or dump. `asked` is None where that is not known."""
+    """The findings on one Run or dump; `asked` is None if it is unknown."""
 
     where: str
     module: str
@@ -121,13 +121,12 @@ class Effective:
 
     @property
     def lost(self) -> tuple[Used, ...]:
-        """What was asked for and did not come about."""
+        """The flags that were requested but not applied."""
         lost = (Outcome.IGNORED, Outcome.ALTERED)
-        return tuple(one for one in self.used if one.outcome in lost)
+        return tuple(flag for flag in self.used if flag.outcome in lost)
 
 
 def effective_document(found: Effective) -> Document:
-    """The report."""
     sections = [_head(found), *_asked(found), *_elsewhere(found), *_differences(found)]
     return Document(sections=tuple(sections), legend="", next=printable(next_command(found)))
 
@@ -144,17 +143,17 @@ def _head(found: Effective) -> Section:
 
 
 def _counted(found: Effective) -> str:
-    counts = Counter(one.outcome for one in found.used)
+    counts = Counter(flag.outcome for flag in found.used)
     order = (*_ORDER, Outcome.ELSEWHERE)
     words = [f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome]]
     return ", ".join(words) or "none beside the defaults"
 
 
 def _asked(found: Effective) -> list[Section]:
-    asked = [one for one in found.used if one.outcome is not Outcome.ELSEWHERE]
+    asked = [flag for flag in found.used if flag.outcome is not Outcome.ELSEWHERE]
     if not asked:
         return []
-    rows = sorted(asked, key=lambda one: _ORDER.index(one.outcome))
+    rows = sorted(asked, key=lambda flag: _ORDER.index(flag.outcome))
     columns = (
         Column("flag", Kind.WORD),
         Column("asked", Kind.WORD),
@@ -164,26 +163,28 @@ def _asked(found: Effective) -> list[Section]:
     )
     cells = tuple(
         (
-            one.name,
-            _flags_effective_document_value(one.asked),
-            _flags_effective_document_value(one.used),
-            str(one.outcome),
-            one.note,
+            flag.name,
+            _flags_effective_document_value(flag.asked),
+            _flags_effective_document_value(flag.used),
+            str(flag.outcome),
+            flag.note,
         )
-        for one in rows
+        for flag in rows
     )
     return [Section("Asked", "", (Table(columns=columns, rows=_printable(cells)),))]
 
 
 def _elsewhere(found: Effective) -> list[Section]:
-    there = [one for one in found.used if one.outcome is Outcome.ELSEWHERE]
+    there = [flag for flag in found.used if flag.outcome is Outcome.ELSEWHERE]
     if not there:
         return []
     title, words = ("Set elsewhere", "not asked, and in effect")
     if found.asked is None:
         title, words = ("In effect", "whatever differs from the defaults")
     columns = (Column("flag", Kind.WORD), Column("used", Kind.WORD), Column("by", Kind.WORD, 1))
-    cells = tuple((one.name, _flags_effective_document_value(one.used), one.note) for one in there)
+    cells = tuple(
+        (flag.name, _flags_effective_document_value(flag.used), flag.note) for flag in there
+    )
     return [Section(title, words, (Table(columns=columns, rows=_printable(cells)),))]
 
 
@@ -197,12 +198,12 @@ def _differences(found: Effective) -> list[Section]:
     )
     cells = tuple(
         (
-            one.name,
+            difference.name,
             _flags_effective_document_value(value) if value is not None else _DEFAULT,
             modules,
         )
-        for one in found.differences
-        for value, modules in _by_value(one.by_module)
+        for difference in found.differences
+        for value, modules in _by_value(difference.by_module)
     )
     words = f"flags that the {len(found.modules)} modules don't share"
     table = Table(columns=columns, rows=_printable(cells))

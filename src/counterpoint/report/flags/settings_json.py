@@ -1,6 +1,6 @@
-"""What `flags` makes of settings, as JSON: check, fix, effective, render, thresholds, recommend.
+"""`flags` on settings as JSON: check, fix, effective, render, thresholds, recommend.
 
-Nothing is cut. Nothing that is drawn on a terminal is loaded for the types alone.
+Nothing is cut. Types are imported without loading any terminal library.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
 
 
 def check_json(found: Examination) -> str:
-    """`flags check` as text."""
-    severities = [str(it.severity) for it in found.remarks]
-    counts = {it: severities.count(it) for it in ("error", "warning", "note")}
+    """Return `flags check` as text."""
+    severities = [str(remark.severity) for remark in found.remarks]
+    counts = {severity: severities.count(severity) for severity in ("error", "warning", "note")}
     own = {"programs": len(found.written.programs), "counts": counts}
     return json_text(fill(FlagsCheck, found, **_asked(found), **own))
 
@@ -118,7 +118,7 @@ class FlagsFix(Result, tag_field="schema", tag="counterpoint.flags.fix/1"):
 
 
 def fix_json(fixed: Fixed, found: Examination, text: str, undone: tuple[Remark, ...] = ()) -> str:
-    """`flags check --fix` as text: the corrected settings and what was done."""
+    """Return `flags check --fix` as text: the corrected settings and the changes."""
     own = {"fixed": text, "mended": fixed.made, "omitted": fixed.omitted}
     left = (*undone, *found.remarks)
     return json_text(fill(FlagsFix, found, **_asked(found), **own, left=left))
@@ -155,8 +155,8 @@ class FlagsEffective(Result, tag_field="schema", tag="counterpoint.flags.inspect
 
 
 def effective_json(found: Effective, next: str) -> str:
-    """`flags effective` as text."""
-    flags = [fill(UsedFlag, it, outcome=it.outcome.name.lower()) for it in found.used]
+    """Return `flags effective` as text."""
+    flags = [fill(UsedFlag, flag, outcome=flag.outcome.name.lower()) for flag in found.used]
     return json_text(fill(FlagsEffective, found, flags=flags, next=next))
 
 
@@ -221,7 +221,7 @@ def render_json(
     sources: Sequence[ParsedSource],
     left_out: Sequence[tuple[Place, str, str]],
 ) -> str:
-    """`flags render` as text: the settings, the form, and what was left out of which source."""
+    """Return `flags render` as text: settings, form, and what each source's reading omitted."""
     return json_text(
         fill(
             FlagsRender,
@@ -233,8 +233,14 @@ def render_json(
                 LeftOut(where=at.where, line=at.line, text=text, why=why)
                 for at, text, why in left_out
             ],
-            unread=[{"where": one.where, "part": it} for one in sources for it in one.not_read],
-            notes=[{"where": one.where, "note": note} for one in sources for note in one.notes],
+            unread=[
+                {"where": source.where, "part": part}
+                for source in sources
+                for part in source.not_read
+            ],
+            notes=[
+                {"where": source.where, "note": note} for source in sources for note in source.notes
+            ],
         )
     )
 
@@ -257,7 +263,7 @@ class FlagsRenderDiff(Result, tag_field="schema", tag="counterpoint.flags.render
 
 
 def difference_json(changes: Sequence[Changed], before: Sequence[str], after: str) -> str:
-    """`flags render --diff` as text."""
+    """Return `flags render --diff` as text."""
     own = {"before": before, "after": after, "changes": changes}
     return json_text(fill(FlagsRenderDiff, None, **own))
 
@@ -329,7 +335,7 @@ def thresholds_json(
     flags: Sequence[str],
     candidates: Sequence[str],
 ) -> str:
-    """`flags thresholds` of a program as text; `counted` says which bytes count, by kind."""
+    """Return `flags thresholds` for a program; `counted` names the counted bytes by kind."""
     return json_text(
         fill(
             FlagsThresholds,
@@ -337,7 +343,7 @@ def thresholds_json(
             basis="predicted",
             program=where,
             module=found.program,
-            kinds=[fill(CombinedKind, it, counted=counted[it.kind]) for it in found.kinds],
+            kinds=[fill(CombinedKind, kind, counted=counted[kind.kind]) for kind in found.kinds],
             rule=None,
             flags=flags,
             all_reduce_candidates=candidates,
@@ -346,7 +352,7 @@ def thresholds_json(
 
 
 def rule_json(rule: LayerRule, flags: Sequence[str], candidates: Sequence[str]) -> str:
-    """`flags thresholds` of the layer rule as text."""
+    """Return `flags thresholds` for the layer rule as text."""
     own = {"flags": flags, "all_reduce_candidates": candidates}
     return json_text(fill(FlagsThresholds, None, basis="rule of thumb", rule=rule, **own))
 
@@ -400,6 +406,6 @@ class FlagsRecommend(Result, tag_field="schema", tag="counterpoint.flags.recomme
 
 
 def recommendation_json(found: Recommendation) -> str:
-    """`flags recommend` as text."""
+    """Return `flags recommend` as text."""
     advice = [Advice(about=name, text=text) for name, text in found.advice]
     return json_text(fill(FlagsRecommend, found, advice=advice))

@@ -1,4 +1,4 @@
-"""The `pgle` commands as Documents and as JSON."""
+"""Reports of the `pgle` commands, as Documents and as JSON."""
 
 from counterpoint.report.pgle.apply_document import pgle_apply_document as pgle_apply_document
 from counterpoint.report.pgle.auto_document import auto_document as auto_document

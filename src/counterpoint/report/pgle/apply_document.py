@@ -1,4 +1,4 @@
-"""`pgle apply` as a Document: the verdict with the compiler's own lines, then what it moved."""
+"""The report of `pgle apply`: the verdict with the compiler's own lines, then what moved."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STALE: Final = {Fit.STALE: "used, but STALE", Fit.FOREIGN: "used, but FOREIGN"}
 
 
 def pgle_apply_document(applied: Applied, top: int, next: str) -> Document:
-    """The report on one profile applied to one program."""
+    """Return the report on one profile applied to one program."""
     sections = (
         _verdict(applied),
         _compiled(applied),
@@ -49,16 +49,16 @@ def _headline(applied: Applied) -> str:
         return (
             f"{_STALE[applied.coverage.staleness.fit]}: its costs may belong to other instructions"
         )
-    asked = applied.coverage.instructions
-    if asked.found == asked.whole:
-        return f"yes, each of the {asked.whole:,.0f} costs that XLA asks for"
-    part = f"{asked.found:,.0f} of the {asked.whole:,.0f} costs that XLA asks for"
-    said = f"{part} ({units.percent(asked.share)})"
-    return f"yes, but only {said}" if applied.partial else f"yes, {said}"
+    instructions = applied.coverage.instructions
+    if instructions.found == instructions.whole:
+        return f"yes, each of the {instructions.whole:,.0f} costs that XLA asks for"
+    part = f"{instructions.found:,.0f} of the {instructions.whole:,.0f} costs that XLA asks for"
+    share = f"{part} ({units.percent(instructions.share)})"
+    return f"yes, but only {share}" if applied.partial else f"yes, {share}"
 
 
 def _schedule(applied: Applied, top: int) -> Section:
-    """What the costs moved; where none was used, they moved nothing."""
+    """Return what the costs moved; unused costs move nothing."""
     if applied.used:
         return movement_section(applied.movement, top)
     if not applied.changed:
@@ -92,18 +92,18 @@ def _proof(applied: Applied) -> Section:
         if names:
             rows.append(Fact("missing", printable(names), Tone.QUIET))
     log = Log(tuple(map(printable, applied.proof)))
-    said = "from the compiler's log" if log.lines else "the compiler's log does not mention it"
-    return Section("Proof", said, (Facts(tuple(rows)), log) if rows else (log,))
+    summary = "from the compiler's log" if log.lines else "the compiler's log does not mention it"
+    return Section("Proof", summary, (Facts(tuple(rows)), log) if rows else (log,))
 
 
 def _memory(applied: Applied) -> Section:
     before, after = _peak(applied.without), _peak(applied.compiled)
     if before is None or after is None:
         return Section("Memory", f"{units.UNKNOWN}   this jaxlib does not tell")
-    said = f"{units.size(after)} a device at its peak (predicted)"
+    summary = f"{units.size(after)} a device at its peak (predicted)"
     if before != after:
-        said += f", {units.size(abs(after - before))} {'more' if after > before else 'less'}"
-    return Section("Memory", said)
+        summary += f", {units.size(abs(after - before))} {'more' if after > before else 'less'}"
+    return Section("Memory", summary)
 
 
 def _peak(compiled: Compiled) -> int | None:

@@ -1,4 +1,4 @@
-"""`pgle auto` as a Document: was a program compiled with what JAX measured, and is it faster."""
+"""The report of `pgle auto`: whether a program used JAX's measurements, and the speedup."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from counterpoint.workflow.auto_pgle import Auto
 
 
 def auto_document(auto: Auto) -> Document:
-    """The report on one AutoPGLE workflow."""
+    """Return the report on one AutoPGLE workflow."""
     sections = [_verdict(auto)]
     if auto.before is not None and auto.after is not None and auto.scores is not None:
         rows = (("before", auto.before, auto.scores[0]), ("after", auto.after, auto.scores[1]))
@@ -22,15 +22,19 @@ def _verdict(auto: Auto) -> Section:
     tone = Tone.PLAIN if auto.used else Tone.WARNING
     rows = [Fact("because", printable(reason), tone) for reason in auto.reasons]
     rows += [
-        Fact("in the way", printable(f"{it.who}: {it.effect}"), Tone.WARNING)
-        for it in auto.conflicts
+        Fact("in the way", printable(f"{conflict.who}: {conflict.effect}"), Tone.WARNING)
+        for conflict in auto.conflicts
     ]
     rows += [
-        Fact("ahead of time", printable(f"{it.name or '?'} at {it.where or '?'}"), Tone.QUIET)
-        for it in auto.ahead_of_time[:3]
+        Fact(
+            "ahead of time",
+            printable(f"{function.name or '?'} at {function.where or '?'}"),
+            Tone.QUIET,
+        )
+        for function in auto.ahead_of_time[:3]
     ]
-    module = next((it for it in reversed(auto.evidence.modules) if it.source), None)
-    # What is said of a lack of kernels is meant for GPUs; elsewhere the reason says it all.
+    module = next((use for use in reversed(auto.evidence.modules) if use.source), None)
+    # Complaints about missing kernels apply to GPUs; elsewhere the reason is sufficient.
     complaints = auto.evidence.complaints if auto.on_gpu else ()
     blocks = (Facts(tuple(rows)), compiler_facts(module, complaints))
     return Section("AutoPGLE", "used" if auto.used else "NOT USED", blocks)

@@ -1,4 +1,4 @@
-"""`pgle check` and `pgle diff` as Documents."""
+"""The reports of `pgle check` and `pgle diff`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pgle_check_document(
     next: str,
     others: Sequence[str] = (),
 ) -> Document:
-    """The report on one check, with `top` rows in each table; `others` are modules not judged."""
+    """Return the report, with `top` rows in each table; `others` are modules not judged."""
     subject = _subject(coverage, profile, program, others)
     sections = [_verdict(judgement), subject, _shares(coverage)]
     if coverage.missing:
@@ -52,19 +52,19 @@ def pgle_check_document(
 def _verdict(judgement: Judgement) -> Section:
     rows = [Fact("because", printable(reason), Tone.WARNING) for reason in judgement.reasons]
     rows += [Fact("note", printable(remark), Tone.QUIET) for remark in judgement.remarks]
-    said = "yes, XLA can use it" if judgement.passed else "no"
-    return Section("Good enough", said, (Facts(tuple(rows)),) if rows else ())
+    answer = "yes, XLA can use it" if judgement.passed else "no"
+    return Section("Good enough", answer, (Facts(tuple(rows)),) if rows else ())
 
 
 def _subject(coverage: Coverage, profile: str, program: str, others: Sequence[str]) -> Section:
-    """What was held against what; why a profile does not fit, the verdict has said."""
+    """Return what was compared; the verdict already says why a profile does not fit."""
     fit = coverage.staleness
-    said = f"{fit.fit}: {fit.reason}" if fit.fit is Fit.FITS else str(fit.fit)
+    description = f"{fit.fit}: {fit.reason}" if fit.fit is Fit.FITS else str(fit.fit)
     rows = [
         Fact("profile", printable(profile)),
         Fact("program", printable(f"{coverage.module} ({program})")),
         Fact("fingerprint", printable(coverage.fingerprint or "none")),
-        Fact("fit", printable(said)),
+        Fact("fit", printable(description)),
     ]
     if others:
         text = f"the step has most FLOPs; beside it: {_names(others)}   (--module NAME)"
@@ -83,7 +83,7 @@ def _shares(coverage: Coverage) -> Section:
         Fact("collectives", _part(coverage.collectives)),
         Fact("time", _time(coverage)),
     ]
-    sync = sum(it.lookup.sync for it in coverage.answers)
+    sync = sum(answer.lookup.sync for answer in coverage.answers)
     if sync:
         text = (
             f"{sync} run beside nothing as compiled; if a flag says so, XLA does not ask for them"
@@ -111,21 +111,21 @@ def _time(coverage: Coverage) -> str:
 
 def _missing(coverage: Coverage, top: int) -> Section:
     gone = coverage.missing
-    by_kind = Counter(str(it.category) for it in gone).most_common()
+    by_kind = Counter(str(answer.category) for answer in gone).most_common()
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in by_kind)
     shown = gone[:top]
     columns = [Column("name XLA looks for", Kind.NAME), Column("category", Kind.WORD)]
     cells = [
-        [printable(it.name) for it in shown],
-        [str(it.category) for it in shown],
+        [printable(answer.name) for answer in shown],
+        [str(answer.category) for answer in shown],
     ]
-    if any(it.measured_us is not None for it in shown):
+    if any(answer.measured_us is not None for answer in shown):
         columns.append(Column("ms a run", Kind.NUMBER))
-        cells.append(units.column(_milliseconds(it) for it in shown))
+        cells.append(units.column(_milliseconds(answer) for answer in shown))
     columns += [Column("what", Kind.NAME, rank=1), Column("source", Kind.PLACE)]
     cells += [
-        [printable(it.what) for it in shown],
-        [printable(it.source or units.UNKNOWN) for it in shown],
+        [printable(answer.what) for answer in shown],
+        [printable(answer.source or units.UNKNOWN) for answer in shown],
     ]
     table = Table(columns=tuple(columns), rows=tuple(zip(*cells, strict=True)))
     summary = f"{_of(len(shown), len(gone))}: {kinds}"
@@ -137,14 +137,14 @@ def _milliseconds(answer: Answer) -> float | None:
 
 
 def _extra(coverage: Coverage, top: int) -> Section:
-    """Names in vain; of other modules only their number, where the profile has this one, too."""
+    """Return unused names; other modules are only counted if the profile covers this one too."""
     extra = coverage.extra
-    counts = Counter(it.why for it in extra)
+    counts = Counter(unused.why for unused in extra)
     summary = ", ".join(f"{counts[why]:,} {why}" for why in Why if counts[why])
     order = (Why.COLLECTIVE, Why.RENAMED, Why.ABSENT, Why.OTHER_MODULE, Why.NOT_ASKED)
     known = coverage.staleness.fit is Fit.FITS
-    told = [it for it in extra if not (known and it.why is Why.OTHER_MODULE)]
-    shown = sorted(told, key=lambda it: order.index(it.why))[:top]
+    listed = [unused for unused in extra if not (known and unused.why is Why.OTHER_MODULE)]
+    shown = sorted(listed, key=lambda unused: order.index(unused.why))[:top]
     if not shown:
         return Section("Unused", f"{len(extra):,}: {summary}")
     table = Table(
@@ -156,12 +156,12 @@ def _extra(coverage: Coverage, top: int) -> Section:
         ),
         rows=tuple(
             (
-                printable(it.name),
-                f"{it.us:,.3f}",
-                str(it.why),
-                printable(it.meant or ""),
+                printable(unused.name),
+                f"{unused.us:,.3f}",
+                str(unused.why),
+                printable(unused.meant or ""),
             )
-            for it in shown
+            for unused in shown
         ),
     )
     return Section("Unused", f"{len(extra):,}: {summary}", (table,))
@@ -175,7 +175,7 @@ def _doubts(coverage: Coverage, top: int) -> Section:
             Column("us", Kind.NUMBER),
             Column("why it can't be right", Kind.WORD),
         ),
-        rows=tuple((printable(it.name), f"{it.us:,.3f}", it.why) for it in shown),
+        rows=tuple((printable(doubt.name), f"{doubt.us:,.3f}", doubt.why) for doubt in shown),
     )
     return Section("Doubtful costs", _of(len(shown), len(coverage.doubts)), (table,))
 
@@ -185,7 +185,7 @@ def _of(shown: int, all_: int) -> str:
 
 
 def diff_document(diff: Diff, a: str, b: str, top: int) -> Document:
-    """The report, with `top` rows in each table."""
+    """Return the report, with `top` rows in each table."""
     sections = [_head(diff, a, b)]
     if diff.equal < len(diff.changes):
         sections.append(_changes(diff, top))
@@ -221,14 +221,14 @@ def _by_name(diff: Diff) -> str:
 
 
 def _changes(diff: Diff, top: int) -> Section:
-    changed = [it for it in diff.changes if it.difference_us]
+    changed = [change for change in diff.changes if change.difference_us]
     shown = changed[:top]
     cells = (
-        [_name(it.key) for it in shown],
-        [f"{it.a_us:,.3f}" for it in shown],
-        [f"{it.b_us:,.3f}" for it in shown],
-        [f"{it.difference_us:+,.3f}" for it in shown],
-        [_ratio(it.ratio) for it in shown],
+        [_name(change.key) for change in shown],
+        [f"{change.a_us:,.3f}" for change in shown],
+        [f"{change.b_us:,.3f}" for change in shown],
+        [f"{change.difference_us:+,.3f}" for change in shown],
+        [_ratio(change.ratio) for change in shown],
     )
     columns = (
         Column("instruction", Kind.NAME),
@@ -244,12 +244,12 @@ def _changes(diff: Diff, top: int) -> Section:
 def _only(title: str, only: Sequence[Cost], top: int) -> Section:
     shown = only[:top]
     columns = (Column("instruction", Kind.NAME), Column("us", Kind.NUMBER))
-    rows = tuple((_name(it.key), f"{it.us:,.3f}") for it in shown)
+    rows = tuple((_name(cost.key), f"{cost.us:,.3f}") for cost in shown)
     return Section(title, _of(len(shown), len(only)), (Table(columns=columns, rows=rows),))
 
 
 def _name(key: str) -> str:
-    """The instruction, and the first digits of its module."""
+    """Return the instruction, and the first digits of its module."""
     fingerprint, separator, name = key.rpartition(SEPARATOR)
     return printable(f"{name} of {fingerprint[:8]}" if separator else key)
 

@@ -1,4 +1,4 @@
-"""`pgle manual` and `pgle nsys` as a Document: proof first, then what moved and what it gained."""
+"""The report of `pgle manual` and `pgle nsys`: proof first, then what moved and the gain."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SOURCES = {
 def times_section(
     rows: Iterable[tuple[str, Run, Score | Unknown]], comparison: Comparison | Unknown
 ) -> Section:
-    """Step times of runs, and what may be said of their difference."""
+    """Return the step times of runs, and how certain their difference is."""
     cells = tuple((arm, printable(run.path.name), *_score(score)) for arm, run, score in rows)
     columns = (
         Column("", Kind.WORD),
@@ -56,13 +56,13 @@ def times_line(
     with_profile: Iterable[Score | Unknown],
     comparison: Comparison | Unknown,
 ) -> str:
-    """The step times without and with the profile in one line, the median of each one's runs."""
-    said = f"{_median(without)} without, {_median(with_profile)} with the profile"
-    return f"{said}: {_change(comparison)}"
+    """Return the step times without and with the profile in a line, as medians over runs."""
+    medians = f"{_median(without)} without, {_median(with_profile)} with the profile"
+    return f"{medians}: {_change(comparison)}"
 
 
 def _median(scores: Iterable[Score | Unknown]) -> str:
-    known = [it.seconds for it in scores if not isinstance(it, Unknown)]
+    known = [score.seconds for score in scores if not isinstance(score, Unknown)]
     return units.milliseconds(median_low(known) * 1e3) if known else units.UNKNOWN
 
 
@@ -95,7 +95,7 @@ def _reach(comparison: Comparison | Unknown) -> str:
 
 
 def compiler_facts(use: ModuleUse | None, complaints: Iterable[Complaint]) -> Facts:
-    """What the compiler wrote of a module's profile, and what to do about its complaints."""
+    """Return the compiler's output on a module's profile, and remedies for its complaints."""
     rows: list[Fact] = []
     if use is not None:
         rows.append(Fact("module", printable(use.module)))
@@ -117,7 +117,7 @@ _US_PER_MS = 1e3
 
 
 def movement_section(movement: Movement | Unknown, top: int) -> Section:
-    """The collectives that moved, those first for which it matters most."""
+    """Return the collectives that moved, those with the largest effect first."""
     if isinstance(movement, Unknown):
         return Section("Schedule", "not compared", (Prose(printable(movement.reason), Tone.QUIET),))
     moved = movement.moved
@@ -180,7 +180,7 @@ def _shift(us: float) -> str:
 
 
 def feedback_document(feedback: Feedback, top: int = 10) -> Document:
-    """The report on one workflow."""
+    """Return the report on one workflow."""
     rows = [*_arm("without", feedback.without), *_arm("with", feedback.with_profile)]
     sections = (
         _proof(feedback),
@@ -194,9 +194,11 @@ def feedback_document(feedback: Feedback, top: int = 10) -> Document:
 def _proof(feedback: Feedback) -> Section:
     proof = feedback.proof
     tone = Tone.PLAIN if proof.used else Tone.WARNING
-    rows = Facts(tuple(Fact("because", printable(it), tone) for it in proof.reasons))
-    said = "used, as the compiler says" if proof.used else "NOT PROVED to be used"
-    return Section("The profile is", said, (rows, compiler_facts(proof.module, proof.complaints)))
+    rows = Facts(tuple(Fact("because", printable(reason), tone) for reason in proof.reasons))
+    summary = "used, as the compiler says" if proof.used else "NOT PROVED to be used"
+    return Section(
+        "The profile is", summary, (rows, compiler_facts(proof.module, proof.complaints))
+    )
 
 
 def _profile(feedback: Feedback) -> Section:
@@ -215,13 +217,13 @@ def _profile(feedback: Feedback) -> Section:
 def _covers(coverage: Coverage | Unknown) -> str:
     if isinstance(coverage, Unknown):
         return f"{units.UNKNOWN}   {printable(coverage.reason)}"
-    said = [
+    shares = [
         f"{units.percent(coverage.instructions.share)} of the instructions XLA asks for",
         f"{units.percent(coverage.collectives.share)} of the collectives",
     ]
     if not isinstance(coverage.time, Unknown):
-        said.append(f"{units.percent(coverage.time.share)} of their device time")
-    return ", ".join(said)
+        shares.append(f"{units.percent(coverage.time.share)} of their device time")
+    return ", ".join(shares)
 
 
 def _arm(name: str, arm: Arm) -> list[tuple[str, Run, Score | Unknown]]:

@@ -1,6 +1,6 @@
 """The loops of `pgle` as JSON: manual, nsys and auto, docs/reference/pgle-json.md.
 
-Every key is always there; where a part is not known its keys are null, and `why_not` says why.
+Every key is always present; if a part is unknown its keys are null, and `why_not` gives the reason.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class PgleFeedback(Result, tag_field="schema", tag="counterpoint.pgle-feedback/1
 
 
 def feedback_json(feedback: Feedback) -> str:
-    """`pgle manual` and `pgle nsys` as text."""
+    """Return `pgle manual` and `pgle nsys` as text."""
     measured, proof = feedback.measurement, feedback.proof
     return json_text(
         fill(
@@ -196,13 +196,13 @@ class PgleAuto(Result, tag_field="schema", tag="counterpoint.pgle-auto/1"):
 
 
 def auto_json(auto: Auto) -> str:
-    """`pgle auto` as text."""
+    """Return `pgle auto` as text."""
     before, after = auto.scores or (None, None)
     return json_text(
         fill(
             PgleAuto,
             auto,
-            modules=[it for it in auto.evidence.modules if it.source],
+            modules=[use for use in auto.evidence.modules if use.source],
             before=_run(auto.before, before),
             optimise=_run(auto.optimise, None),
             after=_run(auto.after, after),

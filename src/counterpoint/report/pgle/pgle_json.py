@@ -45,7 +45,7 @@ class PgleMake(Result, tag_field="schema", tag="counterpoint.pgle-make/1"):
 
 
 def made_json(made: Made, out: str, next: str) -> str:
-    """`pgle make` as text."""
+    """Return `pgle make` as text."""
     profile = made.profile
     own = {"profile": out, "costs": len(profile.costs), "origin": profile.origin, "next": next}
     return json_text(fill(PgleMake, made, **own))
@@ -82,7 +82,7 @@ class PgleProfile(Result, tag_field="schema", tag="counterpoint.pgle-profile/1")
 
 
 def profile_json(profile: Profile, name: str) -> str:
-    """`pgle show` as text; `total_us` is of what XLA takes, each module once."""
+    """Return `pgle show` as text; `total_us` counts what XLA takes, each module once."""
     taken = settled(profile)
     same = same_costs(profile, taken)
     sums: defaultdict[str | None, float] = defaultdict(float)
@@ -97,10 +97,17 @@ def profile_json(profile: Profile, name: str) -> str:
             taken=len(taken),
             total_us=sum(sums[first] for first in same),
             modules=[
-                {"fingerprints": [it for it in group if it is not None], "us": sums[first]}
+                {
+                    "fingerprints": [
+                        fingerprint for fingerprint in group if fingerprint is not None
+                    ],
+                    "us": sums[first],
+                }
                 for first, group in same.items()
             ],
-            duplicates={key: tuple(it.us for it in of) for key, of in profile.duplicates.items()},
+            duplicates={
+                key: tuple(cost.us for cost in of) for key, of in profile.duplicates.items()
+            },
             latencies=len(profile.latencies),
         )
     )
@@ -138,7 +145,7 @@ class PgleDiff(Result, tag_field="schema", tag="counterpoint.pgle-diff/1"):
 
 
 def diff_json(diff: Diff, a: str, b: str) -> str:
-    """`pgle diff` as text."""
+    """Return `pgle diff` as text."""
     return json_text(fill(PgleDiff, diff, a=a, b=b))
 
 
@@ -216,8 +223,10 @@ def pgle_check_json(
     next: str,
     others: Sequence[str] = (),
 ) -> str:
-    """`pgle check` as text."""
-    unused = [fill(Unused, it, why=it.why.name.lower().replace("_", "-")) for it in coverage.extra]
+    """Return `pgle check` as text."""
+    unused = [
+        fill(Unused, cost, why=cost.why.name.lower().replace("_", "-")) for cost in coverage.extra
+    ]
     return json_text(
         fill(
             PgleCheck,
@@ -272,7 +281,7 @@ class Moved(Result):
 
 
 def moved(found: Movement | Unknown) -> Moved:
-    """The movement as data."""
+    """Return the movement as data."""
     if isinstance(found, Unknown):
         return fill(Moved, None, why_not=found.reason)
     return fill(
@@ -280,8 +289,8 @@ def moved(found: Movement | Unknown) -> Moved:
         found,
         why_not=None,
         hidden_at_most_us=found,
-        newly_overlapped=[it.name for it in found.newly_overlapped],
-        no_longer_overlapped=[it.name for it in found.no_longer_overlapped],
+        newly_overlapped=[move.name for move in found.newly_overlapped],
+        no_longer_overlapped=[move.name for move in found.no_longer_overlapped],
     )
 
 
@@ -337,7 +346,7 @@ class PgleApply(Result, tag_field="schema", tag="counterpoint.pgle-apply/1"):
 
 
 def pgle_apply_json(applied: Applied, next: str) -> str:
-    """`pgle apply` as text."""
+    """Return `pgle apply` as text."""
     movement = applied.movement if applied.used else Unknown("none of them was used")
     own = {"movement": moved(movement), "memory": applied, "compile_s": applied, "next": next}
     return json_text(fill(PgleApply, applied, **own))

@@ -1,4 +1,4 @@
-"""A PGLE profile as a Document: what `pgle make` made, and what `pgle show` finds in a file."""
+"""A PGLE profile as a Document: what `pgle make` wrote, and what `pgle show` finds in a file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _Same: TypeAlias = Mapping[str | None, tuple[str | None, ...]]
 
 
 def made_document(made: Made, out: str, next: str) -> Document:
-    """What a profile was made of, module by module."""
+    """Return what a profile was made from, by module."""
     rows = [
         Fact("wrote", printable(out)),
         Fact("costs", f"{len(made.profile.costs):,}"),
@@ -49,13 +49,13 @@ def made_document(made: Made, out: str, next: str) -> Document:
 def _made_modules(modules: Sequence[ModuleCosts]) -> Section:
     shown = modules[:_MODULES]
     cells = (
-        [printable(it.name) for it in shown],
-        [it.fingerprint or _BARE for it in shown],
-        [f"{it.instructions:,}" for it in shown],
-        [f"{it.collectives:,}" for it in shown],
-        [f"{it.executions:,} x {it.devices:,}" for it in shown],
-        units.column(it.device_ms for it in shown),
-        [units.percent(it.covered) for it in shown],
+        [printable(module.name) for module in shown],
+        [module.fingerprint or _BARE for module in shown],
+        [f"{module.instructions:,}" for module in shown],
+        [f"{module.collectives:,}" for module in shown],
+        [f"{module.executions:,} x {module.devices:,}" for module in shown],
+        units.column(module.device_ms for module in shown),
+        [units.percent(module.covered) for module in shown],
     )
     columns = (
         Column("module", Kind.NAME),
@@ -72,9 +72,9 @@ def _made_modules(modules: Sequence[ModuleCosts]) -> Section:
 
 
 def profile_document(profile: Profile, name: str, top: int) -> Document:
-    """What a file holds, and what XLA takes of it: of duplicates the last.
+    """Return the contents of a file, and what XLA takes from it: of duplicates the last.
 
-    Costs that stand under several fingerprints of one module count once.
+    Costs that appear under several fingerprints of one module count once.
     """
     taken = settled(profile)
     same = same_costs(profile, taken)
@@ -84,7 +84,9 @@ def profile_document(profile: Profile, name: str, top: int) -> Document:
         _modules(profile, taken, top),
         _largest(once, same, top),
     ]
-    duplicates = [it for it in profile.duplicates.values() if it[0].fingerprint in same]
+    duplicates = [
+        duplicate for duplicate in profile.duplicates.values() if duplicate[0].fingerprint in same
+    ]
     if duplicates:
         sections.append(_duplicates(duplicates, taken, same, top))
     zero = [cost for cost in once if not cost.us]
@@ -113,7 +115,7 @@ def _head(
     if profile.latencies:
         text = f"{len(profile.latencies):,}; XLA:GPU leaves them out"
         rows.append(Fact("latencies", text, Tone.WARNING))
-    about = [(key, it) for key, it in profile.origin.items() if not key.startswith("module")]
+    about = [(key, value) for key, value in profile.origin.items() if not key.startswith("module")]
     rows += [Fact(printable(key), printable(text), Tone.QUIET) for key, text in about]
     return Section("Profile", "", (Facts(tuple(rows)),))
 
@@ -129,22 +131,22 @@ def _digits(fingerprint: str | None) -> str:
 
 
 def _of_group(fingerprint: str | None, same: _Same) -> str:
-    """Digits of a module, and how many other fingerprints it has."""
+    """Return the digits of a module, and how many other fingerprints it has."""
     others = len(same[fingerprint]) - 1
     return f"{_digits(fingerprint)} +{others}" if others else _digits(fingerprint)
 
 
 def _modules(profile: Profile, taken: Mapping[str, Cost], top: int) -> Section:
-    """By fingerprint; what is known of a module, its origin tells."""
+    """Return the modules by fingerprint, described by the profile's origin."""
     by_module: dict[str | None, list[Cost]] = {}
     for cost in taken.values():
         by_module.setdefault(cost.fingerprint, []).append(cost)
-    shown = sorted(by_module.items(), key=lambda it: -_ms(it[1]))[:top]
+    shown = sorted(by_module.items(), key=lambda entry: -_ms(entry[1]))[:top]
     cells = (
         [printable(fingerprint or _BARE) for fingerprint, _ in shown],
         [f"{len(costs):,}" for _, costs in shown],
         units.column(_ms(costs) for _, costs in shown),
-        [printable(profile.origin.get(f"module {it}", "")) for it, _ in shown],
+        [printable(profile.origin.get(f"module {fingerprint}", "")) for fingerprint, _ in shown],
     )
     columns = (
         Column("module", Kind.NAME),
@@ -157,14 +159,17 @@ def _modules(profile: Profile, taken: Mapping[str, Cost], top: int) -> Section:
 
 
 def _largest(once: Sequence[Cost], same: _Same, top: int) -> Section:
-    """Shares are of the sum of a cost's own module: runs of other modules are other steps."""
-    shown = sorted(once, key=lambda it: (-it.us, it.key))[:top]
+    """Return the largest costs; shares refer to their own module, since modules run separately."""
+    shown = sorted(once, key=lambda cost: (-cost.us, cost.key))[:top]
     whole = _sums(once)
     cells = (
-        [printable(it.name) for it in shown],
-        [_of_group(it.fingerprint, same) for it in shown],
-        [f"{it.us:,.3f}" for it in shown],
-        [units.percent(it.us / of if (of := whole[it.fingerprint]) else None) for it in shown],
+        [printable(cost.name) for cost in shown],
+        [_of_group(cost.fingerprint, same) for cost in shown],
+        [f"{cost.us:,.3f}" for cost in shown],
+        [
+            units.percent(cost.us / of if (of := whole[cost.fingerprint]) else None)
+            for cost in shown
+        ],
     )
     columns = (
         Column("instruction", Kind.NAME),
@@ -177,7 +182,7 @@ def _largest(once: Sequence[Cost], same: _Same, top: int) -> Section:
 
 
 def _sums(costs: Iterable[Cost]) -> dict[str | None, float]:
-    """Microseconds by fingerprint."""
+    """Return microseconds by fingerprint."""
     found: dict[str | None, float] = {}
     for cost in costs:
         found[cost.fingerprint] = found.get(cost.fingerprint, 0.0) + cost.us
@@ -189,10 +194,10 @@ def _duplicates(
 ) -> Section:
     shown = found[:top]
     cells = (
-        [printable(it[0].name) for it in shown],
-        [_of_group(it[0].fingerprint, same) for it in shown],
-        [_range(it) for it in shown],
-        units.column((_taken_us(taken, it[0]) for it in shown), 3),
+        [printable(duplicate[0].name) for duplicate in shown],
+        [_of_group(duplicate[0].fingerprint, same) for duplicate in shown],
+        [_range(duplicate) for duplicate in shown],
+        units.column((_taken_us(taken, duplicate[0]) for duplicate in shown), 3),
     )
     columns = (
         Column("instruction", Kind.NAME),
@@ -211,7 +216,7 @@ def _taken_us(taken: Mapping[str, Cost], cost: Cost) -> float | None:
 
 
 def _range(same: Sequence[Cost]) -> str:
-    costs = [it.us for it in same]
+    costs = [cost.us for cost in same]
     if len(costs) == 2:
         return " and ".join(f"{us:,.3f}" for us in costs)
     return f"{min(costs):,.3f} to {max(costs):,.3f} ({len(costs):,} costs)"

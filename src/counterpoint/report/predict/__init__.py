@@ -1,4 +1,4 @@
-"""`predict` and `calibrate` as Documents and as JSON."""
+"""Reports of `predict` and `calibrate`, as Documents and as JSON."""
 
 from counterpoint.report.doctor.hosts_json import calibration_json as calibration_json
 from counterpoint.report.predict.calibration_document import (

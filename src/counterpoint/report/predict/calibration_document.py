@@ -1,4 +1,7 @@
-"""`calibrate` as a Document: each scalar before and after, and errors on what was not seen."""
+"""The report of `calibrate`: each scalar before and after, and errors on held-out steps.
+
+Also fits tables of any report to the width of the screen.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ from counterpoint.workflow.calibration import Calibration, Fit, StepFit
 
 
 def calibration_document(found: Calibration, next: str, target: str) -> Document:
-    """The report on a calibration."""
+    """Return the report on a calibration."""
     sections = [_scalars(found, target)]
     if found.steps:
         sections.append(_steps(found))
@@ -90,13 +93,13 @@ def _steps(found: Calibration) -> Section:
         ),
         rows=tuple(
             (
-                printable(it.name),
-                units.column([it.measured_s * 1e3])[0],
-                _off(it, it.before_s),
-                _off(it, it.after_s),
-                _off(it, it.unseen_s),
+                printable(step.name),
+                units.column([step.measured_s * 1e3])[0],
+                _off(step, step.before_s),
+                _off(step, step.after_s),
+                _off(step, step.unseen_s),
             )
-            for it in found.steps
+            for step in found.steps
         ),
     )
     how = "Not seen: predicted by scalars that were fitted to the other steps alone."
@@ -112,9 +115,9 @@ def _off(step: StepFit, predicted_s: float | None) -> str:
 GAP: Final = 2
 
 _LEAST: Final = {Kind.NAME: 20, Kind.LABEL: 20, Kind.PLACE: 26, Kind.WORD: 24}
-"""Characters that a cell keeps before a column is left out; words are folded, not shortened.
+"""Characters that a cell keeps before a column is dropped; words are wrapped, not shortened.
 
-A sentence stays whole until no more columns can be left out.
+A sentence stays whole until no more columns can be dropped.
 """
 
 _BARELY: Final = {
@@ -122,20 +125,20 @@ _BARELY: Final = {
     Kind.NUMBER: 1,
     Kind.SENTENCE: 24,
 }
-"""Characters that it keeps when nothing more can be left out; numbers stay whole."""
+"""Characters that a cell keeps once no more columns can be dropped; numbers stay whole."""
 
 _BROKEN: Final = 16
-"""Characters that are left in a line of a word that has to be broken."""
+"""Minimum characters per line of a word that has to be broken."""
 
 _HANG: Final = "  "
-"""What further lines of a folded name begin with, so that none looks like a row of its own."""
+"""Prefix of the continuation lines of a wrapped name, which keeps them from looking like rows."""
 
 _BETWEEN: Final = frozenset("_-./,=: ")
-"""What stands between the parts of a name: a line ends behind it."""
+"""Separators between the parts of a name: a line ends after one of them."""
 
 
 def fit(table: Table, width: int | None, ellipsis: str = ELLIPSIS) -> Table:
-    """The table as it fits into so many characters; a folded cell has several lines."""
+    """Return the table fitted to this number of characters; a wrapped cell has several lines."""
     if width is None:
         return table
     while _least_width(table) > width and any(column.rank for column in table.columns):
@@ -144,12 +147,12 @@ def fit(table: Table, width: int | None, ellipsis: str = ELLIPSIS) -> Table:
 
 
 def widths(table: Table) -> list[int]:
-    """The width of each column."""
+    """Return the width of each column."""
     return [max(_longest(cell) for cell in column) for column in _by_column(table)]
 
 
 def _by_column(table: Table) -> list[tuple[str, ...]]:
-    """Titles and cells of each column."""
+    """Return the title and cells of each column."""
     rows = [tuple(column.title for column in table.columns), *table.rows]
     if table.total is not None:
         rows.append(table.total)
@@ -161,12 +164,12 @@ def _longest(cell: str) -> int:
 
 
 def _least_width(table: Table) -> int:
-    """How narrow the table can be made without leaving out a column."""
+    """Return the minimum width of the table with all of its columns."""
     return sum(_least(table, _LEAST)) + GAP * (len(table.columns) - 1)
 
 
 def _least(table: Table, least: Mapping[Kind, int]) -> list[int]:
-    """How narrow each column can be made: of numbers the title alone is folded."""
+    """Return the minimum width of each column; in columns of numbers only the title is wrapped."""
     return [
         min(width, _narrowest(column, cells, least))
         for column, cells, width in zip(
@@ -185,7 +188,7 @@ def _narrowest(column: Column, cells: Sequence[str], least: Mapping[Kind, int]) 
 
 
 def _without_last(table: Table) -> Table:
-    """Without the column of the highest rank; of several, the last."""
+    """Return the table without the column of the highest rank; of several, the last."""
     rank = max(column.rank for column in table.columns)
     dropped = max(at for at, column in enumerate(table.columns) if column.rank == rank)
 
@@ -201,7 +204,7 @@ def _without_last(table: Table) -> Table:
 
 
 def _shortened(table: Table, width: int, ellipsis: str) -> Table:
-    """Places give way first, then names and words; then all as far as they can."""
+    """Shorten paths first, then names and words, then everything as far as possible."""
     room = widths(table)
     for least, kinds in (
         (_LEAST, (Kind.PLACE,)),
@@ -210,15 +213,17 @@ def _shortened(table: Table, width: int, ellipsis: str) -> Table:
         (_BARELY, (*_BARELY,)),
     ):
         columns = enumerate(zip(table.columns, _least(table, least), strict=True))
-        _narrow(room, {at: size for at, (it, size) in columns if it.kind in kinds}, width)
-    # At last a long word is broken: of a flag's name that is better than a line that is too long.
+        _narrow(room, {at: size for at, (column, size) in columns if column.kind in kinds}, width)
+    # Finally, break long words: better a broken flag name than a line that is too long.
     words = [at for at, column in enumerate(table.columns) if column.kind is Kind.WORD]
     _narrow(room, dict.fromkeys(words, _BROKEN), width)
     titled = tuple(
         replace(column, title=_folded(column.title, limit))
         for column, limit in zip(table.columns, room, strict=True)
     )
-    named = next((at for at, it in enumerate(table.columns) if it.kind is not Kind.NUMBER), None)
+    named = next(
+        (at for at, column in enumerate(table.columns) if column.kind is not Kind.NUMBER), None
+    )
     by_column = zip(table.columns, _by_column(table), room, strict=True)
     cells = [
         _cells(column, cells[1:], limit, ellipsis, _HANG if at == named else "")
@@ -235,7 +240,7 @@ def _shortened(table: Table, width: int, ellipsis: str) -> Table:
 
 
 def _narrow(room: list[int], least: Mapping[int, int], width: int) -> None:
-    """Take from the widest of these columns until the table fits, or none has more to give."""
+    """Narrow the widest of these columns until the table fits or none can shrink further."""
     while sum(room) + GAP * (len(room) - 1) > width:
         giving = [at for at in least if room[at] > least[at]]
         if not giving:
@@ -259,9 +264,9 @@ def _cells(column: Column, cells: Sequence[str], limit: int, ellipsis: str, hang
 
 
 def _folded(cell: str, limit: int, hang: str = "") -> str:
-    """The cell in lines: between words where it has some, else between the parts of a name.
+    """Wrap the cell between words if it has several, otherwise between the parts of a name.
 
-    All but the first begin with `hang`.
+    All lines but the first begin with `hang`.
     """
     if len(cell) <= limit:
         return cell
@@ -271,7 +276,7 @@ def _folded(cell: str, limit: int, hang: str = "") -> str:
 
 
 def _parts(word: str, limit: int) -> Iterator[str]:
-    """A long word in pieces that end where a part of it ends, if one is not too long."""
+    """Split a long word, at the end of one of its parts if that is not too far."""
     while len(word) > limit:
         ends = [at for at in range(limit // 2, limit + 1) if word[at - 1] in _BETWEEN]
         cut = ends[-1] if ends else limit

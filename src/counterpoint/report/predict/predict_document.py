@@ -1,7 +1,7 @@
-"""`predict` as a Document: the step and its range, what it rests on, where it goes.
+"""The report of `predict`: the step and its range, what it is based on, and where it goes.
 
-Everything here is predicted but the column of `--against`; ranges stand beside every figure that
-has one. Parts and losses are those that `explain` tells of the simulated Timeline.
+Everything is predicted except the column of `--against`; every figure with a range shows it. Parts
+and losses are those that `explain` reports for the simulated Timeline.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from counterpoint.workflow.forecast import MemoryFit
 from counterpoint.workflow.prediction import Forecast, Prediction
 
 _FAMILIES: Final = 3
-_SMALL: Final = 0.001  # of the step
+_SMALL: Final = 0.001  # share of the step
 _LEGEND: Final = "every figure is predicted; in brackets, the range it is expected in"
 _SOURCES: Final = {
     Source.MEASURED: "measured",
@@ -43,9 +43,9 @@ _SOURCES: Final = {
 def predict_document(
     prediction: Prediction, top: int, next: str, *, explained: bool = False
 ) -> Document:
-    """The report on a Prediction, with `top` rows in each table.
+    """Return the report on a Prediction, with `top` rows in each table.
 
-    `explained` adds what `explain` tells of the simulated step: every finding, and all tables.
+    `explained` adds the report of `explain` on the simulated step: every finding, and all tables.
     """
     explanation = prediction.explanation
     sections = [_step(prediction)]
@@ -62,8 +62,10 @@ def predict_document(
 
 
 def range_text(middle_s: float, reach: Range) -> str:
-    """`812.3 ms (780.1 to 850.2)`."""
-    middle, low, high = units.column([it * 1e3 for it in (middle_s, reach.low, reach.high)])
+    """Format a figure with its range: `812.3 ms (780.1 to 850.2)`."""
+    middle, low, high = units.column(
+        [seconds * 1e3 for seconds in (middle_s, reach.low, reach.high)]
+    )
     return f"{middle} ms ({low} to {high})"
 
 
@@ -91,12 +93,13 @@ def _step(prediction: Prediction) -> Section:
         Fact(
             "LOOP",
             printable(
-                f"{it.instruction}: nobody knows how often it turns; one turn is counted,"
-                f" {units.milliseconds(it.each_s * 1e3)}{f', {it.source}' if it.source else ''}"
+                f"{loop.instruction}: nobody knows how often it turns; one turn is counted,"
+                f" {units.milliseconds(loop.each_s * 1e3)}"
+                f"{f', {loop.source}' if loop.source else ''}"
             ),
             Tone.WARNING,
         )
-        for it in simulation.uncounted
+        for loop in simulation.uncounted
     ]
     summary = f"{range_text(base.step_s, base.range_s)} on {prediction.target}, not measured"
     return Section("Predicted step", printable(summary), (Facts(tuple(rows)),))
@@ -154,14 +157,14 @@ def _rests_on(prediction: Prediction) -> str:
 
 
 def _reach(base: Forecast) -> str:
-    """The families of prices whose errors move the step most."""
+    """Return the families of prices whose errors affect the step most."""
     step = base.step_s
     moves = {
         str(family): max(abs(low), abs(high)) / step
         for family, (low, high) in base.simulation.reach_s.items()
         if step > 0
     }
-    largest = sorted(moves.items(), key=lambda it: -it[1])[:_FAMILIES]
+    largest = sorted(moves.items(), key=lambda move: -move[1])[:_FAMILIES]
     shown = [f"{name} {units.part(share)}" for name, share in largest if share >= _SMALL]
     by = f"prices move it most by {', '.join(shown)}" if shown else "no price moves it"
     return f"{_coverage(base)}; {by}"
@@ -178,7 +181,7 @@ def _scatter(base: Forecast) -> Iterator[Fact]:
     scatter = base.simulation.jittered
     if scatter is not None:
         low, middle, high = units.column(
-            [it * 1e3 for it in (scatter.p10_s, scatter.median_s, scatter.p90_s)]
+            [seconds * 1e3 for seconds in (scatter.p10_s, scatter.median_s, scatter.p90_s)]
         )
         yield Fact(
             "with jitter",

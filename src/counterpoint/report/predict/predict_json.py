@@ -1,6 +1,6 @@
 """`predict` as JSON: `counterpoint.predict/1`, docs/reference/predict-json.md.
 
-It is the JSON of `explain`, of the simulated Timeline, with more keys. Nothing is cut.
+It is the JSON of `explain` for the simulated Timeline, with additional keys. Nothing is cut.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class Predict(Explained, tag_field="schema", tag="counterpoint.predict/1"):
 
 
 def predict_json(prediction: Prediction) -> str:
-    """The prediction as text, with each op, candidate and the like on a line of its own."""
+    """Return the prediction as text, with each op, candidate and other row on its own line."""
     step, simulation = prediction.explanation, prediction.base.simulation
     own = {
         "inputs": [prediction.origin],
@@ -196,7 +196,9 @@ def predict_json(prediction: Prediction) -> str:
         "basis": {str(at).replace(" ", "_"): share for at, share in prediction.basis.items()},
         "unpriced": simulation.unpriced,
         "uncounted": simulation.uncounted,
-        "candidates": [_candidate(rank, it) for rank, it in enumerate(prediction.candidates, 1)],
+        "candidates": [
+            _candidate(rank, standing) for rank, standing in enumerate(prediction.candidates, 1)
+        ],
         "what_if": prediction.what_if,
         "unanswered": prediction.unanswered,
         "pgle": _pgle(prediction.gain),
@@ -223,14 +225,14 @@ def _settings(settings: Settings) -> AskedSettings:
 
 
 def _candidate(rank: int, standing: Standing) -> Candidate:
-    made = standing.forecast
+    forecast = standing.forecast
     return fill(
         Candidate,
         standing,
-        rank=None if made is None else rank,
+        rank=None if forecast is None else rank,
         settings=_settings(standing.settings),
-        tied=None if made is None else standing.tied,
-        notes=() if made is None else made.notes,
+        tied=None if forecast is None else standing.tied,
+        notes=() if forecast is None else forecast.notes,
     )
 
 

@@ -1,4 +1,4 @@
-"""The tables of `predict`: candidates, what-if, what PGLE could gain, measurement, the unpriced."""
+"""The tables of `predict`: candidates, what-if, PGLE gain, measurement, unpriced instructions."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _LONGEST: Final = 60
 
 
 def candidates_section(prediction: Prediction) -> Iterator[Section]:
-    """The candidates, the best first."""
+    """Yield the candidates, the best first."""
     found = prediction.candidates
     if not found:
         return
     columns = (
         Column("", Kind.NUMBER),
-        Column("settings", Kind.WORD),  # whole: they are to be pasted
+        Column("settings", Kind.WORD),  # whole, for pasting
         Column("step ms", Kind.NUMBER),
         Column("range", Kind.WORD, rank=2),
         Column("behind the best", Kind.WORD),
@@ -40,41 +40,45 @@ def candidates_section(prediction: Prediction) -> Iterator[Section]:
         Column("verdict", Kind.WORD),
     )
     named = simplest(found)
-    apart = [it for it in found if it.same_as is None]
-    rows = tuple(_standing(place, it, found, named) for place, it in enumerate(apart, 1))
+    apart = [candidate for candidate in found if candidate.same_as is None]
+    rows = tuple(
+        _standing(place, candidate, found, named) for place, candidate in enumerate(apart, 1)
+    )
     how = (
         "Differences count errors that two schedules share once; tied means that the difference"
         f" may be within {units.percent(INDIFFERENCE)}, which is no reason to prefer one."
     )
     errors = tuple(
-        Fact(it.name, printable(it.error.sentence), Tone.WARNING)
-        for it in found
-        if it.error is not None
+        Fact(candidate.name, printable(candidate.error.sentence), Tone.WARNING)
+        for candidate in found
+        if candidate.error is not None
     )
     same = tuple(
-        Fact("same program", printable(f"{it.name}   as {it.same_as}"))
-        for it in found
-        if it.same_as is not None
+        Fact("same program", printable(f"{candidate.name}   as {candidate.same_as}"))
+        for candidate in found
+        if candidate.same_as is not None
     )
     blocks = (Table(columns=columns, rows=rows), Prose(how, Tone.QUIET))
     yield Section(
-        "Candidates", _counted(found, apart), (*blocks, *(Facts(it) for it in (same, errors) if it))
+        "Candidates",
+        _counted(found, apart),
+        (*blocks, *(Facts(candidate) for candidate in (same, errors) if candidate)),
     )
 
 
 def _counted(found: Sequence[Standing], apart: Sequence[Standing]) -> str:
-    """How many there are, in how many rows, and how many of those rows are tied."""
+    """Describe how many candidates there are, in how many rows, and how many rows are tied."""
     summary = f"{len(found)}"
     if len(apart) < len(found):
         rows = "1 row" if len(apart) == 1 else f"{len(apart)} rows"
         summary += f" in {rows} (candidates of the same program share one)"
     if len(apart) > 1:
         summary += ", the best first"
-    tied = [it for it in apart if it.tied]
+    tied = [candidate for candidate in apart if candidate.tied]
     if len(tied) == len(apart) > 1:
         summary += "; all are tied" if len(apart) > 2 else "; both are tied"
     elif len(tied) > 1:
-        first = all(it.tied for it in apart[: len(tied)])
+        first = all(candidate.tied for candidate in apart[: len(tied)])
         summary += f"; the first {len(tied)} are tied" if first else "; some are tied"
     return summary
 
@@ -82,21 +86,21 @@ def _counted(found: Sequence[Standing], apart: Sequence[Standing]) -> str:
 def _standing(
     place: int, it: Standing, found: tuple[Standing, ...], named: Standing | None
 ) -> tuple[str, ...]:
-    made = it.forecast
+    forecast = it.forecast
     name = printable(it.name)
-    if made is None:
+    if forecast is None:
         return ("-", name, *[units.UNKNOWN] * 5, "does not compile")
-    steps = [one.forecast.step_s * 1e3 for one in found if one.forecast]
+    steps = [other.forecast.step_s * 1e3 for other in found if other.forecast]
     decimals = units.decimals_of(steps)
-    low, high = made.range_s.low * 1e3, made.range_s.high * 1e3
+    low, high = forecast.range_s.low * 1e3, forecast.range_s.high * 1e3
     return (
         str(place),
         name,
-        units.column([made.step_s * 1e3], decimals)[0],
+        units.column([forecast.step_s * 1e3], decimals)[0],
         " to ".join(units.column([low, high], decimals)),
         _behind(it),
         units.column([it.exposed_ms])[0],
-        units.size(made.memory.peak_bytes),
+        units.size(forecast.memory.peak_bytes),
         _verdict(place, it, named),
     )
 
@@ -115,13 +119,13 @@ def _verdict(place: int, it: Standing, named: Standing | None) -> str:
     if it.forecast is not None and it.forecast.memory.fits is False:
         return "OUT OF MEMORY"
     if it.tied:
-        said = "best" if place == 1 else "tied with the best"
-        return f"{said}, the simplest" if it is named else said
+        verdict = "best" if place == 1 else "tied with the best"
+        return f"{verdict}, the simplest" if it is named else verdict
     return "slower"
 
 
 def what_if_section(prediction: Prediction) -> Iterator[Section]:
-    """What other hardware would make of the same schedule."""
+    """Yield the same schedule on other hardware."""
     if not prediction.what_if and not prediction.unanswered:
         return
     columns = (
@@ -134,29 +138,31 @@ def what_if_section(prediction: Prediction) -> Iterator[Section]:
     step = prediction.step_s
     rows = tuple(
         (
-            printable(it.question),
-            units.column([it.step_s * 1e3], units.decimals_of([step * 1e3]))[0],
-            units.column([it.saves_s * 1e3], 2)[0],
-            " to ".join(units.column([it.saves_range_s.low * 1e3, it.saves_range_s.high * 1e3], 2)),
-            units.percent(it.saves_s / step if step else None),
+            printable(answer.question),
+            units.column([answer.step_s * 1e3], units.decimals_of([step * 1e3]))[0],
+            units.column([answer.saves_s * 1e3], 2)[0],
+            " to ".join(
+                units.column([answer.saves_range_s.low * 1e3, answer.saves_range_s.high * 1e3], 2)
+            ),
+            units.percent(answer.saves_s / step if step else None),
         )
-        for it in prediction.what_if
+        for answer in prediction.what_if
     )
     how = "The schedule is the one above: a compiler that knew might do better."
     lacking = tuple(
-        Fact(it.question, printable(it.error.sentence), Tone.WARNING)
-        for it in prediction.unanswered
+        Fact(question.question, printable(question.error.sentence), Tone.WARNING)
+        for question in prediction.unanswered
     )
     blocks = (Table(columns=columns, rows=rows), Prose(how, Tone.QUIET)) if rows else ()
     yield Section("What if", "", (*blocks, Facts(lacking)) if lacking else blocks)
 
 
 def gain_section(prediction: Prediction) -> Iterator[Section]:
-    """What a profile of real costs could gain at most."""
+    """Yield the maximum gain from a profile of real costs."""
     gain = prediction.gain
     if gain is None:
         return
-    base, made = prediction.base, gain.forecast
+    base, forecast = prediction.base, gain.forecast
     if not gain.used:
         rows = [Fact("WARNING", printable(f"not used: {gain.reason}"), Tone.WARNING)]
         yield Section(
@@ -168,7 +174,8 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
     low, high = units.column([reach.low * 1e3, reach.high * 1e3], 2)
     rows = [
         Fact(
-            "step", f"{units.milliseconds(made.step_s * 1e3)} with {gain.costs:,} predicted costs"
+            "step",
+            f"{units.milliseconds(forecast.step_s * 1e3)} with {gain.costs:,} predicted costs",
         ),
         Fact("schedule", "another one" if gain.changed else "the same: PGLE can't help here"),
         Fact(
@@ -189,8 +196,8 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
                 Tone.WARNING,
             )
         )
-    if made.memory.fits is False:
-        rows.append(Fact("OUT OF MEMORY", units.size(made.memory.peak_bytes), Tone.WARNING))
+    if forecast.memory.fits is False:
+        rows.append(Fact("OUT OF MEMORY", units.size(forecast.memory.peak_bytes), Tone.WARNING))
     if gain.path is not None:
         rows.append(Fact("kept", printable(f"{gain.path} (predicted costs, not measured ones)")))
     summary = f"gains at most {units.percent(max(saves, 0.0))} ({low} to {high} ms)"
@@ -203,7 +210,7 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
 
 
 def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
-    """Prediction and measurement side by side."""
+    """Yield prediction and measurement side by side."""
     found = prediction.against
     if found is None:
         return
@@ -227,7 +234,7 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
         ),
     )
     rows = found.ops[:top]
-    names = distinct([it.name for it in rows], _LONGEST)
+    names = distinct([op.name for op in rows], _LONGEST)
     ops = Table(
         columns=(
             Column("op", Kind.NAME),
@@ -241,12 +248,12 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
         rows=tuple(
             (
                 printable(name),
-                it.category,
-                *units.column([it.predicted_ms, it.measured_ms, it.difference_ms], 2),
-                printable(it.measured_name or units.UNKNOWN),
-                printable(short_path(it.source)) if it.source else units.UNKNOWN,
+                op.category,
+                *units.column([op.predicted_ms, op.measured_ms, op.difference_ms], 2),
+                printable(op.measured_name or units.UNKNOWN),
+                printable(short_path(op.source)) if op.source else units.UNKNOWN,
             )
-            for it, name in zip(rows, names, strict=True)
+            for op, name in zip(rows, names, strict=True)
         ),
     )
     predicted, measured = units.column([found.predicted_ms, found.measured_ms])
@@ -270,12 +277,12 @@ def _other(found: Against) -> str:
 
 
 def unpriced_section(prediction: Prediction, top: int) -> Iterator[Section]:
-    """What nothing prices, with the bounds that it was given."""
+    """Yield the instructions that nothing prices, with their assumed bounds."""
     found = prediction.base.simulation.unpriced
     if not found:
         return
     rows = found[:top]
-    names = distinct([it.instruction for it in rows], _LONGEST)
+    names = distinct([unpriced.instruction for unpriced in rows], _LONGEST)
     table = Table(
         columns=(
             Column("instruction", Kind.NAME),
@@ -288,14 +295,14 @@ def unpriced_section(prediction: Prediction, top: int) -> Iterator[Section]:
         rows=tuple(
             (
                 printable(name),
-                units.count(it.times),
-                *units.column([it.low_s * 1e3, it.high_s * 1e3], 2),
-                units.percent(it.share),
-                printable(without_middle(it.how, _LONGEST)),
+                units.count(unpriced.times),
+                *units.column([unpriced.low_s * 1e3, unpriced.high_s * 1e3], 2),
+                units.percent(unpriced.share),
+                printable(without_middle(unpriced.how, _LONGEST)),
             )
-            for it, name in zip(rows, names, strict=True)
+            for unpriced, name in zip(rows, names, strict=True)
         ),
     )
-    share = sum(it.share for it in found)
+    share = sum(unpriced.share for unpriced in found)
     summary = f"{len(rows)} of {len(found):,}, at most {units.part(share, 'the step')}"
     yield Section("Not priced", summary, (table,))

@@ -1,4 +1,4 @@
-"""Runs as Documents and as JSON."""
+"""Reports of Runs, as Documents and as JSON."""
 
 from counterpoint.report.runs.runs_document import run_lines as run_lines
 from counterpoint.report.runs.runs_document import runs_document as runs_document

@@ -1,4 +1,4 @@
-"""Runs as a table, and one run as the few lines that stand at its end."""
+"""Runs as a table, and the closing lines of one run."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from counterpoint.report.document import (
 from counterpoint.runs import BURSTS, OutcomeKind, Rank, Run
 from counterpoint.runs.scores import seen_steps
 
-_ARM: Final = 90  # characters, in a line that is read at a glance
+_ARM: Final = 90  # characters; longer commands are hard to read at a glance
 LOCAL: Final = "local"
-"""The launcher of a run that has started its ranks itself."""
+"""The launcher of a run that started its ranks itself."""
 _NOTHING: Final[Mapping[str, object]] = {}
 
 
 def next_commands(run: Run, path: Path) -> list[str]:
-    """Commands to paste. `path` is where the run lies, as it is to be written."""
-    own = [f"counterpoint explain {shlex.quote(it)}" for it in own_profiles(run)]
+    """Return commands to paste; `path` is the run's directory as it is to be written."""
+    own = [f"counterpoint explain {shlex.quote(profile)}" for profile in own_profiles(run)]
     if run.profiles:
         return [f"counterpoint explain {shlex.quote(str(path))}", *own]
     if run.outcome.kind is OutcomeKind.RUNNING or not run.ranks:
         return [f"counterpoint runs {shlex.quote(str(path))}"]
-    no_jax = not any(rank.processes for rank in run.ranks)  # another window would see none, either
+    no_jax = not any(rank.processes for rank in run.ranks)  # no window would see any steps
     if not run.outcome.ok or no_jax:
-        told = _telling(run, path)
-        return [f"less {shlex.quote(str(told))}"] if told else []
+        log = _telling(run, path)
+        return [f"less {shlex.quote(str(log))}"] if log else []
     return own or [with_profile(run, path)]
 
 
 def trial_of(remedy: Remedy, run: Run | None) -> str | None:
-    """The command that tries a remedy's flags on the program of a Run, where that is known here."""
+    """Return the command that tries a remedy's flags on a Run's program, if it is known here."""
     command = shlex.join(run.command) if run is not None else ""
     if run is None or not remedy.flags or not command.isprintable() or run.cwd != str(Path.cwd()):
         return None
@@ -54,12 +54,12 @@ def trial_of(remedy: Remedy, run: Run | None) -> str | None:
 
 
 def own_profiles(run: Run) -> list[str]:
-    """The directories into which the program wrote profiles of its own."""
+    """Return the directories into which the program itself wrote profiles."""
     found: dict[str, None] = {}
     for rank in run.ranks:
         for process in rank.processes:
-            told = process.facts.get("own_profiles")
-            for name in cast("list[object]", told) if isinstance(told, list) else []:
+            recorded = process.facts.get("own_profiles")
+            for name in cast("list[object]", recorded) if isinstance(recorded, list) else []:
                 found[_shown(str(name), run.cwd)] = None
     return list(found)
 
@@ -72,18 +72,18 @@ def _shown(name: str, cwd: str) -> str:
 
 
 def asked(rank: Rank) -> Mapping[str, object]:
-    """The window that was asked for, as the agent had it."""
+    """Return the requested profiling window, as the agent received it."""
     for process in rank.processes:
         window = process.facts.get("window")
         if isinstance(window, dict):
-            told = cast("dict[str, object]", window).get("asked")
-            if isinstance(told, dict):
-                return cast("Mapping[str, object]", told)
+            request = cast("dict[str, object]", window).get("asked")
+            if isinstance(request, dict):
+                return cast("Mapping[str, object]", request)
     return _NOTHING
 
 
 def with_profile(run: Run, path: Path) -> str:
-    """The same run, so that there will be a profile."""
+    """Return the command that repeats the run with a profile."""
     words = ["counterpoint", "run", *_earlier(run), "-o", str(beside(path))]
     if run.launcher == LOCAL and run.world_size > 1:
         words += ["--ranks", str(run.world_size)]
@@ -92,12 +92,12 @@ def with_profile(run: Run, path: Path) -> str:
     for name, value in run.settings.env:
         words += ["--env", f"{name}={value}"]
     command = shlex.join(run.command)
-    told = command if command.isprintable() else "..."  # a program of several lines, in a word
-    return f"{shlex.join(words)} -- {told}"
+    shown = command if command.isprintable() else "..."  # a multi-line program as an argument
+    return f"{shlex.join(words)} -- {shown}"
 
 
 def _earlier(run: Run) -> list[str]:
-    """A window that opens before the one that did not come."""
+    """Return options for a window that opens before the one that was never reached."""
     rank = next((rank for rank in run.ranks if rank.profile_asked), None)
     if rank is None:
         return []
@@ -109,19 +109,23 @@ def _earlier(run: Run) -> list[str]:
 
 
 def _steps_seen(rank: Rank) -> int:
-    """As `--profile-start-step` counts them: annotations, else executions."""
+    """Count steps as `--profile-start-step` does: annotations, else executions."""
     if rank.step_source not in (None, "log"):
         return len(rank.steps)
-    told = (process.facts.get("executions") for process in rank.processes)
-    counts = (cast("dict[str, object]", it).values() for it in told if isinstance(it, dict))
-    return max((it for each in counts for it in each if isinstance(it, int)), default=0)
+    executions = (process.facts.get("executions") for process in rank.processes)
+    counts = (
+        cast("dict[str, object]", by_program).values()
+        for by_program in executions
+        if isinstance(by_program, dict)
+    )
+    return max((count for each in counts for count in each if isinstance(count, int)), default=0)
 
 
 def _telling(run: Run, path: Path) -> Path | None:
-    """What the first rank printed that did not end well, if it printed anything."""
+    """Return the output of the first failed rank, if it has any."""
     rank = next((rank for rank in run.ranks if rank.outcome.kind is run.outcome.kind), run.ranks[0])
-    told = next((it for it in (rank.stderr, rank.stdout) if _has_content(it)), None)
-    return None if told is None else path / told.relative_to(run.path)
+    log = next((stream for stream in (rank.stderr, rank.stdout) if _has_content(stream)), None)
+    return None if log is None else path / log.relative_to(run.path)
 
 
 def _has_content(path: Path) -> bool:
@@ -134,7 +138,7 @@ def _has_content(path: Path) -> bool:
 Broken = tuple[Path, str]
 """A Run directory that can't be read, and why."""
 
-_FEW: Final = 10  # steps, below which percentiles say nothing
+_FEW: Final = 10  # with fewer steps percentiles mean nothing
 _COLUMNS: Final = (
     Column("name", Kind.LABEL),
     Column("started", Kind.WORD, 2),
@@ -154,7 +158,7 @@ _HOW: Final = {
 
 
 def runs_document(runs: Sequence[Run], broken: Sequence[Broken], place: str) -> Document:
-    """All runs of a directory, those that can't be read behind the others."""
+    """Return all runs of a directory, unreadable ones last."""
     rows = [
         *(_row(run) for run in runs),
         *((path.name, "?", "broken", "?", "?", "?", "?", str(path)) for path, _ in broken),
@@ -196,9 +200,9 @@ def _row(run: Run) -> tuple[str, ...]:
 def run_lines(
     run: Run, path: Path, *, needs_profile: bool = False, digest: Iterable[str] = ()
 ) -> Iterator[str]:
-    """What is to be said when a run has ended: outcome, steps, profile, and what to do next.
+    """Yield the closing lines of a run: outcome, steps, profile and next commands.
 
-    `digest` is what the profile tells of it, which may take its time to tell.
+    `digest` is the summary of its profile, which may take time to produce.
     """
     notes = (*run.notes, *(note for rank in run.ranks for note in rank.notes))
     yield printable(f"outcome  {run.outcome}")
@@ -210,7 +214,7 @@ def run_lines(
 
 
 def steps_line(run: Run) -> str:
-    """How many steps were seen, and what the median one took."""
+    """Describe how many steps were seen, and the median step time."""
     rank, timing = run.timed, seen_steps(run)
     if rank is None or isinstance(timing, Unknown):
         seen = max((len(rank.steps) for rank in run.ranks), default=0)
@@ -232,7 +236,7 @@ def steps_line(run: Run) -> str:
 
 
 def _spread(seconds: Sequence[float]) -> str:
-    """From the least to the most, or the middle four fifths of ten and more."""
+    """Return the minimum and maximum, or p10 and p90 of ten and more steps."""
     if len(seconds) < 2:
         return ""
     least, most = min(seconds), max(seconds)
@@ -243,7 +247,7 @@ def _spread(seconds: Sequence[float]) -> str:
 
 
 def how_timed(rank: Rank) -> str:
-    """By what a rank's steps were timed."""
+    """Return how a rank's steps were timed."""
     if rank.steps and rank.steps[0].seconds is not None:
         return "as the program prints them"
     return _HOW.get(rank.step_source or "", "?")
@@ -260,7 +264,7 @@ def _profile(run: Run, *, needed: bool) -> str:
 
 
 def _counted(run: Run) -> str:
-    """The first step of a profile, where the program did not say itself where its steps begin."""
+    """Return the first step of a profile if the program did not mark where its steps begin."""
     windows = (rank.window for rank in run.ranks if rank.window and rank.window.state == "done")
     for window in windows:
         if window.counted and window.counted.startswith("executions"):
@@ -269,7 +273,7 @@ def _counted(run: Run) -> str:
 
 
 def _shortened(run: Run) -> str:
-    """Why a profile holds less than was asked for, if it does."""
+    """Return why a profile holds less than was requested, if it does."""
     for rank in run.ranks:
         window = rank.window
         if window is None or window.state != "done":

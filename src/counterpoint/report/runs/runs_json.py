@@ -90,13 +90,13 @@ class Runs(Result, tag_field="schema", tag="counterpoint.runs/1"):
 
 
 def runs_json(runs: Sequence[Run], broken: Sequence[Broken] = ()) -> str:
-    """Runs as text."""
+    """Return runs as text."""
     damaged = [BrokenRun(path=str(path), why=why) for path, why in broken]
     return json_text(Runs(runs=tuple(map(run_found, runs)), broken=tuple(damaged)))
 
 
 def run_found(run: Run) -> RunFound:
-    """A run as data; what is not known is null."""
+    """Return a run as data; unknown values are null."""
     timed, timing = run.timed, seen_steps(run)
     return fill(
         RunFound,
@@ -107,7 +107,7 @@ def run_found(run: Run) -> RunFound:
         median_step_ms=None if isinstance(timing, Unknown) else timing.seconds * 1e3,
         timed_by=how_timed(timed) if timed else None,
         no_profile=None if run.profiles else run.why_no_profile,
-        ranks=[_rank(it) for it in run.ranks],
+        ranks=[_rank(rank) for rank in run.ranks],
     )
 
 
@@ -115,9 +115,9 @@ def _rank(rank: Rank) -> RankRead:
     return fill(
         RankRead,
         rank,
-        processes=[it.facts for it in rank.processes],
+        processes=[process.facts for process in rank.processes],
         steps=len(rank.steps),
-        compiles=Counter(it.kind for it in rank.compiles),
+        compiles=Counter(event.kind for event in rank.compiles),
         flags_of_compiler=effective_flags(rank),
         flags_by_module=flags_by_module(rank),
     )
