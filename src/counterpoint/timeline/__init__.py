@@ -1,8 +1,9 @@
 """The Timeline: spans on lanes of devices over steps, measured or predicted.
 
-model.py is the type; reading.py finds the profiles that a user names (source.py, sessions.py) and
-hands each to a reader: `xplane`, `nsys`, `chrome`. What they yield, `timeline.tables.recording`,
-becomes one Timeline in `timeline.hosts`; steps.py finds the steps. `perfetto` and parquet.py write.
+model.py defines the type; reading.py finds the profiles that a user names (source.py, sessions.py)
+and passes each to a reader: `xplane`, `nsys`, `chrome`. Readers yield Recordings
+(`timeline.tables.recording`), which `timeline.hosts` assembles into one Timeline; steps.py finds
+the steps. `perfetto` and parquet.py write Timelines.
 """
 
 from __future__ import annotations

@@ -11,23 +11,23 @@ _PROCESS: Final = re.compile(r" (#\d+|\(process \d+\))$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One accelerator (or one virtual CPU device) and what the profile says of it."""
+    """One accelerator (or one virtual CPU device), as the profile describes it."""
 
-    ordinal: int  # as its host counts
+    ordinal: int  # number on its host
     kind: str  # "gpu", "tpu", "cpu"
     host: int = 0
     chip: str | None = None
-    peak_flops: float | None = None  # FLOP/s of the widest matrix type, if the profile tells
-    peak_bytes: float | None = None  # bytes/s of device memory, likewise
+    peak_flops: float | None = None  # FLOP/s of the widest matrix type, if the profile has it
+    peak_bytes: float | None = None  # bytes/s of device memory, if the profile has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """One machine (or one process) that wrote a profile.
 
-    `clock_offset_ps` was subtracted from its times; null when there was nothing to align on.
-    `clock_spread_ps` is how far single collectives stray from it (median): times of this host and
-    the first can't be compared more finely than that.
+    `clock_offset_ps` was subtracted from its times; None if there was nothing to align on.
+    `clock_spread_ps` is the median deviation of single collectives from it: times of this host and
+    the first host cannot be compared more precisely than that.
     """
 
     name: str
@@ -37,5 +37,5 @@ class Host:
 
     @property
     def machine(self) -> str:
-        """The name without the number that tells processes of one machine apart."""
+        """The name without the number that distinguishes processes of one machine."""
         return _PROCESS.sub("", self.name)

@@ -1,13 +1,13 @@
 """The Timeline: spans on lanes of devices over steps, measured or predicted.
 
-Everything behind it (metrics, findings, views) neither knows nor cares where it came from, except
-that every number carries its `basis`. Its tables are narrow and joined by row numbers:
+Its consumers (metrics, findings, views) do not depend on its origin, except that every number
+carries its `basis`. Its tables are narrow and joined by row numbers:
 
     spans ──op──► ops ──program──► programs
-      └────run──► runs ──step──► steps
+       └────run──► runs ──step──► steps
 
-so a profile of millions of events stays a few integers each. `frame()` joins them back into one
-wide table for people. Docs: docs/concepts/timeline.md.
+so an event of a profile with millions of them takes a few integers. `frame()` joins them into one
+wide table for interactive use. Docs: docs/concepts/timeline.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording, S
 
 
 class Lane(StrEnum):
-    """What may overlap with what. Control spans contain others and do no work themselves."""
+    """Which spans may overlap. Control spans contain others and do no work themselves."""
 
     COMPUTE = "compute"
     COLLECTIVE = "collective"
@@ -52,7 +52,7 @@ OPS: Final[Schema] = {
     "category": pl.String,
     "lane": pl.String,
     "async_window": pl.Boolean,
-    "pair": pl.String,  # the instruction that started what this one belongs to, of an async op
+    "pair": pl.String,  # of an async op: the instruction that started it
     "collective": pl.String,  # kind
     "bytes": pl.Int64,  # of a collective, as nccl-tests counts them
     "group_size": pl.UInt32,
@@ -62,8 +62,8 @@ OPS: Final[Schema] = {
     "phase": pl.String,
     "flops": pl.Float64,
     "bytes_accessed": pl.Float64,
-    "computation": pl.String,  # where the instruction stands in its program's schedule ...
-    "position": pl.UInt32,  # ... and as which one in it
+    "computation": pl.String,  # that holds the instruction in the schedule ...
+    "position": pl.UInt32,  # ... and its index there
     "done_position": pl.UInt32,  # of the instruction that waits for this one
 }
 
@@ -72,12 +72,12 @@ PRICED: Final[Schema] = {
     "priced_link": pl.String,  # the links that decide it: "NVLink 4", "NIC"
     "priced_bound": pl.String,  # latency or bandwidth
 }
-"""Columns that `ops` has besides in a prediction: how the cost model priced collectives."""
+"""Additional columns of `ops` in a prediction: how the cost model priced collectives."""
 
 RUNS: Final[Schema] = {
     "device": pl.UInt16,
     "program": pl.UInt16,
-    "index": pl.UInt32,  # as which execution of the program on the device
+    "index": pl.UInt32,  # execution number of the program on the device
     "step": pl.Int32,  # null: in no step
     "start_ps": pl.Int64,
     "end_ps": pl.Int64,
@@ -88,8 +88,8 @@ STEPS: Final[Schema] = {
     "device": pl.UInt16,
     "start_ps": pl.Int64,
     "end_ps": pl.Int64,
-    "whole": pl.Boolean,  # its start and its end were seen; else it ends with its last run
-    "steady": pl.Boolean,  # counts in the statistics; false for warm-up, and where not whole
+    "whole": pl.Boolean,  # its start and end were recorded; else it ends with its last run
+    "steady": pl.Boolean,  # counts in the statistics; false for warm-up, and if not whole
 }
 
 HOST_EVENTS: Final[Schema] = {
@@ -103,21 +103,21 @@ HOST_EVENTS: Final[Schema] = {
 
 TRANSFERS: Final[Schema] = {
     "host": pl.UInt16,
-    "device": pl.UInt16,  # null: the host's own
+    "device": pl.UInt16,  # null: the host itself
     "line": pl.UInt32,
     "action": pl.String,  # of Action
-    "name": pl.String,  # the collective or rendezvous it serves, or what the runtime calls it
+    "name": pl.String,  # the collective or rendezvous it serves, or the runtime's name for it
     "start_ps": pl.Int64,
     "dur_ps": pl.Int64,
     "bytes": pl.Int64,
-    "latency_ps": pl.Int64,  # of the transport alone, where the runtime tells it
-    "peer": pl.String,  # who is at the other end, as the runtime calls it
+    "latency_ps": pl.Int64,  # of the transport alone, where the runtime records it
+    "peer": pl.String,  # the other end, as the runtime names it
 }
-"""What a runtime did to carry data between hosts or slices, beside the ops that wait for it."""
+"""Transfers of a runtime between hosts or slices, beside the ops that wait for them."""
 
 
 class Action(StrEnum):
-    """Kinds of transfers: the stages of Megascale's, and what delays them."""
+    """Kinds of transfers: the stages of Megascale's, and their causes of delay."""
 
     DEVICE_TO_HOST = "device-to-host"
     SEND = "network-send"
@@ -129,10 +129,10 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProgramEntry:
-    """A compiled module that ran, and its HLO where the profile carries it.
+    """A compiled module that ran, with its HLO if the profile contains it.
 
-    Hosts may hold different builds of one program, with other fingerprints: then each has a
-    variant of its own.
+    Hosts may hold different builds of one program, with different fingerprints; then each host has
+    its own variant.
     """
 
     name: str
@@ -140,7 +140,7 @@ class ProgramEntry:
     variants: Mapping[int, EmbeddedProgram] = field(default_factory=dict[int, EmbeddedProgram])
 
     def hlo(self, host: int | None = None) -> Program | None:
-        """The Program as one host compiled it; of any host when none is named."""
+        """Return the Program as one host compiled it; of any host if none is named."""
         if host is None:
             host = min(self.variants, default=-1)
         variant = self.variants.get(host)
@@ -154,7 +154,7 @@ def _parse(variant: EmbeddedProgram) -> Program:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Timeline:
-    """One workload's spans. Rows of `spans` are sorted by device and start."""
+    """The spans of one workload. Rows of `spans` are sorted by device and start."""
 
     basis: Basis
     inputs: tuple[str, ...]
@@ -182,7 +182,7 @@ class Timeline:
         )
 
     def frame(self) -> pl.LazyFrame:
-        """One row per span with everything known about it; filter before you collect."""
+        """Return one row per span with all its attributes; filter before collecting."""
         ops = self.ops.lazy().with_row_index("op_row").rename({"op": "hlo_op"})
         runs = self.runs.lazy().with_row_index("run").select("run", "step")
         return (
@@ -202,7 +202,7 @@ class Timeline:
 
 
 def without_idle_devices(recording: Recording) -> Recording:
-    """The same Recording with its busy devices in order, and a note on the others."""
+    """Return the Recording with only its busy devices, in order, and a note on the others."""
     used: list[int] = recording.spans["device"].unique().to_list()
     busy = sorted(used, key=lambda index: recording.devices[index].ordinal)
     if busy == list(range(len(recording.devices))):
@@ -212,11 +212,11 @@ def without_idle_devices(recording: Recording) -> Recording:
     renamed = pl.col("device").replace_strict(new_index, default=None, return_dtype=pl.UInt16)
 
     def renumbered(frame: pl.DataFrame) -> pl.DataFrame:
-        kept = frame.filter(pl.col("device").is_in(busy) | pl.col("device").is_null())
-        return kept.with_columns(renamed)
+        busy_rows = frame.filter(pl.col("device").is_in(busy) | pl.col("device").is_null())
+        return busy_rows.with_columns(renamed)
 
     idle = len(recording.devices) - len(busy)
-    said = [f"{idle} of {len(recording.devices)} devices did nothing and are left out"]
+    idle_note = [f"{idle} of {len(recording.devices)} devices did nothing and are left out"]
     return replace(
         recording,
         devices=tuple(recording.devices[index] for index in busy),
@@ -224,5 +224,5 @@ def without_idle_devices(recording: Recording) -> Recording:
         executions=renumbered(recording.executions),
         markers=renumbered(recording.markers),
         transfers=recording.transfers.with_columns(renamed),
-        notes=(*recording.notes, *(said if idle else ())),
+        notes=(*recording.notes, *(idle_note if idle else ())),
     )

@@ -1,7 +1,7 @@
-"""Programs of several hosts: which is which.
+"""Matches programs across hosts.
 
-A program is the same on two hosts when it has the same name and came as the same-numbered program
-of that name; fingerprints differ between ranks and file ids between processes.
+A program is the same on two hosts if it has the same name and the same number among the programs of
+that name; fingerprints differ between ranks and file ids between processes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
 class Claimed:
     """The recording's ops with their programs, and the op of each span.
 
-    An op that executes in runs of several programs has become a row for each.
+    An op that executes in runs of several programs gets a row for each.
     """
 
     ops: pl.DataFrame
@@ -33,7 +33,7 @@ class Claimed:
 def claim_ops(
     ops: pl.DataFrame, programs: Programs, op_of_span: NDArray[np.uint32], found: FoundRuns
 ) -> Claimed:
-    """Settle the program of every op that has none but executes in a run."""
+    """Assign a program to every op that has none but executes in a run."""
     loose = (programs[op_of_span] == NO_PROGRAM) & (found.run_of != NO_RUN)
     if not loose.any():
         return Claimed(ops, programs, op_of_span)
@@ -53,11 +53,11 @@ Describe = Callable[[], pl.DataFrame]
 BuildOf = Callable[[int], Hashable]
 
 _NAMES = ("module", "program_key")
-"""What a host calls the op's program: the program itself is known better."""
+"""A host's identifiers of the op's program, not compared because the program itself is known."""
 
 
 class SharedOps:
-    """Rows of the Timeline's ops, and which of them each host's ops are."""
+    """Rows of the Timeline's ops, shared by all hosts."""
 
     def __init__(self) -> None:
         self._as_read: dict[_Key, int] = {}
@@ -67,9 +67,9 @@ class SharedOps:
     def rows(
         self, ops: pl.DataFrame, programs: Sequence[int], build_of: BuildOf, describe: Describe
     ) -> NDArray[np.uint32]:
-        """The row of each of a host's ops; `describe` is called where some are not known yet.
+        """Return the row of each of a host's ops; call `describe` if some are not known yet.
 
-        `build_of` tells builds of a program apart: hosts may have compiled it differently.
+        `build_of` distinguishes builds of a program: hosts may have compiled it differently.
         """
         builds = {program: (program, build_of(program)) for program in set(programs)}
         keys = list(zip(ops.drop(_NAMES).rows(), map(builds.get, programs), strict=True))
@@ -82,16 +82,16 @@ class SharedOps:
     def _add(self, described: pl.DataFrame, builds: Sequence[Hashable]) -> list[int]:
         rows: list[int] = []
         new: list[int] = []
-        for at, key in enumerate(zip(described.rows(), builds, strict=True)):
+        for row, key in enumerate(zip(described.rows(), builds, strict=True)):
             if key not in self._described:
                 self._described[key] = len(self._described)
-                new.append(at)
+                new.append(row)
             rows.append(self._described[key])
         self._rows.append(described[new])
         return rows
 
     def frame(self) -> pl.DataFrame:
-        """All rows."""
+        """Return all rows."""
         return pl.concat([pl.DataFrame(schema=OPS), *self._rows])
 
 
@@ -99,12 +99,12 @@ Share = Callable[[EmbeddedProgram], EmbeddedProgram]
 
 
 def program_keys(frame: pl.DataFrame) -> list[str | None]:
-    """What a host calls each row's program: its key, or its name where it has no key."""
+    """Return the host's identifier of each row's program: its key, or its name without a key."""
     return frame.select(pl.coalesce("program_key", "module")).to_series().to_list()
 
 
 def program_order(recording: Recording) -> dict[str, str]:
-    """Programs of a host in the order in which they first ran, with their names."""
+    """Return the names of a host's programs by key, in the order in which they first ran."""
     first = recording.spans.group_by("op").agg(pl.col("start_ps").min()).sort("start_ps")
     keys, modules = program_keys(recording.ops), recording.ops["module"].to_list()
     order: dict[str, str] = {}
@@ -125,7 +125,7 @@ def identify(
     host: int,
     share: Share,
 ) -> dict[str, int]:
-    """The index of each of a host's programs, adding those not met on an earlier host."""
+    """Return the index of each of a host's programs, adding those not found on earlier hosts."""
     index_of: dict[str, int] = {}
     taken: set[int] = set()
     for key, name in keys.items():

@@ -1,4 +1,4 @@
-"""`read`: any profile, from anywhere, as one Timeline."""
+"""`read`: any profile, from any location, as one Timeline."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from counterpoint.timeline.tables.recording import Recording
 from counterpoint.timeline.xplane.reader import is_xplane, read_xplane
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being read, how many bytes of it are done, and of how many."""
+"""Callback that receives a source name, the bytes of it done, and its total bytes."""
 
 Reached = Callable[[int], None]
 
 _HEAD: Final = 4096
 _COPY_AGAIN: Final = "copy the file again in binary mode"
 _IN_ZIP: Final = (".xplane.pb", ".json.gz", ".sqlite", ".nsys-rep")
-"""What is looked for in a zip, best first: only the best kind found is read."""
+"""File endings to look for in a zip, best first: only the best kind found is read."""
 
 
 def _silent(what: str, done: int, total: int) -> None:
@@ -39,7 +39,7 @@ def _silent(what: str, done: int, total: int) -> None:
 
 
 def _nowhere(offset: int) -> None:
-    """Bytes in memory are neither given back nor worth a word."""
+    """Ignore progress: bytes in memory need neither release nor progress reports."""
     del offset
 
 
@@ -49,8 +49,8 @@ def read(
     """Read profiles into one Timeline.
 
     A path may be a file (XPlane, Nsight Systems, trace.json), a profile directory, a stored
-    Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run;
-    `jobs` processes read them (None: as many as pay for themselves).
+    Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run.
+    `jobs` is the number of processes that read them (None: as many as are worthwhile).
     """
     names = _names(paths)
     if len(names) == 1 and is_timeline(Path(names[0])):
@@ -59,13 +59,13 @@ def read(
     gathered = Gathered()
     empty: list[Recording] = []
     failures: list[InputError] = []
-    for source, made in zip(sources, _read_all(sources, jobs, progress), strict=True):
-        if isinstance(made, InputError):
+    for source, result in zip(sources, _read_all(sources, jobs, progress), strict=True):
+        if isinstance(result, InputError):
             if not source.found:
-                raise made
-            failures.append(made)
+                raise result
+            failures.append(result)
             continue
-        for recording in made:
+        for recording in result:
             if len(recording.spans):
                 gather(gathered, recording)
             else:
@@ -77,17 +77,17 @@ def read(
             gather(gathered, recording)
         empty.clear()
     notes += [f"left out: {failure.what}" for failure in failures]
-    notes += [f"left out: {one.source}: nothing ran on a device in it" for one in empty]
+    notes += [f"left out: {recording.source}: nothing ran on a device in it" for recording in empty]
     return finish(gathered, names, notes)
 
 
 def _sources(names: list[str]) -> tuple[list[Source], list[str]]:
-    """Every source once, and what should be said about the choice."""
+    """Return every source once, and notes on the selection."""
     found: dict[str, Source] = {}
     notes: list[str] = []
     for name in names:
-        sources, said = find_sources(name)
-        notes += said
+        sources, source_notes = find_sources(name)
+        notes += source_notes
         for source in sources:
             if source.identity in found:
                 notes.append(f"{source.name} is named twice and read once")
@@ -98,7 +98,7 @@ def _sources(names: list[str]) -> tuple[list[Source], list[str]]:
 def _read_all(
     sources: list[Source], jobs: int | None, progress: Progress
 ) -> Iterator[list[Recording] | InputError]:
-    """What each source holds, or why it can't be read."""
+    """Yield the Recordings of each source, or the error that prevents reading it."""
     count = len(sources)
 
     def tell(number: int, done: int, total: int) -> None:
@@ -110,7 +110,7 @@ def _read_all(
         yield from read_side_by_side(sources, jobs, tell)
         return
     for number, source in enumerate(sources):
-        tell(number, 0, 1)  # a bundle is read at once, and tells nothing meanwhile
+        tell(number, 0, 1)  # a bundle is read in one go, without progress reports
         try:
             recordings = read_source(source, lambda _, done, of, at=number: tell(at, done, of))
         except InputError as failure:
@@ -139,7 +139,7 @@ def _names(paths: tuple[object, ...]) -> list[str]:
 
 
 def read_source(source: Source, progress: Progress) -> list[Recording]:
-    """What one source holds: a Recording for each host, process or rank in it."""
+    """Read one source: a Recording for each host, process or rank in it."""
     try:
         with source.opened() as (data, give_back):
 
@@ -190,20 +190,20 @@ def _read_bytes(
 def _read_file(
     reader: Callable[[Path], Recording], data: memoryview, name: str, *, is_file: bool
 ) -> Recording:
-    """Read with a reader that needs a file: what is none becomes one for as long as it takes."""
+    """Read with a reader that needs a file, using a temporary copy if the source is not a file."""
     if is_file:
         return reader(Path(name))
     with tempfile.TemporaryDirectory(prefix="counterpoint-") as directory:
         copy = Path(directory) / (Path(name).name or "profile")
         copy.write_bytes(data)
         try:
-            made = reader(copy)
+            recording = reader(copy)
         except InputError as failure:
-            told = (failure.what, failure.why or "", failure.next or "")
-            what, why, next_ = (text.replace(str(copy), name) for text in told)
+            texts = (failure.what, failure.why or "", failure.next or "")
+            what, why, next_ = (text.replace(str(copy), name) for text in texts)
             raise InputError(what, why=why or None, next=next_ or None) from None
-    notes = tuple(note.replace(str(copy), name) for note in made.notes)
-    return replace(made, source=name, notes=notes)
+    notes = tuple(note.replace(str(copy), name) for note in recording.notes)
+    return replace(recording, source=name, notes=notes)
 
 
 def _unpacked(data: memoryview, name: str) -> memoryview:

@@ -1,9 +1,9 @@
 """`python -m counterpoint.timeline.reading_process DIRECTORY`: reads profiles for another process.
 
 Each line of stdin names a source and a number: `{"name": ..., "number": 3}`. Answers go to stdout,
-a line of JSON each: how far it is (`at`, `of`), and in the end either how many Recordings it left
-in the directory (`made`), or what failed. It ends when stdin does, so it does not outlive whoever
-started it; an interrupt is for that one to handle.
+a line of JSON each: progress (`at`, `of`), and finally either the number of Recordings written to
+the directory (`made`), or the error. The process ends when stdin does, so it does not outlive its
+parent; interrupts are left to the parent.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from counterpoint.timeline.source import Source
 from counterpoint.timeline.storage.parquet import write_parcel
 
 _PAUSE: Final = 0.2
-"""Seconds between two words about the same source."""
+"""Minimum seconds between two progress reports on a source."""
 
 
 def main() -> None:
-    """Read what is asked for until nothing more is."""
+    """Read the requested sources until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     directory = Path(sys.argv[1])
     for line in sys.stdin:

@@ -1,8 +1,8 @@
 """Runs: the executions of each program on each device.
 
-Told by the profiler where it can (run ids, module lines); else counted from the ops themselves: an
-op that executes once per run and comes first marks where runs begin. What lies before the first
-mark was cut off when the profile started, and belongs to no run.
+The profiler's data is used if there is any (run ids, module lines); else runs are found from the
+ops themselves: an op that executes once per run and comes first marks where runs begin. Spans
+before the first mark were cut off by the start of the profile, and belong to no run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from counterpoint.timeline.tables.recording import Recording, Schema
 FOUND: Final[Schema] = {
     "device": pl.UInt16,
     "program": pl.UInt16,
-    "key": pl.Int64,  # the profiler's run id, where it gives one
+    "key": pl.Int64,  # the profiler's run id, if there is one
     "start_ps": pl.Int64,
     "end_ps": pl.Int64,
 }
@@ -52,8 +52,8 @@ def find_runs(
     """Find the runs of one recording.
 
     `op_program` and `execution_program` give the program of each row of those tables, NO_PROGRAM
-    where it is not known; `positions` gives the place of each op in its program's entry
-    computation, -1 where it has none there.
+    if unknown; `positions` gives the position of each op in its program's entry computation, -1 if
+    it has none there.
     """
     spans = recording.spans
     if spans["run_key"].null_count() < len(spans):
@@ -73,7 +73,7 @@ def find_runs(
 
 
 def _without_cut(found: FoundRuns) -> FoundRuns:
-    """Leave out runs cut off by the start or end of the profile.
+    """Remove runs cut off by the start or end of the profile.
 
     They are the first or last of their program on a device and lack most of its spans.
     """
@@ -96,7 +96,7 @@ def _without_cut(found: FoundRuns) -> FoundRuns:
 
 
 def _by_key(spans: pl.DataFrame, program: Programs) -> FoundRuns:
-    """Spans of one device and program that bear the same run id; in numpy, for there are many."""
+    """Group spans of one device and program by run id; in numpy, for speed."""
     run_of = np.full(len(spans), NO_RUN, np.uint32)
     keyed = np.flatnonzero(spans["run_key"].is_not_null().to_numpy() & (program >= 0))
     if not len(keyed):
@@ -123,7 +123,7 @@ def _by_key(spans: pl.DataFrame, program: Programs) -> FoundRuns:
 def _by_execution(
     spans: pl.DataFrame, executions: pl.DataFrame, execution_program: Programs
 ) -> FoundRuns:
-    """A span belongs to the execution during which it starts on its device."""
+    """Assign each span to the execution during which it starts on its device."""
     runs = (
         executions.select("device", "start_ps", end_ps=pl.col("start_ps") + pl.col("dur_ps"))
         .with_columns(program=pl.Series(execution_program, dtype=pl.Int32))
@@ -135,15 +135,15 @@ def _by_execution(
     run_end, run_program = runs["end_ps"].to_numpy(), runs["program"].to_numpy()
     device, start = spans["device"].to_numpy(), spans["start_ps"].to_numpy()
     program = spans["program"].to_numpy()
-    for one in np.unique(device):
-        first, last = np.searchsorted(run_device, [one, one + 1])
+    for number in np.unique(device):
+        first, last = np.searchsorted(run_device, [number, number + 1])
         if first == last:
             continue
-        mine = np.flatnonzero(device == one)
-        at = first + np.searchsorted(run_start[first:last], start[mine], side="right") - 1
-        inside = (at >= first) & (start[mine] < run_end[np.maximum(at, first)])
-        same = (program[mine] == NO_PROGRAM) | (program[mine] == run_program[at])
-        run_of[mine[inside & same]] = at[inside & same]
+        rows = np.flatnonzero(device == number)
+        at = first + np.searchsorted(run_start[first:last], start[rows], side="right") - 1
+        inside = (at >= first) & (start[rows] < run_end[np.maximum(at, first)])
+        same = (program[rows] == NO_PROGRAM) | (program[rows] == run_program[at])
+        run_of[rows[inside & same]] = at[inside & same]
     return FoundRuns(_without_keys(runs), run_of)
 
 
@@ -152,7 +152,7 @@ def _without_keys(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_counting(spans: pl.DataFrame) -> FoundRuns:
-    """Cut each program's spans on a device wherever its marking op starts."""
+    """Split each program's spans on a device wherever its marking op starts."""
     spans = spans.with_row_index("row")
     parts: list[pl.DataFrame] = []
     members: list[tuple[NDArray[np.uint32], NDArray[np.int64]]] = []
@@ -182,13 +182,13 @@ def _by_counting(spans: pl.DataFrame) -> FoundRuns:
 
 
 def _marks(ordered: pl.DataFrame) -> NDArray[np.int64]:
-    """Starts of the op that marks a run's beginning: of those executing once per run, the first.
+    """Return the starts of the op that marks a run's beginning: the first executed once per run.
 
     Ops of the entry computation execute once per run. Some launch a kernel several times, and runs
-    cut off by the profile lack some: but the count that most have is that of the runs, give or take
-    one, and the first in the schedule among them marks the run; or what starts before it on another
-    stream. Where the HLO does not say, the smallest count that a fair share of all ops has must do:
-    ops in loops have higher counts, and few stand behind a condition.
+    cut off by the profile lack some: but the most common count is the number of runs, within one.
+    The first op in the schedule with that count marks the run, or an op that starts before it on
+    another stream. Without HLO, the smallest count that a fair share of all ops has is taken: ops
+    in loops have higher counts, and few are conditional.
     """
     counts = ordered.group_by("op", "position").agg(
         pl.len().cast(pl.Int64).alias("count"),

@@ -1,10 +1,10 @@
-"""Which profiles in a log directory are of one run.
+"""Finds the profiles in a log directory that belong to one run.
 
-JAX writes a session to `plugins/profile/<time>/<host>.xplane.pb`, and each process names the time
-at which it stopped: hosts of one run may lie in directories that are seconds apart, or in log
+JAX writes a session to `plugins/profile/<time>/<host>.xplane.pb`, and each process uses the time at
+which it stopped: hosts of one run may lie in directories that are seconds apart, or in log
 directories of their own. So sessions that lie close together belong to one run as long as no host
-comes twice; a host's older session is of an earlier run.
-Reference: tsl/profiler/rpc/client/save_profile.cc (GetCurrentTimeStampAsString).
+occurs twice; a host's older session is of an earlier run. Reference:
+tsl/profiler/rpc/client/save_profile.cc (GetCurrentTimeStampAsString).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from counterpoint.core import InputError, UsageError
 _STAMP: Final = re.compile(r"\d{4}(_\d{2}){5}")
 _STAMPED: Final = "%Y_%m_%d_%H_%M_%S"
 _LOGS: Final = ("plugins/profile/*", "*/plugins/profile/*", "*/*/plugins/profile/*")
-"""Where sessions lie: in the log directory itself, or in one for each host."""
+"""Locations of sessions: in the log directory itself, or in one for each host."""
 
 _CLOSE_S: Final = 300.0
 """Hosts stop at the same step, but writing a large profile may take minutes."""
@@ -39,18 +39,18 @@ class Session:
     """Profiles that one or more hosts wrote into one directory."""
 
     directory: Path
-    log: Path  # two files of one name in one log are of one host
+    log: Path  # two files of the same name in one log are of one host
     written: float
     profiles: tuple[Path, ...]
 
     @property
     def hosts(self) -> frozenset[tuple[Path, str]]:
-        """Whose profiles it holds."""
+        """The hosts whose profiles it holds."""
         return frozenset((self.log, path.name) for path in self.profiles)
 
 
 def in_order(paths: Iterable[Path]) -> list[Path]:
-    """By name, with host-2 before host-10: the order in which devices are usually numbered."""
+    """Sort by name, with host-2 before host-10: the usual order of devices."""
 
     def key(path: Path) -> list[tuple[int, str]]:
         parts = _DIGITS.split(str(path))
@@ -60,7 +60,7 @@ def in_order(paths: Iterable[Path]) -> list[Path]:
 
 
 def find_sessions(directory: Path, profiles_in: ProfilesIn) -> list[Session]:
-    """All sessions below a directory, oldest first; `profiles_in` looks into one."""
+    """Return all sessions below a directory, oldest first; `profiles_in` lists one's profiles."""
     for pattern in _LOGS:
         found = [path for path in directory.glob(pattern) if path.is_dir()]
         if found:
@@ -89,7 +89,7 @@ def _written(place: Path) -> float:
 
 
 def newest_run(sessions: list[Session]) -> tuple[list[Path], list[str]]:
-    """The profiles of the run that was recorded last, and what should be said about the others."""
+    """Return the profiles of the latest run, and notes on the others."""
     run = [sessions[-1]]
     others: list[Session] = []
     hosts = set(sessions[-1].hosts)
@@ -113,7 +113,7 @@ def _notes(run: list[Session], others: list[Session]) -> list[str]:
             f" written within {apart:,.0f} s, the last in {newest}"
         )
     if others:
-        names = ", ".join(dict.fromkeys(one.directory.name for one in others[-_LISTED:]))
+        names = ", ".join(dict.fromkeys(session.directory.name for session in others[-_LISTED:]))
         notes.append(
             f"{len(others) + 1} runs found, the newest is read: {newest} (others: {names})"
             if len(run) == 1
@@ -123,7 +123,7 @@ def _notes(run: list[Session], others: list[Session]) -> list[str]:
 
 
 def refuse_url(path: str | Path) -> None:
-    """Refuse a URL where something is to be written; as a Path it has but one slash left."""
+    """Refuse a URL as an output path; a Path has only one slash left of it."""
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)", str(path))
     if scheme and not Path(scheme.group()).is_dir():
         raise UsageError(
@@ -133,7 +133,7 @@ def refuse_url(path: str | Path) -> None:
 
 
 def fetch(url: str) -> bytes:
-    """All bytes behind a URL that fsspec knows."""
+    """Return all bytes behind a URL that fsspec supports."""
     if "*" in url:
         raise _not_one_file(url, "it is a pattern")
     fsspec = import_module("fsspec")
@@ -174,7 +174,7 @@ def _is_directory(url: str, fsspec: ModuleType) -> bool:
 
 
 def _driver(url: str, told: str) -> str:
-    """The package to install, as fsspec names it."""
+    """Return the package to install, from fsspec's message."""
     if url.startswith(("http://", "https://")):
         return "pip install aiohttp requests"
     named = re.search(r"[Ii]nstall[: ]+[\"'`]?([a-z][\w-]*)", told) or re.search(
@@ -188,7 +188,7 @@ def _first_line(failure: Exception) -> str:
 
 
 def refuse_others(head: bytes, name: str, *, size_known: bool) -> None:
-    """Raise what is to be told when a file starts like one of them."""
+    """Raise the error for a file that starts like a known other format."""
     if not head:
         capture = size_known and name.endswith(".pb")
         raise InputError(
@@ -225,7 +225,7 @@ def refuse_others(head: bytes, name: str, *, size_known: bool) -> None:
 
 
 def _refuse_relatives(head: bytes, name: str) -> None:
-    """Files around a profile that are not the profile: a trace made from it, its HLO."""
+    """Refuse files around a profile that are not the profile: a trace made from it, its HLO."""
     kind = _kind(head)
     if kind == "trace" or name.endswith((".pftrace", ".perfetto-trace")):
         raise InputError(
@@ -241,7 +241,7 @@ def _refuse_relatives(head: bytes, name: str) -> None:
 
 
 def _kind(head: bytes) -> str | None:
-    """Told by the first field, which an XPlane profile, a trace and HLO all number 1."""
+    """Detect the kind from the first field, which XPlane profiles, traces and HLO all number 1."""
     if head.lstrip().startswith(b"HloModule "):
         return "module"
     if head[:1] != b"\x0a":

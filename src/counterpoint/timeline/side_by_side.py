@@ -1,8 +1,8 @@
-"""Several profiles read at the same time, each by a process of its own, given in their order.
+"""Reads several profiles in parallel processes, yielded in order.
 
-Fresh interpreters, not forks: polars has threads, and a fork of those may hang. Recordings come as
-Arrow files in a temporary directory, which is gone in the end like the processes, whatever happens.
-Of what is read ahead nothing lies in memory.
+Fresh interpreters, not forks: polars has threads, and a fork with threads may hang. Recordings are
+passed as Arrow files in a temporary directory, which is always removed at the end, as are the
+processes. Recordings read ahead take no memory.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from counterpoint.timeline.storage.parquet import open_parcel
 from counterpoint.timeline.tables.recording import Recording
 
 Tell = Callable[[int, int, int], None]
-"""Told which source is being read, how many bytes of it are done, and of how many."""
+"""Callback that receives the number of the source, the bytes of it done, and its total bytes."""
 
 _MODULE: Final = "counterpoint.timeline.reading_process"
 _ALONE: Final = "--jobs 1"
 
 
 _WORTH: Final = 32 << 20
-"""Bytes that take about as long to read as it takes to start a process."""
+"""Number of bytes that take about as long to read as it takes to start a process."""
 
 
 def worthwhile_jobs(sources: Sequence[Source]) -> int:
-    """How many processes are worth starting: one per core, and none for a little."""
+    """Return how many processes are worthwhile: at most one per core, and fewer for little data."""
     size = sum(source.path.stat().st_size for source in sources if source.is_file)
     return max(1, min(_cores(), len(sources), size // _WORTH))
 
 
 def _cores() -> int:
-    """Those that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
@@ -60,7 +60,7 @@ class _Reader:
 def read_side_by_side(
     sources: Sequence[Source], jobs: int, tell: Tell
 ) -> Iterator[list[Recording] | InputError]:
-    """The Recordings of each source, or why it can't be read; in the order of the sources."""
+    """Yield the Recordings of each source, or the error that prevents reading it, in order."""
     with ExitStack() as stack:
         directory = Path(
             stack.enter_context(
@@ -86,16 +86,16 @@ def read_side_by_side(
         stack.callback(_forget, waiting)
         known: dict[str, bytes] = {}
         for future in waiting:
-            made = future.result()
-            if isinstance(made, InputError):
-                yield made
+            result = future.result()
+            if isinstance(result, InputError):
+                yield result
             else:
-                yield [_fetch(place, directory, known) for place in made]
+                yield [_fetch(place, directory, known) for place in result]
 
 
 def _start(directory: Path, jobs: int) -> _Reader:
     threads = max(1, _cores() // jobs)
-    # As this process finds the package, so must that one.
+    # The child must find the package where this process finds it.
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)  # noqa: PTH109
     process = subprocess.Popen(  # noqa: S603  our own module and interpreter
         [sys.executable, "-P", "-m", _MODULE, str(directory)],
@@ -104,13 +104,13 @@ def _start(directory: Path, jobs: int) -> _Reader:
         text=True,
         encoding="utf-8",
         env={**os.environ, "POLARS_MAX_THREADS": str(threads), "PYTHONPATH": path},
-        process_group=0,  # Ctrl-C is for us to handle: it need not know what it may leave behind
+        process_group=0,  # Ctrl-C is handled here; the child need not know which files to clean up
     )
     return _Reader(process, cast("IO[str]", process.stdin), cast("IO[str]", process.stdout))
 
 
 def _stop(reader: _Reader) -> None:
-    """End a process and close the pipes, also one that died with a task still on its way to it."""
+    """End a process and close the pipes, even if it died with a task still in the pipe."""
     with suppress(BrokenPipeError), reader.process as process:
         process.kill()
 

@@ -1,4 +1,4 @@
-"""Where profiles come from: files, directories, globs, archives and URLs, as named bytes."""
+"""Sources of profiles: files, directories, globs, archives and URLs, as named bytes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ ENDINGS: Final = (
     (".zip",),
     (".trace.json.gz", ".trace.json"),
 )
-"""What is looked for in a directory, best first: only the best kind found is read."""
+"""File endings to look for in a directory, best first: only the best kind found is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One profile to be read. `found` tells that the user named its directory, not itself."""
+    """One profile to be read. `found` is true if the user named its directory, not the file."""
 
     name: str
     found: bool = False
@@ -41,28 +41,28 @@ class Source:
 
     @property
     def is_url(self) -> bool:
-        """Whether the source lies on another machine."""
+        """Return whether the source is a URL."""
         return "://" in self.name
 
     @property
     def identity(self) -> str:
-        """The same for two names of one file."""
+        """A string that is equal for two names of one file."""
         return self.name if self.is_url else str(self.path.resolve())
 
     @property
     def is_file(self) -> bool:
-        """Whether it is an ordinary local file, which can be opened again by its name."""
+        """Return whether it is an ordinary local file, which can be reopened by name."""
         return not self.is_url and self.path.is_file()
 
     @contextmanager
     def opened(self) -> Generator[tuple[memoryview, Callable[[int], None]]]:
-        """The source's bytes, and a way to say up to where they are no longer needed."""
+        """Yield the source's bytes, and a function that releases them up to an offset."""
         if self.is_url:
             yield memoryview(fetch(self.name)), _keep
             return
         with self.path.open("rb") as file:
             about = os.fstat(file.fileno())
-            # A pipe tells no size before its end.
+            # A pipe's size is unknown until its end.
             if not stat.S_ISREG(about.st_mode) or not about.st_size:
                 yield memoryview(file.read()), _keep
                 return
@@ -71,7 +71,7 @@ class Source:
         try:
             yield view, lambda offset: _give_back(mapped, offset)
         finally:
-            # After an error its traceback may still look at the bytes; they go with it then.
+            # After an error its traceback may still read the bytes; they are then released with it.
             with suppress(BufferError):
                 view.release()
                 mapped.close()
@@ -89,7 +89,7 @@ def _give_back(mapped: mmap.mmap, offset: int) -> None:
 
 
 def find_sources(path: str) -> tuple[list[Source], list[str]]:
-    """The profiles that a path stands for, and what should be said about the choice."""
+    """Return the profiles that a path stands for, and notes on the selection."""
     if "://" in path:
         return [Source(path)], []
     try:
@@ -120,11 +120,11 @@ def _nearest(path: Path) -> str:
 
 
 def _in_directory(directory: Path) -> tuple[list[Source], list[str]]:
-    """The newest run in a log directory, or the profiles that lie in the directory itself."""
+    """Return the newest run in a log directory, or the profiles directly in the directory."""
     try:
         _refuse_timeline(directory)
         profiles, notes = _profiles_in(directory), list[str]()
-        # What a profiler wrote into a log directory goes before what lies beside it.
+        # Profiles in the log directory's own layout take precedence over files beside it.
         if not profiles or (directory / "plugins").is_dir():
             sessions = find_sessions(directory, _profiles_in)
             profiles, notes = newest_run(sessions) if sessions else (profiles, notes)
@@ -149,7 +149,7 @@ def _in_directory(directory: Path) -> tuple[list[Source], list[str]]:
 
 
 def _profiles_in(directory: Path) -> list[Path]:
-    """The profiles that lie in the directory itself, all of one kind."""
+    """Return the profiles directly in the directory, all of one kind."""
     files = list(directory.iterdir())
     for endings in ENDINGS:
         if found := [path for path in files if path.name.endswith(endings)]:
@@ -158,7 +158,7 @@ def _profiles_in(directory: Path) -> list[Path]:
 
 
 def _refuse_timeline(directory: Path) -> None:
-    """A stored Timeline, which is not read as a profile but opened, and only alone."""
+    """Refuse a stored Timeline: it can only be opened alone."""
     if is_timeline(directory):
         raise InputError(
             f"{directory}: a stored Timeline can't be combined with others",

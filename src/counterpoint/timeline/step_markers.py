@@ -1,9 +1,9 @@
-"""Which runs of a program are the steps that host markers name.
+"""Matches runs of a program with the steps that host markers name.
 
-A program that waits for each step has its runs within the markers' time, and that tells which run
-belongs to which: runs between them, of an evaluation say, are in no step. One that does not wait
-dispatches far ahead of its devices: then only the numbers of runs and of markers can tell, and they
-are believed only where one is a multiple of the other.
+A program that waits for each step has its runs within the markers' time, which identifies the step
+of each run: runs between markers, of an evaluation for example, are in no step. A program that does
+not wait dispatches far ahead of its devices: then only the numbers of runs and of markers can be
+matched, and only if one is a multiple of the other.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from counterpoint.core.columns import as_ranges
 
 _LEAST, _MOST = -(2**31) + 1, 2**31 - 1
-"""What the column `step` holds."""
+"""Range of the column `step`."""
 
 _NO_STEP: Final = -(2**31)
 
 _CUT: Final = 2
-"""The first and the last: a profile may have cut them off."""
+"""The first and the last step: a profile may have cut them off."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,22 +60,22 @@ def _left_out(runs: pl.DataFrame, program: str, name: str) -> str:
 
 
 def most_frequent(markers: pl.DataFrame) -> str:
-    """The name of most markers; of several, the one that comes first."""
+    """Return the most frequent marker name; of equally frequent ones, the first in time."""
     names = markers.group_by("name").agg(pl.len(), pl.col("start_ps").min().alias("first"))
     return str(names.sort("len", "first", descending=[True, False])["name"][0])
 
 
 def one_to_a_step(markers: pl.DataFrame, where: str) -> bool:
-    """Whether their numbers can be steps': none comes twice on one host or device, nor is beyond.
+    """Return whether marker numbers can be step numbers: unique on a host or device, and in range.
 
-    Numbers begin again where a program has several loops, or several epochs.
+    Numbers restart in programs with several loops or several epochs.
     """
     once = not markers.select(where, "step").is_duplicated().any()
     return once and bool(markers["step"].is_between(_LEAST, _MOST).all())
 
 
 def numbered(markers: pl.DataFrame, name: str) -> tuple[pl.DataFrame, str]:
-    """Markers in order, each with its own number, the same on all hosts; and how they are told."""
+    """Return markers in order, numbered uniquely and alike on all hosts, and their description."""
     ordered = markers.sort("host", "start_ps").select(
         "host", "step", "start_ps", end_ps=pl.col("start_ps") + pl.col("dur_ps")
     )
@@ -91,24 +91,24 @@ def numbered(markers: pl.DataFrame, name: str) -> tuple[pl.DataFrame, str]:
 def _by_time(
     runs: pl.DataFrame, markers: pl.DataFrame, host_of_device: Sequence[int]
 ) -> list[int | None] | None:
-    """The step of the marker that holds each run; None where time does not tell."""
+    """Return the step of the marker that contains each run; None if times do not decide it."""
     result: NDArray[np.int64] = np.full(len(runs), _NO_STEP)
     device = runs["device"].to_numpy()
-    for one in np.unique(device):
-        mine = np.flatnonzero(device == one)
-        own = markers.filter(pl.col("host") == host_of_device[int(one)])
-        at = _within(runs[pl.Series(mine)], own)
+    for number in np.unique(device):
+        rows = np.flatnonzero(device == number)
+        own = markers.filter(pl.col("host") == host_of_device[int(number)])
+        at = _within(runs[pl.Series(rows)], own)
         if at is None:
             return None
-        result[mine] = np.where(at >= 0, own["step"].to_numpy()[at], _NO_STEP)
+        result[rows] = np.where(at >= 0, own["step"].to_numpy()[at], _NO_STEP)
     return [None if step == _NO_STEP else step for step in result.tolist()]
 
 
 def _within(runs: pl.DataFrame, markers: pl.DataFrame) -> NDArray[np.int64] | None:
-    """The marker that holds each run of one device.
+    """Return the marker that contains each run of one device.
 
-    None if a run begins in a marker and ends behind it, or if a marker holds none: devices are
-    behind the host then. The first and last marker may be cut off, with their runs.
+    None if a run begins in a marker and ends after it, or if a marker contains none: devices then
+    lag behind the host. The first and last marker may be cut off, with their runs.
     """
     if not len(markers):
         return None
@@ -163,7 +163,7 @@ def _count(count: int, noun: str) -> str:
 
 
 def number_runs(runs: pl.DataFrame, host_of_device: Sequence[int]) -> pl.DataFrame:
-    """Runs with the column `index`, in the order given."""
+    """Return the runs with the column `index`, in the order given."""
     hosts = dict(enumerate(host_of_device))
     runs = runs.with_row_index("row").with_columns(
         host=pl.col("device").replace_strict(hosts, default=None, return_dtype=pl.UInt32)

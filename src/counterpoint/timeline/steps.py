@@ -1,12 +1,12 @@
-"""Steps: what a user means by one turn of the training loop.
+"""Steps: iterations of the training loop, as the user sees them.
 
-Told by markers where there are any (`marked`); else a step is one run of the dominant program, the
+Markers define them if there are any (`marked`); else a step is one run of the dominant program, the
 one on which devices spend most time. A step lasts from one start to the next, so time between runs
-counts, and the last step of a profile is never `whole`: nothing tells when it would have ended.
-Whole steps are `steady`, and counted in statistics, but for the profile's first, which pays for its
-start, and those of a warm-up, where others remain. A first step that is the only one to have an end
-counts if the profile holds its beginning.
-Steps have the numbers of their markers; without markers they are counted from 0.
+counts, and the last step of a profile is never `whole`: its end is unknown. Whole steps are
+`steady`, and counted in statistics, except the profile's first, which includes its startup, and
+those of a warm-up, if others remain. A first step that is the only one with an end counts if the
+profile contains its beginning. Steps have the numbers of their markers; without markers they are
+counted from 0.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from counterpoint.timeline.model import STEPS
 from counterpoint.timeline.step_markers import match_markers, most_frequent, numbered, one_to_a_step
 
 _MOST: Final = 0.9
-"""Of a device's time: kernels that execute a whole number of times per marker."""
+"""Minimum share of a device's time in kernels that execute a whole number of times per marker."""
 _ALIKE: Final = 0.1
-"""Of the spans in a usual step: steps that differ by more are not told apart rightly."""
+"""Maximum deviation from the usual number of spans per step, for steps to be accepted."""
 
 
 def steps_like_markers(
     spans: pl.DataFrame, markers: pl.DataFrame, host_of_device: Sequence[int]
 ) -> pl.DataFrame | None:
-    """Steps of all devices, one for each marker of their host; None where spans don't tell.
+    """Return steps of all devices, one per marker of their host; None if spans don't fit.
 
     Markers are in order, with the `step` that each marks.
     """
@@ -70,13 +70,13 @@ def _starts(spans: pl.DataFrame, count: int) -> NDArray[np.int64] | None:
 
 
 _REMAIN: Final = 2
-"""Steps that must remain when one is left out as warm-up."""
+"""Minimum number of steps that must remain when one is left out as warm-up."""
 
 _BUILDS: Final = 3
-"""A function with that many builds that ran once each is compiled anew for every call."""
+"""A function with this many builds that ran once each is recompiled for every call."""
 
 EACH_RUN: Final = " for each run of "
-"""What a note says of a program that runs several times in what may be one step."""
+"""Text in the note on a program that runs several times in what may be one step."""
 
 _COUNTED: Final = "numbered from 0"
 
@@ -106,8 +106,8 @@ def find_steps(
 ) -> FoundSteps:
     """Find the steps of a Timeline from its runs (with `index`) and its markers (with `host`).
 
-    Spans tell them where the profile names no program. A predicted step that was kept as a trace
-    ends where its marker says.
+    Spans are used if the profile names no program. A predicted step that was stored as a trace ends
+    with its marker.
     """
     on_device = markers.filter(pl.col("device").is_not_null())
     program = dominant(runs)
@@ -119,14 +119,14 @@ def find_steps(
         return _finish(*_of_spans(spans, markers, host_of_device), runs, spans, None)
     marked = markers.filter(pl.col("device").is_null())
     if len(marked):
-        mine, notes = _builds(runs, program, names)
-        matched = match_markers(mine, names[program], marked, host_of_device)
+        program_runs, notes = _builds(runs, program, names)
+        matched = match_markers(program_runs, names[program], marked, host_of_device)
         steps, rule = _by_runs(matched.runs, matched.others), matched.rule
         notes += matched.notes
     else:
         name = names[program]
-        mine, notes = _recompiled(runs, program, names)
-        steps = _by_runs(mine, mine.clear())
+        program_runs, notes = _recompiled(runs, program, names)
+        steps = _by_runs(program_runs, program_runs.clear())
         rule = (
             f"no markers: one run of {name}, the program with most device time, is taken as"
             f" one step, {_COUNTED}"
@@ -137,7 +137,7 @@ def find_steps(
 
 
 def _of_devices(markers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """Steps as devices mark them; a mark may end with its last kernel, before the step does."""
+    """Return the steps that devices mark; a mark may end with its last kernel, before the step."""
     rule = "step markers on the devices"
     ordered = markers.sort("device", "start_ps")
     if not one_to_a_step(ordered, "device"):
@@ -168,7 +168,7 @@ def _of_spans(
 
 
 def dominant(runs: pl.DataFrame) -> int | None:
-    """The program on whose runs devices spend most time."""
+    """Return the program on whose runs devices spend most time."""
     if not len(runs):
         return None
     time = runs.group_by("program").agg((pl.col("end_ps") - pl.col("start_ps")).sum().alias("time"))
@@ -176,56 +176,56 @@ def dominant(runs: pl.DataFrame) -> int | None:
 
 
 def _builds(runs: pl.DataFrame, program: int, names: list[str]) -> tuple[pl.DataFrame, list[str]]:
-    """Runs of the dominant program and of all others of its name.
+    """Return the runs of the dominant program and of all others of its name.
 
-    A function that is compiled again, for other shapes say, is a program of the same name.
+    A function that is recompiled, for other shapes for example, is a program of the same name.
     """
     builds = [index for index, name in enumerate(names) if name == names[program]]
-    mine = runs.filter(pl.col("program").is_in(builds)).sort("device", "start_ps")
-    ran = mine["program"].n_unique()
+    program_runs = runs.filter(pl.col("program").is_in(builds)).sort("device", "start_ps")
+    ran = program_runs["program"].n_unique()
     if ran == 1:
-        return mine, []
+        return program_runs, []
     note = (
         f"{ran} programs named {names[program]} ran: the function was compiled for other shapes"
         " or static arguments; their steps are counted together"
     )
     index = pl.int_range(pl.len(), dtype=pl.UInt32).over("device").alias("index")
-    return mine.with_columns(index), [note]
+    return program_runs.with_columns(index), [note]
 
 
 def _recompiled(
     runs: pl.DataFrame, program: int, names: list[str]
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Runs of the dominant program; of all of its name where each ran but once.
+    """Return the runs of the dominant program; of all programs of its name if each ran only once.
 
-    Then a function was compiled anew for every call. Builds that ran more often may be functions of
-    their own that share a name, and nothing tells.
+    In that case a function was recompiled for every call. Builds that ran more often may be
+    different functions with the same name.
     """
-    mine, notes = _builds(runs, program, names)
-    turns = mine.group_by("device", "program").len()
+    program_runs, notes = _builds(runs, program, names)
+    turns = program_runs.group_by("device", "program").len()
     if turns["program"].n_unique() >= _BUILDS and turns["len"].max() == 1:
-        return mine, notes
+        return program_runs, notes
     return runs.filter(pl.col("program") == program), []
 
 
 def _accumulation(runs: pl.DataFrame, program: int, names: list[str]) -> list[str]:
-    """Say so when another program runs once for every few runs of the dominant one."""
+    """Return a note if another program runs once for every few runs of the dominant one."""
     device = runs.filter(pl.col("program") == program)["device"].mode().min()
-    here = runs.filter(pl.col("device") == device).sort("start_ps")
-    starts = here.filter(pl.col("program") == program)["start_ps"]
+    on_device = runs.filter(pl.col("device") == device).sort("start_ps")
+    starts = on_device.filter(pl.col("program") == program)["start_ps"]
     return [
         f"{names[program]} runs {times} times{EACH_RUN}{names[other]}: if that is one step, mark"
         " steps with jax.profiler.StepTraceAnnotation"
-        for other in sorted(set(here["program"].to_list()) - {program})
-        if (times := _between(starts, here.filter(pl.col("program") == other)["start_ps"])) > 1
+        for other in sorted(set(on_device["program"].to_list()) - {program})
+        if (times := _between(starts, on_device.filter(pl.col("program") == other)["start_ps"])) > 1
     ][:1]
 
 
 def _between(starts: pl.Series, others: pl.Series) -> int:
-    """How many starts lie between one and the next of the others; 0 where that is not settled.
+    """Return how many starts lie between successive `others`; 0 if that is not constant.
 
-    A profile may begin and end within a step: what stands before the first and behind the last of
-    the others is not counted, but where there are two of them, for two tell no rhythm.
+    A profile may begin and end within a step: starts before the first and after the last of the
+    others are not counted, except if there are only two of them, which show no rhythm.
     """
     at = starts.search_sorted(others, side="left").to_numpy().astype(np.int64)
     apart = np.unique(np.diff(at))
@@ -235,7 +235,7 @@ def _between(starts: pl.Series, others: pl.Series) -> int:
 
 
 def _by_runs(runs: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    """Steps of runs, whose `index` is the step's number.
+    """Return steps made of runs, whose `index` is the step's number.
 
     A step also ends where one of the `others` begins: a run that is in no step.
     """
@@ -249,7 +249,7 @@ def _by_runs(runs: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
 
 
 def _to_the_next(steps: pl.DataFrame) -> pl.DataFrame:
-    """Each step to the next start on its device; the last, to what is known of it, is not whole.
+    """Extend each step to the next start on its device; the last keeps its end and is not whole.
 
     Rows without a number are starts of something else.
     """
@@ -296,10 +296,10 @@ def _finish(
 def _begins_late(
     step: int, runs: pl.DataFrame, step_of_run: pl.Series, spans: pl.DataFrame
 ) -> bool:
-    """Whether a step's runs lack ops that the same programs have in another step."""
+    """Return whether a step's runs lack ops that the same programs have in another step."""
     known = runs.with_row_index("run").with_columns(step=step_of_run)
-    mine = known.filter(pl.col("step") == step).select("device", "program").unique()
-    alike = known.filter(pl.col("step").is_not_null()).join(mine, on=["device", "program"])
+    step_programs = known.filter(pl.col("step") == step).select("device", "program").unique()
+    alike = known.filter(pl.col("step").is_not_null()).join(step_programs, on=["device", "program"])
     ops = (
         alike.select("run", own=pl.col("step") == step)
         .join(spans.select("run", "device", "op"), on="run")
@@ -310,7 +310,10 @@ def _begins_late(
 
 
 def _steady(whole: dict[int, float]) -> tuple[list[int], list[str]]:
-    """Numbers of the steps that count, and what is said of the others; steps with milliseconds."""
+    """Return the numbers of the steps that count, and notes on the others.
+
+    `whole` is in milliseconds.
+    """
     numbers, times = [*whole], [*whole.values()]
     notes: list[str] = []
     if len(numbers) > 1:
@@ -326,15 +329,15 @@ def _steady(whole: dict[int, float]) -> tuple[list[int], list[str]]:
 
 
 def _step_of_run(runs: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
-    """A run belongs to the step in which it starts."""
+    """Return the step of each run: the one in which it starts."""
     result: NDArray[np.int64] = np.full(len(runs), -1)
     device, start = runs["device"].to_numpy(), runs["start_ps"].to_numpy()
     step_device = steps["device"].to_numpy()
     starts, ends, numbers = (steps[name].to_numpy() for name in ("start_ps", "end_ps", "step"))
-    for one in np.unique(step_device):
-        first, last = np.searchsorted(step_device, [one, one + 1])
-        mine = np.flatnonzero(device == one)
-        at = first + np.searchsorted(starts[first:last], start[mine], side="right") - 1
-        inside = (at >= first) & (start[mine] < ends[np.maximum(at, first)])
-        result[mine[inside]] = numbers[at[inside]]
+    for number in np.unique(step_device):
+        first, last = np.searchsorted(step_device, [number, number + 1])
+        rows = np.flatnonzero(device == number)
+        at = first + np.searchsorted(starts[first:last], start[rows], side="right") - 1
+        inside = (at >= first) & (start[rows] < ends[np.maximum(at, first)])
+        result[rows[inside]] = numbers[at[inside]]
     return pl.Series("step", result).replace(-1, None).cast(pl.Int32)

@@ -1,7 +1,7 @@
 """Chrome traces: `trace.json` and `trace.json.gz`, as JAX writes them beside an `.xplane.pb`.
 
-They say less than the XPlane (no HLO, at most a million events, no peaks of the chip), but are what
-people keep and pass on. Traces of other makers are read as far as they say what ran on a device.
+They hold less than the XPlane (no HLO, at most a million events, no peak rates of the chip), but
+are what people keep and share. Traces from other tools are read as far as they show device work.
 
     unpack -> stream -> tracks -> columns -> Recording
     bytes     events    rows      frames

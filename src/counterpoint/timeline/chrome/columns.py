@@ -41,7 +41,7 @@ from counterpoint.timeline.tables.recording import (
 )
 
 Rows = NDArray[np.int64]
-"""Events of a track: kind, run, start, duration."""
+"""The columns of an event in a track: kind, run, start, duration."""
 
 KIND, RUN, START, DURATION = range(4)
 
@@ -53,15 +53,15 @@ _MODULE: Final = re.compile(r"(.+)\((\d+)\)$", re.DOTALL)
 
 
 class TooMany(ValueError):
-    """More devices or lines than any profiler writes."""
+    """Raised for more devices or lines than any profiler writes."""
 
 
 class Columns:
-    """Gathers rows; the properties give the tables of a Recording."""
+    """Collects rows; the properties return the tables of a Recording."""
 
     def __init__(self, kinds: Sequence[Kind], *, ours: bool = False) -> None:
         self._kinds = kinds
-        self._ours = ours  # a Timeline was written here
+        self._ours = ours  # the trace was written from a Timeline
         self._devices: dict[DeviceKey, int] = {}
         self._lines: list[str] = []
         self._host_names: dict[str, int] = {}
@@ -73,34 +73,34 @@ class Columns:
         self._transfers = Gatherer()
 
     def device(self, key: DeviceKey) -> int:
-        """The index of a device, new or known."""
+        """Return the index of a device, adding it if it is new."""
         if len(self._devices) == _MOST:
             raise TooMany(f"it names more than {_MOST:,} devices")
         return self._devices.setdefault(key, len(self._devices))
 
     def line(self, name: str) -> int:
-        """The index of a new line."""
+        """Add a line and return its index."""
         if len(self._lines) == _MOST:
             raise TooMany(f"it has more than {_MOST:,} threads")
         self._lines.append(name)
         return len(self._lines) - 1
 
     def add_spans(self, device: int, line: int, rows: Rows, is_async: bool) -> None:
-        """Work on a device."""
+        """Add work on a device."""
         ops = self._ops
         op = self._map(rows, lambda kind: ops.setdefault(self._op_row(kind, is_async), len(ops)))
         parts = (np.full(len(rows), device), np.full(len(rows), line), op, *rows.T[RUN:])
         self._spans.append(np.column_stack(parts))
 
     def add_host_events(self, line: int, rows: Rows) -> None:
-        """What a host thread did."""
+        """Add events of a host thread."""
         names = self._host_names
         name = self._map(rows, lambda kind: names.setdefault(kind.name, len(names)))
         parts = (np.full(len(rows), line), name, *rows.T[START:])
         self._host_events.append(np.column_stack(parts))
 
     def add_executions(self, device: int, rows: Rows) -> None:
-        """Executions of modules, named `module(program id)`."""
+        """Add executions of modules, named `module(program id)`."""
         for kind, run, start, duration in cast("list[list[int]]", rows.tolist()):
             name = self._kinds[kind].name
             match = _MODULE.match(name)
@@ -109,28 +109,28 @@ class Columns:
             self._executions.append((device, module, program, key, start, duration))
 
     def add_steps(self, device: int, rows: Rows) -> None:
-        """Steps as a device marks them: the event's name is the step's number."""
+        """Add steps that a device marks; the event's name is the step number."""
         for row, (kind, _, start, duration) in enumerate(cast("list[list[int]]", rows.tolist())):
             name = self._kinds[kind].name
             step = integer(name)
             self._markers.append((device, row if step is None else step, name, start, duration))
 
     def add_marks(self, rows: Rows) -> None:
-        """Steps as the user marked them on a host thread."""
+        """Add steps that the user marked on a host thread."""
         for kind, _, start, duration in cast("list[list[int]]", rows.tolist()):
             mark = self._kinds[kind]
             self._markers.append((None, step_of_kind(mark), mark.name, start, duration))
 
     def add_actions(self, line: int, rows: Rows) -> None:
-        """What Megascale did, as it tells itself."""
+        """Add actions recorded by Megascale."""
         self._transfers.add_actions(self._told(line, rows))
 
     def add_messages(self, line: int, rows: Rows) -> None:
-        """Events of a host thread that tell of transfers."""
-        told = self._told(line, rows)
-        named = {name: message_action(name) for name in told["event"].unique().to_list()}
-        tells = {name: action for name, action in named.items() if action is not None}
-        self._transfers.add_messages(told.filter(pl.col("event").is_in([*tells])), tells)
+        """Add events of a host thread that describe transfers."""
+        events = self._told(line, rows)
+        actions = {name: message_action(name) for name in events["event"].unique().to_list()}
+        transfers = {name: action for name, action in actions.items() if action is not None}
+        self._transfers.add_messages(events.filter(pl.col("event").is_in([*transfers])), transfers)
 
     @property
     def transfers(self) -> tuple[pl.DataFrame, tuple[str, ...]]:
@@ -139,17 +139,17 @@ class Columns:
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """Devices at their index."""
+        """Devices, at their index."""
         return tuple(Device(kind=kind, ordinal=ordinal) for _, kind, ordinal in self._devices)
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Names of lines at their index."""
+        """Names of lines, at their index."""
         return tuple(self._lines)
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """Names of host events at their index."""
+        """Names of host events, at their index."""
         return tuple(self._host_names)
 
     @property
@@ -180,7 +180,7 @@ class Columns:
         return pl.DataFrame(self._markers, schema=MARKERS, orient="row")
 
     def _told(self, line: int, rows: Rows) -> pl.DataFrame:
-        told = [
+        events = [
             {
                 "event": self._kinds[kind].name,
                 "line": line,
@@ -190,21 +190,21 @@ class Columns:
             }
             for kind, _, start, duration in cast("list[list[int]]", rows.tolist())
         ]
-        return pl.DataFrame(told, schema=TOLD)
+        return pl.DataFrame(events, schema=TOLD)
 
     def _op_row(self, kind: Kind, is_async: bool) -> tuple[object, ...]:
         row = _op_row(kind, is_async)
         return (*row, *_said(kind)) if self._ours else row
 
     def _map(self, rows: Rows, number: Callable[[Kind], int]) -> Rows:
-        """The number of each row's kind."""
+        """Return `number` of the kind of each row."""
         found, code = np.unique(rows[:, KIND], return_inverse=True)
         numbers = [number(self._kinds[kind]) for kind in cast("list[int]", found.tolist())]
         return np.array(numbers, np.int64)[code]
 
 
 def _op_row(kind: Kind, is_async: bool) -> tuple[object, ...]:
-    """A row of OPS."""
+    """Return a row of OPS."""
     text = _text(kind.long_name)
     own = _HLO_NAME.match(text) if text else None
     return (
@@ -214,7 +214,7 @@ def _op_row(kind: Kind, is_async: bool) -> tuple[object, ...]:
         _text(kind.program_id),
         is_async,
         _text(kind.hlo_category) or _text(kind.cat),
-        # On GPU streams `tf_op` is only the word XlaModule, and the path is the arg `name`.
+        # On GPU streams `tf_op` is only the word XlaModule, and the path is in the arg `name`.
         _text(kind.tf_op if own else kind.scope),
         _text(kind.source),
         _number(kind.flops) or _number(kind.model_flops),
@@ -224,13 +224,13 @@ def _op_row(kind: Kind, is_async: bool) -> tuple[object, ...]:
 
 
 def _args(kind: Kind) -> dict[str, object]:
-    """What an event tells of a transfer."""
+    """Return the args of an event that describe a transfer."""
     args = cast("tuple[tuple[str, str], ...]", kind.carries or ())
     return {name: integer(text) if name in NUMBERS else text for name, text in args}
 
 
 def _said(kind: Kind) -> tuple[object, ...]:
-    """A row of SAID."""
+    """Return a row of SAID."""
     return (
         _text(kind.said_category),
         kind.cat if kind.cat in _LANES else None,
@@ -253,7 +253,7 @@ def _text(value: object) -> str | None:
 
 
 def _number(value: object) -> float | None:
-    """A count; XLA writes 0 where it does not know."""
+    """Return a count, or None; XLA writes 0 for an unknown count."""
     try:
         number = float(value) if isinstance(value, str | int | Decimal) else 0.0
     except (ValueError, OverflowError):
@@ -270,12 +270,12 @@ def _frame(parts: list[Rows], schema: Schema) -> pl.DataFrame:
     )
 
 
-# XLA writes a length of zero as one picosecond, so that viewers draw it.
+# XLA writes a zero duration as one picosecond, so that viewers draw it.
 _NO_LENGTH_PS: Final = 1
 
 
 def sort_tracks(tracks: Tracks, *, ours: bool = False) -> tuple[Columns, tuple[str, ...]]:
-    """The columns, and the names of the threads and processes that are not in them."""
+    """Return the columns, and the names of the threads and processes that are left out."""
     kinds = [_sane(kind) for kind in tracks.all_kinds()]
     columns, left_out = Columns(kinds, ours=ours), set[str]()
     threads: dict[int | str, set[str]] = defaultdict(set)
@@ -300,7 +300,7 @@ def sort_tracks(tracks: Tracks, *, ours: bool = False) -> tuple[Columns, tuple[s
 
 
 def _order(tracks: Tracks, track: Track) -> tuple[bool, DeviceKey, str, str]:
-    """Devices first, in their order; then by names, so that it never depends on the file's."""
+    """Sort devices first, in order, then by name, so that order in the file does not matter."""
     device = device_of_process(tracks.process(track))
     return device is None, device or ("", "", 0), tracks.process(track), str(track[1])
 
@@ -315,33 +315,33 @@ def _add_device(columns: Columns, device: int, role: Role, name: str, rows: Rows
 
 
 def _add_host(columns: Columns, kinds: list[Kind], name: str, rows: Rows) -> None:
-    """Events of a host thread: the ops of virtual devices, step marks, and what the host did."""
+    """Add the events of a host thread: ops of virtual devices, step markers, and host events."""
     of_group = _split(kinds, rows)
     marks = of_group.pop(Role.STEPS, rows[:0])
     columns.add_marks(marks)
     events = np.concatenate((of_group.pop(Role.HOST, rows[:0]), marks))
     events = events[events[:, DURATION] > _NO_LENGTH_PS]
-    telling = rows[_tells(kinds, rows)]
-    if not of_group and not len(events) and not len(telling):
+    transfer_rows = rows[_tells(kinds, rows)]
+    if not of_group and not len(events) and not len(transfer_rows):
         return
     line = columns.line(name)
-    for group, mine in of_group.items():
+    for group, group_rows in of_group.items():
         if not isinstance(group, Role):
-            columns.add_spans(columns.device(group), line, mine, False)
+            columns.add_spans(columns.device(group), line, group_rows, False)
     if len(events):
         columns.add_host_events(line, events)
-    if len(telling):
-        columns.add_messages(line, telling)
+    if len(transfer_rows):
+        columns.add_messages(line, transfer_rows)
 
 
 def _tells(kinds: list[Kind], rows: Rows) -> NDArray[np.bool_]:
-    """Which events tell of transfers."""
-    telling = np.array([kind.carries is not None for kind in kinds], bool)
-    return telling[rows[:, KIND]]
+    """Return a mask of the events that describe transfers."""
+    is_transfer = np.array([kind.carries is not None for kind in kinds], bool)
+    return is_transfer[rows[:, KIND]]
 
 
 def _split(kinds: list[Kind], rows: Rows) -> dict[Role | DeviceKey, Rows]:
-    """The rows of each group, in their order."""
+    """Return the rows of each group, in order."""
     numbers: dict[Role | DeviceKey, int] = {}
     found, code = np.unique(rows[:, KIND], return_inverse=True)
     groups = [_group(kinds[kind]) for kind in cast("list[int]", found.tolist())]
@@ -360,12 +360,12 @@ def _group(kind: Kind) -> Role | DeviceKey:
 
 
 def _sane(kind: Kind) -> Kind:
-    """The same, with a name, and with texts that can be written as UTF-8."""
+    """Return the kind with a name and with texts that can be encoded as UTF-8."""
     parts = (_sane_text(part) if isinstance(part, str) else part for part in kind)
     clean = Kind._make(parts)
     return clean if isinstance(cast(object, clean.name), str) else clean._replace(name="")
 
 
 def _sane_text(text: str) -> str:
-    """JSON can escape half of a surrogate pair, which no encoding takes."""
+    """Replace unpaired surrogates, which JSON can escape but UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""From a `trace.json` or `trace.json.gz` to a Recording."""
+"""Reads a `trace.json` or `trace.json.gz` into a Recording."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _WRITER: Final = "counterpoint "
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the Timeline was, besides its spans."""
+    """Properties of the original Timeline, besides its spans."""
 
     basis: Basis
-    host: str | None  # its name, where there was one only
-    known: Mapping[tuple[str, int], Device]  # by kind and number; of one host
+    host: str | None  # name; None unless there was exactly one host
+    known: Mapping[tuple[str, int], Device]  # by kind and ordinal; empty for several hosts
     notes: tuple[str, ...]
 
     def devices(self, found: Sequence[Device]) -> tuple[Device, ...]:
-        """The devices of the trace with what was known of their chips."""
+        """Return the devices of the trace, completed with the known chip data."""
         return tuple(self._known(device) for device in found)
 
     def _known(self, device: Device) -> Device:
@@ -49,18 +49,20 @@ class Written:
 
 
 def read_written(head: Mapping[str, object]) -> Written | None:
-    """What the head of a trace says, if a Timeline was written there."""
+    """Parse the head of a trace; None unless the trace was written from a Timeline."""
     about = _fields(head.get("otherData"))
     writer = about.get("writer")
     if not isinstance(writer, str) or not writer.startswith(_WRITER):
         return None
     hosts = _texts(about.get("hosts"))
-    devices = [_device(_fields(it)) for it in _list(about.get("devices"))]
+    devices = [_device(_fields(device)) for device in _list(about.get("devices"))]
     basis = about.get("basis")
     return Written(
         basis=Basis(basis) if basis in list(Basis) else Basis.MEASURED,
         host=hosts[0] if len(hosts) == 1 else None,
-        known={(it.kind, it.ordinal): it for it in devices if it} if len(hosts) == 1 else {},
+        known={(device.kind, device.ordinal): device for device in devices if device}
+        if len(hosts) == 1
+        else {},
         notes=tuple(_texts(about.get("notes"))),
     )
 
@@ -91,17 +93,17 @@ def _list(value: object) -> list[object]:
 
 
 def _texts(value: object) -> list[str]:
-    return [it for it in _list(value) if isinstance(it, str)]
+    return [text for text in _list(value) if isinstance(text, str)]
 
 
 MOST_EVENTS: Final = 1_000_000
-"""XLA keeps no more events than this in a trace.json: those that start first."""
+"""XLA writes at most this many events to a trace.json: those that start first."""
 
 _SUFFIXES: Final = (".gz", ".json", ".trace")
 
 
 def is_trace_json(head: bytes) -> bool:
-    """Whether a file that begins so is JSON, packed or not."""
+    """Return whether a file with this head is JSON, compressed or not."""
     if is_packed(head):
         try:
             head = zlib.decompressobj(wbits=31).decompress(head, 64)
@@ -117,7 +119,7 @@ def _silent(offset: int) -> None:
 def read_trace_json(
     data: bytes | memoryview | Path, source: str, reached: Reached = _silent
 ) -> Recording:
-    """Read one host's trace; `source` is what to call it."""
+    """Read one host's trace; `source` is its name in messages."""
     if isinstance(data, Path):
         data = _map(data)
     try:
@@ -135,7 +137,7 @@ def _map(path: Path) -> memoryview:
         with path.open("rb") as file:
             if not path.stat().st_size:
                 return memoryview(b"")
-            # Left to the collector, not closed: an error's traceback may still look into it.
+            # Not closed here: a traceback may still read it. The garbage collector closes it.
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError) as error:
         raise InputError(
@@ -155,7 +157,7 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
             next="capture the profile again, or give the .xplane.pb beside it",
         )
     columns, left_out = sort_tracks(tracks, ours=ours)
-    transfers, told = columns.transfers
+    transfers, transfer_notes = columns.transfers
     return Recording(
         source=source,
         host=(written.host if written else None) or _host(source),
@@ -170,7 +172,7 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
         transfers=transfers,
         notes=(
             *_notes(tracks, columns, left_out, ours=ours),
-            *told,
+            *transfer_notes,
             *(written.notes if written else ()),
         ),
         truncated=tracks.cut is not None or (not ours and tracks.complete == MOST_EVENTS),
@@ -215,7 +217,7 @@ def _notes(
 
 
 def _describe_rest(tracks: Tracks) -> str:
-    """What was met and could not be read."""
+    """Describe the events that could not be read."""
     parts = [f"{count:,} events of phase {phase!r}" for phase, count in tracks.other_phases.items()]
     if tracks.unpaired:
         parts.append(f"{tracks.unpaired:,} begins or ends without their counterpart")
@@ -229,7 +231,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _host(source: str) -> str:
-    """The profiler names the file after the host: `worker-3.trace.json.gz`."""
+    """Return the host name from the file name, such as `worker-3.trace.json.gz`."""
     name = source.rstrip("/").rpartition("/")[2]
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)

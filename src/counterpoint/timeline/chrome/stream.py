@@ -1,9 +1,8 @@
-"""The events of a trace, one after another, without the whole text or all events in memory.
+"""Streams the events of a trace without holding the whole text or all events in memory.
 
-A trace is a list of events, or an object that holds the list as `traceEvents`. Each event is
-parsed on its own from a window of text that moves on when it runs out. Numbers with a fraction
-become Decimal: a time in microseconds since 1970 with nanoseconds behind the point does not fit
-a double.
+A trace is a list of events, or an object that holds the list as `traceEvents`. Each event is parsed
+on its own from a sliding window of text. Numbers with a fraction become Decimal: a double cannot
+hold a time in microseconds since 1970 with nanosecond resolution.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Final, cast
 from counterpoint.timeline.chrome.times import parse_number
 
 Reached = Callable[[int], None]
-"""Told how many bytes of the file have been read."""
+"""Callback that receives the number of bytes of the file read so far."""
 
 _BLOCK: Final = 1 << 20
 _MOST_RATIO: Final = 100
@@ -30,20 +29,20 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 class CutOff(Exception):
-    """The file ends, or breaks, before its end; the argument says how."""
+    """Raised when the file is truncated or damaged; the argument says how."""
 
 
 class UnpacksTooFar(Exception):
-    """A gzip stream that is not what a profiler writes."""
+    """Raised for a gzip stream that expands more than any profiler's output."""
 
 
 def is_packed(head: bytes | memoryview) -> bool:
-    """Whether the file is a gzip stream."""
+    """Return whether the file is a gzip stream."""
     return bytes(head[:2]) == _GZIP_MAGIC
 
 
 def text_blocks(data: memoryview, reached: Reached) -> Iterator[str]:
-    """The text of the file; bytes that are not UTF-8 become U+FFFD."""
+    """Yield the text of the file; bytes that are not UTF-8 become U+FFFD."""
     decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
     for block in _inflate(data, reached) if is_packed(data) else _slice(data, reached):
         yield decoder.decode(block)
@@ -60,7 +59,7 @@ def _inflate(data: memoryview, reached: Reached) -> Iterator[bytes]:
     file = io.BytesIO(data)
     packed = gzip.GzipFile(fileobj=file)
     try:
-        # read1, not read: what was unpacked before the damage must not be lost with it.
+        # read1, not read: it returns what was unpacked before any damage.
         while block := packed.read1(_BLOCK):
             reached(file.tell())
             allowed -= len(block)
@@ -76,25 +75,25 @@ def _inflate(data: memoryview, reached: Reached) -> Iterator[bytes]:
 Event = dict[str, object]
 
 _LONGEST: Final = 16 << 20
-"""Characters that one event, or what stands before the first, may take."""
+"""Maximum length in characters of one event, or of the text before the first."""
 
 _MOST_KEYS: Final = 16
-"""How many `traceEvents` are tried; all but one lie inside another value."""
+"""Maximum number of `traceEvents` keys to try; all but one lie inside another value."""
 
 _LIST: Final = re.compile(r'"traceEvents"\s*:\s*\[\s*')
 _NEXT: Final = re.compile(r"\s*([,\]])\s*")
 _SPACE: Final = re.compile(r"\s*")
 
 _UNREADABLE: Final = (ValueError, RecursionError)
-"""What the parser raises: bad or missing text, and lists in lists without end."""
+"""Errors that the parser raises: bad or missing text, and lists nested too deeply."""
 
 
 class NotATrace(ValueError):
-    """Text that is not a Chrome trace."""
+    """Raised for text that is not a Chrome trace."""
 
 
 class _Window:
-    """The stretch of text being parsed."""
+    """A sliding window over the text being parsed."""
 
     def __init__(self, blocks: Iterator[str]) -> None:
         self.text = ""
@@ -102,7 +101,7 @@ class _Window:
         self._end = "the file ends"
 
     def more(self, at: int) -> bool:
-        """Move the start to `at` and double what follows; False when there is no more."""
+        """Move the start to `at` and double the text after it; return False at the end."""
         if len(self.text) - at > _LONGEST:
             return False
         parts, wanted = [self.text[at:]], len(self.text) - at + 1
@@ -120,14 +119,14 @@ class _Window:
         return grown
 
     def cut(self, at: int) -> CutOff:
-        """What to raise when nothing whole follows `at`."""
+        """Return the error to raise when nothing complete follows `at`."""
         if len(self.text) - at > _LONGEST:
             return CutOff("what follows is not JSON")
         return CutOff(self._end)
 
 
 def read_head(blocks: Iterator[str]) -> Event:
-    """What an object says before its list of events; empty where the trace is a bare list."""
+    """Return the fields of the object before its list of events; empty for a bare list."""
     window = _Window(blocks)
     try:
         at = _find_list(window)
@@ -138,7 +137,10 @@ def read_head(blocks: Iterator[str]) -> Event:
 
 
 def read_events(blocks: Iterator[str]) -> Iterator[Event]:
-    """Every whole event; then CutOff if the list has no end, NotATrace if there is no list."""
+    """Yield each complete event.
+
+    Raise CutOff if the list has no end, NotATrace if there is no list.
+    """
     window = _Window(blocks)
     at = _find_list(window)
     decode = json.JSONDecoder(parse_float=parse_number, strict=False).raw_decode
@@ -164,12 +166,12 @@ def read_events(blocks: Iterator[str]) -> Iterator[Event]:
         if separator[1] == "]":
             break
         at = separator.end()
-    for _ in blocks:  # a packed stream tells at its very end whether it was whole
+    for _ in blocks:  # the checksum at the end of a compressed stream shows whether it was complete
         pass
 
 
 def _find_list(window: _Window) -> int:
-    """Where the first event starts."""
+    """Return the offset of the first event."""
     window.more(0)
     start = _skip_space(window.text, 0)
     if window.text.startswith("[", start):
@@ -186,7 +188,7 @@ def _find_list(window: _Window) -> int:
 
 
 def _is_whole_object(text: str) -> bool:
-    """False when the key stands inside another value: then the text ends too early."""
+    """Return False when the key lies inside another value, so the text ends too early."""
     try:
         json.loads(text, strict=False)
     except _UNREADABLE:

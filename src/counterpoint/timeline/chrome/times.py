@@ -1,7 +1,8 @@
-"""Microseconds as text has them, as whole picoseconds, exactly.
+"""Exact conversion of microseconds, given as text, to integer picoseconds.
 
 XLA writes doubles with 17 digits (1.3204529999999999 for 1,320,453 ps), so the nearest picosecond
-is what was meant. Makers that count from 1970 don't fit 64 bits: then times count from the first.
+is the intended value. Times that count from 1970 do not fit 64 bits; they are then counted from the
+first one.
 """
 
 from __future__ import annotations
@@ -15,20 +16,23 @@ _LATEST_PS: Final = _LATEST_US * _PS_PER_US  # just below 2**60
 
 _YEAR_9999_US: Final = 1 << 58
 
-# Without traps 1e99 becomes infinity; with its real exponent it would become an integer of as many
-# digits, and 1e999999999 would fill the memory.
+# Without traps 1e99 becomes infinity; with its real exponent it would become an integer with as
+# many digits, and 1e999999999 would fill the memory.
 parse_number: Final = Context(prec=40, Emax=60, Emin=-60, traps=[]).create_decimal
-"""A JSON number with a fraction or an exponent."""
+"""Parse a JSON number with a fraction or an exponent."""
 
 
 class Clock:
-    """Starts, counted from zero or, where that does not fit, from the first one's microsecond."""
+    """Converts start times to picoseconds.
+
+    They count from zero or, if that does not fit, from the first one's microsecond.
+    """
 
     def __init__(self) -> None:
         self._origin_us: int | None = None
 
     def start_ps(self, value: object) -> int | None:
-        """Picoseconds, or None for what is not a time."""
+        """Return picoseconds, or None for a value that is not a time."""
         if not isinstance(value, (Decimal, int)):
             return None
         try:
@@ -43,7 +47,7 @@ class Clock:
 
 
 def duration_ps(value: object) -> int | None:
-    """Picoseconds, or None for what is not a duration."""
+    """Return picoseconds, or None for a value that is not a duration."""
     if not isinstance(value, (Decimal, int)):
         return None
     try:

@@ -1,8 +1,8 @@
-"""Events gathered by track (a thread of a process), as four integers each.
+"""Events grouped by track (a thread of a process), stored as four integers each.
 
-What an event is about (its name, its instruction, ...) is kept once, as a Kind; an event is then
-(kind, run, start, duration). What a track is (a stream, a host thread) is decided later, because
-some makers write the names of processes behind the events.
+The properties of an event (its name, its instruction, ...) are stored once, as a Kind; an event is
+then (kind, run, start, duration). The role of a track (a stream, a host thread) is determined
+later, because some tools write process names after the events.
 
 Reference: the Trace Event Format, phases X (complete), B and E (begin, end), M (names). Counters,
 instants, flows and async events are counted, not read.
@@ -28,12 +28,12 @@ Track = tuple[int | str, int | str]
 
 NO_RUN: Final = -(1 << 63)
 
-# The thread pool's own book-keeping: zero-length marks, half of all events of a CPU trace.
+# Marks written by the thread pool: zero-length, half of all events of a CPU trace.
 _BOOKKEEPING: Final = ("ThreadpoolListener::", "end: ")
 
 
 class Kind(NamedTuple):
-    """What events have in common; null where the trace doesn't say."""
+    """Properties shared by many events; None where the trace lacks them."""
 
     name: str
     cat: object = None
@@ -51,8 +51,8 @@ class Kind(NamedTuple):
     bytes_accessed: object = None
     long_name: object = None
     device: object = None  # Kineto's
-    carries: object = None  # args of an event that tells of a transfer, by their names
-    # What a Timeline knew that was written as a trace.
+    carries: object = None  # args of an event that describes a transfer, with their names
+    # Fields of the original Timeline, if the trace was written from one.
     said_category: object = None
     said_phase: object = None
     said_scope: object = None
@@ -71,13 +71,13 @@ _SAID: Final = (*("category", "phase", "scope", "collective", "bytes", "group_si
 
 @dataclass(slots=True)
 class Tracks:
-    """Everything that was read of a trace."""
+    """All data read from a trace."""
 
     process_names: dict[int | str, str] = field(default_factory=dict[int | str, str])
     thread_names: dict[Track, str] = field(default_factory=dict[Track, str])
     rows: dict[Track, array[int]] = field(default_factory=dict[Track, "array[int]"])
     kinds: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
-    ours: bool = False  # a Timeline was written here
+    ours: bool = False  # the trace was written from a Timeline
     complete: int = 0  # events of phase X
     bookkeeping: int = 0
     unreadable: int = 0
@@ -86,20 +86,20 @@ class Tracks:
     cut: str | None = None
 
     def all_kinds(self) -> list[Kind]:
-        """Every kind, at its number."""
+        """Return all kinds, each at its number."""
         return [Kind(*cast("tuple[str]", kind)) for kind in self.kinds]
 
     def process(self, track: Track) -> str:
-        """The name of a track's process."""
+        """Return the name of a track's process."""
         return self.process_names.get(track[0], str(track[0]))
 
     def thread(self, track: Track) -> str:
-        """The name of a track's thread."""
+        """Return the name of a track's thread."""
         return self.thread_names.get(track, str(track[1]))
 
 
 def gather(events: Iterable[Event], *, ours: bool = False) -> Tracks:
-    """Read every event; what comes before a cut counts. `ours`: a Timeline was written here."""
+    """Read all events up to a cut; `ours` is true if the trace was written from a Timeline."""
     tracks = Tracks(ours=ours)
     clock, open_events = Clock(), dict[Track, list[tuple[Event, int]]]()
     try:
@@ -148,7 +148,7 @@ def _put(tracks: Tracks, event: Event, start: int | None, duration: int | None) 
         kind = (event.get("name"), event.get("cat"), *(None,) * len(_ARGS))
     try:
         number = tracks.kinds.setdefault(kind, len(tracks.kinds))
-    except TypeError:  # a list where a text belongs
+    except TypeError:  # unhashable: a list in place of a string
         plain = tuple(part if isinstance(part, str | int | Decimal) else None for part in kind)
         number = tracks.kinds.setdefault(plain, len(tracks.kinds))
     rows = tracks.rows.get((process, thread))
@@ -158,7 +158,7 @@ def _put(tracks: Tracks, event: Event, start: int | None, duration: int | None) 
 
 
 def _carried(name: object, args: Mapping[str, object]) -> object:
-    """Args of the few events that tell of transfers; they differ from event to event."""
+    """Return the args of an event that describes a transfer; they differ from event to event."""
     if not isinstance(name, str) or not name.startswith(TELLING):
         return None
     known = ((arg, args[arg]) for arg in (*NUMBERS, *TEXTS) if arg in args)
@@ -171,7 +171,7 @@ def _pair(
     event: Event,
     at: int | None,
 ) -> None:
-    """An E closes the last B of its thread."""
+    """Pair an E with the last open B of its thread."""
     process, thread = event.get("pid", 0), event.get("tid", 0)
     if at is None or not isinstance(process, int | str) or not isinstance(thread, int | str):
         tracks.unreadable += 1
@@ -201,18 +201,18 @@ def _name(tracks: Tracks, event: Event) -> None:
 
 
 def _integer(value: object) -> int:
-    """A run's number, which XLA writes as text."""
+    """Return a run's number, which XLA writes as text."""
     if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) < 21:
         value = int(value)
     return value if isinstance(value, int) and abs(value) < 1 << 63 else NO_RUN
 
 
 DeviceKey = tuple[str, str, int]
-"""Host, where the process names one, kind and ordinal."""
+"""Host (if the process name contains one), kind and ordinal."""
 
 
 class Role(Enum):
-    """What the events of one thread are."""
+    """The role of a thread's events."""
 
     OPS = auto()
     ASYNC_OPS = auto()
@@ -223,11 +223,11 @@ class Role(Enum):
 
 
 class Naming(Enum):
-    """How the threads of a device process are named, which tells where its work lies."""
+    """The naming scheme of a device process's threads, which determines where its work lies."""
 
-    STREAMS = auto()  # a GPU: work lies on the streams, and other lines are derived from them
-    XLA = auto()  # a TPU: work lies on the lines named so
-    OTHER = auto()  # no name that XLA gives to work
+    STREAMS = auto()  # a GPU: work lies on the streams, and the other lines are derived from them
+    XLA = auto()  # a TPU: work lies on lines with XLA's names
+    OTHER = auto()  # no names that XLA uses for work
 
 
 _DEVICE: Final = re.compile(r"(?:(.*)\s)?/device:(GPU|TPU|CPU):(\d{1,9})$", re.DOTALL)
@@ -239,7 +239,7 @@ _NAMED: Final = {
     "Steps": Role.STEPS,
 }
 _WORK: Final = (Role.OPS, Role.ASYNC_OPS)
-# Lines that XLA or its viewer derives from others, or that say nothing of work.
+# Lines that XLA or its viewer derives from others, or that hold no work.
 _DERIVED: Final = (
     *("Framework ", "TensorFlow ", "Source code", "Host Offload Ops", "XLA TraceMe"),
     *("TC Overlay", "Launch Stats", "_counters_"),
@@ -249,20 +249,20 @@ _KINETO_STEP: Final = re.compile(r"ProfilerStep#(\d{1,15})$")
 
 
 def device_of_process(name: str) -> DeviceKey | None:
-    """The device whose work a process holds."""
+    """Return the device whose work a process holds."""
     match = _DEVICE.match(name)
     return (match[1] or "", match[2].lower(), int(match[3])) if match else None
 
 
 def naming_of(threads: Collection[str]) -> Naming:
-    """How a process names its threads."""
+    """Return the naming scheme of a process's threads."""
     if any(name.startswith(_STREAM) for name in threads):
         return Naming.STREAMS
     return Naming.XLA if any(_NAMED.get(name) in _WORK for name in threads) else Naming.OTHER
 
 
 def role_of(process: str, thread: str, naming: Naming) -> Role:
-    """What a thread holds."""
+    """Return the role of a thread."""
     if device_of_process(process) is None:
         return Role.LEFT_OUT if process.startswith("/device:") else Role.HOST
     role = _NAMED.get(thread)
@@ -276,7 +276,7 @@ def role_of(process: str, thread: str, naming: Naming) -> Role:
 
 
 def device_of_kind(kind: Kind) -> DeviceKey | None:
-    """The device that an event on a host thread ran on, when it says so."""
+    """Return the device that an event on a host thread ran on, if the event has it."""
     if kind.hlo_op is not None:
         ordinal = integer(kind.device_ordinal)
         return None if ordinal is None else ("", "cpu", ordinal)
@@ -287,7 +287,7 @@ def device_of_kind(kind: Kind) -> DeviceKey | None:
 
 
 def step_of_kind(kind: Kind) -> int | None:
-    """The step that an event on a host thread marks."""
+    """Return the step that an event on a host thread marks."""
     if kind.cat == "user_annotation":
         match = _KINETO_STEP.match(kind.name)
         return int(match[1]) if match else None
@@ -295,7 +295,7 @@ def step_of_kind(kind: Kind) -> int | None:
 
 
 def integer(value: object) -> int | None:
-    """A whole number, which XLA writes as text."""
+    """Parse a whole number, which XLA writes as text."""
     if isinstance(value, str):
         return int(value) if value.isdecimal() and len(value) < 19 else None
     return value if isinstance(value, int) and abs(value) < 1 << 62 else None

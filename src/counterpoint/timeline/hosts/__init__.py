@@ -1,4 +1,4 @@
-"""Several hosts as one Timeline: their tables side by side, their clocks aligned."""
+"""Assembles the Recordings of several hosts into one Timeline with aligned clocks."""
 
 from counterpoint.timeline.hosts.alignment import meetings as meetings
 from counterpoint.timeline.hosts.alignment import number_collectives as number_collectives

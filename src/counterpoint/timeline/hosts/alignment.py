@@ -1,4 +1,4 @@
-"""The clocks of several hosts, aligned on collectives that all ranks take part in."""
+"""Aligns the clocks of several hosts on collectives that all ranks take part in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BY_HOST: Final = r"^(send|recv)(-done)?$"
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """What to subtract from a host's times, and how far its collectives stray (median)."""
+    """The offset to subtract from a host's times, and its collectives' median deviation from it."""
 
     ps: int
     spread_ps: int
@@ -25,10 +25,10 @@ class Offset:
 def find_offsets(
     spans: pl.DataFrame, ops: pl.DataFrame, runs: pl.DataFrame, hosts: list[int]
 ) -> dict[int, Offset]:
-    """Offset of each host against the first; hosts with nothing in common are left out.
+    """Return the offset of each host from the first; hosts with nothing in common are left out.
 
-    `hosts` gives the host of each device. Spans need the run they belong to: the same collective on
-    another host is the one of the same name, in the same run, at the same turn.
+    `hosts` gives the host of each device. Spans need the run they belong to: a collective
+    corresponds to the one on another host with the same name, run and occurrence number.
     """
     found = (
         shared_ends(spans, ops, runs, hosts)
@@ -48,7 +48,10 @@ def find_offsets(
 def shared_ends(
     spans: pl.DataFrame, ops: pl.DataFrame, runs: pl.DataFrame, hosts: list[int]
 ) -> pl.DataFrame:
-    """Ends of shared collectives on each host: `end_ps`, and its `difference` from the first's."""
+    """Return the ends of shared collectives per host.
+
+    Each row has `end_ps` and its `difference` from the first host's.
+    """
     ends = _ends(spans, ops, runs, hosts)
     first = ends.filter(pl.col("host") == hosts[0]).drop("host")
     keys = ["program", "op", "index", "turn"]
@@ -60,9 +63,9 @@ def shared_ends(
 def step_ends(
     spans: pl.DataFrame, ops: pl.DataFrame, runs: pl.DataFrame, hosts: list[int], program: int
 ) -> pl.DataFrame:
-    """When one collective, the same in every run of a program, ended on each host.
+    """Return when one collective, the same in every run of a program, ended on each host.
 
-    Columns host, index, end_ps; none where no collective is of all devices.
+    Columns host, index, end_ps; empty if no collective spans all devices.
     """
     ends = _ends(spans, ops, runs, hosts).filter(pl.col("program") == program)
     most = (
@@ -74,11 +77,11 @@ def step_ends(
 def _ends(
     spans: pl.DataFrame, ops: pl.DataFrame, runs: pl.DataFrame, hosts: list[int]
 ) -> pl.DataFrame:
-    # With some hosts missing, a collective of everybody has more members than there are devices.
+    # With some hosts missing, a collective over all ranks has more members than there are devices.
     largest = ops.filter(pl.col("lane") == Lane.COLLECTIVE)["group_size"].max()
     everybody = max(len(hosts), largest) if isinstance(largest, int) else len(hosts)
     everywhere = (pl.col("group_size") == everybody) | pl.col("group_size").is_null()
-    # Parts of a transfer between slices end when their own host is ready for them.
+    # Parts of a transfer between slices end whenever their own host is ready for them.
     by_host = pl.col("opcode").fill_null("").str.contains(_BY_HOST) & ~pl.col("collective").is_in(
         ["send", "recv"]
     )
@@ -105,17 +108,17 @@ def _ends(
 
 
 def number_collectives(ops: pl.DataFrame) -> pl.DataFrame:
-    """Collective ops, all parts of one instruction on all hosts under one number."""
+    """Number the collective ops: all parts of one instruction on all hosts get the same number."""
     named = ops.with_columns(name=pl.coalesce("pair", "op", "name"))
     return named.with_columns(collective=pl.struct("program", "name").rank("dense"))
 
 
 def stays(spans: pl.DataFrame, occasion: str) -> pl.DataFrame:
-    """One row per execution on a device: its start-to-done window, or its parts joined.
+    """Return one row per execution on a device: its start-to-done window, or its joined parts.
 
     A GPU shows one kernel; a TPU core shows the start and the wait at the done, and sometimes the
-    window between them on a line of its own. `spans` tell their `collective`, whether they are an
-    `async_window`, and as which `turn` of their `occasion` (a column of steps or runs) they came.
+    window between them on a separate line. `spans` has the columns `collective`, `async_window`,
+    `occasion` (a column of steps or runs) and `turn` (the occurrence number in it).
     """
     windowed = pl.col("async_window").any().over("collective")
     end = pl.col("start_ps") + pl.col("dur_ps")
@@ -127,10 +130,10 @@ def stays(spans: pl.DataFrame, occasion: str) -> pl.DataFrame:
 
 
 def meetings(timeline: Timeline, grouped: pl.DataFrame, occasion: str) -> pl.DataFrame:
-    """One row per meeting of a replica group, of stays that `with_groups` has grouped.
+    """Return one row per meeting of a replica group, from stays grouped by `with_groups`.
 
     Columns: collective, occasion, turn, group, `fastest` (the stay without waiting, in ps), `wait`
-    (of all devices, in ps), `last` (a device that stayed that long), `devices` (how many met).
+    (of all devices, in ps), `last` (a device with that stay), `devices` (number of members).
     """
     last_comes = pl.col("start_ps").max()
     waits = (last_comes - pl.col("start_ps")).clip(0, pl.col("dur_ps"))
@@ -146,12 +149,12 @@ def meetings(timeline: Timeline, grouped: pl.DataFrame, occasion: str) -> pl.Dat
 
 
 def one_clock(timeline: Timeline) -> bool:
-    """Whether starts of different hosts can be compared."""
+    """Return whether start times of different hosts can be compared."""
     return all(host.clock_offset_ps is not None for host in timeline.hosts[1:])
 
 
 _TOGETHER: Final = 0.9
-"""Share of executions in which all members must overlap for groups to be believed."""
+"""Minimum share of executions in which all members overlap, for replica groups to be accepted."""
 
 _SCHEMA: Final = {"collective": pl.UInt32, "device": pl.UInt16, "group": pl.UInt32}
 
@@ -159,10 +162,10 @@ _SCHEMA: Final = {"collective": pl.UInt32, "device": pl.UInt16, "group": pl.UInt
 def with_groups(
     timeline: Timeline, ops: pl.DataFrame, stays: pl.DataFrame, occasion: str
 ) -> pl.DataFrame:
-    """Stays with `group`, the number of the device's replica group; null where not known.
+    """Add `group`, the number of the device's replica group, to stays; null where unknown.
 
-    `ops` has one row per op with the number of its `collective`. Stays belong together that have
-    the same `occasion`, a column of steps or of runs, and the same `turn` in it.
+    `ops` has one row per op with the number of its `collective`. Stays belong together if they have
+    the same `occasion` (a column of steps or runs) and the same `turn` in it.
     """
     rows = [
         (number, device, group)
@@ -187,7 +190,7 @@ def with_groups(
 
 
 def _clocks(timeline: Timeline) -> dict[int, int]:
-    """The clock of each device: hosts that were not aligned with the first keep their own."""
+    """Return the clock of each device; a host that was not aligned with the first has its own."""
     own = [
         index if host.clock_offset_ps is None else 0 for index, host in enumerate(timeline.hosts)
     ]
@@ -195,14 +198,14 @@ def _clocks(timeline: Timeline) -> dict[int, int]:
 
 
 def _members(timeline: Timeline, ops: pl.DataFrame) -> dict[int, dict[int, int]]:
-    """Per collective, the group of each device."""
+    """Return the replica group of each device, per collective."""
     devices = timeline.devices
     order = sorted(range(len(devices)), key=lambda i: (devices[i].host, devices[i].ordinal))
     found: dict[int, dict[int, int]] = {}
     for op in ops.unique("collective", keep="first", maintain_order=True).iter_rows(named=True):
         size = op["group_size"]
         if size is None or size == len(devices):
-            # Everybody, or as far as anybody knows.
+            # All devices, or unknown.
             found[op["collective"]] = dict.fromkeys(order, 0)
         else:
             found[op["collective"]] = _by_replica_groups(timeline, op, order)

@@ -1,7 +1,7 @@
-"""One Timeline from the Recordings of one or more hosts.
+"""Assembles one Timeline from the Recordings of one or more hosts.
 
-Programs are matched by name and order (`programs`); the k-th run of one on a device belongs with
-its k-th run on every other. Clocks are brought together on collectives (`align`).
+Programs are matched by name and order (`programs`); the k-th run of one on a device corresponds to
+its k-th run on every other. Clocks are aligned on collectives (`align`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from counterpoint.timeline.tables.recording import (
 
 @dataclass(slots=True)
 class Gathered:
-    """What was read of the hosts so far; `gather` adds one."""
+    """Data of the hosts read so far; `gather` adds a host."""
 
     programs: list[ProgramEntry] = field(default_factory=list[ProgramEntry])
     devices: list[Device] = field(default_factory=list[Device])
@@ -80,7 +80,7 @@ class Gathered:
     _hlo: dict[bytes, EmbeddedProgram] = field(default_factory=dict[bytes, EmbeddedProgram])
 
     def hlo(self, program: int, host: int) -> Program | None:
-        """A program as a host compiled it; one that can't be read is noted and left out."""
+        """Return a program as a host compiled it; an unreadable one is noted and left out."""
         entry = self.programs[program]
         if entry.name in self.damaged:
             return None
@@ -91,18 +91,21 @@ class Gathered:
             return None
 
     def build(self, program: int, host: int) -> int:
-        """The same for hosts that hold the same HLO of a program, or none of them any."""
+        """Return a number that is equal for hosts with the same HLO of a program, or with none."""
         if program == NO_PROGRAM:
             return 0
         return id(self.programs[program].variants.get(host))
 
     def shared(self, program: EmbeddedProgram) -> EmbeddedProgram:
-        """The first program met with the same HLO, so that ranks share one parsed Program."""
+        """Return the first program with the same HLO, so that ranks share one parsed Program."""
         return self._hlo.setdefault(sha256(program.load()).digest(), program)
 
 
 def gather(gathered: Gathered, recording: Recording) -> None:
-    """Add a host: find its runs, describe its ops, append its tables; a copy of one is not."""
+    """Add a host: find its runs, describe its ops, append its tables.
+
+    Copies of a host are skipped.
+    """
     origin = origin_of(recording)
     require_same_kind(gathered.hosts, origin)
     if copied := told_already(gathered.hosts, origin):
@@ -166,18 +169,18 @@ def _append_spans(
 
 
 def _by_device_and_start(spans: pl.DataFrame) -> pl.Series:
-    """The order of a host's spans; hosts follow each other, so all are in order then.
+    """Return the order of a host's spans by device and start; hosts are concatenated in order.
 
-    Lines come one after the other, each sorted: few runs to merge.
+    Lines follow each other, each already sorted, so the sort merges few sequences.
     """
     device, start = spans["device"].to_numpy(), spans["start_ps"].to_numpy()
-    parts = [np.flatnonzero(device == one) for one in np.unique(device)]
+    parts = [np.flatnonzero(device == value) for value in np.unique(device)]
     order = [part[np.argsort(start[part], kind="stable")] for part in parts]
     return pl.Series(np.concatenate([np.empty(0, np.int64), *order]), dtype=pl.UInt32)
 
 
 def _append_markers(gathered: Gathered, recording: Recording, host: int) -> None:
-    """Before the host's devices are counted: markers on a device know it by number."""
+    """Append markers; call before the host's devices are added, to number devices correctly."""
     gathered.markers.append(
         recording.markers.with_columns(
             pl.col("device") + len(gathered.devices), host=pl.lit(host, pl.UInt16)
@@ -199,7 +202,7 @@ def _append_host(gathered: Gathered, recording: Recording, host: int) -> None:
 
 
 def _append_transfers(gathered: Gathered, recording: Recording, host: int) -> None:
-    """Before the host's devices and lines are counted."""
+    """Append transfers; call before the host's devices and lines are added."""
     gathered.transfers.append(
         recording.transfers.with_columns(
             pl.col("device") + len(gathered.devices),
@@ -214,9 +217,9 @@ def _append_transfers(gathered: Gathered, recording: Recording, host: int) -> No
 def _entry_positions(
     gathered: Gathered, recording: Recording, programs: NDArray[np.int32], host: int
 ) -> NDArray[np.int32]:
-    """Where each op stands in its program's entry computation; -1 for elsewhere, or unknown."""
+    """Return each op's position in its program's entry computation; -1 if elsewhere or unknown."""
     if len(recording.executions) or recording.spans["run_key"].null_count() < len(recording.spans):
-        return np.full(len(recording.ops), -1, np.int32)  # runs are told otherwise: spare parsing
+        return np.full(len(recording.ops), -1, np.int32)  # runs are known: skip parsing
 
     def tell(op: str | None, index: int) -> int:
         program = None if index == NO_PROGRAM else gathered.hlo(index, host)
@@ -233,7 +236,7 @@ def _entry_positions(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tables:
-    """Tables of all hosts, on one clock as far as that is known."""
+    """Tables of all hosts, on one clock as far as it is known."""
 
     ops: pl.DataFrame
     spans: pl.DataFrame
@@ -246,7 +249,7 @@ class _Tables:
 def assemble(
     recordings: Iterable[Recording], inputs: Sequence[str], notes: Sequence[str] = ()
 ) -> Timeline:
-    """Make the Timeline; `recordings` gives one per host, and none is kept."""
+    """Build the Timeline; `recordings` yields one per host, and none is kept."""
     gathered = Gathered()
     for recording in recordings:
         gather(gathered, recording)
@@ -254,10 +257,10 @@ def assemble(
 
 
 def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> Timeline:
-    """Make the Timeline of what was gathered of all hosts."""
+    """Build the Timeline from the data of all hosts."""
     tables = _concatenate(gathered)
     hosts = _hosts(gathered.hosts)
-    said = [
+    messages = [
         *suspect_copies(gathered.hosts),
         *strangers(gathered.devices, gathered.hosts_of_program),
         *notes,
@@ -269,9 +272,9 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
     if len(hosts) > 1:
         tables, matched_by = _matched(tables, gathered)
         tables, hosts, offsets = _on_one_clock(tables, hosts, gathered)
-        said += offsets
+        messages += offsets
     names = [entry.name for entry in gathered.programs]
-    said += _attendance(gathered, dominant(tables.runs))
+    messages += _attendance(gathered, dominant(tables.runs))
     found = find_steps(
         tables.runs,
         names,
@@ -280,7 +283,7 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         [device.host for device in gathered.devices],
         predicted=basis is Basis.PREDICTED,
     )
-    said += _uneven(tables.runs, names, found.program, matched_by)
+    messages += _uneven(tables.runs, names, found.program, matched_by)
     return Timeline(
         basis=basis,
         inputs=tuple(inputs),
@@ -298,13 +301,13 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         transfers=tables.transfers.sort("host", "start_ps"),
         host_names=tuple(gathered.names),
         environment=gathered.hosts[0].environment if gathered.hosts else {},
-        notes=tuple(dict.fromkeys([*said, *found.notes])),
+        notes=tuple(dict.fromkeys([*messages, *found.notes])),
         truncated=any(host.truncated for host in gathered.hosts),
     )
 
 
 def _attendance(gathered: Gathered, program: int | None) -> list[str]:
-    """What is said of who is there and who is not; a prediction has one device for all."""
+    """Return notes on missing and differing hosts; a prediction has one device for all."""
     if any(host.basis is Basis.PREDICTED for host in gathered.hosts):
         return []
     names = [host.host for host in gathered.hosts]
@@ -314,9 +317,9 @@ def _attendance(gathered: Gathered, program: int | None) -> list[str]:
 
 
 def _without_false_forward(ops: pl.DataFrame) -> pl.DataFrame:
-    """Programs without a backward part beside one that has it: an update, an evaluation.
+    """Relabel forward ops of programs without a backward pass when another program has one.
 
-    Alone they would be inference, all forward; here nobody can tell.
+    Alone, such a program would be inference; beside training it may be an update or an evaluation.
     """
     trains = ops.filter(pl.col("phase") == "backward")["program"].unique().to_list()
     if not trains:
@@ -326,7 +329,7 @@ def _without_false_forward(ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _hosts(origins: Sequence[Origin]) -> list[Host]:
-    """Hosts by name; several processes of one machine are told apart by number."""
+    """Return hosts by name; several processes of one machine are distinguished by number."""
     shared = Counter(origin.host for origin in origins)
     met: Counter[str] = Counter()
     hosts: list[Host] = []
@@ -351,12 +354,12 @@ def _concatenate(gathered: Gathered) -> _Tables:
 
 
 def _matched(tables: _Tables, gathered: Gathered) -> tuple[_Tables, str]:
-    """Give runs of the step's program the same number on all hosts, and say what told it."""
+    """Give corresponding runs of the step's program one number, and return how they matched."""
     program = dominant(tables.runs)
     if program is None:
         return tables, LAST
     hosts = [device.host for device in gathered.devices]
-    runs, told_by = match_hosts(
+    runs, matched_by = match_hosts(
         tables.runs,
         program,
         tables.markers,
@@ -364,7 +367,7 @@ def _matched(tables: _Tables, gathered: Gathered) -> tuple[_Tables, str]:
         hosts,
         one_origin=all(host.zero_ns is not None for host in gathered.hosts),
     )
-    return replace(tables, runs=runs), told_by
+    return replace(tables, runs=runs), matched_by
 
 
 def _on_one_clock(
@@ -424,7 +427,7 @@ def _shift(frame: pl.DataFrame, of: str, offsets: dict[int, int]) -> pl.DataFram
 def _uneven(
     runs: pl.DataFrame, names: list[str], step_program: int | None, matched_by: str
 ) -> list[str]:
-    """Say so when devices saw a program run a different number of times."""
+    """Return a note if devices ran a program different numbers of times."""
     counts = runs.group_by("program", "device").len()
     uneven = (
         counts.group_by("program")

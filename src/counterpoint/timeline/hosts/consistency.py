@@ -1,4 +1,4 @@
-"""Hosts that are missing or do not belong to the run."""
+"""Checks for hosts that are missing or do not belong to the run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LISTED: Final = 3
 _NUMBER: Final = re.compile(r"(.*?)(\d+)(\D*)$")
 _S: Final = 1e9
 _APART_NS: Final = 60 * 10**9
-"""Clocks may be off by so much on machines that nobody looks after; alignment puts that right."""
+"""Clocks of unsynchronized machines may differ by this much; alignment corrects that."""
 
 
 def absent_hosts(program: Program | None, devices: Sequence[Device], names: list[str]) -> list[str]:
-    """Say so when a program runs on more devices than were read."""
+    """Return a note if a program runs on more devices than were read."""
     if program is None or not devices:
         return []
     total = program.num_partitions * program.num_replicas
@@ -43,7 +43,7 @@ def absent_hosts(program: Program | None, devices: Sequence[Device], names: list
 
 
 def _missing(names: list[str], count: int) -> list[str]:
-    """The names that are left out, where hosts are numbered one after the other."""
+    """Return the missing names, if hosts are numbered consecutively."""
     found = [_NUMBER.match(name) for name in names]
     parts = [(match[1], match[2], match[3]) for match in found if match is not None]
     if len(parts) < len(names) or len({(head, tail) for head, _, tail in parts}) > 1:
@@ -59,17 +59,17 @@ def _missing(names: list[str], count: int) -> list[str]:
 
 
 def differing_chips(devices: Sequence[Device]) -> list[str]:
-    """Say so when devices are not alike."""
+    """Return a note if devices have different chips."""
     chips = Counter(device.chip or "a chip without a name" for device in devices)
     if len(chips) < 2:
         return []
-    told = ", ".join(f"{count} x {chip}" for chip, count in chips.most_common())
+    counted = ", ".join(f"{count} x {chip}" for chip, count in chips.most_common())
     means = "figures are means over all of them, and the slower ones set the pace"
-    return [f"chips differ: {told}; {means}; --device explains some alone"]
+    return [f"chips differ: {counted}; {means}; --device explains some alone"]
 
 
 def other_times(hosts: Sequence[Origin]) -> list[str]:
-    """Say so when hosts did not record at the same time, by their own clocks."""
+    """Return a note if hosts, by their own clocks, did not record at the same time."""
     first = hosts[0].interval_ns
     if first is None:
         return []
@@ -80,7 +80,7 @@ def other_times(hosts: Sequence[Origin]) -> list[str]:
             apart.append(((own[0] - first[0]) / _S, host.source))
     if not apart:
         return []
-    seconds, source = max(apart, key=lambda one: abs(one[0]))
+    seconds, source = max(apart, key=lambda item: abs(item[0]))
     others = f" (and {len(apart) - 1} more)" if len(apart) > 1 else ""
     when = f"{_duration(abs(seconds))} {'after' if seconds > 0 else 'before'} {hosts[0].source}"
     why = "clocks are that far apart, or these are profiles of two runs, not to be read together"
@@ -94,7 +94,7 @@ def _duration(seconds: float) -> str:
 
 
 def told_already(hosts: Sequence[Origin], new: Origin) -> str | None:
-    """What to say of a profile that another holds already: the very spans, of the same host."""
+    """Return a note if a profile holds the same spans of the same host as another."""
     if new.content is None:
         return None
     for host in hosts:
@@ -104,9 +104,9 @@ def told_already(hosts: Sequence[Origin], new: Origin) -> str | None:
 
 
 def suspect_copies(hosts: Sequence[Origin]) -> list[str]:
-    """A warning for each profile that holds exactly what that of another host holds.
+    """Return a warning for each profile with exactly the content of another host's profile.
 
-    It counts as a host all the same: made-up sets of many hosts are made of copies.
+    It still counts as a host: synthetic multi-host profiles are made of copies.
     """
     notes: list[str] = []
     first: dict[bytes, str] = {}
@@ -123,8 +123,8 @@ def suspect_copies(hosts: Sequence[Origin]) -> list[str]:
 
 
 def require_same_kind(hosts: Sequence[Origin], new: Origin) -> None:
-    """Refuse to take a GPU's and a TPU's, or a measured and a predicted one, for one run's."""
-    kinds = {device.kind: one.source for one in (*hosts, new) for device in one.devices}
+    """Raise if GPU and TPU profiles, or measured and predicted ones, are mixed."""
+    kinds = {device.kind: origin.source for origin in (*hosts, new) for device in origin.devices}
     if len(kinds) > 1:
         found = ", ".join(f"{kind} in {source}" for kind, source in sorted(kinds.items()))
         raise InputError(
@@ -132,20 +132,20 @@ def require_same_kind(hosts: Sequence[Origin], new: Origin) -> None:
             why="several profiles are read as the hosts of one run",
             next="explain each by itself",
         )
-    bases = {one.basis: one.source for one in (*hosts, new)}
+    bases = {origin.basis: origin.source for origin in (*hosts, new)}
     if len(bases) > 1:
         predicted = bases[Basis.PREDICTED]
-        other = next(source for basis, source in bases.items() if basis is not Basis.PREDICTED)
+        measured = next(source for basis, source in bases.items() if basis is not Basis.PREDICTED)
         raise InputError(
-            f"{predicted} is predicted, and {other} is measured: they are not hosts of one run",
-            next=f"counterpoint compare {shlex.quote(other)} {shlex.quote(predicted)}",
+            f"{predicted} is predicted, and {measured} is measured: they are not hosts of one run",
+            next=f"counterpoint compare {shlex.quote(measured)} {shlex.quote(predicted)}",
         )
 
 
 def strangers(
     devices: Sequence[Device], hosts_of_program: Mapping[int, Collection[int]]
 ) -> list[str]:
-    """A warning when no program ran on more than one host."""
+    """Return a warning if no program ran on more than one host."""
     hosts = {device.host for device in devices}
     if len(hosts) < 2 or any(len(ran_on) > 1 for ran_on in hosts_of_program.values()):
         return []

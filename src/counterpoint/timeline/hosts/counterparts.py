@@ -1,10 +1,10 @@
-"""Which run on one host is the counterpart of which on another.
+"""Matches corresponding runs across hosts.
 
-Hosts start their profiles at different moments, and one may miss steps that another recorded. Told,
-in this order, by the profiler's run ids, where hosts share them; by the user's step numbers; by the
-sequence of collectives, since the time from one to the next is the same on all hosts and differs
-from step to step; else by the clocks, if profiles tell when they began. Otherwise runs count from
-the last one recorded.
+Hosts start their profiles at different moments, and one may miss steps that another recorded. Runs
+are matched, in this order, by the profiler's run ids, where hosts share them; by the user's step
+numbers; by the sequence of collectives, since the time from one to the next is the same on all
+hosts and differs from step to step; else by the clocks, if profiles record when they began.
+Otherwise runs are counted back from the last one recorded.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from numpy.typing import NDArray
 Longs = NDArray[np.int64]
 
 _SHARED: Final = 0.5
-"""Of the runs of the host that has fewer, how many must have a counterpart."""
+"""Minimum share of the runs of the host with fewer runs that must have a counterpart."""
 
 _FEWEST: Final = 3
-"""Runs that must have counterparts for their times to be compared."""
+"""Minimum number of matched runs for a comparison of their times."""
 
 _CLEARLY: Final = 0.5
-"""The best match must stray at most this much of what the next best does."""
+"""Maximum deviation of the best match, as a share of that of the second best."""
 
 
 _NEAR: Final = 0.25
-"""Of the time between runs: how far apart clocks may put runs that belong together."""
+"""Maximum clock difference of corresponding runs, as a share of the time between runs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostRuns:
-    """One host's runs of a program, in order of `index`: each with what may tell it.
+    """One host's runs of a program, in order of `index`, with the data to match them by.
 
-    `end` is when a collective of all devices ended in it, `key` the profiler's id, `step` the
-    user's number. Each is empty where not every run has one.
+    `end` is when a collective of all devices ended in the run, `key` the profiler's id, `step` the
+    user's number. Each is empty unless every run has one.
     """
 
     index: Longs
@@ -50,7 +50,7 @@ class HostRuns:
 
 @dataclass(frozen=True, slots=True)
 class Shifts:
-    """What to add to the index of each host's runs, and what told it."""
+    """The number to add to the index of each host's runs, and how it was found."""
 
     by_host: dict[int, int]
     told_by: str
@@ -60,7 +60,10 @@ LAST: Final = "from the last on"
 
 
 def find_shifts(hosts: dict[int, HostRuns], *, one_origin: bool) -> Shifts:
-    """Match the runs of each host with those of the first; `one_origin`: clocks are roughly one."""
+    """Match the runs of each host with those of the first.
+
+    `one_origin` is true if the clocks roughly agree.
+    """
     first = next(iter(hosts))
     for told_by, numbers in (
         ("run ids", {host: runs.key for host, runs in hosts.items()}),
@@ -87,7 +90,7 @@ def find_shifts(hosts: dict[int, HostRuns], *, one_origin: bool) -> Shifts:
 
 
 def _by_number(index: Longs, numbers: Longs, other: Longs, others: Longs) -> int | None:
-    """Runs of one number belong together, if all of them say the same."""
+    """Match runs with the same number; None unless all of them give the same shift."""
     both, at, there = np.intersect1d(numbers, others, return_indices=True)
     if not len(both) or len(both) < _SHARED * min(len(index), len(other)):
         return None
@@ -96,14 +99,14 @@ def _by_number(index: Longs, numbers: Longs, other: Longs, others: Longs) -> int
 
 
 def _by_sequence(first: HostRuns, own: HostRuns) -> int | None:
-    """The shift at which the ends of collectives stray least, where one is clearly the best."""
+    """Return the shift with the least deviation of collective ends, if one is clearly best."""
     if first is own:
         return 0
     if not len(first.end) or not len(own.end):
         return None
     strays = sorted(
-        (_stray(first.end[mine] - own.end[theirs]), abs(shift), shift)
-        for shift, mine, theirs in _overlaps(first.index, own.index)
+        (_stray(first.end[first_rows] - own.end[own_rows]), abs(shift), shift)
+        for shift, first_rows, own_rows in _overlaps(first.index, own.index)
     )
     if not strays:
         return None
@@ -117,10 +120,10 @@ def _stray(apart: Longs) -> float:
 
 
 def _by_clock(first: HostRuns, own: HostRuns) -> int | None:
-    """The shift at which runs start closest together, if that is close."""
+    """Return the shift at which runs start closest together, if that is close enough."""
     apart = [
-        (abs(float(np.median(first.start[mine] - own.start[theirs]))), abs(shift), shift)
-        for shift, mine, theirs in _overlaps(first.index, own.index)
+        (abs(float(np.median(first.start[first_rows] - own.start[own_rows]))), abs(shift), shift)
+        for shift, first_rows, own_rows in _overlaps(first.index, own.index)
     ]
     if not apart or len(first.start) < 2:
         return None
@@ -130,13 +133,13 @@ def _by_clock(first: HostRuns, own: HostRuns) -> int | None:
 
 
 def _overlaps(first: Longs, own: Longs) -> list[tuple[int, Longs, Longs]]:
-    """Every shift at which enough runs have a counterpart, with the rows of those."""
+    """Return each shift at which enough runs have a counterpart, with the rows of those runs."""
     enough = max(_FEWEST, int(np.ceil(_SHARED * min(len(first), len(own)))))
     found: list[tuple[int, Longs, Longs]] = []
     for shift in range(int(first[0] - own[-1]), int(first[-1] - own[0]) + 1):
-        _, mine, theirs = np.intersect1d(first, own + shift, return_indices=True)
-        if len(mine) >= enough:
-            found.append((shift, mine, theirs))
+        _, first_rows, own_rows = np.intersect1d(first, own + shift, return_indices=True)
+        if len(first_rows) >= enough:
+            found.append((shift, first_rows, own_rows))
     return found
 
 
@@ -149,7 +152,7 @@ def match_hosts(
     *,
     one_origin: bool,
 ) -> tuple[pl.DataFrame, str]:
-    """The runs with the same `index` for counterparts, and what told them apart.
+    """Return the runs with the same `index` for counterparts, and how they were matched.
 
     `ends` holds host, index and end_ps of a collective of all devices.
     """
@@ -172,7 +175,7 @@ def match_hosts(
 
 
 def _host_runs(runs: pl.DataFrame, markers: pl.DataFrame, ends: pl.DataFrame) -> HostRuns:
-    """Of one host's runs of the program on all its devices."""
+    """Collect one host's runs of the program on all its devices."""
     table = (
         runs.group_by("index")
         .agg(
@@ -198,7 +201,7 @@ def _host_runs(runs: pl.DataFrame, markers: pl.DataFrame, ends: pl.DataFrame) ->
 
 
 def _steps(start: Longs, markers: pl.DataFrame) -> Longs:
-    """The number of the marker in whose time each run starts; empty unless each has its own."""
+    """Return the step of the marker in which each run starts; empty unless each has its own."""
     none = np.empty(0, np.int64)
     if not len(markers):
         return none

@@ -1,6 +1,6 @@
-"""What Megascale, the runtime between TPU slices, tells of its transfers, in whatever file.
+"""Transfers recorded by Megascale, the runtime between TPU slices, in any file format.
 
-A reader picks the events out (`is_told`), gives their names, times and args as a table (TOLD), and
-`Gatherer` makes rows of `Recording.transfers` of them. Sources: xprof's megascale_perfetto,
-dcn_utils.cc and dcn_analysis.cc; docs/formats/xplane.md says what is in which event.
+A reader picks the events (`is_told`) and passes their names, times and args as a table (TOLD);
+`Gatherer` turns them into rows of `Recording.transfers`. Sources: xprof's megascale_perfetto,
+dcn_utils.cc and dcn_analysis.cc; docs/formats/xplane.md describes the content of each event.
 """

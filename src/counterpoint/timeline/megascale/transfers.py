@@ -36,7 +36,7 @@ _PS_PER_NS, _PS_PER_US = 1_000, 1_000_000
 
 
 def actions(told: pl.DataFrame) -> tuple[pl.DataFrame, Sequence[str]]:
-    """Rows of RAW for the ends of actions, and what is to be noted of the rest."""
+    """Return rows of RAW for the ends of actions, and notes on the rest."""
     parts = pl.col("event").str.split(" ")
     named = told.with_row_index("at").with_columns(
         action=parts.list.first().replace_strict(_ACTIONS, default=None, return_dtype=pl.String),
@@ -65,12 +65,12 @@ def actions(told: pl.DataFrame) -> tuple[pl.DataFrame, Sequence[str]]:
 
 
 def _positive(name: str, most: int) -> pl.Expr:
-    """Where clocks differ, differences wrap round: what is not between is not known."""
+    """Return the column where it is 1 to `most`, else null: clock skew makes differences wrap."""
     return pl.when(pl.col(name).is_between(1, most)).then(name)
 
 
 def _timed(ends: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
-    """Ends with the start and duration of the whole action."""
+    """Return the ends with the start and duration of the whole action."""
     keys = ["graph_key", "action", "action_index"]
     turn = pl.int_range(pl.len()).over(keys)
     starts = (
@@ -79,13 +79,13 @@ def _timed(ends: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
         .select(*keys, turn.alias("turn"), began_ps="start_ps")
     )
     end = pl.col("start_ps") + pl.col("dur_ps")
-    told = end - _positive("action_duration_ns", _LONGEST_NS) * _PS_PER_NS
+    recorded = end - _positive("action_duration_ns", _LONGEST_NS) * _PS_PER_NS
     began = pl.when(pl.col("began_ps") <= end).then("began_ps")
     joined = (
         ends.sort("start_ps")
         .with_columns(turn=turn)
         .join(starts, on=[*keys, "turn"], how="left", nulls_equal=True, maintain_order="left")
-        .with_columns(end_ps=end, start_ps=pl.coalesce(told, began, "start_ps"))
+        .with_columns(end_ps=end, start_ps=pl.coalesce(recorded, began, "start_ps"))
     )
     return joined.with_columns(dur_ps=pl.col("end_ps") - pl.col("start_ps"))
 
@@ -111,7 +111,7 @@ _SIZES: Final = {
 
 
 def _sizes(texts: pl.Series) -> pl.DataFrame:
-    """What each distinct text says: the same collective writes the same again and again."""
+    """Parse each distinct text once: the same collective writes the same text many times."""
     rows = [_parse(text) for text in texts.drop_nulls().unique().to_list()]
     return pl.DataFrame(
         [tuple(getattr(row, name) for name in _SIZES) for row in rows], _SIZES, orient="row"
@@ -119,12 +119,12 @@ def _sizes(texts: pl.Series) -> pl.DataFrame:
 
 
 def _parse(text: str) -> _Sizes:
-    """`s100001->200001d|$c0=1000`: of device 1 of slice 1 to that of slice 2, chunk 0, bytes."""
+    """Parse `s100001->200001d|$c0=1000`: device 1 of slice 1 to that of slice 2, chunk 0, bytes."""
     chunks = _CHUNK.findall(text)
     if not chunks:
         bare = [int(size) for size in _BARE_CHUNK.findall(text)]
-        told = sum(bare) if bare else None
-        return _Sizes(text, told, told, None, None, only_loopback=False)
+        total = sum(bare) if bare else None
+        return _Sizes(text, total, total, None, None, only_loopback=False)
     leaving = [chunk for chunk in chunks if chunk[0] != chunk[1]]
     return _Sizes(
         text,
@@ -149,7 +149,7 @@ _POWERS: Final = " KMGTPE"
 def messages(
     told: pl.DataFrame, actions: Mapping[str, Action]
 ) -> tuple[pl.DataFrame, Sequence[str]]:
-    """Rows of RAW, and what is to be noted; `actions` has what each event's name tells of."""
+    """Return rows of RAW, and notes; `actions` maps event names to actions."""
     rows = _with_sizes(told).with_columns(
         action=pl.col("event").replace_strict(actions, return_dtype=pl.String),
         loops=pl.col("dcn_source_slice_id") == pl.col("dcn_destination_slice_id"),
@@ -177,12 +177,12 @@ def _notes(apart: int, within: int) -> list[str]:
 def _messages_timed(rows: pl.DataFrame) -> pl.DataFrame:
     receives = pl.col("action") == Action.RECEIVE
     networked = pl.col("action").is_in(_NETWORK)
-    told = pl.when(networked).then(pl.col("duration_us") * _MESSAGES_PS_PER_US)
+    recorded = pl.when(networked).then(pl.col("duration_us") * _MESSAGES_PS_PER_US)
     here = pl.when(receives).then(pl.lit("destination")).otherwise(pl.lit("source"))
     return rows.with_columns(
-        start_ps=pl.col("start_ps") - pl.when(receives).then(told.fill_null(0)).otherwise(0),
-        dur_ps=pl.coalesce(told, "dur_ps"),
-        latency_ps=pl.when(receives).then(told),
+        start_ps=pl.col("start_ps") - pl.when(receives).then(recorded.fill_null(0)).otherwise(0),
+        dur_ps=pl.coalesce(recorded, "dur_ps"),
+        latency_ps=pl.when(receives).then(recorded),
         name=pl.coalesce("dcn_label", "event"),
         device=pl.when(here == "destination")
         .then("dcn_destination_per_slice_device_id")
@@ -196,7 +196,7 @@ def _messages_timed(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _place(end: str) -> pl.Expr:
-    """A device of a slice as `slice/device`."""
+    """Format a device of a slice as `slice/device`."""
     return pl.format("{}/{}", f"dcn_{end}_slice_id", f"dcn_{end}_per_slice_device_id")
 
 
@@ -207,7 +207,7 @@ def _with_sizes(told: pl.DataFrame) -> pl.DataFrame:
 
 
 def size_in_bytes(text: str) -> int | None:
-    """`4.29GB` as bytes: the runtime rounds to three digits, in powers of 1000."""
+    """Parse `4.29GB` as bytes; the runtime rounds to three digits, in powers of 1000."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
         return None
@@ -223,11 +223,11 @@ _TOLD_TWICE: Final = (
     Action.HOST_TO_DEVICE,
 )
 _IN_SLICE: Final = 100_000
-"""Megascale numbers devices slice x 100,000 + the device's place in its slice."""
+"""Megascale numbers a device as slice x 100,000 + its position in the slice."""
 
 
 class Gatherer:
-    """Takes events as a reader meets them; `finish` makes the table."""
+    """Collects events as a reader meets them; `finish` builds the table."""
 
     def __init__(self) -> None:
         self._plane: list[pl.DataFrame] = []
@@ -235,22 +235,22 @@ class Gatherer:
         self._actions: dict[str, Action] = {}
 
     def add_actions(self, told: pl.DataFrame) -> None:
-        """Events of Megascale's own plane: TOLD."""
+        """Add events of Megascale's own plane, as a table TOLD."""
         self._plane.append(told)
 
     def add_messages(self, told: pl.DataFrame, tells: Mapping[str, Action]) -> None:
-        """Events of host threads: TOLD, and what each name tells of."""
+        """Add events of host threads, as a table TOLD, with the action of each event name."""
         self._host.append(told)
         self._actions.update(tells)
 
     def finish(self, devices: Sequence[Device]) -> tuple[pl.DataFrame, tuple[str, ...]]:
-        """The table TRANSFERS, sorted by start, and notes."""
-        plane, said = actions(pl.concat(self._plane)) if self._plane else (_none(), ())
+        """Return the table TRANSFERS, sorted by start, and notes."""
+        plane, plane_notes = actions(pl.concat(self._plane)) if self._plane else (_none(), ())
         host, more = messages(pl.concat(self._host), self._actions) if self._host else (_none(), ())
         twice = set(plane["action"].unique()) & set(_TOLD_TWICE)
         host = host.filter(~pl.col("action").is_in([*twice]))
         placed = [_placed(part, devices) for part in (plane, host) if len(part)]
-        notes = [*said, *more]
+        notes = [*plane_notes, *more]
         rows = pl.concat([_none(), *placed])
         lost = rows.filter(pl.col("device").is_null() & pl.col("raw").is_not_null())
         if len(lost):
@@ -266,23 +266,24 @@ def _none() -> pl.DataFrame:
 
 
 def _placed(rows: pl.DataFrame, devices: Sequence[Device]) -> pl.DataFrame:
-    """With the index of the device in `devices` in place of Megascale's number for it."""
+    """Replace Megascale's device number by the index of the device in `devices`."""
     own = {device.ordinal: index for index, device in enumerate(devices) if device.kind == "tpu"}
-    told = pl.col("local_device_id").replace_strict(own, default=None, return_dtype=pl.Int64)
+    recorded = pl.col("local_device_id").replace_strict(own, default=None, return_dtype=pl.Int64)
     guessed = pl.col("device").replace_strict(
         _by_order(rows["device"], own), default=None, return_dtype=pl.Int64
     )
     return (
         rows.with_columns(raw="device")
-        .with_columns(device=pl.coalesce(told, guessed))
+        .with_columns(device=pl.coalesce(recorded, guessed))
         .select(*_none().columns)
     )
 
 
 def _by_order(numbers: pl.Series, own: Mapping[int, int]) -> dict[int, int]:
-    """Devices by Megascale's numbers: in their order, as xprof does (xspace_loader.cc).
+    """Map Megascale's device numbers to devices in order, as xprof does (xspace_loader.cc).
 
-    Where not all had transfers their places in the slice may still tell, counted round by host.
+    If not all devices had transfers, positions in the slice, modulo the host's devices, may still
+    identify them.
     """
     met: list[int] = sorted(numbers.drop_nulls().unique().to_list())
     ordinals = sorted(own)
@@ -314,13 +315,13 @@ TOLD: Final[Schema] = {
     **dict.fromkeys(NUMBERS, pl.Int64),
     **dict.fromkeys(TEXTS, pl.String),
 }
-"""Args that an event lacks are null."""
+"""Null for args that an event lacks."""
 
 TELLING: Final = (
     *("MapDmaBuffer", "MegaScale:", "Megascale:"),
     *("DeviceToHost ", "NetworkSend ", "NetworkReceive ", "HostToDevice "),
 )
-"""How names of events begin that tell of transfers."""
+"""Prefixes of the names of events that describe transfers."""
 
 _PREFIX: Final = "megascale:"
 _MESSAGES: Final = {
@@ -336,7 +337,7 @@ _COPY: Final = re.compile(r"memory copy|memcpy", re.IGNORECASE)
 
 
 def message_action(event: str) -> Action | None:
-    """What a host event of that name tells of; None: of no transfer."""
+    """Return the action that a host event of this name describes; None for no transfer."""
     if event[: len(_PREFIX)].lower() == _PREFIX:
         known = _MESSAGES.get(event[len(_PREFIX) :].lower().strip(" ."))
         if known is not None:
@@ -345,10 +346,10 @@ def message_action(event: str) -> Action | None:
 
 
 def is_transport(line: str) -> bool:
-    """Whether a host line is one of Megascale's, on which every memory copy is a transfer's."""
+    """Return whether a host line is one of Megascale's, where every memory copy is a transfer's."""
     return _TRANSPORT_LINE in line.lower()
 
 
 def is_copy(event: str) -> bool:
-    """Whether an event on such a line copies memory."""
+    """Return whether an event on such a line copies memory."""
     return _COPY.search(event) is not None

@@ -1,4 +1,4 @@
-"""What the text of XLA's NVTX ranges says.
+"""Parses the text of XLA's NVTX ranges.
 
     TSL:Thunk:#name=<op_name>,hlo_op=<instruction>#           `name` is a prefix of the op_name path
     TSL:XlaModule:#prefix=<path>,hlo_module=<module>,program_id=<id>#
@@ -29,9 +29,9 @@ _PLACE: Final = re.compile(
 
 
 def parse_annotations(text: pl.Series) -> pl.DataFrame:
-    """Columns kind, op, module, program_key, scope and step, one row for each text.
+    """Return columns kind, op, module, program_key, scope and step, one row per text.
 
-    `step` is of JAX's step markers (`train#step_num=3#`).
+    `step` comes from JAX's step markers (`train#step_num=3#`).
     """
     name = pl.col("text")
     frame = pl.DataFrame({"text": text.cast(pl.String)})
@@ -49,7 +49,7 @@ def parse_annotations(text: pl.Series) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a device stands among all of a job, as XLA names its threads and devices."""
+    """The ids of a device in its job, as XLA names threads and devices by them."""
 
     global_id: int
     local_id: int
@@ -57,6 +57,6 @@ class Place:
 
 
 def parse_place(name: str) -> Place | None:
-    """The place that the name of an XLA thread or device tells."""
+    """Parse the name of an XLA thread or device; None for other names."""
     match = _PLACE.match(name)
     return Place(int(match[1]), int(match[2]), int(match[3])) if match else None

@@ -1,10 +1,10 @@
-"""Members of an nsys-jax bundle, whichever of its two tools wrote it.
+"""Members of an nsys-jax bundle, written by either of its two tools.
 
 `nsys-jax` writes the files of one rank. `nsys-jax-combine` merges such bundles: a file that differs
-between ranks becomes a directory of that name with one file per rank, named as the rank's bundle
-was; a file that doesn't, or that only one rank has, stays as it is.
+between ranks becomes a directory of that name with one file per rank, named like the rank's bundle;
+a file that does not differ, or that only one rank has, stays as it is.
 
-Damage is caught by the zip's own checksums, before the Parquet reader sees it.
+Damage is detected by the zip's own checksums, before the Parquet reader sees the data.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _LARGEST_HLO: Final = 1 << 31
 _LARGEST_RATIO: Final = 200
 _SMALL: Final = 64 << 20
 
-# zipfile raises the last for compression it does not know, which a damaged byte may claim.
+# zipfile raises NotImplementedError for unknown compression, which a damaged byte may produce.
 _BROKEN: Final = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError)
 
 
 def is_nsys_jax(archive: zipfile.ZipFile) -> bool:
-    """Tell a bundle by its trace of projected ranges."""
+    """Return whether an archive is a bundle: it contains the trace of projected ranges."""
     return any(name == TRACE or name.startswith(TRACE + "/") for name in archive.namelist())
 
 
 class Archive:
-    """A bundle's members, by the name they have in a bundle of one rank."""
+    """The members of a bundle, by their names in a bundle of one rank."""
 
     def __init__(self, archive: zipfile.ZipFile, source: str) -> None:
         self.source = source
@@ -55,7 +55,7 @@ class Archive:
         self._names = set(archive.namelist())
 
     def ranks(self) -> list[str | None]:
-        """Ranks in the bundle; a single one has no name."""
+        """Return the ranks in the bundle; [None] for a single, unnamed rank."""
         prefix = TRACE + "/"
         merged = sorted(
             name.removeprefix(prefix) for name in self._names if name.startswith(prefix)
@@ -63,16 +63,16 @@ class Archive:
         return [name for name in merged if name] or [None]
 
     def has(self, name: str, rank: str | None) -> bool:
-        """Whether that rank has such a file."""
+        """Return whether the rank has this file."""
         return self._locate(name, rank) is not None
 
     def read(self, name: str, rank: str | None) -> bytes | None:
-        """The bytes of a rank's file, None where it has none."""
+        """Return the bytes of a rank's file, None if it has none."""
         member = self._locate(name, rank)
         return None if member is None else self._read(member)
 
     def table(self, name: str, rank: str | None) -> pl.DataFrame | None:
-        """A rank's Parquet file."""
+        """Read a rank's Parquet file."""
         data = self.read(name, rank)
         if data is None:
             return None
@@ -82,7 +82,7 @@ class Archive:
             raise self.broken(name, str(failure).partition("\n")[0]) from None
 
     def programs(self, rank: str | None) -> dict[str, EmbeddedProgram]:
-        """A rank's optimised modules by program id; decompressed when asked for."""
+        """Return a rank's optimized modules by program id; each is decompressed on first use."""
         found: dict[str, EmbeddedProgram] = {}
         for name in sorted(self._names):
             match = _HLO.match(name)
@@ -93,7 +93,7 @@ class Archive:
         return found
 
     def broken(self, name: str, why: str) -> InputError:
-        """What to tell when a member can't be read."""
+        """Return the error for a member that can't be read."""
         return InputError(
             f"{self.source}: {name} can't be read",
             why=why,
@@ -119,7 +119,7 @@ class Archive:
         return lambda: self.unpack(name, data)
 
     def unpack(self, name: str, data: bytes) -> bytes:
-        """The content of an .xz member."""
+        """Return the content of an .xz member."""
         unpacker = lzma.LZMADecompressor()
         try:
             content = unpacker.decompress(data, _LARGEST_HLO)

@@ -1,10 +1,10 @@
-"""nsys-jax bundles (`.zip`) as Recordings, one for each rank.
+"""Reads nsys-jax bundles (`.zip`) into Recordings, one for each rank.
 
 A bundle holds NVTX ranges projected onto GPUs, not kernels: a span is one execution of one thunk,
-from its first GPU operation to its last. So idle moments within a thunk are not seen, nor are
-streams: a device has one line for collectives and one for the rest. The host's clock is that of
-the profiling session, which starts at another moment on each rank.
-Layout: NVIDIA/JAX-Toolbox, .github/container/nsys_jax.
+from its first GPU operation to its last. So neither idle time within a thunk nor streams are
+visible: a device has one line for collectives and one for the rest. The host's clock is that of the
+profiling session, which starts at a different moment on each rank. Layout: NVIDIA/JAX-Toolbox,
+.github/container/nsys_jax.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PROJECTED: Final = (
     "an nsys-jax bundle holds whole thunks, not kernels: streams are unknown, so each device has"
     " one line for collectives and one for the rest, and idle time inside a thunk is not seen"
 )
-"""What every bundle leaves out."""
+"""Note on the data that every bundle lacks."""
 
 
 def read_nsys_jax(source: str | Path | zipfile.ZipFile) -> Recording:
@@ -123,29 +123,29 @@ def _read(archive: Archive, rank: str | None, source: str) -> Recording:
 
 
 def _work(ranges: pl.DataFrame, machine: Machine) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
-    """Thunks and module executions, each with its device, module and run_key."""
+    """Return thunks and module executions, each with its device, module and run_key."""
     texts, codes = intern(ranges["text"])
-    told = pl.concat(
+    annotated = pl.concat(
         [ranges.drop("text"), parse_annotations(texts)[codes], machine.device_of(ranges)],
         how="horizontal",
     )
     parent, shared = parents(ranges)
-    is_thunk = _rows(told, pl.col("kind") == THUNK)
-    is_nccl = _rows(told, pl.col("text").str.contains(r"^(?i:nccl)"))
+    is_thunk = _rows(annotated, pl.col("kind") == THUNK)
+    is_nccl = _rows(annotated, pl.col("text").str.contains(r"^(?i:nccl)"))
     thunk = nearest(parent, is_thunk)
-    module = nearest(parent, _rows(told, pl.col("kind") == MODULE))
+    module = nearest(parent, _rows(annotated, pl.col("kind") == MODULE))
     outer = thunk[parent[is_thunk & (parent != OUTSIDE)]]
-    collective = pl.Series(_marked(thunk[is_nccl], len(told))) | told["op"].str.contains(
+    collective = pl.Series(_marked(thunk[is_nccl], len(annotated))) | annotated["op"].str.contains(
         _COLLECTIVE
     )
-    told = told.with_columns(
+    annotated = annotated.with_columns(
         run_key=pl.Series(module),
         collective=collective.fill_null(value=False),
-        holds_thunks=pl.Series(_marked(outer, len(told))),
-    ).with_columns(_of_module(told, module))
-    thunks = told.filter((pl.col("kind") == THUNK) & ~pl.col("holds_thunks"))
+        holds_thunks=pl.Series(_marked(outer, len(annotated))),
+    ).with_columns(_of_module(annotated, module))
+    thunks = annotated.filter((pl.col("kind") == THUNK) & ~pl.col("holds_thunks"))
     thunks = thunks.with_columns(hint=pl.when("collective").then(pl.lit("nccl")))
-    modules = told.filter(
+    modules = annotated.filter(
         (pl.col("kind") == MODULE) & pl.col("run_key").is_in(thunks["run_key"].implode())
     )
     on_device = pl.col("device").is_not_null()
@@ -164,7 +164,7 @@ def _marked(rows: Longs, count: int) -> NDArray[np.bool_]:
 
 
 def _of_module(told: pl.DataFrame, module: Longs) -> list[pl.Series]:
-    """Module and program of the range each range lies in; null, with its run_key, outside."""
+    """Return run_key, module and program of the module range around each range, or null."""
     rows = pl.Series("run_key", module).replace(OUTSIDE, None)
     return [rows, told["module"].gather(rows), told["program_key"].gather(rows)]
 
@@ -191,14 +191,14 @@ def _doubts(shared: int, thunks: pl.DataFrame) -> list[str]:
 def _on_lines(
     thunks: pl.DataFrame, machine: Machine, clock: Clock
 ) -> tuple[pl.DataFrame, list[str], list[str]]:
-    """The thunks with their line, the lines' names, and a note on impossible times."""
+    """Return the thunks with their line, the lines' names, and a note on impossible times."""
     sane = clock.sane(thunks)
     lost = len(thunks) - len(sane)
-    keys, placed = number_lines(spread(sane, _LINE[:2]), _LINE)
+    keys, thunks_on_lines = number_lines(spread(sane, _LINE[:2]), _LINE)
     names = [
         f"GPU {machine.devices[int(device)].ordinal}/{'collectives' if collective else 'compute'}"
         + (f" ({layer + 1})" if layer else "")
         for device, collective, layer in keys.select(_LINE).rows()
     ]
     notes = [f"{lost:,} thunks have impossible times; they were left out"] if lost else []
-    return placed, names, notes
+    return thunks_on_lines, names, notes

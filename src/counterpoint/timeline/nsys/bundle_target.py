@@ -1,6 +1,6 @@
-"""The rank behind an nsys-jax bundle: its host, GPUs, and which of them each thread launches on.
+"""The rank of an nsys-jax bundle: its host, its GPUs, and the GPU that each thread launches on.
 
-XLA names the thread that launches on a GPU after it, but only where a process has several; with a
+XLA names the thread that launches on a GPU after it, but only if a process has several GPUs; with a
 single one the main thread launches.
 """
 
@@ -25,7 +25,7 @@ _NAMED: Final = "('TARGET_INFO_NVTX_CUDA_DEVICE', '{}')"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Machine:
-    """What a bundle tells of the machine. `launchers` is the device of each (pid, tid)."""
+    """The machine that a bundle describes. `launchers` maps (pid, tid) to the device."""
 
     host: str | None
     devices: tuple[Device, ...]
@@ -35,7 +35,7 @@ class Machine:
     notes: tuple[str, ...]
 
     def device_of(self, ranges: pl.DataFrame) -> pl.DataFrame:
-        """The device that each range launches on, null where that isn't told."""
+        """Return the device that each range launches on, null where unknown."""
         if len(self.devices) == 1:
             return pl.select(device=pl.repeat(0, len(ranges), dtype=pl.UInt16))
         rows = [(pid, tid, device) for (pid, tid), device in self.launchers.items()]
@@ -46,12 +46,12 @@ class Machine:
         )
 
     def thread_names(self, threads: Sequence[int]) -> list[str]:
-        """Names of lines for threads."""
+        """Return the names of lines for threads."""
         return [f"{self.names.get(thread, 'thread')} {thread}" for thread in threads]
 
 
 def read_machine(archive: Archive, rank: str | None, ranges: pl.DataFrame) -> Machine:
-    """Read what thread, system and device metadata tell; each of them may be missing."""
+    """Read the thread, system and device metadata; each may be missing."""
     threads = _columns(
         archive, THREADS, rank, {"Name": pl.String, "PID": pl.Int64, "TID": pl.Int64}
     )
@@ -81,7 +81,7 @@ def _local(place: Place) -> int:
 
 
 def _described(archive: Archive, rank: str | None) -> list[tuple[Place | None, Device]]:
-    """Place and Device of each GPU that XLA named; pandas wrote its column names as pairs."""
+    """Return place and Device of each GPU that XLA named; pandas wrote column names as pairs."""
     wanted: dict[str, type[pl.DataType]] = {
         _NAMED.format("name"): pl.String,
         _NAMED.format("deviceId"): pl.Int64,
@@ -133,7 +133,7 @@ def _columns(
     *,
     keep: bool = False,
 ) -> pl.DataFrame:
-    """Columns of a member, null where it lacks them; rows with any null only if asked to `keep`."""
+    """Return columns of a member, null where it lacks them; `keep` keeps rows with nulls."""
     table = archive.table(name, rank)
     if table is None:
         return pl.DataFrame(schema=dict(wanted))
@@ -152,7 +152,7 @@ _COLUMNS: Final = {_START: pl.Int64, _END: pl.Int64, _NAME: pl.String, _THREAD: 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BundleHost:
-    """`events` has thread, start, end and name, a row of `names`."""
+    """Host ranges. `events` has thread, start, end and name, a row of `names`."""
 
     events: pl.DataFrame
     names: tuple[str, ...]
@@ -160,7 +160,7 @@ class BundleHost:
 
 
 def read_bundle_host(archive: Archive, rank: str | None) -> BundleHost:
-    """Read the host's ranges, none if the bundle has none."""
+    """Read the host's ranges; none if the bundle has none."""
     table = _read(archive, rank)
     notes: tuple[str, ...] = ()
     if table is None or not set(_COLUMNS) <= set(table.columns):

@@ -1,8 +1,8 @@
-"""Tables of an SQLite file as columns, without a Python object per row.
+"""Reads tables of an SQLite file as columns, without a Python object per row.
 
-SQLite hands out rows. So each batch of rows is joined into one text per column inside SQLite, and
+SQLite returns rows. So each batch of rows is joined into one text per column inside SQLite, and
 that text is parsed by numpy or polars: 1.3 million rows of 8 columns a second on one core against
-0.6 through `fetchmany`. The file is opened read-only, and as one that nobody else writes to.
+0.6 through `fetchmany`. The file is opened read-only and immutable.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LEAST_STEPS: Final = 1 << 28
 
 
 def is_sqlite(head: bytes) -> bool:
-    """Tell an SQLite file by its first bytes."""
+    """Return whether a file with this head is an SQLite file."""
     return head.startswith(_MAGIC)
 
 
@@ -73,13 +73,13 @@ class Database:
         self._connection.close()
 
     def has(self, table: str, *columns: str) -> bool:
-        """Whether the table is there with these columns."""
+        """Return whether the table exists with these columns."""
         return table in self.tables and self.tables[table].issuperset(columns)
 
     def read(
         self, table: str, numbers: Sequence[str] = (), texts: Sequence[str] = ()
     ) -> pl.DataFrame:
-        """Columns of a table, in the order of its rows; those it lacks, or it itself, are null."""
+        """Return columns of a table, in row order; missing columns or tables give nulls."""
         schema: dict[str, type[pl.DataType]] = dict.fromkeys(numbers, pl.Int64)
         schema |= dict.fromkeys(texts, pl.String)
         here = [name for name in schema if self.has(table, name) and self._has_values(table, name)]
@@ -127,7 +127,7 @@ class Database:
             yield batch[2:]
 
     def _has_values(self, table: str, column: str) -> bool:
-        """Most columns of these files are wholly null; finding that out is cheap."""
+        """Return whether a column has values; in these files most have none, and this is cheap."""
         query = f'SELECT 1 FROM {table} WHERE "{column}" IS NOT NULL LIMIT 1'  # noqa: S608
         return bool(self._ask(query))
 
@@ -158,7 +158,7 @@ class Database:
         )
 
     def _guard(self) -> None:
-        """A damaged tree of pages can be walked for ever: stop far beyond any honest walk."""
+        """Stop a query that takes far more steps than an intact file needs: damage forms cycles."""
         left = [max(_LEAST_STEPS, self._bytes * _STEPS_PER_BYTE) // _STEP]
 
         def walked() -> bool:
@@ -206,18 +206,18 @@ _MOST_LINES: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """What the file calls the moment from which all times of a Recording count."""
+    """The file's time that becomes time zero of a Recording."""
 
     origin_ns: int
 
     def sane(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows whose time is possible: not before the origin, not backwards."""
+        """Return the rows with possible times: not before the origin, no negative durations."""
         start, end = pl.col("start"), pl.col("end")
         latest = self.origin_ns + _LONGEST_NS
         return frame.filter((start >= self.origin_ns) & (end >= start) & (end <= latest))
 
     def picoseconds(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """`start` and `end` as start_ps and dur_ps."""
+        """Convert `start` and `end` to start_ps and dur_ps."""
         return frame.with_columns(
             start_ps=(pl.col("start") - self.origin_ns) * 1000,
             dur_ps=(pl.col("end") - pl.col("start")) * 1000,
@@ -225,8 +225,8 @@ class Clock:
 
 
 def find_clock(*frames: pl.DataFrame) -> Clock:
-    """Keep the file's own origin where its times fit, as other hosts of the run may share it."""
-    # Within half of 64 bits, so that differences fit too, whatever a damaged file holds.
+    """Return the file's own origin if its times fit, since other hosts of the run may share it."""
+    # Within half of the 64-bit range, so that differences fit too, even in a damaged file.
     possible = [
         frame.filter(pl.col("start").abs() < _FURTHEST_NS).select(
             first=pl.col("start").min(), last=pl.max_horizontal("start", "end").max()
@@ -243,7 +243,7 @@ def find_clock(*frames: pl.DataFrame) -> Clock:
 def number_lines(
     frame: pl.DataFrame, keys: Sequence[str], most: int = _MOST_LINES
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The distinct keys, sorted, and the frame with `line`, its row among them.
+    """Return the distinct keys, sorted, and the frame with `line`, its row among them.
 
     A Recording numbers its lines with 16 bits: rows on lines beyond `most` are left out.
     """
@@ -255,9 +255,9 @@ def number_lines(
 
 
 def spread(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Add `layer`: 0, or more for spans that overlap an earlier one of the same keys.
+    """Add `layer`: 0, or more for spans that overlap an earlier one with the same keys.
 
-    Nodes of a CUDA graph run side by side though they carry the stream they were launched on, and
+    Nodes of a CUDA graph run concurrently although they carry the stream they were launched on, and
     spans on one line of a Recording must not cross.
     """
     rows = frame.select(*keys, "start", "end").with_row_index("row").sort(*keys, "start", "end")
@@ -272,7 +272,7 @@ def spread(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def build_spans(spans: pl.DataFrame, keys: Sequence[str], names: pl.DataFrame) -> pl.DataFrame:
-    """SPANS, with `op` the row of `names` that has the span's keys."""
+    """Return SPANS, with `op` the row of `names` that has the span's keys."""
     numbered = names.select(keys).with_row_index("op")
     return (
         spans.drop("op", strict=False)
@@ -283,25 +283,25 @@ def build_spans(spans: pl.DataFrame, keys: Sequence[str], names: pl.DataFrame) -
 
 
 def complete(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
-    """The frame with exactly the schema's columns; those it lacks are null."""
+    """Return the frame with exactly the schema's columns; missing ones are null."""
     absent = [pl.lit(None).alias(name) for name in schema if name not in frame.columns]
     return frame.with_columns(absent).select(*schema).cast({**schema})
 
 
 def build_ops(names: pl.DataFrame) -> pl.DataFrame:
-    """OPS; no op of Nsight Systems is an async window, since NVTX ranges hold launched work."""
+    """Return OPS; Nsight Systems has no async windows, since its NVTX ranges hold launched work."""
     return complete(names.with_columns(async_window=pl.lit(value=False)), OPS)
 
 
 def build_executions(frame: pl.DataFrame, clock: Clock) -> pl.DataFrame:
-    """EXECUTIONS, in order of device and time."""
+    """Return EXECUTIONS, sorted by device and time."""
     return complete(clock.picoseconds(frame), EXECUTIONS).sort("device", "start_ps")
 
 
 def place_events(
     happened: pl.DataFrame, clock: Clock, first_line: int
 ) -> tuple[list[int], pl.DataFrame]:
-    """Threads, and HOST_EVENTS from columns thread, name (row of the names), start and end.
+    """Return threads, and HOST_EVENTS from columns thread, name (row of the names), start and end.
 
     The threads' lines follow those of the devices.
     """
@@ -312,5 +312,5 @@ def place_events(
 
 
 def build_markers(frame: pl.DataFrame, clock: Clock) -> pl.DataFrame:
-    """MARKERS on host threads, from columns step, name, start and end."""
+    """Return MARKERS on host threads, from columns step, name, start and end."""
     return complete(clock.picoseconds(clock.sane(frame)), MARKERS).sort("start_ps")

@@ -1,11 +1,11 @@
-"""From a piece of GPU work to the XLA op and module execution that launched it.
+"""Links each piece of GPU work to the XLA op and module execution that launched it.
 
     work ──(process, correlation)──► CUDA API call ──(thread, start)──► innermost XLA range
     node of a CUDA graph ──► the call that made the node ──► innermost XLA range
 
-A launched CUDA graph has one correlation for all its nodes: it tells the module execution, but its
-op is the whole command buffer. XLA names each command while it builds the graph, so a node's op is
-known when the profile saw it being made, and null otherwise.
+A launched CUDA graph has one correlation for all its nodes: it identifies the module execution, but
+its op is the whole command buffer. XLA names each command while it builds the graph, so a node's op
+is known if the profile recorded the node's creation, and null otherwise.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OUTSIDE: Final = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nesting:
-    """Ranges on threads. `parent` is the range around each, OUTSIDE for the outermost.
+    """Nested ranges on threads. `parent` is the range around each, OUTSIDE for the outermost.
 
     At `edge_time` on `edge_thread` (sorted by both) the innermost range becomes `edge_range`.
     """
@@ -42,17 +42,17 @@ class Nesting:
     edge_range: Longs
 
     def innermost(self, thread: Longs, time: Longs) -> Longs:
-        """The innermost range around each moment, OUTSIDE where there is none.
+        """Return the innermost range around each moment, OUTSIDE if there is none.
 
-        A range holds its start but not its end.
+        A range includes its start but not its end.
         """
         edges = len(self.edge_time)
         if not edges or not len(time):
             return np.full(len(time), OUTSIDE, np.int64)
         threads = np.concatenate([self.edge_thread, thread])
         times = np.concatenate([self.edge_time, time])
-        asked = np.arange(len(times)) >= edges
-        order = np.lexsort((asked, times, threads))
+        is_query = np.arange(len(times)) >= edges
+        order = np.lexsort((is_query, times, threads))
         is_edge = order < edges
         last = np.maximum.accumulate(np.where(is_edge, np.arange(len(order)), 0))
         edge = order[last]
@@ -61,7 +61,7 @@ class Nesting:
         return self._checked(found[edges:], thread, time)
 
     def _checked(self, found: Longs, thread: Longs, time: Longs) -> Longs:
-        """Ranges that cross instead of nesting, and other threads, must not be believed."""
+        """Discard ranges that cross instead of nesting, and ranges of other threads."""
         holds = (
             (found != OUTSIDE)
             & (self.thread[found] == thread)
@@ -72,12 +72,12 @@ class Nesting:
 
 
 def nest(thread: Longs, start: Longs, end: Longs) -> Nesting:
-    """Nest ranges that last longer than nothing; rows keep their numbers."""
+    """Nest the ranges of nonzero length; rows keep their numbers."""
     rows = np.flatnonzero(end > start)
     rows = rows[np.lexsort((-end[rows], start[rows], thread[rows]))]
     count = len(rows)
     rank = np.arange(count)
-    # At one moment ranges end before others start, and the longest starts first.
+    # At equal times ranges end before others start, and the longest starts first.
     edge_time = np.concatenate([start[rows], end[rows]])
     edge_thread = np.concatenate([thread[rows], thread[rows]])
     step = np.repeat(np.array([1, -1]), count)
@@ -101,7 +101,7 @@ def nest(thread: Longs, start: Longs, end: Longs) -> Nesting:
 
 
 def _above(depth: Longs) -> Longs:
-    """For each range in order of start, the last one before it that is one level higher."""
+    """Return, for ranges ordered by start, the last earlier one that is one level higher."""
     count = len(depth)
     if not count:
         return np.zeros(0, np.int64)
@@ -113,7 +113,7 @@ def _above(depth: Longs) -> Longs:
 
 
 def nearest(parent: Longs, wanted: NDArray[np.bool_]) -> Longs:
-    """The range itself where wanted, else the nearest around it that is; else OUTSIDE."""
+    """Return each range itself if `wanted`, else its nearest wanted ancestor, else OUTSIDE."""
     count = len(parent)
     nowhere = count
     hop = np.append(
@@ -138,8 +138,8 @@ _CLONES: Final = 8
 class XlaRanges:
     """XLA's NVTX ranges, nested.
 
-    `text` is the annotation of each; `thunk` and `module` are the innermost of that kind around
-    each range or itself, as rows; `is_open` are those that never ended.
+    `text` is the annotation of each; `thunk` and `module` are the innermost range of that kind
+    around each range or the range itself, as rows; `is_open` marks those that never ended.
     """
 
     nesting: Nesting
@@ -149,13 +149,13 @@ class XlaRanges:
     is_open: NDArray[np.bool_]
 
     def text_of(self, row: Longs) -> Longs:
-        """The annotation of each row, OUTSIDE for OUTSIDE."""
+        """Return the annotation of each row, OUTSIDE for OUTSIDE."""
         if not len(self.text):
             return np.full(len(row), OUTSIDE, np.int64)
         return np.where(row == OUTSIDE, OUTSIDE, self.text[row])
 
     def around(self, thread: pl.Series, time: pl.Series) -> tuple[Longs, Longs]:
-        """The thunk and the module around each moment, as rows."""
+        """Return the thunk and the module around each moment, as rows."""
         known = (thread.is_not_null() & time.is_not_null()).to_numpy()
         row = np.full(len(thread), OUTSIDE, np.int64)
         row[known] = self.nesting.innermost(
@@ -170,7 +170,7 @@ class XlaRanges:
 
 
 def find_xla_ranges(ranges: pl.DataFrame, annotations: pl.DataFrame) -> XlaRanges:
-    """Pick XLA's ranges out of all; `annotations` has a row for each text of `ranges`."""
+    """Select XLA's ranges; `annotations` has a row for each text of `ranges`."""
     kinds = annotations["kind"].gather(ranges["text"])
     xla = ranges.with_columns(kind=kinds).filter(
         pl.col("nests") & pl.col("kind").is_not_null() & pl.col("thread").is_not_null()
@@ -193,16 +193,16 @@ def find_xla_ranges(ranges: pl.DataFrame, annotations: pl.DataFrame) -> XlaRange
 def _within_module(
     nesting: Nesting, is_thunk: NDArray[np.bool_], is_module: NDArray[np.bool_]
 ) -> Longs:
-    """The thunk around each range, without looking beyond the module it belongs to."""
+    """Return the thunk around each range, without looking beyond the module it belongs to."""
     found = nearest(nesting.parent, is_thunk | is_module)
-    ours = (found != OUTSIDE) & is_thunk[found] if len(found) else is_thunk
-    return np.where(ours, found, OUTSIDE)
+    within = (found != OUTSIDE) & is_thunk[found] if len(found) else is_thunk
+    return np.where(within, found, OUTSIDE)
 
 
 def link(
     work: pl.DataFrame, calls: pl.DataFrame, xla: XlaRanges, nodes: pl.DataFrame
 ) -> pl.DataFrame:
-    """Columns thunk, module (annotations) and run (row of the module's range) for each work."""
+    """Return columns thunk, module (annotations), run (row of the module's range) per work."""
     launch = _launches(work, calls)
     thunk_row, run = xla.around(launch["thread"], launch["time"])
     thunk, module = xla.text_of(thunk_row), xla.text_of(run)
@@ -215,26 +215,26 @@ def link(
 
 
 def _launches(work: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Thread and time of the call behind each piece of work, null where there is none."""
+    """Return thread and time of the call behind each piece of work, null where there is none."""
     known = calls.filter(pl.col("correlation").is_not_null())
     keys = ["pid", "correlation"]
     if work["pid"].null_count() == len(work) and known["pid"].n_unique() == 1:
-        keys = ["correlation"]  # exports before 2020 leave the process out
+        keys = ["correlation"]  # exports before 2020 lack the process
     first = known.select(*keys, "thread", time="start").unique(keys, keep="first")
     wanted = work.select(pid=process_of(pl.col("pid")), correlation="correlation")
     return wanted.join(first, on=keys, how="left", maintain_order="left")
 
 
 def process_of(global_id: pl.Expr) -> pl.Expr:
-    """The process part of a serialised id, whose low 24 bits are the thread."""
+    """Return the process part of a serialized id, whose low 24 bits are the thread."""
     return global_id // (1 << 24) * (1 << 24)
 
 
 def read_nodes(database: Database) -> pl.DataFrame:
-    """Nodes of CUDA graphs: pid, node, origin (of which it is a clone), thread, time."""
-    there = database.has(NODES, "start", "globalTid", "graphNodeId")
+    """Read the nodes of CUDA graphs: pid, node, origin (of which it is a clone), thread, time."""
+    complete = database.has(NODES, "start", "globalTid", "graphNodeId")
     nodes = database.read(
-        NODES if there else "", ("start", "globalTid", "graphNodeId", "originalGraphNodeId")
+        NODES if complete else "", ("start", "globalTid", "graphNodeId", "originalGraphNodeId")
     )
     return nodes.select(
         pid=process_of(pl.col("globalTid")),
@@ -248,14 +248,16 @@ def read_nodes(database: Database) -> pl.DataFrame:
 def _node_thunks(
     work: pl.DataFrame, nodes: pl.DataFrame, xla: XlaRanges, launch: Longs, module: Longs
 ) -> Longs:
-    """The annotation under which each node was made, where it says more than the launch does."""
+    """Return the annotation under which each node was created, if it differs from the launch's."""
     keys = ["pid", "node"]
     thunk_row, module_row = xla.around(nodes["thread"], nodes["time"])
-    made = nodes.with_columns(
+    annotated = nodes.with_columns(
         thunk=pl.Series(xla.text_of(thunk_row)), module=pl.Series(xla.text_of(module_row))
     )
-    first = made.filter(pl.col("origin").is_null()).unique(keys, keep="first", maintain_order=True)
-    clones = made.filter(pl.col("origin").is_not_null()).select(*keys, "origin")
+    first = annotated.filter(pl.col("origin").is_null()).unique(
+        keys, keep="first", maintain_order=True
+    )
+    clones = annotated.filter(pl.col("origin").is_not_null()).select(*keys, "origin")
     clones = clones.unique(keys, keep="first", maintain_order=True)
     wanted = work.select(pid=process_of(pl.col("pid")), node="node")
     for _ in range(_CLONES):
@@ -266,8 +268,8 @@ def _node_thunks(
     found = wanted.join(
         first.select(*keys, "thunk", "module"), on=keys, how="left", maintain_order="left"
     ).fill_null(OUTSIDE)
-    thunk, home = found["thunk"].to_numpy(), found["module"].to_numpy()
-    return np.where((thunk != launch) & (home == module), thunk, OUTSIDE)
+    thunk, node_module = found["thunk"].to_numpy(), found["module"].to_numpy()
+    return np.where((thunk != launch) & (node_module == module), thunk, OUTSIDE)
 
 
 _OLD: Final = ("Name", "Projected Start", "Projected Duration", "RangeId", "ParentId", "PID", "TID")
@@ -275,7 +277,7 @@ _NEW: Final = ("Text", "Start", "End", "Range ID", "Parent ID", "PID", "TID")
 
 
 def normalise(trace: pl.DataFrame, source: str) -> pl.DataFrame:
-    """Columns id, parent, text, start, end (on the GPU), pid and tid; unnamed ranges left out."""
+    """Return columns id, parent, text, start, end (on the GPU), pid, tid; drop unnamed ranges."""
     for layout, select in ((_OLD, _from_old), (_NEW, _from_new)):
         if set(layout) <= set(trace.columns):
             try:
@@ -325,15 +327,15 @@ def _from_new(trace: pl.DataFrame) -> pl.DataFrame:
 
 
 def _whole(name: str) -> pl.Expr:
-    """Ids, which pandas writes as floats once one of them is missing."""
+    """Convert ids, which pandas writes as floats if any of them is missing."""
     return pl.col(name).cast(pl.Float64).fill_nan(None).cast(pl.Int64)
 
 
 def parents(ranges: pl.DataFrame) -> tuple[Longs, int]:
-    """The row of each range's parent, OUTSIDE where it has none; and how many ids are not unique.
+    """Return the row of each range's parent or OUTSIDE, and the number of ambiguous ids.
 
-    Nsight Systems 2024.5 and 2024.6 give ranges around CUDA graphs the same id: whose parent they
-    are can't be told then, so such an id is nobody's parent.
+    Nsight Systems 2024.5 and 2024.6 give ranges around CUDA graphs the same id: their children are
+    then unknown, so such an id is nobody's parent.
     """
     ids = ranges["id"].to_numpy()
     distinct, first, count = np.unique(ids, return_index=True, return_counts=True)
@@ -347,7 +349,7 @@ def parents(ranges: pl.DataFrame) -> tuple[Longs, int]:
 
 
 def _without_circles(parent: Longs) -> Longs:
-    """A damaged file may make a range its own ancestor: such ranges get no parent."""
+    """Remove the parents of ranges that a damaged file makes their own ancestors."""
     root = parent.copy()
     for _ in range(max(len(parent), 1).bit_length() + 1):
         root = np.where(root == OUTSIDE, OUTSIDE, root[root])

@@ -1,9 +1,9 @@
-"""`nsys export --type sqlite`, schemas 3.0 to 3.25, as a Recording.
+"""Reads `nsys export --type sqlite`, schemas 3.0 to 3.25, into a Recording.
 
-Kernels, copies and memsets are spans on the lines of their streams; their ops and module
-executions come from the NVTX ranges they were launched under (`launches`). A profile without XLA's
-ranges is read all the same: its ops are null. Not read: CPU samples, OS calls, GPU metrics,
-and CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, whose waits are also CUDA API calls on their threads.
+Kernels, copies and memsets are spans on the lines of their streams; their ops and module executions
+come from the NVTX ranges they were launched under (`launches`). A profile without XLA's ranges can
+be read too: its ops are null. Not read: CPU samples, OS calls, GPU metrics, and
+CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, whose waits are also CUDA API calls on their threads.
 """
 
 from __future__ import annotations
@@ -112,17 +112,17 @@ def _read(database: Database) -> Recording:
 def _on_devices(
     database: Database, rows: pl.DataFrame
 ) -> tuple[list[Device], pl.DataFrame, list[str]]:
-    """The devices, and `device` of each row as its place among them."""
+    """Return the devices, and the rows with `device` as the index among them."""
     keys = ["pid", "device"]
     devices, index_of, doubts = find_devices(database, rows.select(keys))
-    placed = rows.join(index_of, on=keys, how="left", maintain_order="left", nulls_equal=True)
-    return devices, placed.drop("device").rename({"index": "device"}), doubts
+    indexed = rows.join(index_of, on=keys, how="left", maintain_order="left", nulls_equal=True)
+    return devices, indexed.drop("device").rename({"index": "device"}), doubts
 
 
 def _host_events(
     host: HostRanges, calls: pl.DataFrame, clock: Clock, first_line: int
 ) -> tuple[list[int], list[str], pl.DataFrame]:
-    """Threads, names and events of the host: NVTX ranges that ended, and CUDA API calls."""
+    """Return threads, names and events of the host: completed NVTX ranges, and CUDA API calls."""
     api_names, api_codes = intern(calls["name"])
     first = pl.lit(len(host.texts), pl.UInt32)
     happened = pl.concat(
@@ -136,9 +136,9 @@ def _host_events(
 
 
 def _markers(host: HostRanges, annotations: pl.DataFrame, clock: Clock) -> pl.DataFrame:
-    """JAX's step markers, where they reached NVTX."""
-    told = annotations.select("step", name=pl.col("text").str.extract(r"^([^#]*)"))
-    ranges = pl.concat([host.ranges, told[host.ranges["text"]]], how="horizontal")
+    """Return JAX's step markers, if they reached NVTX."""
+    steps = annotations.select("step", name=pl.col("text").str.extract(r"^([^#]*)"))
+    ranges = pl.concat([host.ranges, steps[host.ranges["text"]]], how="horizontal")
     return build_markers(
         ranges.filter(pl.all_horizontal(pl.col("step", "end").is_not_null())), clock
     )
@@ -157,7 +157,7 @@ def _thread_names(threads: list[int], names: dict[int, str]) -> list[str]:
 
 
 _TOLD: Final = 500
-"""Characters passed on of what the tool said last."""
+"""Maximum number of characters quoted from the tool's output."""
 
 
 def read_nsys_rep(path: str | Path) -> Recording:
@@ -184,25 +184,25 @@ def read_nsys_rep(path: str | Path) -> Recording:
 def _export(nsys: str, report: Path, export: Path) -> None:
     command = [nsys, "export", "--type", "sqlite", "--output", str(export), str(report.resolve())]
     try:
-        code, said = _run(command)
+        code, output = _run(command)
     except OSError as failure:
         raise InputError(f"{report}: {nsys} can't be run: {failure}") from None
     if code or not export.is_file():
         raise InputError(
             f"{report}: `nsys export` failed with exit code {code}",
-            why=said[-_TOLD:] or None,
+            why=output[-_TOLD:] or None,
             next=shlex.join([*command[:4], str(report)]),
         )
 
 
 def _run(command: list[str]) -> tuple[int, str]:
-    """Exit code, and what the tool said; it doesn't outlive an interrupt."""
+    """Return the exit code and the tool's output; kill the tool on an interrupt."""
     with subprocess.Popen(  # noqa: S603 - the user's own profiler
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
     ) as tool:
         try:
-            said, complained = tool.communicate()
+            output, errors = tool.communicate()
         finally:
             tool.kill()
             tool.wait()
-    return tool.returncode, complained.strip() or said.strip()
+    return tool.returncode, errors.strip() or output.strip()

@@ -1,6 +1,7 @@
-"""The machine behind a profile: its name, GPUs, settings, and what the profiler complained of.
+"""The machine of a profile: its name, GPUs, settings, and the profiler's diagnostics.
 
-Of the environment only what steers XLA, JAX, NCCL and CUDA is kept: the rest may hold secrets.
+Of the environment only variables that control XLA, JAX, NCCL and CUDA are kept: others may hold
+secrets.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _QUOTED: Final = 5
 
 
 def read_facts(database: Database) -> dict[str, str]:
-    """Names and values of the system, the export, and the environment of the profiled program."""
+    """Return facts about the system, the export, and the environment of the profiled program."""
     export = _pairs(database, _EXPORT)
     captured = [
         value
@@ -51,7 +52,7 @@ def read_facts(database: Database) -> dict[str, str]:
 
 
 def doubt_schema(facts: Mapping[str, str]) -> list[str]:
-    """Say so when the export is of a schema that nobody has looked at."""
+    """Return a note if the export has an unknown schema version."""
     version = facts.get("EXPORT_SCHEMA_VERSION", "")
     numbers = tuple(int(part) for part in re.findall(r"\d{1,9}", version)[:2])
     if not numbers or _SCHEMAS[0] <= numbers <= _SCHEMAS[1]:
@@ -60,18 +61,18 @@ def doubt_schema(facts: Mapping[str, str]) -> list[str]:
 
 
 def pick_facts(system: Mapping[str, str]) -> dict[str, str]:
-    """What is worth keeping of TARGET_INFO_SYSTEM_ENV."""
+    """Select the useful entries of TARGET_INFO_SYSTEM_ENV."""
     facts = {name: system[name] for name in _FACTS if system.get(name)}
     return facts | variables(system.get("DeviceEnvironment", "").split(";"))
 
 
 def read_hostname(database: Database) -> str | None:
-    """The name of the machine, if the profile tells it."""
+    """Return the name of the machine, if the profile contains it."""
     return _pairs(database, _ENVIRONMENT).get("Hostname") or None
 
 
 def host_name(hostname: str | None, places: Sequence[Place]) -> str | None:
-    """The machine's name, with the process where the profile is of a single one of a job."""
+    """Return the machine's name, with the process if the profile holds only one of the job's."""
     processes = {place.process for place in places}
     if hostname is None or len(processes) != 1:
         return hostname
@@ -79,7 +80,7 @@ def host_name(hostname: str | None, places: Sequence[Place]) -> str | None:
 
 
 def variables(assignments: Iterable[str]) -> dict[str, str]:
-    """The settings among `NAME=value` texts; nsys quotes those it passes on itself."""
+    """Return the settings among `NAME=value` texts; nsys quotes those it sets itself."""
     found: dict[str, str] = {}
     for assignment in assignments:
         match = _VARIABLE.match(assignment)
@@ -94,7 +95,7 @@ def _pairs(database: Database, table: str) -> dict[str, str]:
 
 
 def read_places(database: Database, strings: pl.DataFrame) -> list[Place]:
-    """The places that XLA's names of threads and devices tell."""
+    """Return the places given by XLA's names of threads and devices."""
     threads = database.read("ThreadNames", ("nameId",))["nameId"].drop_nulls()
     names = strings.filter(pl.col("id").is_in(threads.implode()))["value"].to_list()
     names += database.read("TARGET_INFO_NVTX_CUDA_DEVICE", (), ("name",))["name"].to_list()
@@ -103,17 +104,17 @@ def read_places(database: Database, strings: pl.DataFrame) -> list[Place]:
 
 
 def read_thread_names(database: Database, strings: pl.DataFrame) -> dict[int, str]:
-    """The name of each thread that has one."""
+    """Return the name of each named thread."""
     rows = database.read("ThreadNames", ("nameId", "globalTid"))
     named = rows.join(strings, left_on="nameId", right_on="id").select("globalTid", "value")
     return dict(named.drop_nulls().rows())
 
 
 def read_diagnostics(database: Database) -> list[str]:
-    """Warnings and errors of the profiler itself, the same ones once."""
+    """Return warnings and errors of the profiler itself, each distinct one once."""
     rows = database.read(_DIAGNOSTICS, ("severity",), ("text",)).drop_nulls()
-    told = rows.filter(pl.col("severity").is_in([_WARNING, _ERROR]))
-    counts = told.group_by("text", maintain_order=True).len()
+    diagnostics = rows.filter(pl.col("severity").is_in([_WARNING, _ERROR]))
+    counts = diagnostics.group_by("text", maintain_order=True).len()
     notes = [
         f"Nsight Systems warns: {text.strip()}" + (f" ({count} times)" if count > 1 else "")
         for text, count in counts.head(_QUOTED).rows()
@@ -126,10 +127,10 @@ def read_diagnostics(database: Database) -> list[str]:
 def find_devices(
     database: Database, used: pl.DataFrame
 ) -> tuple[list[Device], pl.DataFrame, list[str]]:
-    """The devices that ran something, and which of them each (pid, device) of `used` is.
+    """Return the devices that ran something, and the index of each (pid, device) of `used`.
 
-    CUDA numbers devices per process, by what CUDA_VISIBLE_DEVICES leaves visible; a table of newer
-    exports tells which GPU that is.
+    CUDA numbers devices per process, after CUDA_VISIBLE_DEVICES; a table of newer exports maps
+    these numbers to GPUs.
     """
     gpus = _gpus(database)
     gpu_of = _gpu_of_cuda_device(database)
@@ -171,7 +172,7 @@ def _device(ordinal: int, gpus: Mapping[int, tuple[str | None, int | None]]) -> 
 
 
 def _gpus(database: Database) -> dict[int, tuple[str | None, int | None]]:
-    """Name and memory bandwidth (bytes/s) of each GPU."""
+    """Return name and memory bandwidth (bytes/s) of each GPU."""
     rows = database.read(_GPUS, ("id", "memoryBandwidth"), ("name",))
     return {
         number: (name, bandwidth)
@@ -181,7 +182,7 @@ def _gpus(database: Database) -> dict[int, tuple[str | None, int | None]]:
 
 
 def _gpu_of_cuda_device(database: Database) -> dict[tuple[int | None, int], int]:
-    """The GPU behind a process's CUDA device; under (None, device) where all processes agree."""
+    """Return the GPU of a process's CUDA device; key (None, device) if all processes agree."""
     rows = database.read(_CUDA_DEVICES, ("gpuId", "cudaId", "pid")).rows()
     found: dict[tuple[int | None, int], int] = {}
     claims: dict[int, set[int]] = {}
@@ -219,7 +220,7 @@ class HostRanges:
 
 
 def read_ranges(database: Database, strings: pl.DataFrame) -> HostRanges:
-    """Read NVTX_EVENTS; none where the table or its times are missing."""
+    """Read NVTX_EVENTS; empty if the table or its times are missing."""
     if not database.has(RANGES, "start", "end", "globalTid"):
         return HostRanges(_empty(), pl.Series("text", [], pl.String))
     numbers = ("start", "end", "eventType", "globalTid", "textId", "domainId")
@@ -266,7 +267,7 @@ def _empty() -> pl.DataFrame:
 
 
 def read_calls(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
-    """CUDA API calls: thread, pid, start, end, correlation, name."""
+    """Read CUDA API calls: thread, pid, start, end, correlation, name."""
     needed = database.has(CALLS, "start", "end", "globalTid")
     calls = database.read(
         CALLS if needed else "", ("start", "end", "globalTid", "correlationId", "nameId")
@@ -283,7 +284,7 @@ def read_calls(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
 
 
 def intern(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """The distinct texts, and for each row which of them it is."""
+    """Return the distinct texts, and for each row the index of its text."""
     frame = texts.alias("text").to_frame()
     distinct = frame.unique(maintain_order=True).with_row_index("code")
     codes = frame.join(distinct, on="text", how="left", maintain_order="left", nulls_equal=True)

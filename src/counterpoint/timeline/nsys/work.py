@@ -1,4 +1,4 @@
-"""GPU work with the op and module execution each piece belongs to, and what is not known of it."""
+"""GPU work with the op and module execution of each piece, and notes on what is unknown."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ _NOTHING: Final = pl.DataFrame(
         **dict.fromkeys(("name", "hint"), pl.String),
     }
 )
-"""A report of a process that never came to a GPU has none of the tables."""
+"""Empty activities: a report of a process that never used a GPU has none of the tables."""
 
 _NCCL: Final = r"(?i)^(?:void )?(?:nccl|rccl)"
 
 
 def read_activities(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
-    """Columns start, end, device, stream, pid, correlation, node, name and hint.
+    """Return columns start, end, device, stream, pid, correlation, node, name and hint.
 
     Times are in nanoseconds; `strings` has the columns id and value.
     """
@@ -136,7 +136,7 @@ def _finish(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 WORK_KEYS: Final = ("name", "thunk", "module", "hint")
-"""What makes two pieces of work the same op."""
+"""Two pieces of work with equal values in these columns are the same op."""
 
 _NO_RANGES: Final = (
     "no NVTX ranges of XLA: HLO ops and module executions are unknown (a profile of JAX has them"
@@ -161,9 +161,9 @@ def attribute(
     calls: pl.DataFrame,
     clock: Clock,
 ) -> Work:
-    """Find op and execution of each activity by the XLA range it was launched in."""
-    placed = activities.filter(pl.col("device").is_not_null())
-    sane = clock.sane(placed)
+    """Find op and execution of each activity from the XLA range it was launched in."""
+    on_device = activities.filter(pl.col("device").is_not_null())
+    sane = clock.sane(on_device)
     notes = _left_out(len(activities) - len(sane))
     xla = find_xla_ranges(host.ranges, annotations)
     linked = link(sane, calls, xla, read_nodes(database))
@@ -175,7 +175,7 @@ def attribute(
 
 
 def describe(names: pl.DataFrame, annotations: pl.DataFrame) -> pl.DataFrame:
-    """Columns of OPS for the distinct WORK_KEYS."""
+    """Return the columns of OPS for the distinct WORK_KEYS."""
     texts = annotations.with_row_index("text_row").with_columns(pl.col("text_row").cast(pl.Int64))
     thunks = texts.select(thunk="text_row", op="op", scope="scope")
     modules = texts.select(module="text_row", called="module", program_key="program_key")
@@ -187,7 +187,7 @@ def describe(names: pl.DataFrame, annotations: pl.DataFrame) -> pl.DataFrame:
 
 
 def executions(rows: pl.DataFrame, annotations: pl.DataFrame, clock: Clock) -> pl.DataFrame:
-    """Executions of modules on each device: from the first of their work to the last."""
+    """Return executions of modules on each device, from the start of their work to its end."""
     spans = (
         rows.filter(pl.col("run").is_not_null())
         .group_by("device", "run", "module", maintain_order=True)

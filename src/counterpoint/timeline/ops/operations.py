@@ -1,7 +1,7 @@
-"""What each op is: its category, lane, collective, place in the user's code and in the schedule.
+"""Describes each op: category, lane, collective, place in the user's code and in the schedule.
 
-Asked of the embedded Program where there is one; else of the HLO text that TPU profiles carry for
-each op; else told by the op's name (`naming`), which knows no bytes, groups or phases.
+The data comes from the embedded Program if there is one; else from the HLO text that TPU profiles
+carry for each op; else from the op's name (`naming`), which gives no bytes, groups or phases.
 """
 
 from __future__ import annotations
@@ -83,9 +83,10 @@ _LANES: Final = {
 
 
 def lane(naming_category: str, opcode: str) -> Lane:
-    """The lane of a category. A fusion that transposes moves data, but it is a kernel.
+    """Return the lane of a category.
 
-    A call to the host holds its stream up as a kernel does, and is no copy.
+    A fusion that transposes moves data, but it is a kernel. A call to the host blocks its stream as
+    a kernel does, and is not a copy.
     """
     if naming_category == "host" and opcode.startswith("custom-call"):
         return Lane.COMPUTE
@@ -95,7 +96,7 @@ def lane(naming_category: str, opcode: str) -> Lane:
 
 
 def opcode(name: str) -> str | None:
-    """The HLO opcode an instruction's name starts with, when it is one that has meaning here."""
+    """Return the HLO opcode that an instruction's name starts with, if it is a known one."""
     stem = _NUMBERING.sub("", name)
     for known in (*_COLLECTIVE_OPCODES, *_CONTROL_OPCODES, "copy"):
         if stem == known or stem in (f"{known}-start", f"{known}-done"):
@@ -104,7 +105,7 @@ def opcode(name: str) -> str | None:
 
 
 def collective_kind(name: str) -> str | None:
-    """The kind of collective behind an HLO name or an NCCL kernel's name."""
+    """Return the kind of collective of an HLO name or an NCCL kernel's name."""
     stem = opcode(name)
     if stem is not None:
         bare = stem.removesuffix("-start").removesuffix("-done")
@@ -116,7 +117,7 @@ def collective_kind(name: str) -> str | None:
 
 
 def naming_category(name: str, kernel: str, hint: str | None) -> str:
-    """The category of an op by its HLO name, its kernel's name and the profiler's hint."""
+    """Return the category of an op by its HLO name, its kernel's name and the profiler's hint."""
     if collective_kind(name) or collective_kind(kernel):
         return "collective"
     if opcode(name) in _CONTROL_OPCODES:
@@ -137,7 +138,7 @@ _NO_PROGRAM: Final = -1
 
 
 def describe_ops(ops: pl.DataFrame, programs: Sequence[int], hlo_of: HloOf) -> pl.DataFrame:
-    """The Timeline's rows for a recording's ops; `programs` has the program of each, or -1."""
+    """Return the Timeline's rows for a recording's ops; `programs` has each op's program, or -1."""
     texts = _programs_from_texts(ops, programs)
     rows = [
         _describe(row, index, _look_up(row["op"], index, hlo_of, texts))
@@ -159,7 +160,7 @@ def _look_up(
 
 
 def _programs_from_texts(ops: pl.DataFrame, programs: Sequence[int]) -> dict[int, Program]:
-    """Make a Program, without bodies, of the instructions that a profile spells out itself."""
+    """Build a Program, without bodies, from the instructions that a profile spells out."""
     fragments: dict[int, list[Fragment]] = {}
     for text, op_name, index in zip(ops["text"], ops["scope"], programs, strict=True):
         if text is not None:
@@ -170,7 +171,7 @@ def _programs_from_texts(ops: pl.DataFrame, programs: Sequence[int]) -> dict[int
 
 def _describe(row: Row, index: int, found: tuple[Program, Instruction] | None) -> Row:
     described = _by_name(row) if found is None else _by_program(row, *found)
-    said = {name.removeprefix("said_"): row[name] for name in SAID if row.get(name) is not None}
+    recorded = {name.removeprefix("said_"): row[name] for name in SAID if row.get(name) is not None}
     return {
         **dict.fromkeys(OPS),
         "name": row["name"],
@@ -178,7 +179,7 @@ def _describe(row: Row, index: int, found: tuple[Program, Instruction] | None) -
         "program": None if index == _NO_PROGRAM else index,
         "async_window": bool(row["async_window"]),
         **described,
-        **said,
+        **recorded,
     }
 
 
@@ -222,22 +223,22 @@ def _by_program(row: Row, program: Program, instruction: Instruction) -> Row:
 
 
 def _scope(op_name: str | None) -> str | None:
-    """What the user named, of a path as the profiler writes it; TPU ends it with a colon."""
+    """Return the user's part of a path as the profiler writes it; TPU profiles append a colon."""
     return scope(op_name.rstrip(":")).path or None if op_name else None
 
 
 def _collective(program: Program, instruction: Instruction, said_size: int | None) -> Row:
-    of = collective(program, instruction)
-    if of is None:
+    operation = collective(program, instruction)
+    if operation is None:
         return {}
     transfer = transfer_of(program, instruction)
     if transfer is not None and transfer.slices is None and said_size:
-        of = between_slices(replace(transfer, slices=said_size))
+        operation = between_slices(replace(transfer, slices=said_size))
     return {
-        "collective": of.kind,
-        "bytes": of.bytes,
-        "group_size": of.group_size,
-        "bus_factor": of.bus_factor,
+        "collective": operation.kind,
+        "bytes": operation.bytes,
+        "group_size": operation.group_size,
+        "bus_factor": operation.bus_factor,
     }
 
 
@@ -260,18 +261,18 @@ def _schedule(program: Program, instruction: Instruction) -> Row:
 
 
 def _schedule_of_transfer(program: Program, instruction: Instruction, transfer: Transfer) -> Row:
-    """A transfer between slices lasts from its send to its recv-done: all four are one pair."""
+    """Return the schedule of a transfer between slices, one pair from its send to its recv-done."""
     row: Row = {"pair": transfer.name}
     if not program.is_scheduled:
         return row
     ends = program.instruction(transfer.recv_done or transfer.send_done or "")
     begins = instruction.name == transfer.name
-    here = ends is not None and ends.computation == instruction.computation
+    same_computation = ends is not None and ends.computation == instruction.computation
     return {
         **row,
         "computation": instruction.computation,
         "position": instruction.index,
-        "done_position": ends.index if ends is not None and begins and here else None,
+        "done_position": ends.index if ends is not None and begins and same_computation else None,
     }
 
 
@@ -284,19 +285,19 @@ HOST_TRANSFERS: Final[Schema] = {
     "role": pl.String,  # of ROLES
     "kind": pl.String,
     "rendezvous": pl.String,  # `name` of Timeline.transfers; null: the profile has no HLO
-    "wire_bytes": pl.Float64,  # what a device sends over the network; null: the slices are unknown
+    "wire_bytes": pl.Float64,  # bytes a device sends over the network; null: the slices are unknown
 }
 
 
 def host_transfers(timeline: Timeline) -> pl.DataFrame:
-    """One row per op that is part of one: HOST_TRANSFERS.
+    """Return HOST_TRANSFERS: one row per op that is part of a transfer.
 
-    Each lasts from its send to its recv-done. On a device of its own `recv` waits for nothing, and
-    `done_position` stands with the send alone.
+    Each transfer lasts from its send to its recv-done. On a device, `recv` itself waits for
+    nothing, and only the send has a `done_position`.
     """
     ops = timeline.ops.with_row_index("row").filter(
         pl.col("opcode").is_in(ROLES)
-        # Sends and receives between GPUs are called so themselves.
+        # Sends and receives between GPUs have these names themselves.
         & ~pl.col("collective").is_in(["send", "recv"])
         & pl.col("pair").is_not_null()
     )
@@ -323,7 +324,7 @@ def host_transfers(timeline: Timeline) -> pl.DataFrame:
 
 
 def _transfers(timeline: Timeline, program: int) -> Iterator[tuple[str, Transfer]]:
-    """Of all hosts' builds of a program: their names may differ."""
+    """Yield the transfers of all hosts' builds of a program: their names may differ."""
     entry = timeline.programs[program]
     found: dict[str, Transfer] = {}
     for host in entry.variants:

@@ -1,11 +1,11 @@
-"""A Timeline as a trace that https://ui.perfetto.dev opens.
+"""Writes a Timeline as a trace that https://ui.perfetto.dev opens.
 
-- `layout`: which tracks there are, and the slices on each
-- `nesting`: slices that overlap without nesting go to rows of their own
+- `layout`: the tracks, and the slices on each
+- `nesting`: moves slices that overlap without nesting to separate rows
 - `as_json`: `.json`, `.json.gz`, which every viewer reads, and `counterpoint.read` too
 - `as_proto`: `.pftrace`, the format that Perfetto itself writes
 
-Times are whole nanoseconds, as Perfetto counts them; `write_parquet` keeps every picosecond.
+Times are whole nanoseconds, as in Perfetto; `write_parquet` keeps every picosecond.
 """
 
 from counterpoint.timeline.perfetto.write import SUFFIXES as SUFFIXES

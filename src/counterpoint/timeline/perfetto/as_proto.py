@@ -1,8 +1,8 @@
-"""Perfetto's own format: packets of track descriptors and of slices that begin and end.
+"""Perfetto's own format: packets of track descriptors and of slice begins and ends.
 
 Reference: https://perfetto.dev/docs/reference/synthetic-track-event. Descriptors and names go
-through protobuf; a slice's packet, of which there are millions, is put together from parts that
-were encoded once. Times are nanoseconds, rounded down: so slices that nest still do.
+through protobuf; a slice's packet, of which there are millions, is assembled from parts that were
+encoded once. Times are nanoseconds, rounded down, which preserves nesting.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SEQUENCE: Final = 1
 _STATE_CLEARED, _NEEDS_STATE = 1, 2
 _BEGIN, _END = 1, 2
 
-# Tags of the fields that are put together by hand: number << 3 | wire type.
+# Tags of the fields that are encoded by hand: number << 3 | wire type.
 _PACKET: Final = b"\x0a"  # Trace.packet
 _TIMESTAMP: Final = b"\x40"  # TracePacket.timestamp
 _TRACK_EVENT: Final = b"\x5a"  # TracePacket.track_event
@@ -85,7 +85,7 @@ _FLAGS: Final = _MESSAGES["TracePacket"](
 
 
 class _Names:
-    """Texts by number; those not written yet wait in `fresh`."""
+    """Numbered texts; `fresh` holds those not written yet."""
 
     def __init__(self) -> None:
         self._iids: dict[str, int] = {}
@@ -100,37 +100,37 @@ class _Names:
 
 
 class _Interned:
-    """Everything that slices name by number."""
+    """All strings that slices refer to by number."""
 
     def __init__(self) -> None:
         self.categories, self.names = _Names(), _Names()
         self.keys, self.texts = _Names(), _Names()
 
     def annotation(self, key: str, value: Argument) -> bytes:
-        """An encoded debug annotation, to stand in a track event."""
-        said = _MESSAGES["DebugAnnotation"](name_iid=self.keys.iid(key))
+        """Return an encoded debug annotation, as a field of a track event."""
+        message = _MESSAGES["DebugAnnotation"](name_iid=self.keys.iid(key))
         if isinstance(value, str):
-            said.string_value_iid = self.texts.iid(value)
+            message.string_value_iid = self.texts.iid(value)
         elif isinstance(value, int):
-            said.int_value = value
+            message.int_value = value
         else:
-            said.double_value = value
-        encoded = said.SerializeToString()
+            message.double_value = value
+        encoded = message.SerializeToString()
         return _ANNOTATIONS + _varint(len(encoded)) + encoded
 
     def begin(self, label: Label, track: int) -> bytes:
-        """An encoded track event without its step."""
+        """Return an encoded track event without its step."""
         event = _MESSAGES["TrackEvent"](
             type=_BEGIN,
             track_uuid=track,
             category_iids=self.categories.iid(label.category),
             name_iid=self.names.iid(label.name),
         )
-        said = (self.annotation(key, value) for key, value in label.arguments)
-        return event.SerializeToString() + b"".join(said)
+        annotations = (self.annotation(key, value) for key, value in label.arguments)
+        return event.SerializeToString() + b"".join(annotations)
 
     def packet(self) -> bytes:
-        """The names that were given out since the last packet."""
+        """Return a packet with the names added since the last one."""
         data = _MESSAGES["InternedData"](
             event_categories=self.categories.fresh,
             event_names=self.names.fresh,
@@ -145,7 +145,7 @@ class _Interned:
 def proto_blocks(
     processes: Iterable[Process], tracks: Iterable[Track], origin_ps: int
 ) -> Iterator[bytes]:
-    """The packets of the trace, some at a time."""
+    """Yield the packets of the trace in blocks."""
     interned = _Interned()
     yield _packet(sequence_flags=_STATE_CLEARED)
     for process in processes:
@@ -196,13 +196,13 @@ def _uuid(track: Track) -> int:
 
 
 def _frame(event: bytes) -> tuple[bytes, bytes]:
-    """The packet of a track event: what stands before its time, and what behind."""
+    """Return the parts of a track event's packet before and after its time."""
     content = _FLAGS + _TRACK_EVENT + _varint(len(event)) + event
     return _PACKET + _varint(1 + _TIME_BYTES + len(content)) + _TIMESTAMP, content
 
 
 def _times(time_ns: NDArray[np.int64]) -> list[bytes]:
-    """Each time as a varint of fixed length, which makes all packets of a label equally long."""
+    """Encode each time as a varint of fixed length, so that a label's packets have one length."""
     shifts = np.arange(0, 7 * _TIME_BYTES, 7)
     groups = (time_ns[:, None] >> shifts & 0x7F | 0x80).astype(np.uint8)
     groups[:, -1] &= 0x7F

@@ -1,7 +1,7 @@
-"""Which tracks the trace of a Timeline has, and the slices on each.
+"""The tracks of a Timeline's trace, and the slices on each.
 
 A device is a process: its steps, its runs, and a thread for each line. A host is a process with its
-own threads. Names are those that XLA gives, so a written trace reads back as what it was.
+own threads. Names are XLA's own, so that a written trace reads back unchanged.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Longs = NDArray[np.int64]
 
 
 def order(start: Longs, end: Longs) -> Longs:
-    """Positions by start, and the longer first, so that what contains comes before its content."""
+    """Return positions sorted by start, longer slices first, so that parents precede children."""
     return np.lexsort((-end, start))
 
 
 def rows(start: Longs, end: Longs) -> Longs:
-    """The row of each slice, the first that it fits into; slices come in `order`."""
+    """Return the row of each slice, the first that it fits into; slices come in `order`."""
     row = np.zeros(len(start), np.int64)
     open_ends: list[list[int]] = [[]]
-    # Slices that touch no other stay in row 0; only crowds are looked at one by one.
+    # Slices that overlap no other stay in row 0; only groups of overlapping ones need the loop.
     for first, last in _crowds(start, end):
         for stack in open_ends:
             stack.clear()
@@ -39,7 +39,7 @@ def rows(start: Longs, end: Longs) -> Longs:
 
 
 def _crowds(start: Longs, end: Longs) -> Iterator[tuple[int, int]]:
-    """Ranges of slices that are linked by overlaps."""
+    """Yield ranges of slices that are linked by overlaps."""
     if not len(start):
         return
     reach = np.maximum.accumulate(end)
@@ -73,7 +73,7 @@ Argument = str | int | float
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a slice says; many slices share one."""
+    """The name, category and arguments of a slice; many slices share one."""
 
     name: str
     category: str
@@ -90,7 +90,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Track:
-    """A thread and its slices, which nest; `label` counts in `labels`."""
+    """A thread and its slices, which nest; `label` holds indices into `labels`."""
 
     pid: int
     tid: int
@@ -103,7 +103,7 @@ class Track:
 
 
 def processes(timeline: Timeline) -> list[Process]:
-    """Devices, then hosts."""
+    """Return the processes of devices, then of hosts."""
     several = len(timeline.hosts) > 1
     prefix = [f"{host.name} " if several else "" for host in timeline.hosts]
     devices = [
@@ -116,7 +116,7 @@ def processes(timeline: Timeline) -> list[Process]:
 
 
 def tracks(timeline: Timeline) -> Iterator[Track]:
-    """Every track that has slices."""
+    """Yield every track that has slices."""
     op_labels = _op_labels(timeline)
     run_labels = [
         Label(_module(entry.name, entry.fingerprints), "run") for entry in timeline.programs
@@ -137,7 +137,7 @@ def tracks(timeline: Timeline) -> Iterator[Track]:
 
 
 def earliest_ps(timeline: Timeline) -> int:
-    """The first start of anything, or 0 when there is nothing."""
+    """Return the first start in any table, or 0 for an empty Timeline."""
     tables = (timeline.spans, timeline.runs, timeline.steps, timeline.host_events)
     starts = [table["start_ps"].min() for table in tables]
     return min((start for start in starts if isinstance(start, int)), default=0)
@@ -150,7 +150,7 @@ def _op_labels(timeline: Timeline) -> list[Label]:
 
 def _op_label(op: dict[str, Argument | None], programs: list[str]) -> Label:
     program = op["program"]
-    said = {
+    arguments = {
         "hlo_op": op["op"],
         "hlo_module": programs[program] if isinstance(program, int) else None,
         "category": op["category"],
@@ -164,18 +164,18 @@ def _op_label(op: dict[str, Argument | None], programs: list[str]) -> Label:
         "flops": op["flops"],
         "bytes_accessed": op["bytes_accessed"],
     }
-    known = tuple((key, value) for key, value in said.items() if value is not None)
+    known = tuple((key, value) for key, value in arguments.items() if value is not None)
     return Label(str(op["name"] or op["op"] or "?"), str(op["lane"] or "other"), known)
 
 
 def _module(name: str, fingerprints: Sequence[str]) -> str:
-    """As XLA names an execution, where its number is known."""
+    """Return XLA's name for an execution of a module, with its number if known."""
     number = fingerprints[0] if len(fingerprints) == 1 else ""
     return f"{name}({number})" if number.isdecimal() else name
 
 
 def _run_steps(timeline: Timeline) -> pl.DataFrame:
-    """The step of each run, to be looked up from spans."""
+    """Return the step of each run, to join with spans."""
     number = pl.int_range(pl.len(), dtype=pl.UInt32).alias("run")
     return timeline.runs.select(number, pl.col("step").fill_null(NO_STEP).cast(pl.Int64))
 
@@ -206,10 +206,10 @@ def _lines(
     pid: int, spans: pl.DataFrame, names: Sequence[str], labels: list[Label]
 ) -> Iterator[Track]:
     thread = _FIRST_LINE_THREAD
-    for line, mine in sorted(_by(spans, "line").items()):
-        start, end = _bounds(mine.with_columns(end_ps=pl.col("start_ps") + pl.col("dur_ps")))
-        label = mine["op"].to_numpy().astype(np.int64)
-        step = mine["step"].fill_null(NO_STEP).to_numpy()
+    for line, line_spans in sorted(_by(spans, "line").items()):
+        start, end = _bounds(line_spans.with_columns(end_ps=pl.col("start_ps") + pl.col("dur_ps")))
+        label = line_spans["op"].to_numpy().astype(np.int64)
+        step = line_spans["step"].fill_null(NO_STEP).to_numpy()
         name = _LINE_PREFIX.sub("", names[line], count=1)
         for track in _nested(Track(pid, thread, name, start, end, label, labels, step)):
             yield track
@@ -220,9 +220,11 @@ def _host_tracks(timeline: Timeline) -> Iterator[Track]:
     labels = [Label(name, "host") for name in timeline.host_names]
     for host, events in sorted(_by(timeline.host_events, "host").items()):
         pid, thread = len(timeline.devices) + 1 + host, _FIRST_LINE_THREAD
-        for line, mine in sorted(_by(events, "line").items()):
-            start, end = _bounds(mine.with_columns(end_ps=pl.col("start_ps") + pl.col("dur_ps")))
-            label = mine["name"].to_numpy().astype(np.int64)
+        for line, line_events in sorted(_by(events, "line").items()):
+            start, end = _bounds(
+                line_events.with_columns(end_ps=pl.col("start_ps") + pl.col("dur_ps"))
+            )
+            label = line_events["name"].to_numpy().astype(np.int64)
             name = _LINE_PREFIX.sub("", timeline.lines[line], count=1)
             for track in _nested(Track(pid, thread, name, start, end, label, labels)):
                 yield track
@@ -234,19 +236,19 @@ def _bounds(frame: pl.DataFrame) -> tuple[Longs, Longs]:
 
 
 def _nested(track: Track) -> Iterator[Track]:
-    """The track, in order; or several with its name when its slices don't nest."""
+    """Yield the track, sorted; as several tracks of the same name if its slices don't nest."""
     by_start = order(track.start_ps, track.end_ps)
     row = rows(track.start_ps[by_start], track.end_ps[by_start])
     for number in range(int(row.max(initial=0)) + 1):
-        mine = by_start[row == number]
-        step = None if track.step is None else track.step[mine]
+        positions = by_start[row == number]
+        step = None if track.step is None else track.step[positions]
         yield Track(
             track.pid,
             track.tid + number,
             track.name,
-            track.start_ps[mine],
-            track.end_ps[mine],
-            track.label[mine],
+            track.start_ps[positions],
+            track.end_ps[positions],
+            track.label[positions],
             track.labels,
             step,
         )

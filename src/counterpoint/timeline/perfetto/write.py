@@ -1,4 +1,4 @@
-"""Writes the trace beside its place and moves it there when whole."""
+"""Writes a trace to a temporary file and moves it into place when complete."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def json_blocks(
     origin_ps: int,
     about: Mapping[str, object],
 ) -> Iterator[bytes]:
-    """The text of the trace, piece by piece."""
+    """Yield the text of the trace piece by piece."""
     head = {"displayTimeUnit": "ns", "otherData": about}
     yield (_compact(head)[:-1] + ',"traceEvents":[').encode()
     separator = ""
@@ -54,7 +54,7 @@ def json_blocks(
 
 
 def _describe(what: Process | Track) -> str:
-    """The name and the place of a process or a thread."""
+    """Return the events that name and order a process or a thread."""
     kind, where = "process", {"pid": what.pid}
     if isinstance(what, Track):
         kind, where = "thread", {**where, "tid": what.tid}
@@ -89,9 +89,9 @@ def _microseconds(time_ns: Longs) -> list[str]:
 
 
 def _open(label: Label) -> str:
-    """Everything of an event but its times, its step and the two closing braces."""
-    said = {"name": label.name, "cat": label.category, "args": dict(label.arguments)}
-    return _compact(said)[1:-2]
+    """Return the JSON of an event without times, step and the two closing braces."""
+    event = {"name": label.name, "cat": label.category, "args": dict(label.arguments)}
+    return _compact(event)[1:-2]
 
 
 def _close(text: str, step: int) -> str:
@@ -105,13 +105,13 @@ def _compact(value: Mapping[str, object]) -> str:
 
 
 SUFFIXES: Final = (".json", ".json.gz", ".pftrace")
-"""Endings of a trace's name, each of which is a format."""
+"""File name endings of a trace; each is a format."""
 
 _GZIP_LEVEL: Final = 4  # a third of level 9's time for a tenth more bytes
 
 
 def write_perfetto(timeline: Timeline, path: str | Path, *, overwrite: bool = False) -> Path:
-    """Write the Timeline as a trace; the ending of its name says in which format."""
+    """Write the Timeline as a trace; the ending of its name selects the format."""
     refuse_url(path)
     path = Path(path)
     blocks = _blocks(timeline, path)
@@ -143,7 +143,7 @@ def _write(path: Path, blocks: Iterator[bytes], *, packed: bool) -> None:
 
 
 def _blocks(timeline: Timeline, path: Path) -> Iterator[bytes]:
-    # Times before zero come from aligned clocks; a trace has none.
+    # Aligned clocks may give negative times, which a trace cannot hold.
     origin_ps = min(0, earliest_ps(timeline))
     if path.name.endswith((".json", ".json.gz")):
         about = {

@@ -1,3 +1,3 @@
-"""A Timeline on disk: a directory of Parquet tables."""
+"""Stores a Timeline on disk: a directory of Parquet tables."""
 
 from counterpoint.timeline.storage.parquet import write_parquet as write_parquet

@@ -1,7 +1,8 @@
-"""A Timeline on disk: a directory of Parquet tables, and the small rest as JSON.
+"""A Timeline on disk: a directory of Parquet tables, and the remaining data as JSON.
 
-Any tool that reads Parquet can use the tables (docs/concepts/timeline.md names the columns).
-Written beside its place and moved there when whole, so an interruption leaves nothing behind.
+Any tool that reads Parquet can use the tables (docs/concepts/timeline.md names the columns). They
+are written to a temporary directory and moved into place when complete, so an interruption leaves
+nothing behind.
 """
 
 from __future__ import annotations
@@ -45,11 +46,13 @@ _TABLES: Final[dict[str, Schema]] = {
 }
 _ROW: Final = "row"
 _NUMBERED: Final = ("ops", "runs")
-"""Tables whose rows others name by number: on disk they have it as a column, for joins in SQL."""
+"""Tables that others refer to by row number: on disk they have it as a column, for joins in SQL."""
 
 _LATER: Final = {"steps": ("whole",), "ops": tuple(PRICED)}
-"""Columns that some Timelines lack: of earlier versions, that table of transfers too, and measured
-ones those of prices."""
+"""Columns that some Timelines lack.
+
+Those of earlier versions also lack the table of transfers, and measured ones the price columns.
+"""
 
 _HLO: Final = "hlo.parquet"
 _VARIANTS: Final[Schema] = {"program": pl.Int64, "host": pl.Int64, "name": pl.String}
@@ -70,15 +73,15 @@ _REFERENCES: Final = (
     ("transfers", "device", "devices"),
     ("transfers", "line", "lines"),
 )
-"""Columns of row numbers, and what they number."""
+"""Columns of row numbers, and the tables they refer to."""
 
 
 def is_timeline(path: Path) -> bool:
-    """Whether a directory holds a stored Timeline."""
+    """Return whether a directory holds a stored Timeline."""
     try:
         return (path / MANIFEST).is_file()
     except OSError:
-        return False  # it may not be looked into: whoever reads it says so
+        return False  # not readable: its reader reports that
 
 
 def write_parquet(timeline: Timeline, path: str | Path, *, overwrite: bool = False) -> Path:
@@ -95,7 +98,7 @@ def write_parquet(timeline: Timeline, path: str | Path, *, overwrite: bool = Fal
             + (": it is not a stored Timeline" if overwrite else ""),
             next="choose another name" if overwrite else "--force",
         )
-    place = path.resolve() if path.is_symlink() else path  # a link stays one
+    place = path.resolve() if path.is_symlink() else path  # keep a symbolic link
     partial = place.with_name(f".{place.name}.partial-{os.getpid()}")
     try:
         partial.mkdir(parents=True)
@@ -111,9 +114,9 @@ def write_parquet(timeline: Timeline, path: str | Path, *, overwrite: bool = Fal
 
 
 def _reason(failure: Exception) -> str:
-    """What failed, without the query plan that polars adds below it."""
-    told = getattr(failure, "strerror", None) or str(failure)
-    return next(iter(told.strip().splitlines()), type(failure).__name__)
+    """Return the reason of a failure, without the query plan that polars appends."""
+    text = getattr(failure, "strerror", None) or str(failure)
+    return next(iter(text.strip().splitlines()), type(failure).__name__)
 
 
 def _is_full(path: Path) -> bool:
@@ -154,7 +157,7 @@ def _write(timeline: Timeline, into: Path) -> None:
 
 
 def read_parquet(path: str | Path) -> Timeline:
-    """Open a stored Timeline; the HLO stays on disk until somebody asks for it."""
+    """Open a stored Timeline; the HLO stays on disk until it is needed."""
     path = Path(path)
     try:
         return _read(path, _manifest(path))
@@ -180,7 +183,7 @@ def _manifest(path: Path) -> dict[str, Any]:
 
 
 def _table(path: Path, schema: Schema, later: Sequence[str] = ()) -> pl.DataFrame:
-    """The columns that the schema names, each of its type; those that came `later` may lack."""
+    """Read the schema's columns and check their types; the `later` ones may be missing."""
     try:
         found = pl.read_parquet_schema(path)
         schema = {name: kind for name, kind in schema.items() if name in found or name not in later}
@@ -207,7 +210,7 @@ def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
         tables["steps"] = _with_whole(tables["steps"], Basis(manifest["basis"]))
     return Timeline(
         basis=Basis(manifest["basis"]),
-        # Of a prediction there is no profile to name: it was simulated.
+        # A prediction has no profile to name: it was simulated.
         inputs=(str(path),) if manifest["basis"] == Basis.PREDICTED else (*manifest["inputs"],),
         hosts=tuple(Host(**host) for host in manifest["hosts"]),
         devices=tuple(Device(**device) for device in manifest["devices"]),
@@ -224,7 +227,7 @@ def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
 
 
 def _with_whole(steps: pl.DataFrame, basis: Basis) -> pl.DataFrame:
-    """A step of a profile is whole if another one follows; a predicted one always is."""
+    """Add `whole`: true for any predicted step, and for a profile's step if another follows."""
     follows = pl.col("start_ps").rank("dense") < pl.col("start_ps").n_unique()
     whole = pl.lit(value=True) if basis is Basis.PREDICTED else follows.over("device")
     seen = steps.with_columns(whole=whole).with_columns(pl.col("whole").all().over("step"))
@@ -232,7 +235,7 @@ def _with_whole(steps: pl.DataFrame, basis: Basis) -> pl.DataFrame:
 
 
 def _check_references(tables: dict[str, pl.DataFrame], manifest: dict[str, Any]) -> None:
-    """Row numbers must lead somewhere: tables of two Timelines may have the same columns."""
+    """Check that row numbers exist: tables of two Timelines may have the same columns."""
     rows = {name: len(table) for name, table in tables.items()}
     rows |= {
         name: len(manifest[name])
@@ -260,9 +263,9 @@ def _programs(path: Path, entries: list[dict[str, Any]]) -> tuple[ProgramEntry, 
 
 def _loader(path: Path, program: int, host: int) -> Callable[[], bytes]:
     def load() -> bytes:
-        mine = (pl.col("program") == program) & (pl.col("host") == host)
+        own_row = (pl.col("program") == program) & (pl.col("host") == host)
         try:
-            return pl.scan_parquet(path).filter(mine).select("proto").collect().item()
+            return pl.scan_parquet(path).filter(own_row).select("proto").collect().item()
         except (OSError, pl.exceptions.PolarsError) as failure:
             raise _not_whole(path.parent, f"{path.name}: {_reason(failure)}") from None
 
@@ -295,7 +298,7 @@ def _store(content: bytes, hlo: Path) -> str:
     digest = sha256(content).hexdigest()
     place = hlo / digest
     if not place.exists():
-        # Two hosts may bring the same HLO at the same time: the name appears with the whole of it.
+        # Two hosts may write the same HLO at once: the name must appear with complete content.
         partial = place.with_name(f"{digest}.{os.getpid()}")
         partial.write_bytes(content)
         partial.rename(place)
@@ -303,9 +306,9 @@ def _store(content: bytes, hlo: Path) -> str:
 
 
 def open_parcel(place: Path, hlo: Path, known: dict[str, bytes]) -> Recording:
-    """The Recording again. `known` keeps the HLO met so far, so that hosts share it."""
+    """Read the Recording back. `known` caches the HLO, so that hosts share it."""
     rest: dict[str, Any] = json.loads((place / _MANIFEST).read_text(encoding="utf-8"))
-    # From memory, so that nothing points into files that are about to go.
+    # Read into memory, so that nothing refers to files about to be deleted.
     tables: dict[str, Any] = {
         file.stem: pl.read_ipc(file.read_bytes()) for file in sorted(place.glob("*.arrow"))
     }

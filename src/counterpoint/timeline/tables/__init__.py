@@ -1,4 +1,4 @@
-"""The tables of a Recording, and what each op in them is."""
+"""The tables of a Recording."""
 
 from counterpoint.timeline.tables.recording import IN_GRAPHS as IN_GRAPHS
 from counterpoint.timeline.tables.recording import OPS as OPS

@@ -1,9 +1,9 @@
-"""What one profiler wrote on one host, before anything is concluded from it.
+"""Raw data that one profiler wrote on one host, before any interpretation.
 
-A reader turns a file into a Recording and guesses nothing: what the file does not say is null, and
-`notes` says why. `assemble` then makes the Timeline: it finds lanes, runs and steps, joins hosts,
-and asks the embedded Programs for scopes, sources and collectives. So each of these rules is
-written once, for all formats.
+A reader turns a file into a Recording and guesses nothing: data that the file lacks is null, and
+`notes` gives the reason. `assemble` then builds the Timeline: it finds lanes, runs and steps, joins
+hosts, and looks up scopes, sources and collectives in the embedded Programs. So each of these rules
+is written once, for all formats.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from counterpoint.timeline.device import Device
 Schema = dict[str, type[pl.DataType]]
 
 IN_GRAPHS: Final = "inside CUDA graphs"
-"""What every note on work in CUDA graphs that names no instruction says."""
+"""Phrase in every note on work in CUDA graphs that names no instruction."""
 
 SPANS: Final[Schema] = {
     "device": pl.UInt16,  # index into Recording.devices
     "line": pl.UInt32,  # index into Recording.lines: a stream, a thread, a TPU line
     "op": pl.UInt32,  # row of Recording.ops
-    "run_key": pl.Int64,  # same for all spans of one execution on a device; null when not told
+    "run_key": pl.Int64,  # same for all spans of one execution on a device; null if unknown
     "start_ps": pl.Int64,  # on the host's clock, from any origin that all its devices share
     "dur_ps": pl.Int64,
 }
@@ -35,18 +35,18 @@ SPANS: Final[Schema] = {
 
 OPS: Final[Schema] = {
     "name": pl.String,  # as the profiler names the event: a kernel, or the HLO instruction
-    "op": pl.String,  # HLO instruction; null when the profiler does not know it
-    "module": pl.String,  # HLO module; null likewise
-    "program_key": pl.String,  # which of the host's Programs; null likewise
+    "op": pl.String,  # HLO instruction; null if the profiler does not know it
+    "module": pl.String,  # HLO module; null if unknown
+    "program_key": pl.String,  # identifies one of the host's Programs; null if unknown
     "async_window": pl.Boolean,  # the span is start-to-done of an async op, not work on a core
-    "hint": pl.String,  # what the profiler itself calls the kind: "memcpy", "non-fusion", ...
+    "hint": pl.String,  # the profiler's own name of the kind: "memcpy", "non-fusion", ...
     "scope": pl.String,  # op_name path, as written
     "source": pl.String,  # file:line
     "flops": pl.Float64,  # of one execution
     "bytes": pl.Float64,  # accessed by one execution
     "text": pl.String,  # HLO text of the instruction
 }
-"""One row for each distinct thing that spans point to."""
+"""One row for each distinct op that spans refer to."""
 
 SAID: Final[Schema] = {
     "said_category": pl.String,
@@ -58,9 +58,9 @@ SAID: Final[Schema] = {
     "said_group_size": pl.UInt32,
     "said_bus_factor": pl.Float64,
 }
-"""Columns that OPS has besides where a Timeline was written as a trace: what it knew of each op.
+"""Additional columns of OPS in a trace written from a Timeline: the Timeline's data on each op.
 
-`said_X` is the Timeline's column X. It outranks what names tell, and nothing else is left of it.
+`said_X` is the Timeline's column X. It takes precedence over what is derived from names.
 """
 
 EXECUTIONS: Final[Schema] = {
@@ -71,7 +71,7 @@ EXECUTIONS: Final[Schema] = {
     "start_ps": pl.Int64,
     "dur_ps": pl.Int64,
 }
-"""Executions of whole modules, where the profiler records them itself."""
+"""Executions of whole modules, if the profiler records them itself."""
 
 MARKERS: Final[Schema] = {
     "device": pl.UInt16,  # null: a marker on a host thread
@@ -88,10 +88,10 @@ HOST_EVENTS: Final[Schema] = {
     "start_ps": pl.Int64,
     "dur_ps": pl.Int64,
 }
-"""What host threads did."""
+"""Events on host threads."""
 
 TRANSFERS: Final[Schema] = {
-    "device": pl.UInt16,  # null: the host's own, or not known whose
+    "device": pl.UInt16,  # null: the host itself, or unknown
     "line": pl.UInt32,
     "action": pl.String,  # of Action in the Timeline's model
     "name": pl.String,
@@ -101,12 +101,12 @@ TRANSFERS: Final[Schema] = {
     "latency_ps": pl.Int64,
     "peer": pl.String,
 }
-"""What a runtime did to carry data between hosts or slices."""
+"""Transfers of a runtime between hosts or slices."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbeddedProgram:
-    """A compiled module that the profile carries; `load` gives its HLO, proto or text."""
+    """A compiled module in the profile; `load` returns its HLO, proto or text."""
 
     name: str
     load: Callable[[], bytes]
@@ -133,16 +133,16 @@ class Recording:
     notes: tuple[str, ...] = ()
     truncated: bool = False
     basis: Basis = Basis.MEASURED
-    zero_ns: int | None = None  # when time 0 was, since 1970 by the host's clock, if that is told
+    zero_ns: int | None = None  # host clock at time 0, since 1970, if known
 
 
 _FARTHEST_NS: Final = 1 << 50
-"""13 days: hosts whose clocks are farther apart than this keep times of their own."""
+"""13 days: hosts whose clocks are farther apart than this keep their own times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What a Recording says of itself. `content` is the same for profiles of the same spans."""
+    """Properties of a Recording. `content` is equal for profiles with the same spans."""
 
     source: str
     host: str
@@ -151,7 +151,7 @@ class Origin:
     environment: Mapping[str, str]
     truncated: bool
     content: bytes | None  # None: it has no spans
-    zero_ns: int | None  # when its time 0 was, since 1970 by its own clock
+    zero_ns: int | None  # its own clock at time 0, since 1970
     first_ps: int | None
     last_ps: int | None
 
@@ -164,7 +164,7 @@ class Origin:
 
 
 def origin_of(recording: Recording) -> Origin:
-    """What is to be kept of a Recording."""
+    """Return the properties of a Recording that outlast it."""
     spans = recording.spans
     first, last = spans["start_ps"].min(), (spans["start_ps"] + spans["dur_ps"]).max()
     return Origin(
@@ -182,15 +182,15 @@ def origin_of(recording: Recording) -> Origin:
 
 
 def _content(recording: Recording) -> bytes:
-    who = [device.ordinal for device in recording.devices]  # ranks of one host are told apart
-    digest = sha256(repr((who, recording.ops.rows())).encode())
+    ordinals = [device.ordinal for device in recording.devices]  # distinguishes ranks of one host
+    digest = sha256(repr((ordinals, recording.ops.rows())).encode())
     for name in ("device", "line", "op", "start_ps", "dur_ps"):
         digest.update(recording.spans[name].to_numpy().tobytes())
     return digest.digest()
 
 
 def on_clock_of(first: Origin, own: Origin, recording: Recording) -> Recording:
-    """The same Recording with times that count from where those of the first host do."""
+    """Return the Recording with times relative to the time 0 of the first host."""
     if first.zero_ns is None or own.zero_ns is None:
         return recording
     apart = own.zero_ns - first.zero_ns

@@ -1,1 +1,1 @@
-"""Xplane."""
+"""Reads XPlane profiles (`.xplane.pb`)."""

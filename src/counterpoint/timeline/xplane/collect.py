@@ -1,4 +1,4 @@
-"""Columns of a Recording, gathered line by line while an XSpace is read."""
+"""Collects the columns of a Recording line by line while an XSpace is read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _MODULE: Final = re.compile(r"(.+)\((\d+)\)$")
 
 
 class Collector:
-    """Gathers what the reader finds; `finish` makes the Recording."""
+    """Collects what the reader finds; `finish` builds the Recording."""
 
     def __init__(self) -> None:
         self.devices: list[Device] = []
@@ -62,12 +62,12 @@ class Collector:
         self._markers: list[tuple[object, ...]] = []
 
     def set_origin(self, stamps_ns: Sequence[int]) -> None:
-        """Picoseconds since 1970 don't fit 64 bits: count from the earliest line if need be."""
+        """Set time zero to the earliest line if picoseconds since 1970 would not fit 64 bits."""
         if max(stamps_ns, default=0) * 1000 >= _LATEST_PS:
             self._origin_ns = min(stamp for stamp in stamps_ns if stamp)
 
     def device(self, device: Device) -> int:
-        """The index of a device, new or known."""
+        """Return the index of a device, adding it if it is new."""
         key = (device.kind, device.ordinal)
         if key not in self._device_of:
             self._device_of[key] = len(self.devices)
@@ -75,18 +75,18 @@ class Collector:
         return self._device_of[key]
 
     def open_line(self, name: str) -> None:
-        """Spans and host events that follow lie on this line."""
+        """Start a line for the spans and host events that follow."""
         self._lines.append(name)
 
     def add_spans(
         self, plane: Plane, device: int, line: Line, events: Events, is_async: bool
     ) -> None:
-        """Work that a device plane records."""
+        """Add work that a device plane records."""
         self._summaries += events.summaries
         self._add_spans(plane, np.full(len(events), device, np.uint16), line, events, is_async)
 
     def add_host_events(self, plane: Plane, line: Line, events: Events) -> None:
-        """What a host thread did: ops of virtual CPU devices, step markers, the rest."""
+        """Add events of a host thread: ops of virtual CPU devices, step markers, the rest."""
         on_device = _known(events, "hlo_op") & _known(events, "device_ordinal")
         if on_device.any():
             ops = _select(events, on_device)
@@ -104,19 +104,19 @@ class Collector:
         self._add_host(plane, line, _select(events, events.duration_ps > 0))
 
     def add_actions(self, plane: Plane, line: Line, events: Events) -> None:
-        """What Megascale did, as it tells itself."""
+        """Add actions recorded by Megascale."""
         if len(events):
             self._transfers.add_actions(self._told(plane, line, events))
 
     def add_messages(
         self, plane: Plane, line: Line, events: Events, tells: Mapping[str, Action]
     ) -> None:
-        """Events of a host thread that tell of transfers."""
+        """Add events of a host thread that describe transfers."""
         if len(events):
             self._transfers.add_messages(self._told(plane, line, events), tells)
 
     def add_executions(self, plane: Plane, device: int, line: Line, events: Events) -> None:
-        """Executions of modules, named `module(program id)`."""
+        """Add executions of modules, named `module(program id)`."""
         start = self._start(line, events)
         run = events.stats.get("run_id")
         for row, metadata in enumerate(events.metadata.tolist()):
@@ -129,7 +129,7 @@ class Collector:
             )
 
     def add_steps(self, plane: Plane, device: int, line: Line, events: Events) -> None:
-        """Steps as a device plane marks them: the event's name is the step's number."""
+        """Add steps that a device plane marks; the event's name is the step number."""
         start = self._start(line, events)
         for row, metadata in enumerate(events.metadata.tolist()):
             name = _event_name(plane, metadata).name
@@ -147,8 +147,8 @@ class Collector:
         notes: Sequence[str],
         truncated: bool,
     ) -> Recording:
-        """The Recording of all that was added."""
-        carried, said = self._transfers.finish(self.devices)
+        """Build the Recording."""
+        transfer_table, transfer_notes = self._transfers.finish(self.devices)
         return Recording(
             source=source,
             host=host,
@@ -160,10 +160,10 @@ class Collector:
             markers=pl.DataFrame(self._markers, schema=MARKERS, orient="row"),
             host_events=self._host.frame(),
             host_names=tuple(self._names),
-            transfers=carried,
+            transfers=transfer_table,
             programs=programs,
             environment=environment,
-            notes=(*notes, *self._notes(), *said),
+            notes=(*notes, *self._notes(), *transfer_notes),
             truncated=truncated,
         )
 
@@ -249,7 +249,7 @@ class Collector:
 
 
 class _Table:
-    """Rows that come in batches, joined early, so that they don't lie about in small pieces."""
+    """A table built from batches, which are joined early to avoid many small pieces."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -278,14 +278,14 @@ class _Ops:
 
     def __init__(self) -> None:
         self._rows: dict[tuple[object, ...], int] = {}
-        # Batches of one plane name the same ops by the same ids: a row is made but once of these.
+        # Batches of one plane use the same ids for the same ops: a row is built once per id.
         self._met: dict[tuple[Plane, bool], dict[tuple[int, ...], int]] = {}
         self._nameless: set[int] = set()
         self._slices: dict[int, int] = {}
         self.nameless_in_graphs = 0
 
     def codes(self, plane: Plane, events: Events, is_async: bool) -> NDArray[np.uint32]:
-        """Row of each event, adding rows for those not met before."""
+        """Return the row of each event, adding new rows as needed."""
         columns = [events.metadata]
         for name in ("hlo_op", "hlo_module", "program_id"):
             stat = events.stats.get(name)
@@ -294,13 +294,13 @@ class _Ops:
         in_graph = _known(events, GRAPH_STAT)
         columns.append(in_graph.astype(np.int64))
         first, code = distinct(columns)
-        met = self._met.setdefault((plane, is_async), {})
+        row_of = self._met.setdefault((plane, is_async), {})
         rows = np.empty(len(first), np.uint32)
         keys = zip(*(column[first].tolist() for column in columns), strict=True)
-        for place, (at, key) in enumerate(zip(first.tolist(), keys, strict=True)):
-            if key not in met:
-                met[key] = self._row(plane, events, at, is_async)
-            rows[place] = met[key]
+        for position, (at, key) in enumerate(zip(first.tolist(), keys, strict=True)):
+            if key not in row_of:
+                row_of[key] = self._row(plane, events, at, is_async)
+            rows[position] = row_of[key]
         codes = rows[code]
         if in_graph.any():
             self.nameless_in_graphs += int(np.isin(codes[in_graph], [*self._nameless]).sum())
@@ -392,7 +392,7 @@ def _select(events: Events, mask: NDArray[np.bool_]) -> Events:
 
 
 def _concatenate(parts: list[Columns], schema: Schema) -> pl.DataFrame:
-    """One frame of all parts; each column's parts are let go as soon as they are joined."""
+    """Concatenate all parts, freeing each column's parts as soon as they are joined."""
     if not parts:
         return pl.DataFrame(schema=schema)
     joined = {name: np.concatenate([part.pop(name) for part in parts]) for name in [*parts[0]]}

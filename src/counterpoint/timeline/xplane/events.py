@@ -1,10 +1,10 @@
 """The events of one line of an XPlane, as columns.
 
-XEvent {1 metadata_id, 2 offset_ps | 5 num_occurrences, 3 duration_ps, 4 stats}
-XStat  {1 metadata_id, 2 double, 3 uint64, 4 int64, 5 str, 6 bytes, 7 ref}
+XEvent {1 metadata_id, 2 offset_ps | 5 num_occurrences, 3 duration_ps, 4 stats} XStat  {1
+metadata_id, 2 double, 3 uint64, 4 int64, 5 str, 6 bytes, 7 ref}
 
-Fields come in the order in which C++ writes them; an event that has them otherwise goes through
-the slow road, one by one, with the same result.
+Fields are expected in the order in which C++ writes them; an event with another order is decoded
+field by field, more slowly, with the same result.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from counterpoint.timeline.xplane.wire import (
 EVENTS_TAG: Final = 0x22
 STATS_TAG: Final = 0x22
 _BATCH: Final = 16_384
-"""Events decoded at a time: the working columns then stay in the processor's cache."""
+"""Number of events decoded at a time, so that the working columns stay in the processor's cache."""
 
 _BLOCK_BYTES: Final = 8 << 20
 _LARGEST_ID: Final = 1 << 20
 
 _OFFSET_FIELD: Final = 2
 _OCCURRENCES_FIELD: Final = 5
-_TIMED: Final = 3  # where `values` of the slow road says that an event has a time
+_TIMED: Final = 3  # index in `values` of the slow path: whether the event has a time
 
 _LINE_NAME: Final = 2
 _LINE_TIMESTAMP: Final = 3
@@ -48,13 +48,13 @@ _ID, _OFFSET, _DURATION = 0x08, 0x10, 0x18
 _REF_VALUE, _INT_VALUE, _UINT_VALUE = 0x38, 0x20, 0x18
 _TEXT_VALUE, _BYTES_VALUE = 0x2A, 0x32
 
-# A stat of under 128 bytes whose id is under 128: one load of eight bytes holds all but its value.
+# A stat under 128 bytes with an id under 128: one load of eight bytes holds all but its value.
 _SHORT_MASK: Final = np.uint64(0x80FF80FF)
 _SHORT: Final = np.uint64(_ID << 16 | STATS_TAG)
 
 
 class Strings:
-    """Names that stats refer to, and room for those that an event spells out itself."""
+    """Names that stats refer to, extended by the texts that events spell out."""
 
     def __init__(self, names: Mapping[int, str]) -> None:
         self._names = dict(names)
@@ -65,11 +65,11 @@ class Strings:
         return self._names[key]
 
     def get(self, key: int) -> str | None:
-        """The name behind an id."""
+        """Return the name of an id."""
         return self._names.get(key)
 
     def intern(self, text: str) -> int:
-        """An id for a spelled-out text, the same for the same text."""
+        """Return an id for a text, the same for equal texts."""
         known = self._ids.get(text)
         if known is None:
             known = self._ids[text] = self._next
@@ -80,7 +80,7 @@ class Strings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stat:
-    """One stat over all events: `value` is a number, or an id in Strings where `is_text`."""
+    """One stat over all events: `value` is a number, or an id in Strings if `is_text`."""
 
     value: NDArray[np.int64]
     known: NDArray[np.bool_]
@@ -89,7 +89,7 @@ class Stat:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
-    """Columns of a batch of events; `offset_ps` counts from the line's own start."""
+    """Columns of a batch of events; `offset_ps` is relative to the line's start."""
 
     metadata: NDArray[np.int64]
     offset_ps: NDArray[np.int64]
@@ -103,9 +103,9 @@ class Events:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which events to keep and which of their stats to read.
+    """The events to keep and the stats to read.
 
-    `skipped` holds metadata ids of the profiler's own book-keeping; stats are read only for the
+    `skipped` holds metadata ids of the profiler's internal events; stats are read only for the
     rest. `stats` maps a stat's metadata id to the name of its column.
     """
 
@@ -121,9 +121,9 @@ class Wanted:
 def read_events(
     data: memoryview, start: int, end: int, wanted: Wanted, strings: Strings
 ) -> Iterator[tuple[Events, int]]:
-    """Batches of the events in data[start:end], with how many of each batch were skipped.
+    """Yield batches of the events in data[start:end], with how many of each batch were skipped.
 
-    The range is that of a line; fields that are not events are stepped over.
+    The range is that of a line; fields that are not events are skipped.
     """
     while start < end:
         if data[start] != EVENTS_TAG:
@@ -139,7 +139,7 @@ def read_events(
 
 
 def _step_over(data: memoryview, start: int, end: int) -> int:
-    """Where the field that is no event ends; a head behind its events would have been missed."""
+    """Return the end of a field that is not an event; raise if it is a head after its events."""
     number, _, _, after = next(fields(data, start, end))
     if number in (_LINE_NAME, _LINE_TIMESTAMP):
         raise Malformed(f"a line's head lies behind its events at offset {start}")
@@ -147,7 +147,7 @@ def _step_over(data: memoryview, start: int, end: int) -> int:
 
 
 def _next_block(data: memoryview, start: int, end: int) -> tuple[Block, Positions, int]:
-    """A block with at least one whole event; larger than usual if that event is."""
+    """Return a block with at least one whole event; larger than usual if that event is."""
     room = _BLOCK_BYTES
     while True:
         block = Block(data[start : min(end, start + room)])
@@ -177,7 +177,7 @@ def _decode(
     at = _decode_stats(block, at, end, wanted, strings, columns)
     timed = np.ones(len(metadata), bool)
     for row in np.flatnonzero(at < end):
-        # The ordered reading took what it found; the rest is read field by field.
+        # The ordered path decoded the fields it found; the rest is read field by field.
         body = (int(at[row]), int(end[row]))
         values = [int(metadata[row]), int(offset[row]), int(duration[row]), 1]
         _decode_slowly(block, body, values, wanted, strings, columns, int(row))
@@ -192,7 +192,7 @@ def _decode(
 def _ordered_field(
     block: Block, at: Positions, end: Positions, tag: int
 ) -> tuple[NDArray[np.int64], Positions]:
-    """The varint field of that tag where it comes next, else 0; and the positions behind it."""
+    """Return the next varint field if it has this tag, else 0; and the positions after it."""
     here = (at < end) & (block.bytes[at] == tag)
     value, size = block.varints(at + 1)
     if here.all():
@@ -231,7 +231,7 @@ def _decode_stats(
 ) -> Positions:
     """Read the k-th stat of every event at once, for k = 0, 1, ... until none has another.
 
-    Gives where this ended for each event: before its end, if C++ would not have written it so.
+    Return the position reached for each event: before its end, if C++ would not have written it so.
     """
     slot_of = _slots(wanted)
     ended = at.copy()
@@ -243,10 +243,10 @@ def _decode_stats(
             regular, found = _any_stats(block, at, end)
             rows, end = rows[regular], end[regular]
         slot = slot_of.take(found.stat, mode="clip")
-        asked = np.flatnonzero(slot >= 0)
-        if len(asked):
-            values = found if len(asked) == len(rows) else found.only(asked)
-            _put_values(block, rows[asked], slot[asked], values, strings, columns)
+        requested = np.flatnonzero(slot >= 0)
+        if len(requested):
+            values = found if len(requested) == len(rows) else found.only(requested)
+            _put_values(block, rows[requested], slot[requested], values, strings, columns)
         ended[rows] = found.after
         more = found.after < end
         rows, at, end = rows[more], found.after[more], end[more]
@@ -255,7 +255,7 @@ def _decode_stats(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Stats:
-    """One stat of each event: its id, its value's tag (0: none) and place, and where it ends."""
+    """One stat of each event: its id, its value's tag (0: none) and position, and its end."""
 
     stat: NDArray[np.int64]
     tag: NDArray[np.uint8]
@@ -267,7 +267,7 @@ class _Stats:
 
 
 def _short_stats(block: Block, at: Positions, end: Positions) -> _Stats | None:
-    """The stats at these positions when all are short, as nearly all are."""
+    """Return the stats at these positions if all are short, as nearly all are."""
     word = block.words[at]
     if ((word & _SHORT_MASK) != _SHORT).any():
         return None
@@ -280,7 +280,7 @@ def _short_stats(block: Block, at: Positions, end: Positions) -> _Stats | None:
 
 
 def _any_stats(block: Block, at: Positions, end: Positions) -> tuple[NDArray[np.bool_], _Stats]:
-    """Which of these positions hold a stat as C++ writes it, and those stats."""
+    """Return which positions hold a stat as C++ writes it, and those stats."""
     body, after = _next_stat(block, at, end)
     regular = (block.bytes[at] == STATS_TAG) & (block.bytes[body] == _ID)
     after = after[regular]
@@ -290,7 +290,7 @@ def _any_stats(block: Block, at: Positions, end: Positions) -> tuple[NDArray[np.
 
 
 def _slots(wanted: Wanted) -> NDArray[np.int8]:
-    """The column of each stat's id, or -1; ids count up from 1, so the table is small."""
+    """Return the column of each stat id, or -1; ids count up from 1, so the table is small."""
     last = max(wanted.stats, default=0)
     if last > _LARGEST_ID or min(wanted.stats, default=0) < 0:
         raise Malformed(f"{last} as the id of a stat")
@@ -302,7 +302,7 @@ def _slots(wanted: Wanted) -> NDArray[np.int8]:
 
 
 def _next_stat(block: Block, at: Positions, end: Positions) -> tuple[Positions, Positions]:
-    """Where the body of the stat at each position starts and ends."""
+    """Return where the body of the stat at each position starts and ends."""
     word = block.words[at]
     size = ((word >> np.uint64(8)) & np.uint64(0x7F)).astype(np.int64)
     body = at + 2
@@ -327,15 +327,15 @@ def _put_values(
     value, _ = block.varints(of.value_at + 1)
     number = value.view(np.int64)
     names = list(columns.value)
-    # The k-th stats of a batch are of few kinds, mostly one: each is put down at once.
+    # The k-th stats of a batch are of few kinds, mostly one: each kind is stored at once.
     kind = slot.astype(np.int64) << 8 | of.tag
-    for one in np.flatnonzero(np.bincount(kind)).tolist():
-        name, tag = names[one >> 8], one & 0xFF
-        mine = np.flatnonzero(kind == one)
+    for code in np.flatnonzero(np.bincount(kind)).tolist():
+        name, tag = names[code >> 8], code & 0xFF
+        matching = np.flatnonzero(kind == code)
         if tag in (_REF_VALUE, _INT_VALUE, _UINT_VALUE):
-            columns.put(name, rows[mine], number[mine], tag == _REF_VALUE)
+            columns.put(name, rows[matching], number[matching], tag == _REF_VALUE)
         elif tag in (_TEXT_VALUE, _BYTES_VALUE):
-            for row in mine.tolist():
+            for row in matching.tolist():
                 text = _text_at(block, int(of.value_at[row]) + 1, int(of.after[row]))
                 key = np.array([strings.intern(text)], np.int64)
                 columns.put(name, rows[row : row + 1], key, True)

@@ -1,11 +1,11 @@
-"""The frame of an XSpace: its planes, their names for events and stats, and where lines lie.
+"""The structure of an XSpace: its planes, their names of events and stats, and their lines.
 
-XSpace {1 planes, 2 errors, 3 warnings, 4 hostnames};
-XPlane {2 name, 3 lines, 4 event_metadata, 5 stat_metadata, 6 stats}
+XSpace {1 planes, 2 errors, 3 warnings, 4 hostnames}; XPlane {2 name, 3 lines, 4 event_metadata, 5
+stat_metadata, 6 stats}
 
-The events themselves are left in the file: `events` reads them by column. Names are decoded
-leniently, because profilers write kernel names that are not UTF-8.
-Reference: tsl/profiler/protobuf/xplane.proto.
+The events themselves stay in the file: `events` reads them by column. Names are decoded leniently,
+because profilers write kernel names that are not UTF-8. Reference:
+tsl/profiler/protobuf/xplane.proto.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class EventName:
-    """What all events of one kind share."""
+    """Properties that all events of one kind share."""
 
     name: str
     display: str
@@ -86,7 +86,7 @@ class Plane:
 
 @dataclass(frozen=True, slots=True)
 class SpaceTexts:
-    """What a file says of itself: what went wrong while recording, and on which host."""
+    """Messages and host names in a file."""
 
     errors: Sequence[str]
     warnings: Sequence[str]
@@ -103,14 +103,14 @@ _LINE_DISPLAY_NAME: Final = 11
 
 
 def read_planes(data: memoryview) -> Iterator[Plane]:
-    """Every plane of the file; Malformed when the bytes are not an XSpace."""
+    """Yield every plane of the file; raise Malformed if the bytes are not an XSpace."""
     for number, wire, start, end in fields(data, 0, len(data)):
         if number == _PLANES and wire == LENGTH:
             yield _read_plane(data, start, end)
 
 
 def read_texts(data: memoryview) -> SpaceTexts:
-    """What the file says of itself."""
+    """Read the messages and host names of the file."""
     found: dict[int, list[str]] = {_ERRORS: [], _WARNINGS: [], _HOSTNAMES: []}
     for number, wire, start, end in fields(data, 0, len(data)):
         if number in found and wire == LENGTH:
@@ -165,14 +165,14 @@ def _extend(ranges: list[tuple[int, int]], start: int, end: int) -> None:
 
 
 def _read_line(data: memoryview, start: int, end: int) -> Line:
-    """Read a line's head; its events are left where they are."""
+    """Read a line's head; its events are not read."""
     found: dict[tuple[int, int], tuple[int, int]] = {}
     at = start
     while at < end and data[at] != EVENTS_TAG:
         number, wire, begin, at = next(fields(data, at, end))
         found[number, wire] = (begin, at)
     if (_LINE_NAME, LENGTH) not in found:
-        # A line without a name may have a display name, which is written behind the events.
+        # A line without a name may have a display name, which is written after the events.
         found |= {(n, w): (b, e) for n, w, b, e in fields(data, at, end) if n == _LINE_DISPLAY_NAME}
     name = found.get((_LINE_NAME, LENGTH)) or found.get((_LINE_DISPLAY_NAME, LENGTH))
     stamp = found.get((_LINE_TIMESTAMP, VARINT))
@@ -198,7 +198,7 @@ def _stats(stats: Iterable[Message], strings: Mapping[int, str]) -> dict[str, St
 
 
 def _value(stat: Message, strings: Mapping[int, str]) -> StatValue:
-    """The one that is set; a zero of whatever type when none differs from its default."""
+    """Return the value that is set; a zero of any type if none differs from its default."""
     if stat.ref_value:
         return strings.get(stat.ref_value, "")
     if stat.str_value:

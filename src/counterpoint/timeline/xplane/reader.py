@@ -1,12 +1,12 @@
-"""From an `.xplane.pb` to a Recording.
+"""Reads an `.xplane.pb` into a Recording.
 
-What each plane holds (docs/formats/xplane.md):
+Content of each plane (docs/formats/xplane.md):
 
     /device:GPU:N    one line per stream; lines derived from these are left out
     /device:TPU:N    XLA Ops, Async XLA Ops, XLA Modules, Steps
     /device:CUSTOM:Megascale Trace   transfers between TPU slices
-    /host:CPU        one line per thread; with the CPU backend also the ops of virtual devices, told
-                     apart by `device_ordinal`
+    /host:CPU        one line per thread; with the CPU backend also the ops of virtual devices,
+                     identified by `device_ordinal`
     /host:metadata   the HLO of the compiled modules
     Task Environment when the profile was taken
 """
@@ -38,7 +38,7 @@ _DEVICE_STATS: Final = (*_OP_STATS, "prefix", "name", GRAPH_STAT)
 _HOST_STATS: Final = (*_OP_STATS, "device_ordinal", "step_num")
 _PROTO_STATS: Final = ("Hlo Proto", "HLO Proto")
 
-_SINCE_1970_NS: Final = 10**17  # 1973: no time since a machine or a profiler started is as long
+_SINCE_1970_NS: Final = 10**17  # 1973: longer than any time since a machine or a profiler started
 
 _MODULE_LINE: Final = "XLA Modules"
 _STEP_LINE: Final = "Steps"
@@ -46,7 +46,7 @@ _OPS_LINE: Final = "XLA Ops"
 _ASYNC_LINE: Final = "Async XLA Ops"
 _STREAM_PREFIX: Final = "Stream #"
 
-# The thread pool's own book-keeping: zero-length marks, half of all events of a CPU profile.
+# Marks written by the thread pool: zero-length, half of all events of a CPU profile.
 _BOOKKEEPING: Final = ("ThreadpoolListener::", "end: ")
 
 
@@ -58,15 +58,15 @@ def _ignore(offset: int) -> None:
 
 
 def is_xplane(head: bytes) -> bool:
-    """An XSpace starts with a plane: field 1, length-delimited; and it isn't a text."""
+    """Return whether a file with this head is an XSpace: field 1, length-delimited, not text."""
     return head[:1] == b"\x0a" and any(byte < 9 or byte > 126 for byte in head[1:64])
 
 
 def read_xplane(data: memoryview, source: str, reached: Reached = _ignore) -> Recording:
     """Read one host's profile.
 
-    `reached` is told the offset behind each line that has been read and won't be looked at again:
-    to show progress, and to give the file's memory back.
+    `reached` is called with the offset after each line that has been read and is not needed again:
+    to show progress, and to release the file's memory.
     """
     try:
         return _read(data, source, reached)
@@ -106,7 +106,7 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
     if not any(plane.name for plane in planes):
         raise Malformed("it holds no planes with names")
     texts = read_texts(data)
-    made = collector.finish(
+    recording = collector.finish(
         source=source,
         host=texts.hostnames[0] if texts.hostnames else source,
         programs=programs,
@@ -114,11 +114,11 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
         notes=[*_passed_on(texts), *notes, *_warn(collector, planes)],
         truncated=any("dropped" in warning for warning in texts.warnings),
     )
-    return replace(made, zero_ns=_zero_ns(stamps, environment))
+    return replace(recording, zero_ns=_zero_ns(stamps, environment))
 
 
 def _zero_ns(stamps: Sequence[int], environment: Mapping[str, str]) -> int | None:
-    """When the times of the Recording begin: lines count from 1970, or from the profile's start."""
+    """Return time 0 of the Recording: lines count from 1970, or from the profile's start."""
     if max(stamps, default=0) > _SINCE_1970_NS:
         return min(stamp for stamp in stamps if stamp)
     started = environment.get("profile_start_time", "")
@@ -183,11 +183,13 @@ def _read_host(data: memoryview, plane: Plane, collector: Collector, reached: Re
         for events, dropped in read_events(data, line.start, line.end, wanted, plane.strings):
             skipped += dropped
             collector.add_host_events(plane, line, events)
-        told = messages.of(line.name)
-        if told is not None:
-            few, tells = told
-            for events, _ in read_events(data, line.start, line.end, few, plane.strings):
-                collector.add_messages(plane, line, events, tells)
+        transfer_events = messages.of(line.name)
+        if transfer_events is not None:
+            wanted_messages, actions = transfer_events
+            for events, _ in read_events(
+                data, line.start, line.end, wanted_messages, plane.strings
+            ):
+                collector.add_messages(plane, line, events, actions)
         reached(line.end)
     if not skipped:
         return []
@@ -213,7 +215,7 @@ def _wanted(plane: Plane, stats: Sequence[str]) -> Wanted:
 
 
 def _describe(plane: Plane, kind: str, ordinal: int) -> Device:
-    """What the plane says of its chip; MFU needs the peaks, which only TPU planes carry."""
+    """Describe the chip of a plane; MFU needs the peaks, which only TPU planes carry."""
     stats = plane.stats
     teraflops = stats.get("peak_teraflops_per_second")
     gigabytes = stats.get("peak_hbm_bw_gigabytes_per_second")
@@ -241,19 +243,19 @@ def _chip(plane: Plane) -> str | None:
         return None
     capability = [plane.stats.get(f"compute_cap_{part}") for part in ("major", "minor")]
     cores, memory = plane.stats.get("core_count"), plane.stats.get("memory_size")
-    # Older files don't name the chip: what they tell of it is enough for `find_chip`.
-    told = [vendor]
+    # Older files don't name the chip: these properties are enough for `find_chip`.
+    properties = [vendor]
     if None not in capability:
-        told.append(f"compute {capability[0]}.{capability[1]}")
+        properties.append(f"compute {capability[0]}.{capability[1]}")
     if isinstance(cores, int) and cores:
-        told.append(f"{cores} cores")
+        properties.append(f"{cores} cores")
     if isinstance(memory, int) and memory:
-        told.append(f"{memory / 2**30:.0f} GiB")
-    return ", ".join(told)
+        properties.append(f"{memory / 2**30:.0f} GiB")
+    return ", ".join(properties)
 
 
 def _embedded_programs(plane: Plane) -> dict[str, EmbeddedProgram]:
-    """HLO protos, by program id; the plane names them `module(id)`."""
+    """Return HLO protos, by program id; the plane names them `module(id)`."""
     programs: dict[str, EmbeddedProgram] = {}
     for key, event in plane.event_names.items():
         for value in map(event.stats.get, _PROTO_STATS):

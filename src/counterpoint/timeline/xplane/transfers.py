@@ -1,7 +1,7 @@
-"""Events of an XPlane that tell of transfers, as the table TOLD.
+"""Reads the events of an XPlane that describe transfers, as the table TOLD.
 
-They lie among all others on host threads: those lines are gone through a second time, for their ids
-alone, and stats are read of these few.
+They are mixed with all others on host threads: those lines are read a second time, for their ids
+alone, and stats are read only for these few events.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _STATS: Final = (*NUMBERS, *TEXTS)
 
 
 def wanted_actions(plane: Plane) -> Wanted:
-    """All events of Megascale's plane."""
+    """Select all events of Megascale's plane."""
     return Wanted(_stat_ids(plane), frozenset())
 
 
 class Messages:
-    """Which events of a host plane's lines tell of transfers; names are looked at once."""
+    """Selects events of a host plane's lines that describe transfers; checks each name once."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
@@ -48,19 +48,19 @@ class Messages:
         }
 
     def of(self, line: str) -> tuple[Wanted, Mapping[str, Action]] | None:
-        """What to read of a line, and what each name tells of; None: no such event is named."""
-        events, tells = self._plane.event_names, self._tells
+        """Return the events to read of a line, and each name's action; None if there are none."""
+        events, actions = self._plane.event_names, self._tells
         if is_transport(line):
             copies = (key for key, event in events.items() if is_copy(_name(event)))
-            tells = dict.fromkeys(copies, Action.MEMORY_COPY) | tells
-        if not tells:
+            actions = dict.fromkeys(copies, Action.MEMORY_COPY) | actions
+        if not actions:
             return None
-        names = {_name(events[key]): action for key, action in tells.items()}
-        return Wanted(_stat_ids(self._plane), frozenset(events.keys() - tells)), names
+        names = {_name(events[key]): action for key, action in actions.items()}
+        return Wanted(_stat_ids(self._plane), frozenset(events.keys() - actions)), names
 
 
 def table(plane: Plane, line: int, events: Events, start_ps: NDArray[np.int64]) -> pl.DataFrame:
-    """TOLD; what an event does not say its name may."""
+    """Return TOLD; missing stats are taken from the event's name."""
     kinds, code = distinct([events.metadata])
     named = [plane.event_names.get(key) for key in events.metadata[kinds].tolist()]
     columns = {
@@ -71,16 +71,16 @@ def table(plane: Plane, line: int, events: Events, start_ps: NDArray[np.int64]) 
         **{name: _number(plane, events.stats.get(name), len(events)) for name in NUMBERS},
         **{name: _text(plane, events.stats.get(name), len(events)) for name in TEXTS},
     }
-    told = pl.DataFrame(columns).select(*TOLD).cast({**TOLD})
+    events_table = pl.DataFrame(columns).select(*TOLD).cast({**TOLD})
     shared = pl.DataFrame(
         [tuple(_shared(event, name) for name in _STATS) for event in named],
         schema=dict.fromkeys(_STATS, pl.String),
         orient="row",
     )
     if all(shared[name].null_count() == len(shared) for name in _STATS):
-        return told
+        return events_table
     shared = shared[pl.Series(code)]
-    return told.with_columns(
+    return events_table.with_columns(
         pl.coalesce(name, shared[name].cast(TOLD[name], strict=False)) for name in _STATS
     )
 
@@ -135,7 +135,7 @@ _ENDPOINTS: Final = 1
 
 
 def group_size(stat: object) -> int | None:
-    """Endpoints of the first group; None where there is none, or it can't be read."""
+    """Return the number of endpoints of the first group; None if it is missing or unreadable."""
     if not isinstance(stat, bytes):
         return None
     data = memoryview(stat)
@@ -154,14 +154,14 @@ _GRAPH: Final = "command_buffer"
 _CALL: Final = re.compile(r"call(\.\d+)*$")
 
 GRAPH_STAT: Final = "cuda_graph_id"
-"""The stat that only work inside CUDA graphs has."""
+"""A stat that only work inside CUDA graphs has."""
 
 LAUNCHED_PLAINLY: Final = "WARNING: CommandBuffer disabled when profiling"
-"""A host event: XLA launches one by one what a CUDA graph launches when nobody profiles."""
+"""A host event: XLA launches ops of a CUDA graph one by one while a profiler is active."""
 
 
 def instruction(hlo_op: str | None, in_graph: bool) -> str | None:
-    """The instruction behind the stat `hlo_op`, where it names one."""
+    """Return the instruction in the stat `hlo_op`, if it names one."""
     if hlo_op is None:
         return None
     innermost = hlo_op.rpartition(_NESTED)[2]
@@ -171,7 +171,7 @@ def instruction(hlo_op: str | None, in_graph: bool) -> str | None:
 
 
 def scope(prefix: str | None, name: str | None) -> str | None:
-    """The whole scope; `name` lacks the prefix that all instructions of the module share."""
+    """Return the whole scope; `name` lacks the prefix that all instructions of the module share."""
     if not prefix or not name:
         return prefix or name
     shares_root = name.partition("/")[0] == prefix.partition("/")[0]

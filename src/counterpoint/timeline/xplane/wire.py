@@ -1,8 +1,8 @@
 """Protobuf's wire format read by column: one numpy operation for thousands of messages.
 
 A profile holds millions of small messages; a Python object for each would cost seconds and
-gigabytes. Here a block of bytes is walked in lanes that advance in lockstep, and a field is decoded
-for all messages at once from unaligned eight-byte loads.
+gigabytes. Here a block of bytes is scanned in lanes that advance in lockstep, and a field is
+decoded for all messages at once from unaligned eight-byte loads.
 
 Reference: https://protobuf.dev/programming-guides/encoding. Groups (wire types 3, 4) are refused.
 """
@@ -21,7 +21,7 @@ Words = NDArray[np.uint64]
 Pairs = NDArray[np.uint16]
 
 PAD: Final = 24
-"""Zero bytes that every block carries behind its end, so that a load near it stays inside."""
+"""Number of zero bytes after the end of every block, so that a load near it stays inside."""
 
 VARINT: Final = 0
 FIXED64: Final = 1
@@ -40,18 +40,18 @@ _ALL_BITS: Final = (1 << 64) - 1
 
 _LANE_BYTES: Final = 8192
 _SEARCHED_BYTES: Final = 256
-"""At the head of each lane, for an entry to begin with; a lane without one joins that before it."""
+"""Bytes at the head of each lane to search for an entry; a lane without one joins the previous."""
 
 _STRIDE: Final = 24
-"""Hops between looks at which lanes have arrived."""
+"""Number of hops between checks for lanes that have finished."""
 
-# More hops than any entry has nested entries of the same tag: a lane that starts inside one has
-# left it, and joined the true chain, by then.
+# More hops than any entry has nested entries of the same tag: by then a lane that starts inside an
+# entry has left it and joined the true chain.
 _SYNC_HOPS: Final = 48
 
 
 class Malformed(ValueError):
-    """Bytes that are not what the schema says."""
+    """Raised for bytes that do not match the schema."""
 
 
 class Block:
@@ -67,7 +67,7 @@ class Block:
         )
 
     def varints(self, at: Positions) -> tuple[Words, Positions]:
-        """The varint at each position, and how many bytes it takes."""
+        """Return the varint at each position, and its size in bytes."""
         word = self.words[at]
         stop = ~word
         stop &= _CONTINUES
@@ -89,7 +89,7 @@ class Block:
     def _finish_long(
         self, at: Positions, long: NDArray[np.bool_], value: Words, size: Positions
     ) -> None:
-        """Negative int64 and hashes take nine or ten bytes; the tail lies in the next word."""
+        """Complete varints of nine or ten bytes (negative int64, hashes) from the next word."""
         tail = self.words[at[long] + 8]
         second = (tail >> np.uint64(7)) & _ONE
         value[long] |= (tail & np.uint64(0x7F)) << np.uint64(56)
@@ -97,14 +97,15 @@ class Block:
         size[long] = 9 + second.astype(np.int64)
 
     def entries(self, tag: int) -> tuple[Positions, int]:
-        """Where each entry of a repeated message field starts, from the block's first byte on.
+        """Return where each entry of a repeated message field starts, from the first byte on.
 
-        Also where the run of whole entries ends: at another tag, or at an entry that is cut off.
+        Also return where the run of whole entries ends: at another tag, or at an entry that is cut
+        off.
         """
         return self._lockstep(tag) or self._one_by_one(tag)
 
     def _lockstep(self, tag: int) -> tuple[Positions, int] | None:
-        """Walk many lanes at once; None when a lane's guessed start was not on the chain."""
+        """Scan many lanes at once; return None if a lane's guessed start was not on the chain."""
         begin = self._lane_starts(tag)
         if len(begin) < 2:
             return None
@@ -113,8 +114,8 @@ class Block:
         visited: list[tuple[Positions, Positions, Positions]] = []
         lane, at = np.arange(len(begin)), begin
         while len(lane):
-            # One row per hop. A lane that has arrived hops on until the stride ends: that is
-            # cheaper than looking after each hop.
+            # One row per hop. A finished lane keeps hopping until the stride ends: that is cheaper
+            # than checking after each hop.
             trail = np.empty((_STRIDE + 1, len(lane)), np.int64)
             trail[0] = at
             for hop in range(_STRIDE):
@@ -125,8 +126,8 @@ class Block:
             ended = own < _STRIDE
             landed[lane[ended]] = trail[own[ended], np.flatnonzero(ended)]
             lane, at = lane[~ended], at[~ended]
-        # Each lane must arrive exactly where the next began: then, by induction from the block's
-        # first byte, every position visited is a true start.
+        # Each lane must end exactly where the next began: then, by induction from the block's first
+        # byte, every position visited is a true start.
         if (landed[:-1] != target[:-1]).any():
             return None
         return _in_order(visited, len(begin)), int(landed[-1])
@@ -144,7 +145,7 @@ class Block:
         return np.unique(np.append(at[at > before], 0))
 
     def _hop_on(self, at: Positions, tag: int, out: Positions) -> Positions:
-        """The position behind each entry, or the same where no whole entry of that tag lies."""
+        """Return the position after each entry, or the position itself if no whole entry starts."""
         step = _short_steps(tag)[self._pairs[at]]
         np.add(at, step, out=out)
         doubtful = np.flatnonzero((step == 0) | (out > self.size))
@@ -155,7 +156,7 @@ class Block:
         return out
 
     def _hop(self, at: Positions, tag: int) -> tuple[Positions, NDArray[np.bool_]]:
-        """The position behind each entry, and whether a whole entry of that tag lies there."""
+        """Return the position after each entry, and whether it is a whole entry of that tag."""
         word = self.words[at]
         length = ((word >> np.uint64(8)) & np.uint64(0x7F)).astype(np.int64)
         after = at + 2 + length
@@ -169,7 +170,7 @@ class Block:
         return after, whole
 
     def _one_by_one(self, tag: int) -> tuple[Positions, int]:
-        """The same walk in plain Python, for short blocks and for chains that fooled the lanes."""
+        """Scan in plain Python, for short blocks and for chains that the lanes misread."""
         data, size = self.bytes.tobytes(), self.size
         starts: list[int] = []
         at = 0
@@ -187,7 +188,10 @@ class Block:
 
 @cache
 def _short_steps(tag: int) -> Positions:
-    """How far it is to the next entry, by an entry's first two bytes; 0 where they don't tell."""
+    """Return the distance to the next entry by an entry's first two bytes.
+
+    0 if they don't determine it.
+    """
     steps = np.zeros(1 << 16, np.int64)
     lengths = np.arange(0x80)
     steps[tag | lengths << 8] = 2 + lengths
@@ -195,7 +199,7 @@ def _short_steps(tag: int) -> Positions:
 
 
 def _in_order(visited: Sequence[tuple[Positions, Positions, Positions]], lanes: int) -> Positions:
-    """Positions in the order of the block, from strides of (positions, lanes, hops of each)."""
+    """Return positions in block order, from strides of (positions, lanes, hops of each)."""
     hops = np.zeros(lanes, np.int64)
     for _, lane, own in visited:
         hops[lane] += own
@@ -209,7 +213,7 @@ def _in_order(visited: Sequence[tuple[Positions, Positions, Positions]], lanes: 
 
 
 def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """One varint, and the position behind it; bits beyond the 64th are dropped, as elsewhere."""
+    """Return one varint, and the position after it; bits beyond the 64th are dropped, as usual."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -223,7 +227,7 @@ def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
 
 
 def fields(data: memoryview, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Each field of one message: number, wire type, and where its content starts and ends.
+    """Yield each field of one message: number, wire type, and start and end of its content.
 
     For a varint the content is its own bytes.
     """
