@@ -128,12 +128,7 @@ class _Walker(ast.NodeVisitor):
     visit_AsyncWith = visit_With  # noqa: N815
 
     def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
-        for part in (
-            node.body,
-            *(handler.body for handler in node.handlers),
-            node.orelse,
-            node.finalbody,
-        ):
+        for part in (node.body, *(arm.body for arm in node.handlers), node.orelse, node.finalbody):
             self.body(part)
 
     visit_TryStar = visit_Try  # noqa: N815
@@ -394,11 +389,7 @@ class _Walker(ast.NodeVisitor):
         text = value.shown.lower() if value.shown in ("True", "False") else value.shown
         channel = Channel.JAX_CONFIG
         program = self.program
-        program.given = [
-            occurrence
-            for occurrence in program.given
-            if (occurrence.channel, occurrence.name) != (channel, name)
-        ]
+        program.given = [old for old in program.given if (old.channel, old.name) != (channel, name)]
         whole = segment(program.lines, node)
         program.given.append(
             self.program.one(channel, name, text, node.lineno, whole, known=value.known)
@@ -484,10 +475,8 @@ def read_python(text: str, where: str) -> ParsedSource:
     if loose:
         program.notes[f"dicts of flags are taken for {loose[0].channel}"] = None
     given = (
-        replace(occurrence, branch=program.branch(occurrence.place.line))
-        if occurrence.place.where == where
-        else occurrence
-        for occurrence in (*found.given, *program.given, *loose)
+        replace(item, branch=program.branch(item.place.line)) if item.place.where == where else item
+        for item in (*found.given, *program.given, *loose)
     )
     slips = sorted([*program.slips, *found.slips], key=lambda slip: slip.place.line or 0)
     return ParsedSource(
