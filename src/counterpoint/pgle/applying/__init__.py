@@ -1,4 +1,4 @@
-"""Applying a profile: compile with and without it, and see what moved."""
+"""Applies a profile: compiles with and without it, and compares the schedules."""
 
 from counterpoint.pgle.applying.apply import PATH as PATH
 from counterpoint.pgle.applying.apply import Applied as Applied

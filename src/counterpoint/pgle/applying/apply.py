@@ -1,7 +1,7 @@
-"""Apply a profile: compile without and with it, and prove by XLA's own log that it was used.
+"""Applies a profile: compiles without and with it, and proves from XLA's own log that it was used.
 
-What XLA does with a profile is read in two places that can't err together: its log says what it
-found in the file, and the schedules, compared, what it made of that.
+XLA's use of a profile is read from two independent sources: its log says what it found in the file,
+and the comparison of the schedules shows the effect.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PROOF: Final = (
     "PGLE fallback",
     "instructions from the profile",
 )
-_ENOUGH: Final = 0.9  # of what XLA asks for
+_ENOUGH: Final = 0.9  # share of the instructions that XLA looks up
 _DOUBTS: Final = {
     Fit.STALE: "the profile is of another program",
     Fit.FOREIGN: "the profile is of another program",
@@ -45,17 +45,19 @@ _DOUBTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """Two compiles of a workload, without and with a profile, and what lies between them."""
+    """Two compiles of a workload, without and with a profile, and the differences between them."""
 
     path: Path
     profile: Profile
     without: Compiled
     compiled: Compiled  # with the profile
     evidence: Evidence
-    module: ModuleUse | None  # what the log says of the step
+    module: ModuleUse | None  # the log's report on the step's module
     coverage: Coverage
     movement: Movement
-    own: Program | None = None  # what the profile was made of: the same program on its own devices
+    own: Program | None = (
+        None  # the program that the profile was made from, compiled on its own devices
+    )
 
     @property
     def target(self) -> Target:
@@ -63,62 +65,62 @@ class Applied:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """What both were compiled with."""
-        return {name: it for name, it in self.compiled.options.items() if name != PATH}
+        """The options of both compiles."""
+        return {name: value for name, value in self.compiled.options.items() if name != PATH}
 
     @property
     def used(self) -> bool:
-        """Whether XLA scheduled this module by costs of the profile."""
+        """True if XLA scheduled this module by costs of the profile."""
         return self.module is not None and self.module.use is Use.USED
 
     @property
     def reason(self) -> str:
-        """What the verdict rests on."""
+        """The reason for the verdict."""
         return self.module.reason if self.module is not None else self.evidence.reason
 
     @property
     def changed(self) -> bool:
-        """Whether the schedule differs."""
+        """True if the schedules differ."""
         return self.movement.reordered
 
     @property
     def stale(self) -> bool:
-        """Whether it was made of another program: XLA takes costs by name, whatever they are of."""
+        """True if it was made from another program: XLA takes costs by name, of any program."""
         if self.own is not None and self.renamed <= (1 - _ENOUGH) * self.found:
             return False
         return self.coverage.staleness.fit in (Fit.STALE, Fit.FOREIGN)
 
     @property
     def fits(self) -> bool:
-        """Whether XLA used it, and nothing says that it is of another program."""
+        """True if XLA used it, and there is no sign that it is of another program."""
         return self.used and not self.stale
 
     @property
     def partial(self) -> bool:
-        """Whether much of what XLA asks for is not in it."""
+        """True if it lacks much of what XLA looks up."""
         return self.coverage.instructions.share < _ENOUGH
 
     @property
     def proof(self) -> tuple[str, ...]:
-        """The compiler's own lines about the profile, as it wrote them."""
+        """The compiler's own lines about the profile."""
         lines = [line for line in self.compiled.log.splitlines() if "] " in line]
         return tuple(line for line in lines if any(mark in line for mark in _PROOF))
 
     @property
     def found(self) -> int:
-        """Costs that XLA found: by its count, else by its lines on single instructions."""
+        """Number of costs XLA found: by its count, else by its lines on single instructions."""
         if self.module is None:
             return 0
         return len(self.module.looked_up) if self.module.found is None else self.module.found
 
     @property
     def missing(self) -> int:
-        """What XLA missed; what it does not miss it does not count."""
+        """Number of instructions XLA missed; it writes no count if there are none."""
         return (self.module.missing or 0) if self.module is not None else 0
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What may be wrong although it was used, the worst first."""
+        """Possible problems even if it was used, the worst first."""
         stale = self.coverage.staleness
         found: list[str] = []
         if self.own is not None:
@@ -130,17 +132,17 @@ class Applied:
             here = self.compiled.target
             found.append(f"its costs were measured on {other}, and this compile is for {here}")
         found += [f"made under other circumstances: {it}" for it in stale.differences]
-        asked = self.coverage.instructions
+        part = self.coverage.instructions
         if self.used and self.partial:
-            left = asked.whole - asked.found
+            left = part.whole - part.found
             found.append(
-                f"{left:,.0f} of {asked.whole:,.0f} instructions have no cost in it: XLA schedules "
+                f"{left:,.0f} of {part.whole:,.0f} instructions have no cost in it: XLA schedules "
                 "those by its own model"
             )
         if self.used and not self.changed:
             found.append("the schedule is the same with and without the profile")
         found += filter(None, [self._scheduler_denied()])
-        # Of what the scheduler does unasked nothing is owed to the profile: it runs both times.
+        # This one is not due to the profile: the scheduler runs both times.
         found += [
             f"{it.text} ({it.next})"
             for it in self.evidence.complaints
@@ -149,32 +151,32 @@ class Applied:
         return tuple(found)
 
     def _made_there(self, own: Program) -> str:
-        """What it means that the run of this workload had compiled it otherwise."""
+        """Return the warning that the workload's own run compiled it differently."""
         there, here = self.profile.origin.get("jaxlib"), self.compiled.versions.get("jaxlib")
-        said = (
+        message = (
             f"made of this program as its own run compiled it ({own.fingerprint}"
             f"{f', jaxlib {there}' if there else ''}); this compile, without a GPU, is another one "
             f"({self.compiled.fingerprint}, jaxlib {here})"
         )
         if self.keyed:
-            return f"{said}: XLA drops the costs, whose names bear the other fingerprint"
+            return f"{message}: XLA drops the costs, whose names bear the other fingerprint"
         return (
-            f"{said}: applied by name, where {self.renamed:,} names seem to stand "
+            f"{message}: applied by name, where {self.renamed:,} names seem to stand "
             "for other operations here"
         )
 
     @property
     def renamed(self) -> int:
-        """Names that stood for another operation where the profile was made."""
+        """Number of names that stood for another operation where the profile was made."""
         return len(renamed(self.own, self.compiled.program)) if self.own is not None else 0
 
     @property
     def keyed(self) -> bool:
-        """Whether each of its costs is of one module, named by its fingerprint."""
-        return all(it.fingerprint is not None for it in self.profile.costs)
+        """True if each of its costs is of one module, named by its fingerprint."""
+        return all(cost.fingerprint is not None for cost in self.profile.costs)
 
     def _scheduler_denied(self) -> str | None:
-        """What it means that the scheduler was asked not to run."""
+        """Return the warning about a scheduler that was turned off."""
         if self.options.get(LHS, "true").lower() not in ("false", "0"):
             return None
         version = self.compiled.versions.get("jaxlib")
@@ -198,27 +200,28 @@ def apply_profile(
 ) -> Applied:
     """Compile a workload without and with a profile, all else equal.
 
-    A profile that XLA would pass over in silence is refused before (`InputError`); whether the
-    rest was used is a matter of proof: ask `used`.
+    A profile that XLA would silently ignore is refused first (`InputError`); `used` tells whether
+    XLA used the rest.
     """
     place = Path(path).absolute()
     profile = read_profile(place)
-    # A profile switches the scheduler on, where it would not run without: so it runs both times.
-    asked = {**dict(scheduler_on()), **(options or {})}
-    plain = {name: value for name, value in asked.items() if name != PATH}
+    # A profile turns the scheduler on where it would otherwise be off, so it is on for both
+    # compiles.
+    requested = {**dict(scheduler_on()), **(options or {})}
+    plain = {name: value for name, value in requested.items() if name != PATH}
     loud = {**LOUD, **(environment or {})}
 
     def compiler(given: Mapping[str, str]) -> Compiled:
         return compile_workload(workload, target, given, loud, timeout_s)
 
     say(f"compiling {workload.name} for {target} without the profile")
-    # Without a profile there is nothing to check; jaxlib 0.12 fails when asked to all the same.
+    # Without a profile there is nothing to check; jaxlib 0.12 fails if asked to check anyway.
     without = compiler({name: it for name, it in plain.items() if name != CHECKER})
     say(f"compiling {workload.name} for {target} with the profile")
     compiled = _compile_with(compiler, {**plain, PATH: str(place)})
     sources = made_for(profile)
-    made_of = next((it for it in own_programs(workload) if it.fingerprint in sources), None)
-    return weigh(place, profile, without, compiled, made_of)
+    source_program = next((it for it in own_programs(workload) if it.fingerprint in sources), None)
+    return weigh(place, profile, without, compiled, source_program)
 
 
 def weigh(
@@ -228,7 +231,7 @@ def weigh(
     compiled: Compiled,
     made_of: Program | None = None,
 ) -> Applied:
-    """What two compiles prove: one without the profile, one with it and a loud log."""
+    """Evaluate two compiles: one without the profile, one with it and a verbose log."""
     evidence = read_evidence(compiled.log, compiled.options)
     costs, name = costs_found(profile.costs, compiled.fingerprint), compiled.program.name
     return Applied(
@@ -237,7 +240,7 @@ def weigh(
         without=without,
         compiled=compiled,
         evidence=evidence,
-        # XLA of jaxlib 0.9 works on a clone and logs the name of the original.
+        # XLA in jaxlib 0.9 works on a clone and logs the name of the original.
         module=evidence.of(name) or evidence.of(name.removesuffix("-clone")),
         coverage=check_profile(profile, compiled.program, circumstances=compiled.versions),
         movement=movement(without.program, compiled.program, costs),
@@ -250,8 +253,8 @@ def _compile_with(
 ) -> Compiled:
     try:
         return compiler(options)
-    except CompileFailed as failure:  # without it, the very same compile went through
-        if failure.from_outside:  # no verdict on the profile
+    except CompileFailed as failure:  # without it, the same compile succeeded
+        if failure.from_outside:  # not caused by the profile
             raise
         strict = options.get(CHECKER, "").endswith("ERROR")
         raise CounterpointError(

@@ -1,8 +1,8 @@
-"""Whether the compiler used a profile, as its own log tells: the proof, or the lack of it.
+"""Evidence in the compiler's own log that it used a profile, or did not.
 
 `Found profile for module` is no proof: XLA writes it for an empty profile and for another program's
 as well. Proof is that it found costs in it: by its counts, which it writes when something is
-missing, or by its lines on single instructions, which it writes when asked to be loud.
+missing, or by its lines on single instructions, which it writes in a verbose log.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line; `file` is the source file's name alone, `level` empty for a line of other origin.
+    """One line; `file` is the source file's name, `level` is empty for lines not from XLA.
 
     Lines of Python (warnings, loggers) are kept whole as their message.
     """
@@ -35,7 +35,7 @@ class LogLine:
 
 
 def log_lines(text: str) -> Iterator[LogLine]:
-    """Every line of a log, in order."""
+    """Yield every line of a log, in order."""
     for line in text.splitlines():
         found = _LINE.search(line) if "] " in line else None
         if found is None:
@@ -74,7 +74,7 @@ def read_evidence(log_text: str, flags: Mapping[str, str] | None = None) -> Evid
     """Read a log: XLA's lines and JAX's warnings about profiles.
 
     `flags` are the XLA flags of that process, if known. They tell whether XLA would have counted
-    what is missing, so that its silence proves something.
+    what is missing, so that silence is evidence.
     """
     witness = _Witness(flags)
     witness.hear(log_text)
@@ -83,7 +83,7 @@ def read_evidence(log_text: str, flags: Mapping[str, str] | None = None) -> Evid
 
 @dataclass(slots=True)
 class _Module:
-    """One compile of one module, as far as it has been heard of."""
+    """One compile of one module, as far as the log has been read."""
 
     name: str = ""
     fingerprint: str | None = None
@@ -99,7 +99,7 @@ class _Module:
 
 
 class _Witness:
-    """Hears a log, and then says what it proves."""
+    """Reads a log, and evaluates it."""
 
     def __init__(self, flags: Mapping[str, str] | None = None) -> None:
         self._flags = flags
@@ -110,7 +110,7 @@ class _Witness:
         self._informs = False  # XLA wrote lines of its lowest level
 
     def hear(self, text: str) -> None:
-        """Listen to a whole log, or to the next part of it."""
+        """Read a whole log, or the next part of it."""
         for line in log_lines(text):
             self._informs = self._informs or line.level == "I"
             raised = complaint(line.message)
@@ -142,7 +142,7 @@ class _Witness:
         message = line.message
         counts = _FOUND.match(message)
         module = self._counting(line) if counts else self._module(line)
-        module.guided = True  # only this estimator writes such lines, also where it is not named
+        module.guided = True  # only this estimator writes such lines, even where it is not named
         if counts:
             module.found = int(counts[1])
         elif found := _FOUND_COST.match(message):
@@ -155,7 +155,10 @@ class _Witness:
             module.missing_names.append(found[1])
 
     def _counting(self, line: LogLine) -> _Module:
-        """The module that counts are of; at the usual level nothing else tells it from the next."""
+        """Return the module that counts refer to.
+
+        At the default log level a second count means the next.
+        """
         module = self._module(line)
         return module if module.found is None else self._begin(line)
 
@@ -166,17 +169,19 @@ class _Witness:
         return module
 
     def _module(self, line: LogLine, fresh: str | None = None) -> _Module:
-        """The module its thread is at; a new one where the last has had such a line already."""
+        """Return the thread's current module, or a new one if it already had such a line."""
         module = self._open.get(line.thread)
         if module is None or (fresh is not None and (module.guided or module.other)):
             return self._begin(line)
         return module
 
     def evidence(self) -> Evidence:
-        """What has been heard, weighed."""
-        modules = tuple(self._weigh(it) for it in self._modules if it.guided or it.other)
+        """Return the verdict on everything read."""
+        modules = tuple(
+            self._weigh(module) for module in self._modules if module.guided or module.other
+        )
         use, reason = self._verdict(modules)
-        sources = dict.fromkeys(it.source for it in self._modules if it.source)
+        sources = dict.fromkeys(module.source for module in self._modules if module.source)
         return Evidence(
             use=use,
             reason=reason,
@@ -216,7 +221,7 @@ class _Witness:
         return self._use_uncounted(module)
 
     def _use_uncounted(self, module: _Module) -> tuple[Use, str]:
-        """Without XLA's counts: nothing was missing, or nobody counted."""
+        """Judge a module without XLA's counts: nothing was missing, or nothing was counted."""
         if module.looked_up:
             return Use.USED, f"XLA found costs of {len(module.looked_up)} instructions"
         if module.missed:
@@ -230,9 +235,9 @@ class _Witness:
         if discarded:
             return Use.FAILED, discarded.text
         for use in (Use.USED, Use.UNKNOWN):
-            one = next((it for it in modules if it.use is use), None)
-            if one is not None:
-                return use, f"{one.module}: {one.reason}"
+            found = next((module for module in modules if module.use is use), None)
+            if found is not None:
+                return use, f"{found.module}: {found.reason}"
         if self._from_cache:
             return (
                 Use.USED,
@@ -241,9 +246,9 @@ class _Witness:
         return self._verdict_without(modules)
 
     def _verdict_without(self, modules: tuple[ModuleUse, ...]) -> tuple[Use, str]:
-        """No module found a cost: whose fault it is."""
+        """Return the verdict, with its cause, if no module found a cost."""
         blame = self._first(Trouble.UNREADABLE, Trouble.MISSING_FILE)
-        guided = next((it for it in modules if it.guided), None)
+        guided = next((module for module in modules if module.guided), None)
         if guided is not None:
             return Use.NOT_USED, f"{guided.module}: {guided.reason}"
         if blame is not None:
@@ -267,7 +272,7 @@ class _Witness:
         return tuple(word.strip() for word in passes.split(","))
 
     def _counts(self) -> bool:
-        """Whether XLA would have written what is missing."""
+        """Return whether XLA would have logged missing costs."""
         if self._flags is None or _CHECKER in self._disabled:
             return False
         level = self._flags.get("xla_gpu_pgle_accuracy_checker", "WARN").upper()

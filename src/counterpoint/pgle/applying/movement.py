@@ -1,9 +1,9 @@
-"""What a profile moved: where each collective stands among the compute, before and after.
+"""What a profile moved: the position of each collective among the compute, before and after.
 
-A collective hides behind the compute that is launched between its start and its done. Both are
-counted here by the costs of the profile, per execution: compute that stands before the start, and
-compute within. How much is hidden is at most the smaller of the transfer and of what stands within;
-collectives that share the same compute share it in truth, too, so the sum is a bound.
+A collective hides behind the compute that is launched between its start and its done. Both
+quantities use the costs of the profile, per execution: compute before the start, and compute
+between. The hidden time is at most the smaller of the transfer and the compute between; collectives
+that overlap the same compute share it, so the sum is an upper bound.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _Identity: TypeAlias = Callable[[Program, Instruction], Hashable]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a collective stands in its computation. Microseconds are of one execution."""
+    """The position of a collective in its computation. Microseconds are of one execution."""
 
     computation: str
     index: int  # of the start among the instructions
     before_us: float  # compute launched before the start
     within_us: float  # compute launched between start and done
-    within: int  # how many instructions that is
+    within: int  # number of those instructions
     cost_us: float | None  # of the transfer, by the profile
     sync: bool
 
     @property
     def overlaps(self) -> bool:
-        """Whether anything runs beside it."""
+        """True if anything runs concurrently."""
         return not self.sync and self.within > 0
 
     @property
     def hidden_us(self) -> float:
-        """At most so much of the transfer is hidden; without its cost what could hide it."""
+        """Upper bound of the hidden time; without a known cost, the compute that could hide it."""
         if self.sync:
             return 0.0
         return self.within_us if self.cost_us is None else min(self.within_us, self.cost_us)
@@ -57,33 +57,33 @@ class Move:
     kind: str
     bytes: int
     source: str | None
-    executions: int | None  # per run of the program; None where a loop's count is unknown
+    executions: int | None  # per run of the program; None if a loop's count is unknown
     before: Place
     after: Place
 
     @property
     def start_shift_us(self) -> float:
-        """Compute by which it starts later; earlier where negative."""
+        """Compute by which it starts later; negative if earlier."""
         return self.after.before_us - self.before.before_us
 
     @property
     def hidden_shift_us(self) -> float:
-        """By how much more of one transfer can be hidden."""
+        """Increase of the hidden time of one transfer."""
         return self.after.hidden_us - self.before.hidden_us
 
     @property
     def moved(self) -> bool:
-        """Whether anything changed for it that costs or saves time, as far as it is shown."""
+        """True if its cost changed, at the displayed precision."""
         return shown(self.start_shift_us) != 0 or _seen(self.before) != _seen(self.after)
 
     @property
     def weight_us(self) -> float:
-        """What the change amounts to in a run of the program."""
+        """The effect of the change on a run of the program."""
         return abs(self.hidden_shift_us) * (self.executions or 1)
 
 
 def shown(us: float) -> float:
-    """As a reader gets to see it: in tenths of a microsecond."""
+    """Round to the displayed precision, tenths of a microsecond."""
     return round(us, 1)
 
 
@@ -93,38 +93,42 @@ def _seen(place: Place) -> tuple[float, bool, bool]:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """All collectives that both schedules have, the weightiest change first, and the rest."""
+    """All collectives in both schedules, the largest change first, and the rest."""
 
     moves: tuple[Move, ...]
-    gone: tuple[str, ...]  # collectives of the first schedule alone
+    gone: tuple[str, ...]  # collectives in the first schedule only
     new: tuple[str, ...]
     reordered: bool  # whether the schedules differ at all
 
     @property
     def moved(self) -> tuple[Move, ...]:
-        return tuple(it for it in self.moves if it.moved)
+        return tuple(move for move in self.moves if move.moved)
 
     @property
     def newly_overlapped(self) -> tuple[Move, ...]:
-        return tuple(it for it in self.moves if it.after.overlaps and not it.before.overlaps)
+        return tuple(
+            move for move in self.moves if move.after.overlaps and not move.before.overlaps
+        )
 
     @property
     def no_longer_overlapped(self) -> tuple[Move, ...]:
-        return tuple(it for it in self.moves if it.before.overlaps and not it.after.overlaps)
+        return tuple(
+            move for move in self.moves if move.before.overlaps and not move.after.overlaps
+        )
 
     @property
     def transfers_us(self) -> float:
-        """What all transfers of a run take, by the profile."""
-        return sum((it.after.cost_us or 0.0) * (it.executions or 1) for it in self.moves)
+        """Time of all transfers of a run, by the profile."""
+        return sum((move.after.cost_us or 0.0) * (move.executions or 1) for move in self.moves)
 
     @property
     def hidden_before_us(self) -> float:
-        """At most so much of them was hidden."""
-        return sum(it.before.hidden_us * (it.executions or 1) for it in self.moves)
+        """Upper bound of the time that was hidden."""
+        return sum(move.before.hidden_us * (move.executions or 1) for move in self.moves)
 
     @property
     def hidden_after_us(self) -> float:
-        return sum(it.after.hidden_us * (it.executions or 1) for it in self.moves)
+        return sum(move.after.hidden_us * (move.executions or 1) for move in self.moves)
 
 
 def movement(
@@ -135,15 +139,18 @@ def movement(
     costs_after: Mapping[str, float] | None = None,
     same: Mapping[str, str] | None = None,
 ) -> Movement:
-    """What differs between two schedules of one program; `costs` in us by instruction name.
+    """Compare two schedules of one program; `costs` in us by instruction name.
 
-    Of two builds, names tell nothing: `costs_after` are then those by the names of the second,
-    and `same` says which collective of it is which of the first.
+    For two builds, names do not match: `costs_after` then has the costs by the names of the second,
+    and `same` maps its collectives to those of the first.
     """
     old = dict(_places(before, costs))
     new = dict(_places(after, costs if costs_after is None else costs_after))
     pairs = _matched(before, after, old, new) if same is None else _told(old, new, same)
-    moves = (_move(after, mine, theirs, old[theirs], new[mine]) for mine, theirs in pairs.items())
+    moves = (
+        _move(after, after_start, before_start, old[before_start], new[after_start])
+        for after_start, before_start in pairs.items()
+    )
     kept = set(pairs.values())
     return Movement(
         moves=tuple(sorted(moves, key=lambda it: (-it.weight_us, -abs(it.start_shift_us)))),
@@ -164,7 +171,7 @@ def _order(program: Program) -> list[tuple[str, str, bool]]:
 
 def _move(program: Program, it: Instruction, before: Instruction, old: Place, new: Place) -> Move:
     talk = collective(program, it)
-    assert talk is not None  # noqa: S101  places are of collectives only
+    assert talk is not None  # noqa: S101  only collectives have places
     return Move(
         name=it.name,
         name_before=before.name,
@@ -180,7 +187,7 @@ def _move(program: Program, it: Instruction, before: Instruction, old: Place, ne
 def _matched(
     before: Program, after: Program, old: Iterable[Instruction], new: Iterable[Instruction]
 ) -> dict[Instruction, Instruction]:
-    """New to old: what the scheduler knew by one name, else what has one name or one key now."""
+    """Map new to old: by the name the scheduler used, else by name, else by stable key."""
     pairs: dict[Instruction, Instruction] = {}
     identities: tuple[_Identity, ...] = (
         lambda _, it: asked_name(it),
@@ -199,13 +206,13 @@ def _matched(
 def _told(
     old: Iterable[Instruction], new: Iterable[Instruction], same: Mapping[str, str]
 ) -> dict[Instruction, Instruction]:
-    """New to old, as somebody else has found out."""
+    """Map new to old by the given names."""
     known = {it.name: it for it in old}
     return {it: known[same[it.name]] for it in new if same.get(it.name) in known}
 
 
 def _places(program: Program, costs: Mapping[str, float]) -> Iterator[tuple[Instruction, Place]]:
-    """Every collective that is launched: its start, and where that stands."""
+    """Yield the start of every launched collective, and its place."""
     pairs = async_pairs(program)
     prices = _Prices(program, costs)
     for computation in launched(program):
@@ -241,7 +248,7 @@ def _is_compute(program: Program, instruction: Instruction) -> bool:
 
 
 class _Prices:
-    """Costs by instruction; a loop costs what it contains, as often as it runs."""
+    """Costs by instruction; a loop costs the sum of its content times its trip count."""
 
     def __init__(self, program: Program, costs: Mapping[str, float]) -> None:
         self._program = program
@@ -250,12 +257,12 @@ class _Prices:
         self._bodies: dict[str, float] = {}
 
     def own(self, instruction: Instruction) -> float | None:
-        """The profile's cost under the names by which XLA asks."""
+        """Return the profile's cost under the names that XLA looks up."""
         names = (asked_name(instruction), self._inner.get(instruction.name, ""))
         return next((self._costs[name] for name in names if name in self._costs), None)
 
     def compute(self, instruction: Instruction) -> float:
-        """Microseconds of compute; 0 for what communicates or what the profile does not price."""
+        """Return microseconds of compute; 0 for communication or an instruction without a cost."""
         if not _is_compute(self._program, instruction):
             return 0.0
         if instruction.opcode in ("while", "call", "conditional"):
@@ -267,7 +274,7 @@ class _Prices:
     def _body(self, name: str) -> float:
         if name not in self._bodies:
             computation: Computation | None = self._program.computations.get(name)
-            self._bodies[name] = 0.0  # nothing calls itself; should it, it ends here
+            self._bodies[name] = 0.0  # guards against recursion, which should not occur
             instructions = computation.instructions if computation else ()
             self._bodies[name] = sum(self.compute(it) for it in instructions)
         return self._bodies[name]

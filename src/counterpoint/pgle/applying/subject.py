@@ -1,7 +1,8 @@
-"""The program a profile is checked against, found in whatever holds it.
+"""The program a profile is checked against, from any source.
 
-An HLO file, a directory of XLA's dumps, a Run, or a profile that embeds its HLO. The last two also
-tell how long each instruction ran. Of several modules the step is the one that computes most.
+Sources are an HLO file, a directory of XLA's dumps, a Run, or a profile that embeds its HLO; the
+last two also have the time of each instruction. Of several modules the step is the one with the
+most compute.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ _SHOWN: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A program, where it was found, and what is known of how it ran.
+    """A program, its location, and what is known of its execution.
 
-    `others` are modules that were there, too; `platform` is what it was compiled for, if known;
-    it was `recorded` where it ran, and `asked` for by its module's name.
+    `others` are other modules found there; `platform` is what it was compiled for, if known.
+    `recorded` is true if it ran, `asked` if the user named its module.
     """
 
     program: Program
@@ -48,7 +49,10 @@ class Subject:
 
 
 def find_subject(path: Path, module: str | None = None) -> Subject:
-    """The program of that name; without one the step's, or the one that computes most."""
+    """Return the program of that name.
+
+    Without a name the step's, or the one with the most compute.
+    """
     if not path.exists() and has_magic(str(path)):
         return _from_timeline(read(path), str(path), module)
     if not path.exists():
@@ -66,17 +70,19 @@ def find_subject(path: Path, module: str | None = None) -> Subject:
 
 
 def is_lowered(path: Path) -> bool:
-    """Whether it holds StableHLO and nothing that XLA made of it."""
+    """Return whether it holds StableHLO and no output of XLA."""
     if not path.is_dir():
         return path.name.endswith(_LOWERED)
-    made = any(any(path.glob(pattern)) for pattern in DUMPS)
+    compiled = any(any(path.glob(pattern)) for pattern in DUMPS)
     return (
-        not made and not is_run(path) and any(it.name.endswith(_LOWERED) for it in path.iterdir())
+        not compiled
+        and not is_run(path)
+        and any(file.name.endswith(_LOWERED) for file in path.iterdir())
     )
 
 
 def _is_hlo(path: Path) -> bool:
-    """Whether a file of no telling name holds a module and not a profile."""
+    """Return whether a file with an unspecific name holds a module and not a profile."""
     if path.suffix in (".pb", "") and not path.name.endswith(".xplane.pb"):
         try:
             return bool(list(read_program(path).instructions))
@@ -90,7 +96,7 @@ def _from_directory(path: Path, module: str | None) -> Subject:
         return _from_run(path, read_run(path), module)
     if (number := _RANK.fullmatch(path.name)) and is_run(path.parent):
         run = read_run(path.parent)
-        own = tuple(it for it in run.ranks if it.number == int(number[1]))
+        own = tuple(rank for rank in run.ranks if rank.number == int(number[1]))
         return _from_run(path, replace(run, ranks=own), module)
     for pattern in DUMPS:
         if found := _largest_first(path.glob(pattern)):
@@ -106,7 +112,7 @@ def _from_directory(path: Path, module: str | None) -> Subject:
 
 def _from_run(path: Path, run: Run, module: str | None) -> Subject:
     processes = [process for rank in run.ranks for process in rank.processes]
-    told = {
+    circumstances = {
         name: version
         for process in processes
         for name, version in process.versions.items()
@@ -118,7 +124,9 @@ def _from_run(path: Path, run: Run, module: str | None) -> Subject:
         timeline = read(*run.profiles)
         if any(entry.variants for entry in timeline.programs):
             subject = _from_timeline(timeline, str(path), module)
-            return replace(subject, circumstances=told, platform=platform or subject.platform)
+            return replace(
+                subject, circumstances=circumstances, platform=platform or subject.platform
+            )
     dumped = next((rank.hlo for rank in run.ranks if rank.hlo), ())
     if not dumped:
         raise InputError(
@@ -130,25 +138,27 @@ def _from_run(path: Path, run: Run, module: str | None) -> Subject:
     return replace(
         subject,
         measured=Unknown(run.why_no_profile),
-        circumstances=told,
+        circumstances=circumstances,
         platform=subject.platform or platform,
     )
 
 
 def _from_files(paths: Sequence[Path], module: str | None) -> Subject:
-    """Modules compiled for the host beside those for GPUs count only if there are no others."""
+    """Read modules; those compiled for the host count only if there are none for GPUs."""
     for_gpus = [path for path in paths if not _CPU.search(path.name)]
     found = for_gpus or paths
     likely = [path for path in found if module is None or module in path.name] or found
     programs = {path: read_program(path) for path in likely}
-    held = list(dict.fromkeys(it.name for it in programs.values()))
-    fits = {id(it): path for path, it in programs.items() if module in (None, it.name)}
-    program = heaviest(it for it in programs.values() if id(it) in fits)
+    names = list(dict.fromkeys(program.name for program in programs.values()))
+    fits = {
+        id(program): path for path, program in programs.items() if module in (None, program.name)
+    }
+    program = heaviest(program for program in programs.values() if id(program) in fits)
     if program is None:
         where = str(paths[0].parent if len(paths) > 1 else paths[0])
-        raise _no_such(module or "", held, where)
+        raise _no_such(module or "", names, where)
     why = "an HLO dump tells no times: name a Run, or a profile that embeds its HLO"
-    others = () if module else tuple(name for name in held if name != program.name)
+    others = () if module else tuple(name for name in names if name != program.name)
     platform = None if for_gpus else "cpu"
     return Subject(
         program,

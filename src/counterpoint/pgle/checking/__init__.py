@@ -1,4 +1,4 @@
-"""Checking a profile against a program, and against another profile."""
+"""Checks a profile against a program, and against another profile."""
 
 from counterpoint.pgle.checking import check as check
 from counterpoint.pgle.checking.check import COVERAGE as COVERAGE

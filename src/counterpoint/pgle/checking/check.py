@@ -1,7 +1,7 @@
-"""How much of a program a profile covers: by instruction, by time, and its collectives apart.
+"""How much of a program a profile covers: by instruction, by time, and for its collectives.
 
-What is missing XLA prices by its own model. For compute that is often good enough; a collective
-without a cost is the one thing the scheduler can't hide well, so those are counted apart.
+XLA prices missing instructions by its own model. For compute that is often good enough; a
+collective without a cost is the one the scheduler can't hide well, so they are counted separately.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ _UNMEASURED: Final = "the program was given without times: name a profile or a R
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Found, of how much: instructions, or microseconds of device time."""
+    """Found, out of a total: instructions, or microseconds of device time."""
 
     found: float
     whole: float
 
     @property
     def share(self) -> float:
-        """1 when there is nothing to be found."""
+        """1 if there is nothing to find."""
         return self.found / self.whole if self.whole else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the profile says to one lookup. `us` is None when it has no such name."""
+    """The profile's answer to one lookup. `us` is None if it has no such name."""
 
     lookup: Lookup
     us: float | None
@@ -72,7 +72,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A cost that can't be right."""
+    """An implausible cost."""
 
     name: str
     us: float
@@ -81,7 +81,7 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """What a profile gives to a program."""
+    """The coverage of a program by a profile."""
 
     module: str
     fingerprint: str | None
@@ -93,15 +93,17 @@ class Coverage:
     extra: tuple[Extra, ...]
     duplicates: tuple[str, ...]
     doubts: tuple[Doubt, ...]
-    latencies: int  # XLA:GPU leaves these out
+    latencies: int  # XLA:GPU ignores these
     staleness: Staleness
 
     @property
     def missing(self) -> tuple[Answer, ...]:
-        """Longest first where times are known; else collectives, then schedule order."""
+        """Longest first if times are known; else collectives, then schedule order."""
         gone = [answer for answer in self.answers if answer.us is None]
         return tuple(
-            sorted(gone, key=lambda it: (-(it.measured_us or 0), not it.lookup.collective))
+            sorted(
+                gone, key=lambda answer: (-(answer.measured_us or 0), not answer.lookup.collective)
+            )
         )
 
 
@@ -111,7 +113,7 @@ def check_profile(
     measured: Measured | Unknown | None = None,
     circumstances: Mapping[str, str] | None = None,
 ) -> Coverage:
-    """What XLA would find of `profile` when it schedules `program`."""
+    """Return what XLA would find in `profile` when it schedules `program`."""
     if not program.is_scheduled:
         raise InputError(
             f"{program.name} is not scheduled: its instructions have no final names yet",
@@ -121,8 +123,8 @@ def check_profile(
     lookups = needed(program)
     costs = costs_found(profile.costs, program.fingerprint)
     times = _times(program, lookups, measured) if isinstance(measured, Measured) else {}
-    answers = tuple(_answer(program, it, costs, times) for it in lookups)
-    talks = [it for it in answers if it.lookup.collective]
+    answers = tuple(_answer(program, lookup, costs, times) for lookup in lookups)
+    talks = [lookup for lookup in answers if lookup.lookup.collective]
     return Coverage(
         module=program.name,
         fingerprint=program.fingerprint,
@@ -142,32 +144,32 @@ def check_profile(
 def _answer(
     program: Program, lookup: Lookup, costs: Mapping[str, float], times: Mapping[str, float]
 ) -> Answer:
-    it = lookup.instruction
+    instruction = lookup.instruction
     return Answer(
         lookup=lookup,
         us=next((costs[name] for name in lookup.names if name in costs), None),
-        category=category(program, it),
-        source=provenance(program, it).source,
-        what=describe(program, it),
-        executions=loop_multiplier(program, it.computation),
+        category=category(program, instruction),
+        source=provenance(program, instruction).source,
+        what=describe(program, instruction),
+        executions=loop_multiplier(program, instruction.computation),
         measured_us=times.get(lookup.names[0]),
     )
 
 
 def _times(program: Program, lookups: Iterable[Lookup], measured: Measured) -> dict[str, float]:
-    """Measured time by lookup; clones by rematerialisation count with what they are clones of."""
+    """Return measured time by lookup; rematerialized clones count toward their original."""
     times: dict[str, float] = {}
-    asked = {it.names[0] for it in lookups}
+    wanted = {lookup.names[0] for lookup in lookups}
     for name, us in measured.us.items():
         instruction = program.instruction(name)
         base = asked_name(instruction) if instruction else base_name(name)
-        if base in asked:
+        if base in wanted:
             times[base] = times.get(base, 0.0) + us
     return times
 
 
 def _count(answers: Sequence[Answer]) -> Part:
-    return Part(sum(it.us is not None for it in answers), len(answers))
+    return Part(sum(answer.us is not None for answer in answers), len(answers))
 
 
 def _time(answers: tuple[Answer, ...], measured: Measured | Unknown | None) -> Part | Unknown:
@@ -175,10 +177,12 @@ def _time(answers: tuple[Answer, ...], measured: Measured | Unknown | None) -> P
         return Unknown(_UNMEASURED)
     if isinstance(measured, Unknown):
         return measured
-    whole = sum(it.measured_us or 0.0 for it in answers)
+    whole = sum(answer.measured_us or 0.0 for answer in answers)
     if not whole:
         return Unknown("none of the instructions that were measured is one that XLA asks for")
-    return Part(sum(it.measured_us or 0.0 for it in answers if it.us is not None), whole)
+    return Part(
+        sum(answer.measured_us or 0.0 for answer in answers if answer.us is not None), whole
+    )
 
 
 def _doubt(answer: Answer) -> Doubt | None:
@@ -189,14 +193,14 @@ def _doubt(answer: Answer) -> Doubt | None:
         return Doubt(answer.name, us, "nothing takes no time: XLA would overlap nothing with it")
     if us > _LONGEST_US:
         return Doubt(answer.name, us, "longer than a minute: are these nanoseconds?")
-    one = _one_execution(answer)
-    if one and not 1 / _FAR_OFF < us / one < _FAR_OFF:
-        return Doubt(answer.name, us, f"one execution was measured as {one:.4g} us")
+    execution_us = _one_execution(answer)
+    if execution_us and not 1 / _FAR_OFF < us / execution_us < _FAR_OFF:
+        return Doubt(answer.name, us, f"one execution was measured as {execution_us:.4g} us")
     return None
 
 
 def _one_execution(answer: Answer) -> float | None:
-    """What it was measured as; of a collective, waiting for late ranks would count as well."""
+    """Return one execution's measured time; None for collectives, where waiting would count too."""
     if not answer.measured_us or not answer.executions or answer.lookup.collective:
         return None
     return answer.measured_us / answer.executions
@@ -204,10 +208,10 @@ def _one_execution(answer: Answer) -> float | None:
 
 COVERAGE: Final = 0.9
 TIME: Final = 0.9
-"""Shares below which a profile is not good enough, unless asked otherwise."""
+"""Default minimum shares for a profile to pass."""
 
 _SHOWN: Final = 3
-_UNNAMED: Final = "logdir"  # as in the guides
+_UNNAMED: Final = "logdir"  # the name used in the guides
 _NO_TIME: Final = "the share of time it covers is not known"
 _TIMES: Final = (
     "counterpoint run -- python train.py"
@@ -217,7 +221,7 @@ _TIMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The verdict. `reasons` say what is wrong, `remarks` what is worth knowing anyway."""
+    """The verdict. `reasons` are its problems, `remarks` other useful facts."""
 
     passed: bool
     reasons: tuple[str, ...]
@@ -231,9 +235,9 @@ def judge(
     min_time: float | None = None,
     recording: str | None = None,
 ) -> Judgement:
-    """Hold a profile against its program. A `min_time` that was asked for needs known times.
+    """Judge a profile against its program. An explicit `min_time` requires known times.
 
-    `recording` is what the program was found in, if a profile can be made of it.
+    `recording` is the file the program was found in, if a profile can be made from it.
     """
     reasons = tuple(
         filter(
@@ -374,7 +378,7 @@ _LINES: Final = (
 
 
 def complaint(message: str) -> Complaint | None:
-    """What a line complains of; None for every other line."""
+    """Return the complaint in a line; None for other lines."""
     for trouble, pattern, next_step in _LINES:
         found = pattern.search(message)
         if found:
@@ -387,19 +391,19 @@ _ADDRESSED: Final = re.compile(rf"-[0-9a-f]{{{_DIGITS}}}$")
 
 
 def addressed_name(data: bytes, stem: str = "step", ending: str = TEXT) -> str:
-    """`step-<12 digits of the content's SHA-256>.pbtxt`."""
+    """Return `step-<12 digits of the content's SHA-256>.pbtxt`."""
     if ending not in ENDINGS:
         raise ValueError(f"XLA takes no profile that ends in {ending}")
     return f"{stem}-{hashlib.sha256(data).hexdigest()[:_DIGITS]}{ending}"
 
 
 def addressed(path: Path) -> Path:
-    """The name, in the same directory, under which a profile's content should go to XLA."""
+    """Return the content-addressed name for a profile, in the same directory."""
     return path.with_name(addressed_name(path.read_bytes(), _stem(path), path.suffix))
 
 
 def is_addressed(path: Path) -> bool:
-    """Whether a file has the name that its content asks for."""
+    """Return whether a file has its content-addressed name."""
     return path == addressed(path)
 
 

@@ -1,4 +1,4 @@
-"""`diff_profiles`: what changed from one profile to another, the largest change first."""
+"""Compares two profiles: `diff_profiles` returns the changes, the largest first."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class Change:
 
     @property
     def ratio(self) -> float | None:
-        """The second over the first; None where the first is zero."""
+        """The second over the first; None if the first is zero."""
         return self.b_us / self.a_us if self.a_us else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """Two profiles side by side, one cost per key in each, as XLA settles it.
+    """Two profiles side by side, with the one cost per key that XLA uses.
 
-    `by_name`: fingerprints differ throughout, so instructions are compared by their bare names.
+    `by_name` is true if all fingerprints differ, so that instructions are compared by bare names.
     """
 
     changes: tuple[Change, ...]  # sorted by the size of the difference
     only_a: tuple[Cost, ...]  # sorted by cost
     only_b: tuple[Cost, ...]
     by_name: bool
-    bare: tuple[str, ...] = ()  # which of "A" and "B" has bare names throughout
+    bare: tuple[str, ...] = ()  # which of "A" and "B" has only bare names
 
     def __repr__(self) -> str:
         alone = f"{len(self.only_a):,} in A alone, {len(self.only_b):,} in B alone"
@@ -46,49 +46,55 @@ class Diff:
 
     @property
     def a_us(self) -> float:
-        """All costs that both have, of the first."""
+        """Sum of the common costs in the first."""
         return sum(change.a_us for change in self.changes)
 
     @property
     def b_us(self) -> float:
-        """All costs that both have, of the second."""
+        """Sum of the common costs in the second."""
         return sum(change.b_us for change in self.changes)
 
     @property
     def equal(self) -> int:
-        """How many keys cost the same in both."""
+        """Number of keys with the same cost in both."""
         return sum(change.a_us == change.b_us for change in self.changes)
 
 
 def diff_profiles(a: Profile, b: Profile) -> Diff:
-    """Compare key by key; by bare names where two profiles of one module each share no key."""
-    mine, theirs = _counted_once(a, b)
-    by_name = not mine.keys() & theirs.keys() and _one_module(mine) and _one_module(theirs)
+    """Compare by key; by bare names if two profiles of one module each share no key."""
+    a_costs, b_costs = _counted_once(a, b)
+    by_name = not a_costs.keys() & b_costs.keys() and _one_module(a_costs) and _one_module(b_costs)
     if by_name:
-        mine = {cost.name: cost for cost in mine.values()}
-        theirs = {cost.name: cost for cost in theirs.values()}
-    changes = [Change(key, cost.us, theirs[key].us) for key, cost in mine.items() if key in theirs]
+        a_costs = {cost.name: cost for cost in a_costs.values()}
+        b_costs = {cost.name: cost for cost in b_costs.values()}
+    changes = [
+        Change(key, cost.us, b_costs[key].us) for key, cost in a_costs.items() if key in b_costs
+    ]
     return Diff(
-        changes=tuple(sorted(changes, key=lambda it: (-abs(it.difference_us), it.key))),
-        only_a=_by_cost(cost for key, cost in mine.items() if key not in theirs),
-        only_b=_by_cost(cost for key, cost in theirs.items() if key not in mine),
+        changes=tuple(sorted(changes, key=lambda change: (-abs(change.difference_us), change.key))),
+        only_a=_by_cost(cost for key, cost in a_costs.items() if key not in b_costs),
+        only_b=_by_cost(cost for key, cost in b_costs.items() if key not in a_costs),
         by_name=by_name,
-        bare=tuple(name for name, it in (("A", a), ("B", b)) if not it.fingerprints),
+        bare=tuple(name for name, change in (("A", a), ("B", b)) if not change.fingerprints),
     )
 
 
 def _counted_once(a: Profile, b: Profile) -> tuple[dict[str, Cost], dict[str, Cost]]:
-    """The costs of both, of fingerprints that are one module in both the first alone."""
-    mine, theirs = settled(a), settled(b)
+    """Return the costs of both; of fingerprints that are one module in both, only the first."""
+    a_costs, b_costs = settled(a), settled(b)
     first_of = [
-        {it: group[0] for group in same_costs(profile, taken).values() for it in group}
-        for profile, taken in ((a, mine), (b, theirs))
+        {
+            fingerprint: group[0]
+            for group in same_costs(profile, taken).values()
+            for fingerprint in group
+        }
+        for profile, taken in ((a, a_costs), (b, b_costs))
     ]
     seen: dict[tuple[str | None, ...], str | None] = {}
     for fingerprint in dict.fromkeys((*first_of[0], *first_of[1])):
-        seen.setdefault(tuple(it.get(fingerprint, "") for it in first_of), fingerprint)
+        seen.setdefault(tuple(first.get(fingerprint, "") for first in first_of), fingerprint)
     kept = set(seen.values())
-    return _only_of(mine, kept), _only_of(theirs, kept)
+    return _only_of(a_costs, kept), _only_of(b_costs, kept)
 
 
 def _only_of(costs: Mapping[str, Cost], kept: Collection[str | None]) -> dict[str, Cost]:
@@ -96,9 +102,9 @@ def _only_of(costs: Mapping[str, Cost], kept: Collection[str | None]) -> dict[st
 
 
 def _one_module(costs: Mapping[str, Cost]) -> bool:
-    """Whether names can't clash: all bare, or all of one fingerprint."""
+    """Return whether names can't clash: all bare, or all of one fingerprint."""
     return len({cost.fingerprint for cost in costs.values()}) == 1
 
 
 def _by_cost(costs: Iterable[Cost]) -> tuple[Cost, ...]:
-    return tuple(sorted(costs, key=lambda it: (-it.us, it.key)))
+    return tuple(sorted(costs, key=lambda cost: (-cost.us, cost.key)))

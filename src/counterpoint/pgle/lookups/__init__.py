@@ -1,4 +1,4 @@
-"""The names under which XLA looks up costs, and which of a profile's costs it finds."""
+"""The names under which XLA looks up costs, and the costs of a profile that it finds."""
 
 from counterpoint.pgle.lookups.names import Why as Why
 from counterpoint.pgle.lookups.names import named_ops as named_ops

@@ -1,7 +1,7 @@
-"""Under which name XLA's scheduler looks for the cost of what ran.
+"""Maps profiled ops to the names under which XLA's scheduler looks up their costs.
 
-It asks by the exact name of an instruction of the computations it schedules; of an asynchronous
-one by its start. A profiler may name the instruction inside an async wrapper, or one inside a
+It looks up the exact name of an instruction of the computations it schedules; for an asynchronous
+one, that of its start. A profiler may name the instruction inside an async wrapper, or one inside a
 fusion that got a kernel of its own: their time belongs to the start, and to the fusion.
 """
 
@@ -34,12 +34,12 @@ _Found = tuple[str | None, str | None, str | None, int | None]
 
 
 def named_ops(timeline: Timeline) -> pl.DataFrame:
-    """The Timeline's ops with six columns more.
+    """Return the Timeline's ops with six more columns.
 
-    `row` and `host`; `instruction`, the name XLA asks for, null where it asks for none; `member`,
-    the instruction's name in the finished program, where clones of one have names of their own;
-    `body`, the computation it stands in; and `times`, how often it runs in one run of its program.
-    The last two are null where unknown.
+    `row` and `host`; `instruction`, the name XLA looks up, null if it looks up none; `member`, the
+    instruction's name in the finished program, where clones have different names; `body`, the
+    computation it is in; and `times`, how often it runs in one run of its program. The last two are
+    null if unknown.
     """
     hosts = [device.host for device in timeline.devices]
     first = timeline.spans.group_by("op").agg(pl.col("device").min())
@@ -52,7 +52,7 @@ def named_ops(timeline: Timeline) -> pl.DataFrame:
 
 
 class _Finder:
-    """Answers for ops one by one; what a Program launches is found once."""
+    """Looks ops up one by one; the launched instructions of a Program are cached."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
@@ -75,9 +75,11 @@ class _Finder:
         return cost_name(scheduled), scheduled.name, body, _times(program, body)
 
     def _scheduled(self, program: Program, instruction: Instruction) -> Instruction | None:
-        """The instruction itself, or the one around it that the scheduler sees."""
+        """Return the instruction itself, or the one around it that the scheduler sees."""
         if id(program) not in self._launched:
-            self._launched[id(program)] = frozenset(it.name for it in launched(program))
+            self._launched[id(program)] = frozenset(
+                computation.name for computation in launched(program)
+            )
         seen: set[str] = set()
         while instruction.computation not in self._launched[id(program)]:
             callers = program.callers(instruction.computation)
@@ -89,9 +91,9 @@ class _Finder:
 
 
 def _times(program: Program, body: str) -> int | None:
-    """How often a computation runs; a loop asks its condition once more than it turns."""
+    """Return how often a computation runs; a loop's condition runs once more than its body."""
     callers = program.callers(body)
-    if any(it.opcode == "while" and it.calls[0] != body for it in callers):
+    if any(caller.opcode == "while" and caller.calls[0] != body for caller in callers):
         return None
     return loop_multiplier(program, body)
 
@@ -100,7 +102,7 @@ _STAGE: Final = re.compile(r"-(start|done)(?=$|\.)")
 
 
 class Why(StrEnum):
-    """Why nothing looks a name up."""
+    """Why nothing looks up a name."""
 
     OTHER_MODULE = "of another module"
     COLLECTIVE = "a collective not named by its start"
@@ -111,7 +113,7 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """A cost that goes unused; `meant` is the name under which XLA would find it."""
+    """An unused cost; `meant` is the name under which XLA would find it."""
 
     name: str
     us: float
@@ -120,13 +122,13 @@ class Extra:
 
 
 def extras(costs: Iterable[Cost], program: Program, lookups: Iterable[Lookup]) -> tuple[Extra, ...]:
-    """Every name that is there in vain, once."""
+    """Return every unused name, once."""
     found = list(lookups)
-    asked = {name for it in found for name in it.names}
-    starts = {it.names[0]: _core(it.names[0]) for it in found if it.collective}
+    wanted = {name for lookup in found for name in lookup.names}
+    starts = {lookup.names[0]: _core(lookup.names[0]) for lookup in found if lookup.collective}
     seen: dict[tuple[str, str | None], Extra] = {}
     for cost in costs:
-        extra = _extra(cost, program, asked, starts)
+        extra = _extra(cost, program, wanted, starts)
         if extra is not None:
             seen[cost.name, cost.fingerprint] = extra
     return tuple(seen.values())
@@ -158,5 +160,5 @@ def _starts_meant(name: str, starts: Mapping[str, str]) -> Iterator[str]:
 
 
 def _core(name: str) -> str:
-    """`all-gather.3` of `all-gather-start.3`, `all-gather-done.3` and itself."""
+    """Return `all-gather.3` for `all-gather-start.3`, `all-gather-done.3` and itself."""
     return _STAGE.sub("", name)

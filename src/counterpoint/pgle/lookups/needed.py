@@ -1,21 +1,21 @@
-"""What XLA asks a profile: for which instructions, by which names, and which cost it finds.
+"""What XLA looks up in a profile: which instructions, by which names, and which cost it finds.
 
-Restated from XLA:GPU's profile-guided estimator and its accuracy checker, and held against their
-own counts in the tests. The checker visits the entry and the computations that exactly one `while`
-runs (its body and its condition), nothing inside fusions or branches. There it asks
+Reimplemented from XLA:GPU's profile-guided estimator and its accuracy checker, and tested against
+their own counts. The checker visits the entry and the computations that exactly one `while` runs
+(its body and its condition), nothing inside fusions or branches. There it looks up
 
-    a start of an async collective   for the latency up to its done, by the start's own name; of a
+    a start of an async collective   the latency up to its done, by the start's own name; of a
                                      generic async start, else by the instruction that it wraps
-    every other instruction          for its cost, by its name
+    every other instruction          its cost, by its name
 
-and counts as missing all but what names a value only, loops, and copies. The done of a collective
-is not asked. Nor counted is a collective that a flag has made synchronous; in a finished program
-it looks like one that the scheduler left without anything to run beside, so both are taken as
-asked here, and marked.
+and counts as missing all except instructions that only name a value, loops, and copies. The done of
+a collective is not looked up. Nor counted is a collective that a flag has made synchronous; in a
+finished program it looks like one that the scheduler found nothing to overlap with, so both are
+included here, and marked.
 
-A finished program has other names than XLA asked for: of clones by rematerialisation
-(`fusion.3.remat2` was `fusion.3`), and from 0.12 on of collectives that were made plain again
-(`all-gather.10` was `all-gather-start`). XLA notes the old name beside most. Profilers see the new.
+A finished program has other names than XLA looked up: clones by rematerialization
+(`fusion.3.remat2` was `fusion.3`), and from 0.12 on collectives that were made synchronous again
+(`all-gather.10` was `all-gather-start`). XLA notes the old name on most. Profilers see the new.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _COMMAND_BUFFER: Final = "command_buffer"
 class Lookup:
     """One instruction that XLA counts as found or missing, and the names it tries, in order.
 
-    The cost of a `collective` is how long it may run beside other work. One that is `sync` ended up
-    without such; XLA may have left it out of its counts.
+    The cost of a `collective` is how long it may overlap other work. A `sync` one ended up without
+    overlap; XLA may have left it out of its counts.
     """
 
     instruction: Instruction
@@ -60,32 +60,32 @@ class Lookup:
 
 
 def needed(program: Program) -> tuple[Lookup, ...]:
-    """Everything that a complete profile of the program has a cost of, in schedule order."""
+    """Return everything a complete profile of the program has a cost for, in schedule order."""
     wrapped = {start: inner for inner, start in program.wrapped.items()}
-    annotated = any(it.scheduling_name for it in program.instructions)
-    asked: dict[str, Lookup] = {}
+    annotated = any(instruction.scheduling_name for instruction in program.instructions)
+    lookups: dict[str, Lookup] = {}
     for computation in checked(program):
         for instruction in computation.instructions:
             if annotated and not instruction.scheduling_name:
-                continue  # made after the scheduler
+                continue  # created after scheduling
             name = asked_name(instruction)
-            if name not in asked and _is_asked(program, instruction):
-                talks = _talks(program, instruction)
-                inner = wrapped.get(instruction.name) if talks else None
+            if name not in lookups and _is_asked(program, instruction):
+                communicates = _talks(program, instruction)
+                inner = wrapped.get(instruction.name) if communicates else None
                 names = (name,) if inner is None else (name, inner)
-                sync = talks and (instruction.is_sync or not is_start(instruction))
-                asked[name] = Lookup(instruction, names, talks, sync)
-    return tuple(asked.values())
+                sync = communicates and (instruction.is_sync or not is_start(instruction))
+                lookups[name] = Lookup(instruction, names, communicates, sync)
+    return tuple(lookups.values())
 
 
 def checked(program: Program) -> Iterator[Computation]:
-    """The computations that XLA's accuracy checker visits.
+    """Yield the computations that XLA's accuracy checker visits.
 
-    Command buffers are made after it, out of instructions that stood beside their call.
+    Command buffers are created later, from instructions in the computation that calls them.
     """
     for name, computation in program.computations.items():
         callers = program.callers(name)
-        loops = [it for it in callers if it.opcode == "while"]
+        loops = [caller for caller in callers if caller.opcode == "while"]
         if name == program.entry or len(loops) == 1:
             yield computation
             yield from _command_buffers(program, computation)
@@ -109,34 +109,34 @@ def _is_asked(program: Program, instruction: Instruction) -> bool:
 
 
 def _talks(program: Program, instruction: Instruction) -> bool:
-    """Whether it starts or ends a transfer between devices (or to the host, by send and recv)."""
+    """Return whether it starts or ends a transfer between devices (or to the host)."""
     return instruction.opcode in _P2P or collective(program, instruction) is not None
 
 
 def asked_name(instruction: Instruction) -> str:
-    """The name under which XLA looks for the cost of what runs as this instruction."""
+    """Return the name under which XLA looks up the cost of this instruction."""
     return base_name(instruction.scheduling_name or instruction.name)
 
 
 def cost_name(instruction: Instruction) -> str:
-    """The name to write the cost of what ran as this instruction under.
+    """Return the name under which to write the cost of this instruction.
 
-    A clone keeps its own: XLA averages it with its original, which ran beside it.
+    A clone keeps its own name: XLA averages its cost with that of its original.
     """
     name = instruction.name
     return name if base_name(name) != name else instruction.scheduling_name or name
 
 
 def base_name(name: str) -> str:
-    """The name as XLA knew it before it recomputed things to save memory."""
+    """Return the name before rematerialization."""
     return _CLONE.sub("", name)
 
 
 def costs_found(costs: Iterable[Cost], fingerprint: str | None) -> Mapping[str, float]:
-    """What XLA looks up in a profile, for the module of this fingerprint: microseconds by name.
+    """Return the costs XLA finds for the module of this fingerprint: microseconds by name.
 
-    Costs of other fingerprints are dropped, of duplicates the last one counts. With clones by
-    rematerialisation among them, all costs of a base name are averaged instead.
+    Costs of other fingerprints are dropped; of duplicates the last one counts. If there are
+    rematerialized clones, all costs of a base name are averaged instead.
     """
     own = [(cost.name, cost.us) for cost in costs if cost.fingerprint in (None, fingerprint)]
     if not any(".remat" in name for name, _ in own):
@@ -148,22 +148,22 @@ def costs_found(costs: Iterable[Cost], fingerprint: str | None) -> Mapping[str, 
 
 
 _FINGERPRINT: Final = re.compile(r"\b[0-9a-f]{32}\b")
-_SAME_WORKLOAD: Final = 0.5  # of the names: below it, another model's names match by chance
+_SAME_WORKLOAD: Final = 0.5  # share of names: below it, another model's names match by chance
 _SHOWN: Final = 3
 
 
 class Fit(StrEnum):
-    """What a profile is to a program."""
+    """The relation of a profile to a program."""
 
     FITS = "fits"
     STALE = "stale"  # XLA takes its costs, which are of other operations
-    FOREIGN = "foreign"  # XLA takes none of its costs, or hardly any
+    FOREIGN = "foreign"  # XLA takes none of its costs, or almost none
     UNTOLD = "untold"
 
 
 @dataclass(frozen=True, slots=True)
 class Staleness:
-    """The verdict, what it rests on, and what differs between making and using, if known."""
+    """The verdict, its reason, and known differences between making and using."""
 
     fit: Fit
     reason: str
@@ -175,10 +175,12 @@ def staleness(
     program: Program,
     circumstances: Mapping[str, str] | None = None,
 ) -> Staleness:
-    """Judge a profile by fingerprints; `circumstances` are told of the program as origin is.
+    """Judge a profile by fingerprints.
 
-    Keys that stand in both the profile's origin and the circumstances (versions, flags) are
-    compared: they say why a fingerprint differs, or, without one, that it may.
+    `circumstances` describe the program as origin does the profile.
+
+    Keys in both the profile's origin and the circumstances (versions, flags) are compared: they
+    explain why a fingerprint differs, or, without one, that it may.
     """
     differences = tuple(_differences(profile.origin, circumstances or {}))
     fit, reason = _by_fingerprint(profile, program, differences)
@@ -186,26 +188,30 @@ def staleness(
 
 
 def made_for(profile: Profile) -> tuple[str, ...]:
-    """Fingerprints of the modules that a profile was made of, as its costs or its head tell."""
-    told = [word for it in profile.origin.items() for word in _FINGERPRINT.findall(" ".join(it))]
-    return tuple(dict.fromkeys((*profile.fingerprints, *told)))
+    """Return fingerprints of the modules that a profile was made from, by its costs and head."""
+    words = [
+        word for entry in profile.origin.items() for word in _FINGERPRINT.findall(" ".join(entry))
+    ]
+    return tuple(dict.fromkeys((*profile.fingerprints, *words)))
 
 
 def names_in_common(profile: Profile, program: Program) -> float:
-    """Share of the program's lookups that bear a name of the profile, whatever its module."""
+    """Return the share of the program's lookups that have a name in the profile, of any module."""
     lookups = needed(program)
     names = {cost.name for cost in profile.costs}
-    return sum(any(name in names for name in it.names) for it in lookups) / max(len(lookups), 1)
+    return sum(any(name in names for name in lookup.names) for lookup in lookups) / max(
+        len(lookups), 1
+    )
 
 
 def renamed(before: Program, after: Program) -> tuple[str, ...]:
-    """Names that both programs ask a profile for, and that stand for different operations."""
-    old = {it.names[0]: it.instruction for it in needed(before)}
+    """Return names that both programs look up, but that stand for different operations."""
+    old = {lookup.names[0]: lookup.instruction for lookup in needed(before)}
     return tuple(
-        it.names[0]
-        for it in needed(after)
-        if it.names[0] in old
-        and stable_key(before, old[it.names[0]]) != stable_key(after, it.instruction)
+        lookup.names[0]
+        for lookup in needed(after)
+        if lookup.names[0] in old
+        and stable_key(before, old[lookup.names[0]]) != stable_key(after, lookup.instruction)
     )
 
 

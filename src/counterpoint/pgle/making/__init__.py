@@ -1,4 +1,4 @@
-"""Making profiles: samples of a recording become costs, and profiles are merged."""
+"""Makes profiles: samples of a recording become costs, and profiles are merged."""
 
 from counterpoint.pgle.making.contention import Conflict as Conflict
 from counterpoint.pgle.making.contention import conflicts as conflicts

@@ -1,8 +1,8 @@
-"""Who else holds the GPU's profiling interface before a run wants it.
+"""Detects other users of the GPU's profiling interface before a run.
 
 CUPTI serves one subscriber at a time. Under Nsight Systems, or while DCGM samples the profiling
-counters, JAX's profiler gets a trace without kernels, and a profile made of that is empty. Better
-to know before the run than after it.
+counters, JAX's profiler gets a trace without kernels, and a profile made from it is empty. It is
+better to know before the run than after it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _INJECTED: Final = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH")
 _DCGM: Final = ("nv-hostengine", "dcgm-exporter", "dcgmproftester")
 _SANITIZER: Final = ("compute-sanitizer", "cuda-memcheck")
 _CAPTURERS: Final = ("xprof", "tensorboard")
-_SHORTENED: Final = 15  # characters that the kernel keeps of a process's name
+_SHORTENED: Final = 15  # length to which the kernel truncates a process name
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Something that shares or takes the profiling interface: what shows it, and the remedy.
+    """A tool that shares or takes the profiling interface, with its evidence and the remedy.
 
-    `certain`: with it no profile comes about; otherwise it depends on what it is doing.
+    `certain` means that no profile can be made with it; otherwise it depends on its activity.
     """
 
     who: str
@@ -43,7 +43,7 @@ def conflicts(
     processes: Iterable[str],
     jaxlib: str | None = None,
 ) -> tuple[Conflict, ...]:
-    """What is in the way, for a run in this environment beside processes of these names."""
+    """Return the conflicts for a run in this environment beside processes of these names."""
     names = tuple(processes)
     return (
         *_nsys(environment, jaxlib),
@@ -54,7 +54,7 @@ def conflicts(
 
 
 def processes_here(root: Path = Path("/proc")) -> tuple[str, ...]:
-    """Names of this machine's processes; of those only that may be looked at."""
+    """Return the names of this machine's readable processes."""
     names: dict[str, None] = {}
     for entry in root.iterdir() if root.is_dir() else ():
         if entry.name.isdecimal():
@@ -63,14 +63,14 @@ def processes_here(root: Path = Path("/proc")) -> tuple[str, ...]:
 
 
 def _names_of(process: Path) -> Iterator[str]:
-    """The kernel's name of it, which is cut short, and the program it was started as."""
+    """Yield the kernel's truncated name, and the program name."""
     try:
         yield (process / "comm").read_text(errors="replace").strip()
         command = (process / "cmdline").read_bytes().split(b"\0")[0]
         if command:
-            yield os.path.basename(os.fsdecode(command))  # noqa: PTH119 - no path of ours
+            yield os.path.basename(os.fsdecode(command))  # noqa: PTH119 - not one of our paths
     except OSError:
-        return  # ended meanwhile, or another user's
+        return  # ended meanwhile, or belongs to another user
 
 
 def _nsys(environment: Mapping[str, str], jaxlib: str | None) -> Iterator[Conflict]:
@@ -92,11 +92,11 @@ def _nsys(environment: Mapping[str, str], jaxlib: str | None) -> Iterator[Confli
 
 
 def _injected(environment: Mapping[str, str]) -> Iterator[Conflict]:
-    """Libraries that CUDA loads into the process; nsys has been told of already."""
-    ours = _names(environment, "nsys", "nsight")
+    """Yield libraries that CUDA loads into the process; nsys is reported separately."""
+    nsys_variables = _names(environment, "nsys", "nsight")
     for name in _INJECTED:
         path = environment.get(name)
-        if path and name not in ours and not environment.get(_NSYS[0]):
+        if path and name not in nsys_variables and not environment.get(_NSYS[0]):
             yield Conflict(
                 "an injected CUDA tool",
                 f"{name}={path}",
@@ -141,7 +141,7 @@ def _capturers(names: tuple[str, ...]) -> Iterator[Conflict]:
 
 
 def _names(environment: Mapping[str, str], *words: str) -> list[str]:
-    """Injection variables whose path speaks of these tools."""
+    """Return the injection variables whose path names these tools."""
     return [
         name
         for name in _INJECTED

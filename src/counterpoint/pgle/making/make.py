@@ -1,8 +1,8 @@
-"""`make_profile`: what each instruction costs, of everything that a Timeline saw it take.
+"""`make_profile`: the cost of each instruction from all its executions in a Timeline.
 
 Times of single executions (`samples`) of all runs that count (`counted`), devices and hosts give
 one cost by a stated statistic, separately for each module (`modules`), under the name that XLA
-looks for (`names`).
+looks up (`names`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from counterpoint.timeline import Lane, Timeline
 
 
 def one_per_module(modules: Sequence[Module], *, bare: bool) -> list[list[Module]]:
-    """Modules under one key: those of one fingerprint, and with bare names those of one program."""
+    """Group modules by key: by fingerprint, or with bare names by program."""
     groups: dict[object, list[Module]] = {}
     for module in modules:
         key = module.number if bare or module.fingerprint is None else module.fingerprint
@@ -39,7 +39,7 @@ def one_per_module(modules: Sequence[Module], *, bare: bool) -> list[list[Module
 
 
 def pooled(timeline: Timeline, group: Sequence[Module], frame: pl.DataFrame) -> pl.DataFrame:
-    """Samples of a group's instructions: from its own hosts, and of the same ones on others."""
+    """Return samples of a group's instructions, including identical ones on other hosts."""
     parts: list[pl.DataFrame] = []
     for number in dict.fromkeys(module.number for module in group):
         own = next(module for module in group if module.number == number)
@@ -47,8 +47,8 @@ def pooled(timeline: Timeline, group: Sequence[Module], frame: pl.DataFrame) -> 
         parts.append(program.filter(pl.col("host").is_in(own.hosts)))
         others = program.filter(~pl.col("host").is_in(own.hosts))
         for (host,), rows in others.group_by("host"):
-            theirs = timeline.programs[number].hlo(_index(host))
-            names = _alike(own.program, theirs, rows["member"].unique().to_list())
+            other_program = timeline.programs[number].hlo(_index(host))
+            names = _alike(own.program, other_program, rows["member"].unique().to_list())
             parts.append(rows.filter(pl.col("member").is_in(names)))
     return pl.concat(parts)
 
@@ -64,12 +64,18 @@ def _alike(own: Program | None, theirs: Program | None, names: Sequence[str]) ->
 
 
 def _made_of(program: Program, name: str) -> tuple[str, ...] | None:
-    """What an instruction computes and where it comes from, as far as builds share it."""
-    it = program.instruction(name)
-    if it is None:
+    """Return what an instruction computes and where it comes from, as far as builds share it."""
+    instruction = program.instruction(name)
+    if instruction is None:
         return None
-    reads = (str(operand.shape) for operand in program.operands(it))
-    return (it.opcode, it.custom_call_target, it.op_name, str(it.shape), *reads)
+    reads = (str(operand.shape) for operand in program.operands(instruction))
+    return (
+        instruction.opcode,
+        instruction.custom_call_target,
+        instruction.op_name,
+        str(instruction.shape),
+        *reads,
+    )
 
 
 _PS_PER_US: Final = 1e6
@@ -87,11 +93,11 @@ def make_profile(
 ) -> Made:
     """Make the profile of a Timeline.
 
-    `percentile` says which of an instruction's times becomes its cost (50: the median, between two
-    by straight line). `module` takes one module alone: its name, the first digits of its
-    fingerprint, or `#` and its number. `bare` leaves fingerprints out of one module's names, for a
-    compile whose flags change the fingerprint but not the names. `about` (versions, say) goes
-    into the head of the file.
+    `percentile` selects which of an instruction's times becomes its cost (50: the median, linearly
+    interpolated). `module` selects a single module: its name, the first digits of its fingerprint,
+    or `#` and its number. `bare` leaves fingerprints out of one module's names, for a compile whose
+    flags change the fingerprint but not the names. `about` (versions, for example) goes into the
+    head of the file.
     """
     check_percentile(percentile)
     require_device_time(timeline)
@@ -102,13 +108,13 @@ def make_profile(
         require_one(chosen)
     counted = counted_runs(timeline, keep_warmup=keep_warmup)
     taken = samples(timeline, ops, counted.runs)
-    made = [
+    results = [
         _one_module(timeline, group, ops, counted, taken, percentile=percentile, bare=bare)
         for group in one_per_module(chosen, bare=bare)
     ]
-    made.sort(key=lambda it: (-it[0].cost_ms, it[0].name, it[0].fingerprint or ""))
-    modules = tuple(costs_of for costs_of, _ in made)
-    costs = tuple(cost for _, costs in made for cost in costs)
+    results.sort(key=lambda entry: (-entry[0].cost_ms, entry[0].name, entry[0].fingerprint or ""))
+    modules = tuple(costs_of for costs_of, _ in results)
+    costs = tuple(cost for _, costs in results for cost in costs)
     if not costs:
         raise no_costs(timeline, modules)
     origin = tell_origin(timeline, modules, percentile, about or {}, keep_warmup=keep_warmup)
@@ -132,7 +138,7 @@ def _one_module(
 
 
 def _costs(fingerprint: str | None, own: pl.DataFrame, percentile: float) -> list[Cost]:
-    """By name, so that two profiles of one module stand line by line."""
+    """Return costs sorted by name, so that two profiles of one module align line by line."""
     statistic = pl.col("ps").quantile(percentile / 100, "linear") / _PS_PER_US
     by_name = own.group_by("instruction").agg(statistic.round(DECIMALS).alias("us"))
     return [Cost(name, us, fingerprint) for name, us in by_name.sort("instruction").iter_rows()]
@@ -171,12 +177,12 @@ def _module_costs(
 
 
 def _own_runs(timeline: Timeline, group: Sequence[Module], runs: pl.DataFrame) -> pl.DataFrame:
-    """Runs on the hosts that compiled it so: costs are pooled, device time is counted once."""
+    """Return runs on the hosts that compiled it this way: device time is counted only once."""
     own = [
         (number, device)
         for number, hosts in ((module.number, module.hosts) for module in group)
-        for device, it in enumerate(timeline.devices)
-        if it.host in hosts
+        for device, entry in enumerate(timeline.devices)
+        if entry.host in hosts
     ]
     columns = ["program", "device"]
     schema = {name: runs.schema[name] for name in columns}

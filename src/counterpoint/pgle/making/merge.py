@@ -1,8 +1,8 @@
-"""`merge_profiles`: one profile of several, of hosts say, or of runs repeated.
+"""`merge_profiles`: merges profiles of several hosts, or of repeated runs, into one.
 
-Costs of one key become one by the stated statistic. Keys of other fingerprints are other modules
-and stay apart; a bare name stands for every module, so files with bare names and files with
-fingerprints have nothing to be merged on.
+Costs of one key become one by the stated statistic. Keys of different fingerprints are different
+modules and stay separate; a bare name stands for every module, so files with bare names and files
+with fingerprints have nothing in common to merge.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from counterpoint.pgle.profiles.profile import (
 def merge_profiles(
     profiles: Sequence[Profile], percentile: float = MEDIAN, names: Sequence[str] = ()
 ) -> Profile:
-    """One profile; what a file says twice of one key is settled as XLA would.
+    """Merge profiles; duplicates of a key within a file are resolved as XLA does.
 
     `names` are those of the files, for the head of the new one.
     """
@@ -65,7 +65,7 @@ def _refuse_mixture(profiles: Sequence[Profile]) -> None:
 
 
 def _refuse_chips(profiles: Sequence[Profile]) -> None:
-    """What an instruction costs on two chips has no middle that holds for either."""
+    """Refuse to merge costs of different chips: no average holds for both."""
     chips = {chip.name for it in profiles for chip in chips_recorded(it.origin)}
     if len(chips) > 1:
         raise InputError(
@@ -92,7 +92,7 @@ def _latencies(profiles: Sequence[Profile], percentile: float) -> tuple[Latency,
 
 
 def _origin(profiles: Sequence[Profile], percentile: float, names: Sequence[str]) -> dict[str, str]:
-    told = {
+    origin = {
         "made by": f"counterpoint {__version__}",
         "merged from": ", ".join(PurePath(name).name for name in names)
         or count(len(profiles), "profile"),
@@ -101,36 +101,36 @@ def _origin(profiles: Sequence[Profile], percentile: float, names: Sequence[str]
     for key in dict.fromkeys(key for profile in profiles for key in profile.origin):
         values = dict.fromkeys(it.origin[key] for it in profiles if key in it.origin)
         if key == "statistic":
-            told["statistic of each"] = "; ".join(values)
-        elif key not in told:
-            told[key] = "; ".join(values)
-    return told
+            origin["statistic of each"] = "; ".join(values)
+        elif key not in origin:
+            origin[key] = "; ".join(values)
+    return origin
 
 
 _SHOWN: Final = 3
-_DIGITS: Final = 8  # of a fingerprint, where a module's name stands beside it
+_DIGITS: Final = 8  # shown digits of a fingerprint beside a module's name
 
 
 def told_of_merge(profiles: Sequence[Profile]) -> str:
-    """One sentence on the programs of the profiles that were merged."""
+    """Return one sentence on the programs of the merged profiles."""
     holders = Counter(it for profile in profiles for it in profile.fingerprints)
     if not holders:
         return _bare(profiles)
     names = _names(profiles)
-    said = ", ".join(names[it] for it in list(holders)[:_SHOWN])
+    listed = ", ".join(names[it] for it in list(holders)[:_SHOWN])
     more = f" and {len(holders) - _SHOWN:,} more" if len(holders) > _SHOWN else ""
     if len(holders) == 1:
-        return f"one program, {said}: XLA takes these costs when it compiles that one"
+        return f"one program, {listed}: XLA takes these costs when it compiles that one"
     shared = sum(number > 1 for number in holders.values())
     some = f"{shared:,} in more than one file" if shared else "none in more than one file"
     return (
-        f"{count(len(holders), 'program')}, kept apart, {some}: {said}{more}; XLA takes for each"
+        f"{count(len(holders), 'program')}, kept apart, {some}: {listed}{more}; XLA takes for each"
         " only its own costs"
     )
 
 
 def _bare(profiles: Sequence[Profile]) -> str:
-    """Without fingerprints nobody knows of which program a name is."""
+    """Describe profiles without fingerprints, whose programs are unknown."""
     holders = Counter(it for profile in profiles for it in {cost.name for cost in profile.costs})
     shared = sum(number > 1 for number in holders.values())
     mixed = ", mixed even where their programs differ" if shared else ""
@@ -141,11 +141,11 @@ def _bare(profiles: Sequence[Profile]) -> str:
 
 
 def _names(profiles: Sequence[Profile]) -> dict[str, str]:
-    """Of each fingerprint, with the module's name where a profile's head tells it."""
+    """Return a label of each fingerprint, with the module's name if a profile's head has it."""
     found: dict[str, str] = {}
     for profile in profiles:
-        for it in profile.fingerprints:
-            name = profile.origin.get(f"module {it}", "").partition(",")[0]
-            if name or it not in found:
-                found[it] = f"{name} ({it[:_DIGITS]})" if name else it
+        for fingerprint in profile.fingerprints:
+            name = profile.origin.get(f"module {fingerprint}", "").partition(",")[0]
+            if name or fingerprint not in found:
+                found[fingerprint] = f"{name} ({fingerprint[:_DIGITS]})" if name else fingerprint
     return found

@@ -1,4 +1,4 @@
-"""How a profile came to be, in words: for the head of its file, and for whoever makes it."""
+"""Describes how a profile was made: for the head of its file, and for its author."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from counterpoint.pgle.profiles.profile import MEDIAN
 from counterpoint.timeline import Lane, Timeline
 
 _LISTED: Final = 3
-_AND: Final = "; "  # as `merge` joins what profiles say
+_AND: Final = "; "  # as `merge` joins values of profiles
 DEVICES: Final = "devices"
 _LEFT_OUT: Final = re.compile(r"step \S+ is left out\b(?!: no later)")
 _NAMELESS: Final = 0.05
-"""Share of kernel time above which costs that are missing are worth a word."""
+"""Share of kernel time above which missing costs are reported."""
 
 
 def tell_origin(
@@ -33,9 +33,9 @@ def tell_origin(
     *,
     keep_warmup: bool = False,
 ) -> dict[str, str]:
-    """What the file says of itself: no dates and no directories, so the same input gives it."""
+    """Return the head of the file; no dates and no directories, so that it is reproducible."""
     warm = ", warm-up included" if keep_warmup else ""
-    told = {
+    entries = {
         "made by": f"counterpoint {__version__}",
         "inputs": ", ".join(sorted(_file_names(timeline))),
         "statistic": f"{name_of_statistic(percentile)} over runs and devices{warm}; of a"
@@ -45,39 +45,41 @@ def tell_origin(
     }
     for module in modules:
         key = "module" if module.fingerprint is None else f"module {module.fingerprint}"
-        told[key] = (
+        entries[key] = (
             f"{module.name}, {count(module.instructions, 'instruction')},"
             f" {count(module.executions, 'run')} on {count(module.devices, 'device')}"
         )
-    return told
+    return entries
 
 
 def _devices(timeline: Timeline) -> dict[str, str]:
-    """By the names that the profile gives them: costs are of this chip alone."""
-    names = sorted({it.chip for it in timeline.devices if it.chip})
+    """Return the names of the devices: costs hold for this chip only."""
+    names = sorted({device.chip for device in timeline.devices if device.chip})
     return {DEVICES: _AND.join(names)} if names else {}
 
 
 def other_recorded(origin: Mapping[str, str], target: Target) -> str | None:
-    """The chip that a profile says its costs are of, where that is known not to be the target's."""
+    """Return the chip that a profile's costs are of, if it is known to differ from the target's."""
     names = filter(None, origin.get(DEVICES, "").split(_AND))
-    return next((other for it in names if (other := other_chip(it, target))), None)
+    return next((other for name in names if (other := other_chip(name, target))), None)
 
 
 def chips_recorded(origin: Mapping[str, str]) -> list[Chip]:
-    """The chips that a profile says its costs are of, as far as they are known."""
-    return [it for name in origin.get(DEVICES, "").split(_AND) if (it := find_chip(name or None))]
+    """Return the known chips that a profile's costs are of."""
+    return [
+        chip for name in origin.get(DEVICES, "").split(_AND) if (chip := find_chip(name or None))
+    ]
 
 
 def _file_names(timeline: Timeline) -> set[str]:
-    """Names alone; with a pattern among them, of the files that were found."""
+    """Return file names without directories; for patterns, those of the matches."""
     pattern = any(mark in name for name in timeline.inputs for mark in "*?[")
     found = [host.source for host in timeline.hosts] if pattern else timeline.inputs
     return {PurePosixPath(name).name for name in found}
 
 
 def name_of_statistic(percentile: float) -> str:
-    """The median, or a percentile."""
+    """Return "median", or the percentile's name."""
     return "median" if percentile == MEDIAN else f"percentile {percentile:g}"
 
 
@@ -91,7 +93,10 @@ def tell_notes(
     *,
     keep_warmup: bool = False,
 ) -> list[str]:
-    """What to know before trusting the costs; of steps left out only where their runs were, too."""
+    """Return notes for the reader of the costs.
+
+    Notes on omitted steps appear only if their runs were left out too.
+    """
     return [
         *_cut(timeline),
         *_nameless(timeline, ops),
@@ -99,7 +104,7 @@ def tell_notes(
         *_builds(chosen),
         *_left_out(unnamed),
         *_first_only(chosen, counted),
-        *(it for it in timeline.notes if not (keep_warmup and _LEFT_OUT.match(it))),
+        *(note for note in timeline.notes if not (keep_warmup and _LEFT_OUT.match(note))),
     ]
 
 
@@ -108,7 +113,7 @@ def _cut(timeline: Timeline) -> list[str]:
 
 
 def _nameless(timeline: Timeline, ops: pl.DataFrame) -> list[str]:
-    """Say so when kernels that name no instruction take a good part of the time."""
+    """Return a note if kernels that name no instruction take a significant share of the time."""
     kernels = ops.filter(pl.col("lane").is_in([Lane.COMPUTE, Lane.COLLECTIVE]))
     time = (
         timeline.spans.join(kernels.select("row", "instruction"), left_on="op", right_on="row")
@@ -117,11 +122,11 @@ def _nameless(timeline: Timeline, ops: pl.DataFrame) -> list[str]:
     )
     spent = {bool(nameless): int(ps) for nameless, ps in time.iter_rows()}
     share = spent.get(True, 0) / max(sum(spent.values()), 1)
-    said = (
+    note = (
         f"{share:.0%} of the time in kernels has no cost, for they name no instruction: command"
         " buffers (CUDA graphs) hide names; XLA_FLAGS=--xla_gpu_enable_command_buffer= keeps them"
     )
-    return [said] if share > _NAMELESS else []
+    return [note] if share > _NAMELESS else []
 
 
 def _builds(chosen: Sequence[Module]) -> list[str]:
@@ -136,25 +141,25 @@ def _builds(chosen: Sequence[Module]) -> list[str]:
 
 def _left_out(unnamed: Sequence[Module]) -> list[str]:
     names = [module.name for module in unnamed]
-    said = f"left out, for the profile tells no fingerprint of theirs: {_modules(names)}"
-    return [said] if names else []
+    note = f"left out, for the profile tells no fingerprint of theirs: {_modules(names)}"
+    return [note] if names else []
 
 
 def _first_only(chosen: Sequence[Module], counted: Counted) -> list[str]:
     names = [module.name for module in chosen if module.number in counted.only_first]
-    said = f"warm-up counts in what ran once on each device: {_modules(names)}"
-    return [said] if names else []
+    note = f"warm-up counts in what ran once on each device: {_modules(names)}"
+    return [note] if names else []
 
 
 def _waiting(chosen: Sequence[Module], taken: Samples) -> list[str]:
     numbers = [module.number for module in chosen]
     found = taken.waiting.filter(pl.col("program").is_in(numbers))["instruction"].unique().sort()
-    said = (
+    note = (
         f"waiting for late ranks is part of {count(len(found), 'cost')}"
         f" ({_some(found.to_list())}): the profile lacks devices that take part, or does not tell"
         " which they are; all hosts' profiles together do"
     )
-    return [said] if len(found) else []
+    return [note] if len(found) else []
 
 
 def _modules(names: Sequence[str]) -> str:
@@ -167,5 +172,5 @@ def _some(names: Sequence[str]) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """How many of them there are, in words."""
+    """Return a number with its noun."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

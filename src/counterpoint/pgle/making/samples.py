@@ -1,11 +1,11 @@
-"""One number per execution of an instruction: how long it kept its device busy.
+"""Samples: how long each execution of an instruction kept its device busy.
 
-Kernels of one instruction add up within a run, side by side on several streams they count once.
-An instruction in a loop runs several times in a run: its time there is divided by the trip count
-that the program tells; where it tells none, by how often the least launched kernel of the loop's
-body was launched. A collective is one execution over all devices of its replica group, and takes
-as long as the last to come stays: the others wait before that. Where the profile holds some of them
-only, the last of these comes nearest.
+Kernels of one instruction add up within a run; concurrent ones on several streams count once. An
+instruction in a loop runs several times in a run: its time there is divided by the trip count from
+the program; if that is unknown, by the launches of the least launched kernel of the loop's body. A
+collective is one execution over all devices of its replica group, and takes as long as the stay of
+the last to arrive: the others wait before that. If the profile holds only some of them, the last of
+these is the best estimate.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _PLACE: Final = ("program", "member", "device", "run")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Times of single executions, and the collectives whose waiting could not be told apart."""
+    """Times of single executions, and the collectives whose waiting could not be separated."""
 
     frame: pl.DataFrame
     waiting: pl.DataFrame  # program, instruction
 
 
 def samples(timeline: Timeline, ops: pl.DataFrame, runs: pl.DataFrame) -> Samples:
-    """Samples of every instruction in the given runs; `ops` as `named_ops` gives them."""
+    """Return samples of every instruction in the given runs; `ops` as `named_ops` returns them."""
     spans = _counted_times(_executed(timeline, ops, runs))
     hosts = pl.DataFrame(
         {
@@ -80,7 +80,7 @@ def samples(timeline: Timeline, ops: pl.DataFrame, runs: pl.DataFrame) -> Sample
 
 
 def _executed(timeline: Timeline, ops: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """Spans that did an instruction's work in a run that counts."""
+    """Return spans that did an instruction's work in a run that counts."""
     wanted = ops.filter(
         pl.col("instruction").is_not_null()
         & (pl.col("lane") != Lane.CONTROL)
@@ -96,7 +96,7 @@ def _executed(timeline: Timeline, ops: pl.DataFrame, runs: pl.DataFrame) -> pl.D
 
 
 def _counted_times(spans: pl.DataFrame) -> pl.DataFrame:
-    """Spans with `times`, how often their instruction ran in their run, and `count` of their op."""
+    """Add `times`, how often the instruction ran in its run, and `count`, its op's launches."""
     count = pl.len().over("device", "run", "op")
     of_body = pl.col("count").min().over("program", "body", "device", "run")
     own = pl.col("count").min().over(_PLACE)
@@ -111,7 +111,7 @@ def _counted_times(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _work(spans: pl.DataFrame) -> pl.DataFrame:
-    """Busy time of each instruction in each run, per execution."""
+    """Return the busy time of each instruction in each run, per execution."""
     end = pl.col("start_ps") + pl.col("dur_ps")
     reached = end.cum_max().shift(1).over(_PLACE)  # null before the first: skipped by the maximum
     fresh = (end - pl.max_horizontal("start_ps", reached)).clip(lower_bound=0)
@@ -128,7 +128,7 @@ def _work(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _numbered(ops: pl.DataFrame) -> pl.DataFrame:
-    """Collective ops, those of one instruction under one number."""
+    """Number the collective ops; those of one instruction get the same number."""
     found = ops.filter(
         (pl.col("lane") == Lane.COLLECTIVE) & pl.col("instruction").is_not_null()
     ).drop("collective")
@@ -138,9 +138,9 @@ def _numbered(ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stays(timeline: Timeline, ops: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
-    """How long each device was in each execution of a collective, with its replica group.
+    """Return how long each device was in each execution of a collective, with its replica group.
 
-    Of an op launched several times in one execution, the launches of one belong together.
+    If an op is launched several times in one execution, these launches belong together.
     """
     numbered = _numbered(ops)
     at = pl.int_range(pl.len(), dtype=pl.UInt64).over("device", "run", "op")
@@ -153,7 +153,7 @@ def _stays(timeline: Timeline, ops: pl.DataFrame, spans: pl.DataFrame) -> pl.Dat
 
 
 def _of_everybody(timeline: Timeline, ops: pl.DataFrame) -> list[int]:
-    """Collectives over all devices of a program, more than the profile holds: one group."""
+    """Return collectives over all devices of a program that has more devices than the profile."""
     found: list[int] = []
     for op in _numbered(ops).unique("collective", keep="first").iter_rows(named=True):
         program = timeline.programs[int(op["program"])].hlo(op["host"])
@@ -174,14 +174,14 @@ _PS_PER_US: Final = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Device time of one run of a program, by instruction; `how` tells where it was taken."""
+    """Device time of one run of a program, by instruction; `how` says where it was taken."""
 
     us: Mapping[str, float]
     how: str
 
 
 def measured_times(timeline: Timeline, program: int) -> Measured | Unknown:
-    """What the Timeline tells of the program of that index."""
+    """Return the Timeline's times of the program of that index."""
     runs = _steady_runs(timeline, program)
     if runs.is_empty():
         return Unknown("the profile holds no run of the program on a device")
@@ -209,7 +209,7 @@ def measured_times(timeline: Timeline, program: int) -> Measured | Unknown:
 
 
 def _steady_runs(timeline: Timeline, program: int) -> pl.DataFrame:
-    """Rows of the program's runs: those in steady steps, where the profile has such."""
+    """Return rows of the program's runs: those in steady steps, if there are any."""
     runs = timeline.runs.with_row_index("run").filter(pl.col("program") == program)
     steady = timeline.steps.filter("steady")["step"].unique().to_list()
     inside = runs.filter(pl.col("step").is_in(steady))
@@ -222,21 +222,21 @@ def _devices(timeline: Timeline, runs: pl.DataFrame) -> str:
 
 
 _ENOUGH: Final = 3
-"""Steady steps without which runs count, too, whose step's end was not seen: theirs was."""
+"""Minimum steady steps; with fewer, runs of steps with an unknown end count too."""
 
 _COLUMNS: Final = ("run", "program", "device", "index")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counted:
-    """Rows of the Timeline's runs that count, and the programs of which none but the first ran."""
+    """Rows of the Timeline's runs that count, and the programs that have only a first run."""
 
     runs: pl.DataFrame  # run, program, device, index
     only_first: tuple[int, ...]
 
 
 def counted_runs(timeline: Timeline, *, keep_warmup: bool = False) -> Counted:
-    """Choose the runs; a program keeps the best that it has."""
+    """Select the runs; each program keeps the best it has."""
     runs = timeline.runs.with_row_index("run")
     if keep_warmup:
         return Counted(runs.select(_COLUMNS), ())
@@ -253,7 +253,7 @@ def counted_runs(timeline: Timeline, *, keep_warmup: bool = False) -> Counted:
 
 
 def _rated(timeline: Timeline, runs: pl.DataFrame) -> pl.DataFrame:
-    """Runs with `later` and `best`: not the first of their program, and in no step but steady."""
+    """Add `later` (not their program's first) and `best` (also only in steady steps) to runs."""
     steady = timeline.steps.filter("steady")
     if steady["step"].n_unique() < _ENOUGH:
         steady = timeline.steps.filter(pl.col("steady") | ~pl.col("whole"))
@@ -273,9 +273,9 @@ def _rated(timeline: Timeline, runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def settled(profile: Profile) -> dict[str, Cost]:
-    """Costs by key, each module's in the order of the file.
+    """Return costs by key, each module's in the order of the file.
 
-    A bare name that comes after a module's own overrides it, as it does in XLA.
+    A bare name that comes after a module's own overrides it, as in XLA.
     """
     by_module: dict[str | None, list[Cost]] = {}
     for cost in profile.costs:
@@ -299,12 +299,12 @@ def _of_module(
 def same_costs(
     profile: Profile, taken: Mapping[str, Cost]
 ) -> Mapping[str | None, tuple[str | None, ...]]:
-    """Fingerprints under which the same costs stand, by the first of them.
+    """Return groups of fingerprints with the same costs, by the first of each.
 
     Hosts may compile one module to different fingerprints; `make_profile` writes the costs of all
-    hosts under each. They are costs of one module: a sum counts them once. Modules that the file
-    names differently stay apart whatever they cost, and so do those of a single instruction, where
-    equal costs prove nothing.
+    hosts under each. They are costs of one module: a sum counts them once. Modules with different
+    names in the file stay separate whatever they cost, and so do those of a single instruction,
+    where equal costs prove nothing.
     """
     own: dict[str | None, dict[str, float]] = {}
     for cost in taken.values():

@@ -1,4 +1,4 @@
-"""A PGLE profile: costs by instruction name, its files, and where it came from."""
+"""A PGLE profile: costs by instruction name, its files, and its origin."""
 
 from counterpoint.pgle.profiles.files import check_place as check_place
 from counterpoint.pgle.profiles.files import read_profile as read_profile

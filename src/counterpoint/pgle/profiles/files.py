@@ -1,8 +1,8 @@
-"""Profiles on disk, read with every trap named that XLA falls into in silence.
+"""Reads and writes profiles, and reports every mistake that XLA would silently ignore.
 
-XLA takes `.pbtxt` as text and `.pb` as binary; a directory it asks for `<fingerprint>.pbtxt`, then
-`<fingerprint>.pb`. Whatever has another name it leaves out without a word, and compiles as if
-there were no profile.
+XLA reads `.pbtxt` as text and `.pb` as binary; in a directory it looks for `<fingerprint>.pbtxt`,
+then `<fingerprint>.pb`. It silently ignores any other file, and compiles as if there were no
+profile.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PLANE: Final = re.compile(
     rb"\x12.(?:/device:|/host:|Task Env|#Chip)",  # its name
     re.DOTALL,
 )
-"""How a recording of JAX's profiler begins, whatever its file is called."""
+"""The head of a recording of JAX's profiler, whatever its file name."""
 
 _MAKE: Final = "counterpoint pgle make PROFILE... -o FILE.pbtxt"
 
@@ -167,7 +167,7 @@ def _parse_binary(data: bytes) -> Message | None:
 
 
 def _parse_text(data: bytes) -> Message | None:
-    """The message, of a text that has costs."""
+    """Return the message of a text that has costs."""
     try:
         message = PROFILE()
         text_format.Parse(data.decode(), message)
@@ -177,7 +177,7 @@ def _parse_text(data: bytes) -> Message | None:
 
 
 def _has_names(message: Message) -> bool:
-    """Other messages parse too, but for names and costs they hold nothing."""
+    """Return whether costs have names: other messages may parse, but without names."""
     return any(cost.name for cost in message.costs)
 
 
@@ -187,8 +187,10 @@ def _first_line(failure: Exception) -> str:
 
 def _profile(path: Path, message: Message) -> Profile:
     try:
-        costs = tuple(_cost(it.name, it.cost_us) for it in message.costs)
-        latencies = tuple(Latency(it.source, it.target, it.latency_us) for it in message.latencies)
+        costs = tuple(_cost(entry.name, entry.cost_us) for entry in message.costs)
+        latencies = tuple(
+            Latency(entry.source, entry.target, entry.latency_us) for entry in message.latencies
+        )
     except ValueError as wrong:
         raise InputError(
             f"{path}: {wrong}", why="XLA would take it as it is, or leave it out", next=_MAKE
@@ -202,7 +204,7 @@ def _cost(key: str, us: float) -> Cost:
 
 
 def _read_directory(directory: Path) -> Profile:
-    files = sorted(it for it in directory.iterdir() if it.suffix in ENDINGS)
+    files = sorted(file for file in directory.iterdir() if file.suffix in ENDINGS)
     _check_names(directory, files)
     parts = [_of_module(path, _read_file(path)) for path in files]
     return Profile(
@@ -213,7 +215,7 @@ def _read_directory(directory: Path) -> Profile:
 
 
 def _check_names(directory: Path, files: list[Path]) -> None:
-    inside = ", ".join(sorted(it.name for it in directory.iterdir())[:5]) or "nothing"
+    inside = ", ".join(sorted(file.name for file in directory.iterdir())[:5]) or "nothing"
     if not files:
         raise InputError(
             f"{directory}: no profile in this directory (it holds {inside})",
@@ -238,7 +240,7 @@ def _check_names(directory: Path, files: list[Path]) -> None:
 
 
 def _of_module(path: Path, profile: Profile) -> Profile:
-    """The costs of a module's own file, which may have bare names: XLA asks that file only."""
+    """Return the costs of a module's own file, whose names may be bare: XLA reads no other."""
     for cost in profile.costs:
         if cost.fingerprint not in (None, path.stem):
             raise InputError(
@@ -252,9 +254,9 @@ def _of_module(path: Path, profile: Profile) -> Profile:
 
 
 def write_profile(profile: Profile, path: str | Path, overwrite: bool = False) -> Path:
-    """Write a `.pbtxt` or `.pb` file, or (a name without ending) a directory of one per module.
+    """Write a `.pbtxt` or `.pb` file, or a directory (a name without ending) with one per module.
 
-    Whole or not at all; what is there already is replaced only with `overwrite`.
+    The write is atomic; an existing file is replaced only with `overwrite`.
     """
     place = Path(path)
     check_place(path, overwrite=overwrite)
@@ -271,13 +273,13 @@ def write_profile(profile: Profile, path: str | Path, overwrite: bool = False) -
 
 
 def is_directory_name(path: str | Path) -> bool:
-    """Whether a name to write to means a directory."""
+    """Return whether an output name means a directory."""
     place = Path(path)
     return place.is_dir() or not place.suffix or str(path).endswith("/")
 
 
 def check_place(path: str | Path, *, overwrite: bool) -> None:
-    """Refuse a place that can't or must not be written to, before any work is done."""
+    """Refuse an output path that can't or must not be written, before any work is done."""
     refuse_url(path)
     place = Path(path)
     if not is_directory_name(path) and place.suffix not in ENDINGS:
@@ -296,7 +298,7 @@ def check_place(path: str | Path, *, overwrite: bool) -> None:
 
 def _check_directory(directory: Path, *, overwrite: bool) -> None:
     try:
-        others = [it.name for it in directory.iterdir()]
+        others = [file.name for file in directory.iterdir()]
     except OSError as failure:
         raise UsageError(f"can't write {directory}: {failure.strerror or failure}") from None
     strange = [name for name in others if not _is_module_file(Path(name))]
@@ -339,9 +341,9 @@ def _encoded(profile: Profile, ending: str) -> bytes:
 
 
 def _write_directory(profile: Profile, directory: Path) -> None:
-    """One text file per module, built beside the directory and moved to its place."""
+    """Write one text file per module, into a temporary directory that is moved into place."""
     modules = dict(_by_module(profile))
-    directory = directory.resolve()  # a link to it stays one
+    directory = directory.resolve()  # keep a symbolic link
     part = directory.with_name(f".{directory.name}.{os.getpid()}.part")
     old = directory.with_name(f".{directory.name}.{os.getpid()}.old")
     try:
@@ -376,7 +378,7 @@ def _by_module(profile: Profile) -> Iterator[tuple[str, Profile]]:
 
 
 def _origin_of_module(profile: Profile, fingerprint: str) -> dict[str, str]:
-    """What is told of all modules or of this one: keys of one name it by its fingerprint."""
+    """Return origin entries of all modules or of this one, identified by fingerprint in the key."""
     words = {key: key.split()[-1] if key else "" for key in profile.origin}
     return {
         key: value
@@ -424,16 +426,16 @@ def require_names(timeline: Timeline, ops: pl.DataFrame) -> None:
 
 
 def no_costs(timeline: Timeline, modules: Sequence[ModuleCosts]) -> InputError:
-    """What to say when the modules asked for ran without any kernel that has a name."""
+    """Return the error for modules that ran without any named kernel."""
     return InputError(
-        f"{_inputs(timeline)}: no instruction of {', '.join(it.name for it in modules)} took time",
+        f"{_inputs(timeline)}: no instruction of {', '.join(m.name for m in modules)} took time",
         why="its kernels name no instruction of its HLO: command buffers (CUDA graphs) hide names",
         next="record the profile with XLA_FLAGS=--xla_gpu_enable_command_buffer=",
     )
 
 
 def _devices(count: int, kinds: Sequence[str]) -> str:
-    names = "/".join("CPU" if it == "cpu" else it for it in kinds)
+    names = "/".join("CPU" if kind == "cpu" else kind for kind in kinds)
     return f"{count} {names} device{'s' * (count != 1)}"
 
 

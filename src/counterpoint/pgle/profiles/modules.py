@@ -1,8 +1,8 @@
-"""The modules a profile is made of: which ran, which are asked for, and what each is called.
+"""The modules a profile is made from: which ran, which are selected, and their names.
 
-One program of a Timeline may be several modules for XLA: hosts that compiled it to other
+One program of a Timeline may be several modules for XLA: hosts that compiled it to different
 fingerprints. A module without a fingerprint can only have bare names, which match any module: it is
-taken when it is alone.
+included only if it is the only one.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from counterpoint.timeline import Timeline
 class ModuleCosts:
     """One module of a profile. Times are sums over its counted runs on all its devices.
 
-    Hosts that compiled a program to other fingerprints have modules of their own, of their own
+    Hosts that compiled a program to different fingerprints have separate modules, with their own
     runs; the costs are those of all hosts.
     """
 
     name: str
-    fingerprint: str | None  # None: the profile tells none
+    fingerprint: str | None  # None: not in the profile
     instructions: int
     collectives: int
-    executions: int  # runs that count, on the device that has most of them
+    executions: int  # runs that count, on the device with the most
     devices: int
     hosts: int
-    device_ms: float  # of everything that ran, kernels side by side counted each
-    covered_ms: float  # of what the costs were made of
+    device_ms: float  # of everything that ran, each concurrent kernel counted
+    covered_ms: float  # of what the costs were made from
     cost_ms: float  # of single executions, collectives without waiting
 
     @property
     def covered(self) -> float | None:
-        """Share of the module's device time that has a cost; None where it took no time."""
+        """Share of the module's device time that has a cost; None if it took no time."""
         return self.covered_ms / self.device_ms if self.device_ms else None
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A profile, its modules (the one that costs most first), and what to know of it."""
+    """A profile, its modules (highest cost first), and notes."""
 
     profile: Profile
     modules: tuple[ModuleCosts, ...]
@@ -54,7 +54,7 @@ class Made:
 _LISTED: Final = 12
 _SHOWN: Final = 8
 _PREFIX: Final = 4
-"""Digits of a fingerprint that are enough to name a module by, if no other begins so."""
+"""Minimum digits of a fingerprint prefix that may identify a module."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +69,7 @@ class Module:
 
 
 def find_modules(timeline: Timeline) -> list[Module]:
-    """Every module that ran."""
+    """Return every module that ran."""
     hosts = [device.host for device in timeline.devices]
     ran: list[tuple[int, int]] = timeline.runs.select("device", "program").unique().rows()
     hosts_of: dict[int, set[int]] = {}
@@ -99,7 +99,7 @@ def _builds(timeline: Timeline, number: int, hosts: list[int]) -> list[Module]:
 def choose_modules(
     modules: Sequence[Module], wanted: str | None
 ) -> tuple[list[Module], list[Module]]:
-    """Modules to make a profile of, and those left out because nothing but a name tells them."""
+    """Return modules to make a profile from, and those left out because only names are known."""
     chosen = [module for module in modules if wanted is None or _is(module, wanted)]
     if not chosen:
         raise UsageError(
@@ -123,7 +123,9 @@ def choose_modules(
 
 
 def _refuse_ambiguous(chosen: Sequence[Module], wanted: str | None) -> None:
-    by_digits = [it for it in chosen if wanted is not None and not _is_exactly(it, wanted)]
+    by_digits = [
+        module for module in chosen if wanted is not None and not _is_exactly(module, wanted)
+    ]
     if len({module.fingerprint for module in by_digits}) > 1:
         raise UsageError(
             f"--module {wanted}: {len(by_digits)} fingerprints begin so",
@@ -133,7 +135,7 @@ def _refuse_ambiguous(chosen: Sequence[Module], wanted: str | None) -> None:
 
 
 def require_one(modules: Sequence[Module]) -> None:
-    """Refuse to give bare names to more than one program."""
+    """Refuse bare names for more than one program."""
     if len({module.number for module in modules}) > 1:
         raise UsageError(
             f"bare names of {len(modules)} modules would mix them",
@@ -143,7 +145,7 @@ def require_one(modules: Sequence[Module]) -> None:
 
 
 def list_modules(modules: Sequence[Module]) -> str:
-    """Names, numbers and fingerprints, as `choose_modules` takes them."""
+    """Return names, numbers and fingerprints, as `choose_modules` accepts them."""
     names = [_told(module) for module in modules[:_LISTED]]
     more = len(modules) - _LISTED
     return ", ".join(names) + (f" and {more} more" if more > 0 else "")

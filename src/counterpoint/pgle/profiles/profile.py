@@ -1,8 +1,8 @@
-"""Profile: what each instruction of a compiled program costs, as XLA's scheduler is told it.
+"""Profile: the cost of each instruction of a compiled program, for XLA's scheduler.
 
-XLA looks an instruction up by its exact name. A name says nothing of its module: `fusion.3` of one
-matches that of any other, unless it is written `<fingerprint>::fusion.3`. Then it counts only for
-the module whose 128-bit fingerprint, taken before scheduling, is that one.
+XLA looks up an instruction by its exact name. A name does not identify its module: `fusion.3` of
+one matches that of any other, unless it is written `<fingerprint>::fusion.3`. Then it counts only
+for the module with that 128-bit fingerprint, taken before scheduling.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from counterpoint.core import UsageError
 from counterpoint.hlo import message_classes
 
 SEPARATOR: Final = "::"
-"""Between the fingerprint and the instruction, in XLA's own keys."""
+"""Separator of fingerprint and instruction in XLA's own keys."""
 
 _FINGERPRINT: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def is_fingerprint(text: str) -> bool:
-    """Whether it has the form of a module's fingerprint: 32 hexadecimal digits."""
+    """Return whether text has the form of a module's fingerprint: 32 hexadecimal digits."""
     return _FINGERPRINT.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Microseconds that one execution of an instruction takes; of an async one, its start's.
+    """Microseconds of one execution of an instruction; for an async one, of its start.
 
-    Without a fingerprint the name is bare: it stands for that instruction of whatever module.
+    Without a fingerprint the name is bare: it stands for that instruction of any module.
     """
 
     name: str
@@ -50,13 +50,13 @@ class Cost:
 
     @property
     def key(self) -> str:
-        """The name as it is written for XLA."""
+        """The name as written for XLA."""
         return self.name if self.fingerprint is None else f"{self.fingerprint}::{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Microseconds from one instruction to another. XLA:GPU leaves these out; kept as read."""
+    """Microseconds from one instruction to another. XLA:GPU ignores these; kept as read."""
 
     source: str
     target: str
@@ -69,9 +69,9 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Costs in the order of the file, duplicates included, and how they came to be.
+    """Costs in the order of the file, including duplicates, and how they were made.
 
-    `origin` is kept as comments of the text format, in its order; the binary format has no room.
+    `origin` is stored as comments of the text format, in order; the binary format cannot hold it.
     """
 
     costs: tuple[Cost, ...]
@@ -83,13 +83,13 @@ class Profile:
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
-        """Modules that it has costs of, in order of their first; bare names have none."""
+        """Modules with costs, in order of first appearance; bare names have none."""
         found = dict.fromkeys(cost.fingerprint for cost in self.costs)
         return tuple(fingerprint for fingerprint in found if fingerprint is not None)
 
     @property
     def duplicates(self) -> Mapping[str, tuple[Cost, ...]]:
-        """Keys that stand in it more than once; XLA takes the last."""
+        """Keys that appear more than once; XLA takes the last."""
         by_key: dict[str, list[Cost]] = {}
         for cost in self.costs:
             by_key.setdefault(cost.key, []).append(cost)
@@ -101,7 +101,7 @@ _COLON: Final = ": "
 
 
 def profile_text(profile: Profile) -> str:
-    """The whole file."""
+    """Return the whole file."""
     return "".join(f"{line}\n" for line in _lines(profile))
 
 
@@ -116,7 +116,7 @@ def _lines(profile: Profile) -> Iterator[str]:
 
 
 def origin_of(text: str) -> Mapping[str, str]:
-    """What the comments at the top of a file tell."""
+    """Parse the comments at the top of a file."""
     origin: dict[str, str] = {}
     for line in text.split("\n"):
         if not line.startswith(_COMMENT):
@@ -157,16 +157,16 @@ PROFILE: Final = MESSAGES["ProfiledInstructionsProto"]
 TEXT: Final = ".pbtxt"
 BINARY: Final = ".pb"
 ENDINGS: Final = (TEXT, BINARY)
-"""Names of files that XLA takes; every other it leaves out in silence."""
+"""File endings that XLA accepts; it silently ignores all others."""
 
 
 MEDIAN: Final = 50.0
 DECIMALS: Final = 6
-"""Of a microsecond: costs end at the picosecond, as profilers' clocks do."""
+"""Decimals of a microsecond: costs have picosecond precision, as profilers' clocks do."""
 
 
 def check_percentile(percentile: float) -> None:
-    """Refuse what is no percentile."""
+    """Refuse a value that is not a percentile."""
     if not 0 <= percentile <= 100:
         raise UsageError(
             f"a percentile lies between 0 and 100, not at {percentile:g}", next="--percentile 50"
@@ -174,5 +174,5 @@ def check_percentile(percentile: float) -> None:
 
 
 def settled_us(us: float) -> float:
-    """A cost without the digits that arithmetic adds."""
+    """Round a cost, to remove digits added by floating-point arithmetic."""
     return round(us, DECIMALS)

@@ -1,4 +1,4 @@
-"""What a compiler's log proves of a profile: per module, and on the whole."""
+"""What a compiler's log proves about a profile: per module, and overall."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ LOUD: Final[Mapping[str, str]] = {
     "TF_CPP_MIN_LOG_LEVEL": "0",
     "TF_CPP_VMODULE": "profile_guided_latency_estimator=2,gpu_hlo_schedule=1",
 }
-"""What makes XLA say all that is read here. (TF_CPP_MAX_LOG_LEVEL, often advised, is no variable
-of XLA's.)"""
+"""Environment that makes XLA log everything that is read here.
+
+TF_CPP_MAX_LOG_LEVEL, often advised, is not a variable of XLA's.
+"""
 
 
 class Use(StrEnum):
-    """What became of the profile in a compile."""
+    """The outcome for a profile in a compile."""
 
     USED = "used"
     NOT_USED = "not used"
-    FAILED = "failed"  # the compile, for want of costs
+    FAILED = "failed"  # the compile failed for lack of costs
     UNKNOWN = "unknown"
 
 
 class Trouble(StrEnum):
-    """What the log complains of."""
+    """A complaint in the log."""
 
     MISSING_FILE = "missing file"
     UNREADABLE = "unreadable"
@@ -46,7 +48,7 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """One thing in the log that keeps a profile from being used, and what to do about it."""
+    """One thing in the log that keeps a profile from being used, and its remedy."""
 
     trouble: Trouble
     text: str
@@ -55,11 +57,11 @@ class Complaint:
 
 @dataclass(frozen=True, slots=True)
 class ModuleUse:
-    """One compile of one module. Counts are XLA's own; None where it wrote none.
+    """One compile of one module. Counts are XLA's own; None if it wrote none.
 
-    `guided`: scheduled with a profile at hand, used or not.
+    `guided` is true if it was scheduled with a profile available, used or not.
 
-    `looked_up` and `missed` are single instructions, known from a loud log only.
+    `looked_up` and `missed` are single instructions, known only from a verbose log.
     """
 
     module: str
@@ -78,7 +80,7 @@ class ModuleUse:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a log proves. `needs` are variables to set so that the next log proves more."""
+    """The findings from a log. `needs` are variables to set for a more conclusive log."""
 
     use: Use
     reason: str
@@ -89,19 +91,19 @@ class Evidence:
     needs: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def of(self, module: str) -> ModuleUse | None:
-        """The last compile of a module that had a profile; else its last."""
-        own = [it for it in self.modules if it.module == module]
-        with_profile = [it for it in own if it.guided]
+        """Return the last compile of a module that had a profile; else its last."""
+        own = [use for use in self.modules if use.module == module]
+        with_profile = [use for use in own if use.guided]
         return next(reversed(with_profile or own), None)
 
 
 def heaviest(programs: Iterable[Program]) -> Program | None:
-    """The one with most FLOPs; among equals that with most collectives, then instructions."""
+    """Return the program with the most FLOPs; among equals, collectives, then instructions."""
     return max(programs, key=weight, default=None)
 
 
 def weight(program: Program) -> tuple[int, int, int]:
-    """FLOPs with loops counted as often as they turn, collectives, and instructions."""
+    """Return FLOPs including loop iterations, collectives, and instructions."""
     work = talks = size = 0
     for computation in launched(program):
         times = loop_multiplier(program, computation.name) or 1
