@@ -161,7 +161,9 @@ def test_who_stops_listening_ends_all_workers(workload: Workload, scratch: Path)
 
 MANY = """
 import sys
-from counterpoint.compile import Task, compile_all, load_workload, parse_target
+from counterpoint.compile import Task, compile_all
+from counterpoint.compile.inputs import load_workload
+from counterpoint.hardware.targets import parse_target
 workload, target = load_workload(sys.argv[1]), parse_target("8xH100")
 name = "xla_gpu_all_gather_combine_threshold_bytes"
 tasks = [Task(workload=workload, target=target, options={name: str(it)}) for it in range(50)]

@@ -31,7 +31,7 @@ from counterpoint.compile.workers.child import (
     read_outcome,
     write_job,
 )
-from counterpoint.compile.workers.session import write_toolkit
+from counterpoint.compile.workers.toolkit import write_toolkit
 
 _MOST_COMPILES: Final = 64
 _MOST_KIB: Final = 3 << 20
