@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.compile.workers.session import Refusal, module_of
+from counterpoint.compile.workers.child import Refusal
+from counterpoint.compile.workers.session import module_of
 
 
 def field(number: int, content: bytes) -> bytes:

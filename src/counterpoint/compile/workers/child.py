@@ -118,6 +118,16 @@ _COMPILE_ONLY: Final = {
 }
 
 
+class Refusal(Exception):
+    """The program, the options or the machine don't allow it."""
+
+    def __init__(self, failure: Failure, detail: str, option: str | None = None) -> None:
+        super().__init__(detail)
+        self.failure = failure
+        self.detail = detail
+        self.option = option
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """A worker that is no more: by its own exit status, or by the clock (None)."""

@@ -22,7 +22,7 @@ from jax.experimental import topologies
 from jaxlib import _jax, version
 from jaxlib.mlir import ir
 
-from counterpoint.compile.workers.child import Failure, Form, Job, Outcome
+from counterpoint.compile.workers.child import Failure, Form, Job, Outcome, Refusal
 
 
 def without_field(text: str, name: str) -> str:
@@ -40,16 +40,6 @@ def without_field(text: str, name: str) -> str:
         elif found["block"]:
             depth = line.count("{") - line.count("}")
     return "".join(kept)
-
-
-class Refusal(Exception):
-    """The program, the options or the machine don't allow it."""
-
-    def __init__(self, failure: Failure, detail: str, option: str | None = None) -> None:
-        super().__init__(detail)
-        self.failure = failure
-        self.detail = detail
-        self.option = option
 
 
 _DEPTH: Final = 3

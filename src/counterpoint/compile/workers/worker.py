@@ -22,10 +22,10 @@ from counterpoint.compile.workers.child import (
     PROGRAM,
     Failure,
     Outcome,
+    Refusal,
     read_job,
     write_outcome,
 )
-from counterpoint.compile.workers.session import Refusal
 
 _PARENT_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG of Linux
 _STDOUT, _STDERR = 1, 2
