@@ -51,7 +51,7 @@ def is_setting(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """None stands for what is not said."""
+    """The processes of a run and their resources; None means unspecified."""
 
     hosts: int | None = None
     processes_per_host: int | None = None
@@ -60,16 +60,16 @@ class Layout:
 
 
 LISTS: Final = frozenset({"enums", "map", "strings"})
-"""The types whose value is a list with commas."""
+"""Types whose value is a comma-separated list."""
 
 
 def is_list(name: str) -> bool:
-    """Whether a flag's value is a list with commas."""
+    """Return whether a flag's value is a comma-separated list."""
     return _type(name) in LISTS
 
 
 def combine(name: str, earlier: str, later: str) -> str:
-    """The one value that stands for both, given in this order."""
+    """Combine two values of a flag, given in this order, into one."""
     kind = _type(name)
     if kind == "strings":
         return _union(earlier, later)
@@ -81,7 +81,7 @@ def combine(name: str, earlier: str, later: str) -> str:
 
 
 def fold(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """One value per flag; a flag stands where it was given last."""
+    """Return one value per flag, in the order of the last occurrences."""
     flags: dict[str, str] = {}
     for name, value in pairs:
         earlier = flags.pop(name, None)
@@ -90,7 +90,7 @@ def fold(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def add(earlier: str | None, value: str) -> str:
-    """The value of a list flag with one more entry in it."""
+    """Return the value of a list flag with one more entry."""
     return value if not earlier else _union(earlier, value)
 
 
@@ -118,7 +118,7 @@ def _is_change(text: str) -> bool:
 
 
 def _changed(earlier: str, later: str) -> str:
-    """Changes of a list give a list; changes of changes stay changes, since the default counts."""
+    """Apply changes to a list; changes to changes stay changes, since they apply to the default."""
     if _is_change(earlier):
         return ",".join([*_items(earlier), *_items(later)])
     names = dict.fromkeys(_items(earlier))
@@ -135,13 +135,13 @@ _NEXT: Final = "write flags and variables as NAME=value"
 
 
 class NotASettingError(UsageError, ValueError):
-    """A name or a value that no environment and no compiler can be given."""
+    """A name or a value that can't be given to any environment or compiler."""
 
 
 def fault(name: str, value: str) -> str | None:
-    """Why a pair can't be a setting; None where it can.
+    """Return why a pair can't be a setting; None if it can.
 
-    Names are written into scripts as they are. Nothing else may stand in them.
+    Names are written into scripts unquoted, so no other characters are allowed in them.
     """
     if not NAME.fullmatch(name):
         return "a name consists of the letters A to Z and a to z, digits and underscores"
@@ -155,7 +155,7 @@ def fault(name: str, value: str) -> str | None:
 
 
 def sound(pairs: Iterable[tuple[str, str]]) -> Pairs:
-    """The pairs that can be settings, of those that a file or an environment holds."""
+    """Return the pairs, of a file or an environment, that can be settings."""
     return tuple(pair for pair in pairs if fault(*pair) is None)
 
 
@@ -163,9 +163,9 @@ def sound(pairs: Iterable[tuple[str, str]]) -> Pairs:
 class Settings:
     """XLA's flags and the environment of one run, in the order in which they are given.
 
-    Names of flags go without dashes. A flag may stand here twice, as in XLA_FLAGS: `flags` tells
-    what XLA makes of it. JAX, NCCL, CUDA and the allocator are set through `env`. `options` are
-    compiler options: they hold for one compile, and have the last word there.
+    Names of flags have no dashes. A flag may occur twice, as in XLA_FLAGS: `flags` has the values
+    that XLA uses. JAX, NCCL, CUDA and the allocator are set through `env`. `options` are compiler
+    options: they apply to one compile, and take precedence there.
     """
 
     xla: Pairs = ()
@@ -182,7 +182,7 @@ class Settings:
 
     @property
     def flags(self) -> dict[str, str]:
-        """One value per flag: the last one, or the union where XLA collects."""
+        """One value per flag: the last one, or the union for lists that XLA accumulates."""
         return fold(self.xla)
 
     @property
@@ -191,7 +191,7 @@ class Settings:
         return dict(self.env)
 
     def merged(self, other: Settings) -> Settings:
-        """Both, where the other has the last word."""
+        """Return both combined; the other takes precedence."""
         flags = fold([*self.xla, *other.xla])
         return Settings(
             tuple(flags.items()),
@@ -201,10 +201,10 @@ class Settings:
         )
 
     def joined(self, name: str, value: str, *, under: Settings | None = None) -> Settings:
-        """With one more entry in a list flag, next to those the user gave.
+        """Add an entry to a list flag, keeping the user's entries.
 
-        `under` is what the child inherits anyhow: a list of enum names would replace what is
-        there, so its entries are said again.
+        `under` is what the child inherits: a list of enum names would replace the inherited one, so
+        its entries are repeated.
         """
         if not is_list(name):
             raise ValueError(f"{name} is not a list")
@@ -215,7 +215,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """One setting that differs; None where it is not given."""
+    """One setting that differs; None if it is not given."""
 
     channel: Channel
     name: str
@@ -224,7 +224,7 @@ class Changed:
 
 
 def difference(before: Settings, after: Settings) -> tuple[Changed, ...]:
-    """All that differs, flags first, as XLA folds what is given twice; sorted by name."""
+    """Return all differences, flags first, after merging repeated flags as XLA does; by name."""
     return (
         *_changes(Channel.XLA_FLAGS, before.flags, after.flags),
         *_changes(Channel.COMPILER_OPTIONS, dict(before.options), dict(after.options)),
@@ -243,15 +243,14 @@ def _changes(
 def environment(
     settings: Settings, inherited: Mapping[str, str], *, directory: Path | None = None
 ) -> dict[str, str]:
-    """The child's whole environment.
+    """Return the child's whole environment.
 
-    Its XLA_FLAGS are the inherited ones, to the letter, and ours behind them. Where they name a
-    file (relative to `directory`), the file's content takes its place, since XLA reads one of
-    both only.
+    Its XLA_FLAGS are the inherited ones, unchanged, followed by ours. If they name a file (relative
+    to `directory`), the file's content replaces them, since XLA reads only one of both.
     """
     child = {**inherited, **settings.variables}
     text = expand_xla_flags(inherited.get("XLA_FLAGS", ""), directory=directory)
-    parse_xla_flags(text)  # what XLA stops at would hide ours in silence
+    parse_xla_flags(text)  # a text at which XLA stops would hide our flags
     whole = " ".join(part for part in (text.strip(SPACE), render_xla_flags(settings.xla)) if part)
     child.pop("XLA_FLAGS", None)
     if whole:
@@ -260,6 +259,6 @@ def environment(
 
 
 def inherited_settings(inherited: Mapping[str, str], *, directory: Path | None = None) -> Settings:
-    """The flags that an environment already brings, as Settings; its variables are not ours."""
+    """Return the flags of an environment as Settings; its variables are not included."""
     text = expand_xla_flags(inherited.get("XLA_FLAGS", ""), directory=directory)
     return Settings(parse_xla_flags(text))

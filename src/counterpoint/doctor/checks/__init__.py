@@ -1,7 +1,7 @@
 """The checks: one module each, listed here by code. A check's docstring is its documentation.
 
 DOC1xx  software: versions, driver, flags
-DOC2xx  profiling: who else holds the profiler
+DOC2xx  profiling: other users of the profiling interface
 DOC3xx  memory, files and limits
 DOC4xx  network
 DOC5xx  the machine: clock, processor, GPUs
@@ -45,10 +45,10 @@ from counterpoint.doctor.facts import Facts
 
 
 class Check(Documented, Protocol):
-    """What a check's module has: documentation, and a pure function of Facts."""
+    """The interface of a check's module: documentation, and a pure function of Facts."""
 
     def check(self, facts: Facts) -> Iterator[Verdict]:
-        """What there is to say; at least one Verdict."""
+        """Yield at least one Verdict."""
         ...
 
 

@@ -52,7 +52,7 @@ SINCE: Final = "0.1"
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """What the kernel says."""
+    """Yield the state of the kernel's clock."""
     clock = facts.machine.clock
     if clock.synchronised is None:
         yield unknown(f"the kernel does not tell of its clock: {clock.why_not or 'no adjtimex'}")

@@ -56,13 +56,13 @@ _SWITCH: Final = "JAX_ENABLE_COMPILATION_CACHE"
 _LEAST_SECONDS: Final = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 _SOURCE: Final = "https://docs.jax.dev/en/latest/persistent_compilation_cache.html"
 _ROOM: Final = 2**30
-"""Entries are tens of MB each; with less than 1 GiB a few programs fill the disk. Rule of thumb."""
+"""Entries are tens of MB each; less than 1 GiB holds only a few programs. Rule of thumb."""
 _LONG_SECONDS: Final = 60.0
-"""What compiles for less than a minute would then never be kept, most steps among it."""
+"""With a higher minimum, compilations under a minute, including most steps, are not cached."""
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """Where it is, and what is wrong with it."""
+    """Yield the faults of the cache directory, or its state."""
     path = facts.environment.get(SETTING, "")
     if not path:
         yield _bad(
@@ -77,7 +77,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
     if "://" in path:
         yield unknown(f"{path} is an address: whether it can be written was not tried")
         return
-    place = next((one for one in facts.places if one.named_by == SETTING), None)
+    place = next((directory for directory in facts.places if directory.named_by == SETTING), None)
     found = [*_of_place(place, facts.hosts), *_of_time(facts)]
     yield from found
     if not found and place is not None:
@@ -115,7 +115,7 @@ def _of_time(facts: Facts) -> Iterator[Verdict]:
     try:
         seconds = float(text) if text else 0.0
     except ValueError:
-        return  # `flags` says so
+        return  # the `flags` check reports it
     if seconds > _LONG_SECONDS:
         yield _bad(
             Status.NOTE,

@@ -51,7 +51,7 @@ _FOLLOWS_LOAD: Final = ("intel_pstate", "amd-pstate", "amd-pstate-epp", "amd_pst
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """The governors in use."""
+    """Yield one verdict on the governors in use."""
     governors, driver = facts.machine.governors, facts.machine.frequency_driver
     saving = governors.get("powersave", 0)
     if not governors:

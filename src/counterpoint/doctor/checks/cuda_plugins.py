@@ -50,7 +50,7 @@ _THIRTEEN_FROM: Final = (580,)
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """At most one."""
+    """Yield one verdict on the installed plugins."""
     packages = facts.software.packages
     found = plugins_of(facts.software)
     if not found:
@@ -71,13 +71,13 @@ def check(facts: Facts) -> Iterator[Verdict]:
 
 
 def plugins_of(software: Software) -> tuple[str, ...]:
-    """CUDA plugins of JAX, by name."""
+    """Return the CUDA plugins of JAX, by name."""
     names = sorted(software.packages)
     return tuple(name for name in names if name.startswith("jax-cuda") and name.endswith("-plugin"))
 
 
 def superfluous(facts: Facts) -> tuple[str, ...]:
-    """All plugins but the one to keep. What else is said of plugins is about that one only."""
+    """Return all plugins but the one to keep, which is the only one that other checks consider."""
     packages = facts.software.packages
     driver = numbers(facts.gpus.driver or "")
     jaxlib = numbers(packages.get("jaxlib", ""))

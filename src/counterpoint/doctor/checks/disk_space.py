@@ -49,9 +49,9 @@ _LEAST: Final = 2 * 2**30
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """One for each directory without room."""
-    places = [one for one in facts.places if one.named_by != CACHE]
-    known = [one for one in places if one.free_bytes is not None]
+    """Yield one verdict for each directory that is full or not writable."""
+    places = [place for place in facts.places if place.named_by != CACHE]
+    known = [place for place in places if place.free_bytes is not None]
     if not known:
         yield unknown("no directory could be looked at")
         return
@@ -78,7 +78,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
                 source="https://openxla.org/xla/hlo_dumps",
             )
     if not found:
-        least = min(one.free_bytes or 0 for one in known)
+        least = min(place.free_bytes or 0 for place in known)
         yield ok(f"{least / 2**30:,.0f} GiB free for runs, dumps and profiles")
 
 

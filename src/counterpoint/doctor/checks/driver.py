@@ -62,8 +62,8 @@ _PLUGIN: Final = re.compile(r"jax-cuda(\d+)-plugin")
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """One for each CUDA plugin."""
-    releases = [it[1] for name in facts.software.packages if (it := _PLUGIN.fullmatch(name))]
+    """Yield one verdict for each CUDA plugin."""
+    releases = [match[1] for name in facts.software.packages if (match := _PLUGIN.fullmatch(name))]
     driver = facts.gpus.driver
     if driver is None:
         yield not_applicable(facts.gpus.why_none)

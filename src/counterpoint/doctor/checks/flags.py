@@ -50,7 +50,7 @@ _NAMED: Final = 4
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """Each remark that is not a mere note, and how many notes there are."""
+    """Yield a verdict for each remark that is more than a note, and the number of notes."""
     flags = facts.flags
     if flags.why_not:
         yield unknown(f"the settings could not be read: {flags.why_not}")
@@ -58,17 +58,23 @@ def check(facts: Facts) -> Iterator[Verdict]:
     if not flags.names and not flags.libtpu and not flags.remarks:
         yield not_applicable("no settings of XLA, JAX or NCCL in this environment")
         return
-    grave = [one for one in flags.remarks if one.severity != "note" and not _elsewhere(one, facts)]
+    grave = [
+        remark
+        for remark in flags.remarks
+        if remark.severity != "note" and not _elsewhere(remark, facts)
+    ]
     yield from map(_verdict, grave)
     if flags.libtpu:
         yield unknown(f"only libtpu knows whether it takes {_listed(flags.libtpu)}")
     if flags.names and not grave:
         notes = len(flags.remarks)
-        asked = ", nor by its compiler" if flags.probed else ""
-        said = f"; {_counted(notes, 'note')} by `counterpoint flags check --env`" if notes else ""
+        by_compiler = ", nor by its compiler" if flags.probed else ""
+        note_count = (
+            f"; {_counted(notes, 'note')} by `counterpoint flags check --env`" if notes else ""
+        )
         yield ok(
             f"nothing against {_counted(len(flags.names), 'setting')} by the rules for jaxlib"
-            f" {flags.release}{asked}: {_listed(flags.names)}{said}"
+            f" {flags.release}{by_compiler}: {_listed(flags.names)}{note_count}"
         )
 
 
@@ -82,7 +88,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _elsewhere(one: FlagRemark, facts: Facts) -> bool:
-    """Whether nccl-environment says the same, knowing more of the host."""
+    """Return whether the nccl-environment check, which knows more of the host, reports it."""
     return facts.has_driver and one.name in ("NCCL_P2P_DISABLE", "NCCL_DEBUG")
 
 

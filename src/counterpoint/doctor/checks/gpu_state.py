@@ -56,7 +56,7 @@ _PERSISTENCE: Final = "https://docs.nvidia.com/deploy/driver-persistence/index.h
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """Slowed GPUs one by one, the rest together."""
+    """Yield one verdict for each slowed GPU, and common ones for the other settings."""
     gpus = facts.gpus
     if not facts.has_driver:
         yield not_applicable(gpus.why_none)

@@ -50,11 +50,11 @@ SINCE: Final = "0.1"
 
 _SOURCE: Final = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"
 _WITH_NVLINK: Final = ("SXM", "HBM3")
-"""Parts of names of GPUs that are always built with NVLink; PCIe and NVL cards may lack bridges."""
+"""Parts of names of GPUs that always have NVLink; PCIe and NVL cards may lack bridges."""
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """Pairs of GPUs."""
+    """Yield one verdict on the links between pairs of GPUs."""
     gpus = facts.gpus
     if not facts.has_driver:
         yield not_applicable(gpus.why_none)
@@ -96,11 +96,11 @@ def _without(facts: Facts) -> Verdict:
 
 def _mixed(facts: Facts, kinds: Counter[str]) -> Verdict:
     least = min(kinds, key=lambda kind: (kinds[kind], kind))
-    one, other, _ = next(link for link in facts.gpus.links if link[2] == least)
+    gpu, other_gpu, _ = next(link for link in facts.gpus.links if link[2] == least)
     usual = kinds.most_common(1)[0][0]
     return Verdict(
         status=Status.NOTE,
-        found=f"GPU {one} and GPU {other}: {least}, where most pairs have {usual}",
+        found=f"GPU {gpu} and GPU {other_gpu}: {least}, where most pairs have {usual}",
         wanted="the same link between all that a collective spans",
         why="a ring is as fast as its slowest link",
         remedy="nvidia-smi topo -m",

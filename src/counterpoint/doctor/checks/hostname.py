@@ -50,11 +50,14 @@ _SOURCE: Final = "https://docs.jax.dev/en/latest/multi_process.html"
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """What the name stands for."""
+    """Yield one verdict on the addresses of the host's name."""
     addresses = facts.network.addresses
     if not addresses:
         yield _bad(facts, f"{facts.host} resolves to no address")
-    elif all(one.startswith("127.") or one == "::1" for one in addresses) and facts.hosts > 1:
+    elif (
+        all(address.startswith("127.") or address == "::1" for address in addresses)
+        and facts.hosts > 1
+    ):
         yield _bad(facts, f"{facts.host} resolves to {', '.join(addresses)} only")
     else:
         yield ok(f"{facts.host} resolves to {', '.join(addresses)}")

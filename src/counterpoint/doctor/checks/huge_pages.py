@@ -48,7 +48,7 @@ _FILE: Final = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """For TPUs only: nobody has shown that it matters elsewhere."""
+    """Yield one verdict, on TPU hosts only: no effect is documented elsewhere."""
     mode = facts.machine.huge_pages
     if not facts.tpu:
         yield not_applicable("no TPU here")

@@ -52,7 +52,7 @@ SINCE: Final = "0.1"
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """What hides the wheels."""
+    """Yield one verdict on libraries that hide those of the wheels."""
     wheels = [name for name in facts.software.packages if name.startswith("nvidia-")]
     shadowing = facts.software.shadowing
     if not wheels:

@@ -50,7 +50,7 @@ _SOURCE: Final = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/trou
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """Only where there is RDMA."""
+    """Yield one verdict; the limit matters only with RDMA."""
     limit = facts.machine.locked
     if not facts.has_rdma:
         yield not_applicable("no InfiniBand or RoCE port is up here")

@@ -61,7 +61,7 @@ _CODE: Final = "https://github.com/jax-ml/jax/blob/main/jaxlib/xla_client.py"
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """The share, then how the pool is made."""
+    """Yield verdicts on the share of memory, then on preallocation."""
     if not facts.has_driver:
         yield not_applicable(facts.gpus.why_none)
         return
@@ -69,8 +69,8 @@ def check(facts: Facts) -> Iterator[Verdict]:
     found = [*_share(facts, given), *_pool(facts)]
     yield from found
     if not found:
-        said = f"{given[0]}={facts.environment[given[0]]}" if given else f"{_DEFAULT}, the default"
-        yield ok(f"JAX's share of GPU memory: {said}")
+        share = f"{given[0]}={facts.environment[given[0]]}" if given else f"{_DEFAULT}, the default"
+        yield ok(f"JAX's share of GPU memory: {share}")
 
 
 def _share(facts: Facts, given: list[str]) -> Iterator[Verdict]:
@@ -117,7 +117,7 @@ def _value(facts: Facts, name: str, text: str) -> Iterator[Verdict]:
 
 
 def _advised(sizes: list[int]) -> float:
-    """A share that leaves 10 %, or the 2 GiB where that is more."""
+    """Return a share that leaves 10 %, or 2 GiB if that is more."""
     return min(0.9, 1 - _LEAST / min(sizes)) if sizes and min(sizes) > 2 * _LEAST else 0.9
 
 

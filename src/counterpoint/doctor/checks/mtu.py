@@ -59,20 +59,26 @@ _FAST_MBPS: Final = 10_000
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """One for each interface with small packets."""
+    """Yield one verdict for each interface with small packets."""
     if facts.hosts == 1 and not facts.dcn:
         yield not_applicable(
             "one host: nothing goes over the network (--dcn: for a run on several)"
         )
         return
-    ways = [one for one in facts.network.interfaces if _carries(one, facts)]
+    ways = [interface for interface in facts.network.interfaces if _carries(interface, facts)]
     if not ways:
         yield unknown("no interface between hosts was found")
         return
-    small = [one for one in ways if one.mtu is not None and one.mtu <= _SMALL]
+    small = [
+        interface for interface in ways if interface.mtu is not None and interface.mtu <= _SMALL
+    ]
     yield from map(_note, small)
     if not small:
-        yield ok(", ".join(f"{one.name}: MTU {one.mtu:,}" for one in ways if one.mtu))
+        yield ok(
+            ", ".join(
+                f"{interface.name}: MTU {interface.mtu:,}" for interface in ways if interface.mtu
+            )
+        )
 
 
 def _note(one: Interface) -> Verdict:

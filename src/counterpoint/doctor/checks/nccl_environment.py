@@ -55,7 +55,7 @@ _TALK: Final = ("info", "trace")
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """What is switched off, what names nothing, what talks."""
+    """Yield verdicts on features switched off, missing devices, and verbose logging."""
     if not facts.has_driver:
         yield not_applicable(facts.gpus.why_none)
         return

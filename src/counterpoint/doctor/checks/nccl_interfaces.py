@@ -60,7 +60,7 @@ _NAME: Final = "NCCL_SOCKET_IFNAME"
 
 
 def matching(text: str, interfaces: tuple[Interface, ...]) -> tuple[Interface, ...]:
-    """The interfaces that a value chooses."""
+    """Return the interfaces that a value selects."""
     unwanted = text.startswith("^")
     rest = text.removeprefix("^")
     exact = rest.startswith("=")
@@ -69,11 +69,11 @@ def matching(text: str, interfaces: tuple[Interface, ...]) -> tuple[Interface, .
     def named(one: Interface) -> bool:
         return any(one.name == word if exact else one.name.startswith(word) for word in words)
 
-    return tuple(one for one in interfaces if named(one) is not unwanted)
+    return tuple(interface for interface in interfaces if named(interface) is not unwanted)
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """The variable's interfaces, and whether they are up."""
+    """Yield one verdict on the selected interfaces, and whether they are up."""
     text = facts.environment.get(_NAME, "").strip()
     if not text:
         yield not_applicable(f"{_NAME} is not set: NCCL chooses by itself")
@@ -82,20 +82,24 @@ def check(facts: Facts) -> Iterator[Verdict]:
         yield unknown("this host's network interfaces can't be listed")
         return
     found = matching(text, facts.network.interfaces)
-    up = [one.name for one in found if one.up]
+    up = [interface.name for interface in found if interface.up]
     if up == ["lo"] and facts.hosts > 1:
         why = "other hosts are not reached by lo: ranks wait for each other, and the start hangs"
         yield _bad(facts, f"{_NAME}={text}: lo only, and {facts.hosts} hosts", why)
     elif up:
         yield ok(f"{_NAME}={text}: {', '.join(up)}")
     else:
-        down = ", ".join(one.name for one in found)
+        down = ", ".join(interface.name for interface in found)
         what = f"{down} is down" if down else "no such interface here"
         yield _bad(facts, f"{_NAME}={text}: {what}", "NCCL finds no interface and ends")
 
 
 def _bad(facts: Facts, found: str, why: str) -> Verdict:
-    here = [one.name for one in facts.network.interfaces if one.up and one.name != "lo"]
+    here = [
+        interface.name
+        for interface in facts.network.interfaces
+        if interface.up and interface.name != "lo"
+    ]
     best = next((name for name in facts.network.default if name in here), (*here, "eth0")[0])
     return Verdict(
         status=Status.ERROR,

@@ -49,7 +49,7 @@ SINCE: Final = "0.1"
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """Binding, then balancing."""
+    """Yield verdicts on binding, then on balancing."""
     machine = facts.machine
     if not facts.has_driver or machine.numa_nodes < 2:
         yield not_applicable("no NVIDIA driver here" if not facts.has_driver else "one NUMA node")

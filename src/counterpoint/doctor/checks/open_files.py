@@ -57,7 +57,7 @@ _RAISE: Final = (
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """The soft limit."""
+    """Yield one verdict on the soft limit."""
     limit = facts.machine.open_files
     if limit is None:
         yield unknown("the limit on open files can't be read")

@@ -54,21 +54,21 @@ SINCE: Final = "0.1"
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """One for each tool."""
+    """Yield one verdict for each conflicting tool."""
     if not facts.has_driver:
         yield not_applicable(facts.gpus.why_none)
         return
     from counterpoint.pgle.making import conflicts
 
     found = conflicts(facts.environment, facts.processes, facts.software.packages.get("jaxlib"))
-    for one in found:
+    for conflict in found:
         yield Verdict(
-            status=Status.WARNING if one.certain else Status.NOTE,
-            found=f"{one.who}: {one.shown_by}",
+            status=Status.WARNING if conflict.certain else Status.NOTE,
+            found=f"{conflict.who}: {conflict.shown_by}",
             wanted="nobody else at the profiling interface while a profile is recorded",
-            why=one.effect,
-            remedy=one.next,
-            source="https://github.com/NVIDIA/DCGM/issues/56" if one.who == "DCGM" else "",
+            why=conflict.effect,
+            remedy=conflict.next,
+            source="https://github.com/NVIDIA/DCGM/issues/56" if conflict.who == "DCGM" else "",
         )
     if not found:
         yield ok("nobody else is seen at the profiling interface")

@@ -50,7 +50,7 @@ _FILE: Final = "/etc/modprobe.d/nvidia-profiling.conf"
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """A note at most: CUPTI's tracing works for all."""
+    """Yield one verdict, a note at most: CUPTI's tracing works for all users."""
     if not facts.has_driver:
         yield not_applicable(facts.gpus.why_none)
     elif facts.gpus.admin_only is None:

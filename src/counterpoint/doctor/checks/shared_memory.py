@@ -45,14 +45,14 @@ CODE: Final = "DOC305"
 NAME: Final = "shared-memory"
 SINCE: Final = "0.1"
 
-_WHERE: Final = "/dev/shm"  # noqa: S108 - its name, for people
+_WHERE: Final = "/dev/shm"  # noqa: S108 - only displayed
 _LEAST: Final = 2**30
 _FREE: Final = 2**28
 _SOURCE: Final = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/runtime_and_mpi_issues.html"
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """Its size, and what is free of it."""
+    """Yield one verdict on its size and free space."""
     size, free = facts.machine.shared_bytes, facts.machine.shared_free
     if size is None:
         yield unknown("there is no /dev/shm to look at")

@@ -59,10 +59,14 @@ _HYSTART: Final = "/sys/module/tcp_cubic/parameters/hystart_detect"
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """Settings of the kernel, of the default route, and of CUBIC."""
+    """Yield verdicts on settings of the kernel, of the default route, and of CUBIC."""
     route = facts.network.route or ""
-    wanted = [one for one in BEHAVIOUR if one.name != _RTO or "rto_min" not in route]
-    if any((one.speed_mbps or 0) >= FAST_MBPS for one in facts.network.interfaces if one.up):
+    wanted = [setting for setting in BEHAVIOUR if setting.name != _RTO or "rto_min" not in route]
+    if any(
+        (interface.speed_mbps or 0) >= FAST_MBPS
+        for interface in facts.network.interfaces
+        if interface.up
+    ):
         wanted.append(BACKLOG)
     yield from held(facts, wanted, "TCP behaves as recommended")
     if facts.hosts > 1 or facts.dcn:
@@ -71,7 +75,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
 
 
 def _retransmission(facts: Facts, route: str) -> Iterator[Verdict]:
-    """Kernels before 6.11 have no sysctl for it: there the route says it."""
+    """Check the route: kernels before 6.11 have no sysctl for the minimum timeout."""
     if _RTO in facts.network.sysctls or not route or "rto_min" in route:
         return
     yield Verdict(

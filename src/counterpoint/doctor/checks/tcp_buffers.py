@@ -57,5 +57,5 @@ SINCE: Final = "0.1"
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """One for each that is too small."""
+    """Yield one verdict for each buffer setting that is too small."""
     yield from held(facts, BUFFERS, "TCP's buffers are as recommended")

@@ -60,11 +60,11 @@ _SOURCE: Final = "the packages' own metadata"
 _PLUGIN: Final = "https://github.com/jax-ml/jax/blob/main/jaxlib/plugin_support.py"
 _MUST: Final = ("jaxlib", "jax", "jax-cuda12-pjrt", "jax-cuda13-pjrt")
 _EXTRAS: Final = ("with-cuda", "tpu")
-"""Extras that say what the package was built with; others may never have been asked for."""
+"""Extras for which the package was built; other extras may never have been requested."""
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
-    """Requirements that are not met, and plugins that jaxlib will pass over."""
+    """Yield verdicts on unmet requirements, and on plugins that jaxlib will ignore."""
     software = facts.software
     if "jax" not in software.packages and "jaxlib" not in software.packages:
         yield not_applicable("no jax is installed for this Python; run the doctor in the run's own")
@@ -97,15 +97,17 @@ def _unmet(software: Software, drop: tuple[str, ...]) -> Iterator[Verdict]:
     for owner, lines in software.requires.items():
         if owner.replace("-pjrt", "-plugin") in drop:
             continue
-        for asked in filter(None, (parse(line, software.python) for line in lines)):
-            have = software.packages.get(asked.name)
-            if asked.extra and (asked.extra not in _EXTRAS or asked.name in _MUST or have is None):
+        for requirement in filter(None, (parse(line, software.python) for line in lines)):
+            have = software.packages.get(requirement.name)
+            if requirement.extra and (
+                requirement.extra not in _EXTRAS or requirement.name in _MUST or have is None
+            ):
                 continue
-            if have is None and normal(asked.name) in _MUST:
-                yield _verdict(owner, asked, "nothing", Status.ERROR)
-            elif have is not None and not asked.takes(have):
-                grave = asked.name in _MUST and asked.extra is None
-                yield _verdict(owner, asked, have, Status.ERROR if grave else Status.WARNING)
+            if have is None and normal(requirement.name) in _MUST:
+                yield _verdict(owner, requirement, "nothing", Status.ERROR)
+            elif have is not None and not requirement.takes(have):
+                grave = requirement.name in _MUST and requirement.extra is None
+                yield _verdict(owner, requirement, have, Status.ERROR if grave else Status.WARNING)
 
 
 def _verdict(owner: str, asked: Requirement, have: str, status: Status) -> Verdict:

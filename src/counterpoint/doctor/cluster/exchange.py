@@ -1,8 +1,8 @@
 """Reports of all ranks, exchanged as JSON files in a shared directory.
 
-rank 0   rank0.json   a session, which is a random word; at the end also the exit code for all
-                      ranks, and the words of the ranks whose reports it has read
-others   rankN.json   the session that the rank answers, a random word of its own, its report
+    rank 0   rank0.json   a session, which is a random word; at the end also the exit code for all
+                          ranks, and the words of the ranks whose reports it has read
+    others   rankN.json   the session that the rank answers, a random word of its own, its report
 
 Files of an earlier job may still be there. Rank 0 accepts only answers to its own session, and a
 rank accepts an exit code only if rank 0 lists the rank's word, so old files are never used.

@@ -1,4 +1,4 @@
-"""Refresh: what a jaxlib says of its own flags, read out of its library and asked of its parser."""
+"""Refresh: a jaxlib's own flags, read from its library and obtained from its parser."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The fields of DebugOptions, read out of a library that was compiled with them.
+"""The fields of DebugOptions, read from a library that was compiled with them.
 
-protobuf keeps the descriptor of each .proto file as serialised bytes in the library, so that the
-types, the enums and what is deprecated can be read without loading it. The descriptor begins with
-its own file name; where it ends is found by walking its fields until one is none.
+protobuf keeps the descriptor of each .proto file as serialized bytes in the library, so that types,
+enums and deprecations can be read without loading it. The descriptor begins with its own file name;
+its end is found by parsing its fields until one is invalid.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FILE: Final = "xla/xla.proto"
 _LARGEST_FIELD: Final = 15  # FileDescriptorProto ends at 14, `edition`
 _LIBRARIES: Final = "name libjax_common.so, xla_extension.so or xla_cuda_plugin.so"
-_SIZES: Final = {1: 8, 5: 4}  # of the wire types that have one
+_SIZES: Final = {1: 8, 5: 4}  # sizes of the fixed-size wire types
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Field:
 
 
 def read_fields(library: Path) -> tuple[Field, ...]:
-    """All fields of DebugOptions that a library was compiled with."""
+    """Return all fields of DebugOptions that a library was compiled with."""
     with _mapped(library) as data:
         file = _file(library, data, _FILE)
         if file is None:
@@ -50,7 +50,9 @@ def read_fields(library: Path) -> tuple[Field, ...]:
                 why="it is no library of XLA's, or it is cut off",
                 next=_LIBRARIES,
             )
-        message = next((one for one in file.message_type if one.name == "DebugOptions"), None)
+        message = next(
+            (candidate for candidate in file.message_type if candidate.name == "DebugOptions"), None
+        )
         if message is None or not message.field:
             raise _damaged(library, f"its {_FILE} has no DebugOptions")
         others = (_file(library, data, name) for name in file.dependency)
@@ -59,11 +61,13 @@ def read_fields(library: Path) -> tuple[Field, ...]:
 
 
 def _enums(files: Iterable[FileDescriptorProto]) -> dict[str, dict[int, str]]:
-    """The names of all enums' values, by the path of the enum."""
+    """Return the value names of all enums, by the path of the enum."""
     found: dict[str, dict[int, str]] = {}
     for file in files:
         scopes = [(f".{file.package}", file.enum_type)]
-        scopes += [(f".{file.package}.{one.name}", one.enum_type) for one in file.message_type]
+        scopes += [
+            (f".{file.package}.{nested.name}", nested.enum_type) for nested in file.message_type
+        ]
         for scope, enums in scopes:
             for enum in enums:
                 names: dict[int, str] = {}
@@ -89,7 +93,9 @@ def _type(field: FieldDescriptorProto, message: DescriptorProto) -> str:
     repeated = field.label == field.LABEL_REPEATED
     if field.type == field.TYPE_MESSAGE:
         inner = field.type_name.rpartition(".")[2]
-        is_map = any(one.name == inner and one.options.map_entry for one in message.nested_type)
+        is_map = any(
+            nested.name == inner and nested.options.map_entry for nested in message.nested_type
+        )
         return "map" if is_map else "messages" if repeated else "message"
     if field.type == field.TYPE_ENUM:
         return "enums" if repeated else "enum"
@@ -127,7 +133,7 @@ def _require_elf(library: Path, data: mmap.mmap) -> None:
             why="it does not begin as an ELF file does",
             next=_LIBRARIES,
         )
-    sections = int.from_bytes(data[0x28:0x30], "little")  # 64 bit: they lie behind all else
+    sections = int.from_bytes(data[0x28:0x30], "little")  # 64 bit: the section headers come last
     if data[4] == 2 and sections > len(data):
         raise InputError(
             f"{library} is cut off: it has {len(data)} bytes, and speaks of {sections}",
@@ -136,7 +142,7 @@ def _require_elf(library: Path, data: mmap.mmap) -> None:
 
 
 def _file(library: Path, data: mmap.mmap, name: str) -> FileDescriptorProto | None:
-    """The description of one .proto file, or None where the library has none."""
+    """Return the description of one .proto file; None if the library has none."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.message import DecodeError
 
@@ -150,7 +156,7 @@ def _file(library: Path, data: mmap.mmap, name: str) -> FileDescriptorProto | No
 
 
 def _end(data: mmap.mmap, at: int) -> int:
-    """Where the fields of a FileDescriptorProto stop being such."""
+    """Return the end of a FileDescriptorProto: the offset of the first invalid field."""
     while True:
         tag, inside = _varint(data, at)
         size = _SIZES.get(tag & 7)

@@ -1,7 +1,7 @@
-"""How XLA_FLAGS spells the values of an enum: each flag has a parser of its own for them.
+"""Spellings of enum values in XLA_FLAGS: each flag has its own parser for them.
 
-Some take the names of the enum, some without what all of them begin with, some a word of them,
-some in any case. Which, the parser tells; compiler options always take the names of the enum.
+Some take the names of the enum, some without their common prefix, some a single word of them, some
+in any case. The parser is tried to find out; compiler options always take the names of the enum.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from counterpoint.flags.refresh.parser import Parsed, is_unknown
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """The names of the values that are taken: in XLA_FLAGS, and in the enum, in one order."""
+    """The accepted names of the values: in XLA_FLAGS, and in the enum, in the same order."""
 
     values: tuple[str, ...]
     enum: tuple[str, ...]
@@ -24,7 +24,7 @@ class Spelling:
 def find_spelling(
     parse: Callable[[str], Parsed], flag: str, enum: Mapping[int, str]
 ) -> Spelling | None:
-    """What a flag takes; None where it takes none of what was tried, or is no flag."""
+    """Return what a flag accepts; None if it accepts nothing that was tried, or is not a flag."""
     names = tuple(enum.values())
 
     def takes(value: str) -> bool:
@@ -50,18 +50,18 @@ def find_spelling(
 def _taken(
     takes: Callable[[str], bool], names: tuple[str, ...], form: Callable[[str], str]
 ) -> dict[str, str]:
-    """The names that are taken in one form."""
+    """Return the names that are accepted in one form."""
     return {name: form(name) for name in names if takes(form(name))}
 
 
 def _words_taken(takes: Callable[[str], bool], names: tuple[str, ...]) -> dict[str, str]:
-    """For each name the longest part of it that is taken, if any is."""
+    """Return for each name the longest part of it that is accepted, if any is."""
     found = ((name, next(filter(takes, _parts(name)), None)) for name in names)
     return {name: part for name, part in found if part is not None}
 
 
 def _parts(name: str) -> Iterator[str]:
-    """All runs of its words but the whole, in small letters."""
+    """Yield all proper runs of its words, in lower case."""
     words = name.lower().split("_")
     for size in range(len(words) - 1, 0, -1):
         for start in range(len(words) - size + 1):
@@ -69,7 +69,7 @@ def _parts(name: str) -> Iterator[str]:
 
 
 def common_prefix(names: tuple[str, ...]) -> str:
-    """What all names begin with, up to an underscore; none where there is one name only."""
+    """Return the prefix of all names, up to an underscore; empty for a single name."""
     if len(names) == 1:
         return ""
     least, most = min(names), max(names)

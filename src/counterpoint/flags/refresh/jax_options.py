@@ -1,7 +1,7 @@
-"""JAX's own options that an environment variable sets, asked of an interpreter's jax.
+"""JAX's own options that an environment variable sets, obtained from an interpreter's jax.
 
-JAX reads its variables while it is imported. So the child listens to what is read, and an option
-counts whose variable was read then: some options have none, whatever their name.
+JAX reads its variables during import. So the child records which are read, and an option counts if
+its variable was read then: some options have none, whatever their name.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ _TYPES: Final = {"bool": "bool", "int": "int64", "float": "float", "enum": "enum
 def jax_options(
     python: Path, environment: Mapping[str, str] | None = None, timeout_s: float = 120
 ) -> tuple[str, dict[str, Facts]] | None:
-    """The version of jax, and its options by variable; None where there is no jax to be asked."""
+    """Return the version of jax, and its options by variable; None if jax can't be queried."""
     inherited = os.environ if environment is None else environment
     child = {
         k: v for k, v in inherited.items() if not k.startswith(("COUNTERPOINT_", "JAX", "XLA"))
     }
     try:
-        done = subprocess.run(  # noqa: S603 - the interpreter that the user names
+        done = subprocess.run(  # noqa: S603 - the user's own interpreter
             [python.absolute(), "-c", _CHILD],
             env=child,
-            cwd="/",  # a file of the user's called like a module is not to be imported
+            cwd="/",  # keeps a user's file from shadowing a module
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -1,7 +1,7 @@
-"""Learnt: all that an interpreter's jaxlib says of itself, and where that is kept.
+"""Learnt: all facts from an interpreter's jaxlib, and where they are stored.
 
 learn ──► Learnt ── keep ──► this machine's overlay
-                 └─ lay_into ──► a table in a file, as the one that ships
+              └─ lay_into ──► a table in a file, like the one that ships
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from counterpoint.flags.refresh.survey import LIBRARIES, survey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learnt:
-    """One release. `jax` is the version of JAX that was asked for its options, if there was one."""
+    """One release. `jax` is the version of JAX whose options were read, if there was one."""
 
     version: str
     shared_object: Path
@@ -40,14 +40,14 @@ class Learnt:
 
     @property
     def release(self) -> Release:
-        """The same as the catalogue has it."""
+        """The same as a Release of the catalogue."""
         return as_release(self.version, self.facts)
 
 
 def learn(
     python: Path, tell: Callable[[str], None], environment: Mapping[str, str] | None = None
 ) -> Learnt:
-    """Ask an interpreter's jaxlib, and its jax where there is one."""
+    """Query an interpreter's jaxlib, and its jax if there is one."""
     tell(f"loading the jaxlib of {python}")
     with Parser(python, environment) as parser:
         library = find_library(parser.directory)
@@ -56,24 +56,24 @@ def learn(
     tell(f"asking the jax of {python} about compiler options")
     flags = with_options(flags, library, python, environment)
     tell(f"asking the jax of {python} about its own options")
-    asked = jax_options(python, environment)
+    options = jax_options(python, environment)
     facts: dict[str, Facts] = {flag.name: facts_of(flag) for flag in flags}
     return Learnt(
         version=version,
         shared_object=library,
-        jax=asked[0] if asked else None,
-        facts={**facts, **(asked[1] if asked else _likely_options(version))},
+        jax=options[0] if options else None,
+        facts={**facts, **(options[1] if options else _likely_options(version))},
     )
 
 
 def _likely_options(version: str) -> dict[str, Facts]:
-    """JAX's options as the nearest known release has them."""
+    """Return JAX's options of the nearest known release."""
     known = facts_at(nearest(version))
     return {name: facts for name, facts in known.items() if name[0].isupper()}
 
 
 def find_library(directory: Path) -> Path:
-    """The library in which jaxlib has XLA."""
+    """Return the library in which jaxlib has XLA."""
     for name in LIBRARIES:
         if (directory / name).is_file():
             return directory / name
@@ -85,7 +85,7 @@ def find_library(directory: Path) -> Path:
 
 
 def check_place(path: Path | None) -> None:
-    """Refuse a place that can't be written to before any work is done; None: this machine's."""
+    """Raise UsageError before any work if a file can't be written; None: this machine's overlay."""
     if path is None:
         path = path_of("0")
         try:
@@ -106,14 +106,14 @@ def check_place(path: Path | None) -> None:
 
 
 def keep(learnt: Learnt) -> Path:
-    """Write it where the catalogue looks on this machine, whole or not at all."""
+    """Write it where the catalogue looks on this machine, atomically."""
     path = path_of(learnt.version)
     _write(path, render_table(make_table({learnt.version: learnt.facts})))
     return path
 
 
 def lay_into(learnt: Learnt, path: Path) -> Table:
-    """Add it to the table in a file, which may not be there yet; other releases stay."""
+    """Add it to the table in a file, which may not exist yet; other releases stay."""
     table = read_table(path) if path.exists() else Table()
     table = with_release(table, learnt.version, learnt.facts)
     _write(path, render_table(table))
@@ -121,7 +121,7 @@ def lay_into(learnt: Learnt, path: Path) -> Table:
 
 
 def read_table(path: Path) -> Table:
-    """A table that may be anything."""
+    """Read a table from a file that may contain anything."""
     try:
         return parse_table(path.read_text("utf-8"))
     except OSError as failure:

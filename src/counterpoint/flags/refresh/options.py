@@ -1,7 +1,7 @@
-"""Which flags of a release its compiler options take too, asked of an interpreter's JAX.
+"""Flags of a release that its compiler options accept too, obtained from an interpreter's JAX.
 
-What XLA's descriptor calls a field is an option, but not of each type: messages are refused by all
-releases, lists of strings up to 0.5.3, enums up to 0.4.33; in between enums want numbers.
+Fields in XLA's descriptor are options, but not of every type: messages are refused by all releases,
+lists of strings up to 0.5.3, enums up to 0.4.33; in between enums need numbers.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _SAMPLES: Final[Mapping[str, Value]] = {
 def with_options(
     flags: Iterable[Flag], library: Path, python: Path, environment: Mapping[str, str] | None
 ) -> tuple[Flag, ...]:
-    """The flags, with what JAX says about them as options; as they were if it says nothing."""
+    """Return the flags, corrected by JAX's answers about options; unchanged if it gives none."""
     known = tuple(flags)
-    asked = [(flag.name, _sample(flag)) for flag in known if flag.compile_option]
-    answer = ask_options(python, asked, environment)
+    queried = [(flag.name, _sample(flag)) for flag in known if flag.compile_option]
+    answer = ask_options(python, queried, environment)
     if answer.note is not None:
         return known
-    refused = {one.name for one in answer.rejected}
+    refused = {rejected.name for rejected in answer.rejected}
     enums = [flag for flag in known if flag.name in refused and flag.enum]
     numbers = {field.name: field.enum for field in read_fields(library)}
     by_number = {flag.name: _numbers(flag, numbers[flag.name]) for flag in enums}
     pairs = [(name, texts[-1]) for name, texts in by_number.items()]
-    refused_again = {one.name for one in ask_options(python, pairs, environment).rejected}
+    refused_again = {rejected.name for rejected in ask_options(python, pairs, environment).rejected}
     return tuple(
         flag
         if flag.name not in refused
@@ -55,6 +55,6 @@ def _sample(flag: Flag) -> Value:
 
 
 def _numbers(flag: Flag, enum: Mapping[int, str]) -> tuple[str, ...]:
-    """The numbers of a flag's values, as text."""
+    """Return the numbers of a flag's values, as text."""
     numbers = {name: str(number) for number, name in enum.items()}
     return tuple(numbers[name] for name in flag.enum)

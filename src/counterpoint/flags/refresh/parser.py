@@ -1,7 +1,7 @@
-"""XLA's own parser of XLA_FLAGS, in a process of its own, for as many texts as we like.
+"""XLA's own parser of XLA_FLAGS, in a separate process, for any number of texts.
 
-XLA reads its flags once per process and ends the process at one it does not take. Loading it costs
-a second, a fork of it some milliseconds: so the process loads it, and forks for each text.
+XLA reads its flags once per process and ends the process at one it refuses. Loading it takes a
+second, forking some milliseconds: so the process loads it, and forks for each text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import IO, Any, Final, Self, cast
 from counterpoint.core import InputError
 
 _UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: ")
-_PATIENCE_S: Final = 120  # loading 400 MB over a network may take its time
+_PATIENCE_S: Final = 120  # loading 400 MB over a network can be slow
 _SERVER: Final = """
 import json, os, sys, tempfile, warnings
 warnings.simplefilter("ignore")  # of forks in a process with threads
@@ -71,14 +71,14 @@ for line in sys.stdin:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What became of one text: serialised CompileOptions, or None and what the log says."""
+    """The result for one text: serialized CompileOptions, or None and the content of the log."""
 
     options: bytes | None
     log: str
 
 
 def is_unknown(parsed: Parsed) -> bool:
-    """Whether a name was not known. A wrong value is found first, and hides unknown names."""
+    """Return whether a name was unknown. A wrong value is found first, and hides unknown names."""
     return parsed.options is None and _UNKNOWN.search(parsed.log) is not None
 
 
@@ -92,7 +92,7 @@ class Parser:
 
     def __init__(self, python: Path, environment: Mapping[str, str] | None = None) -> None:
         self._python = python
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as we
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in _stop
         try:
             self._process = _start(
                 python, os.environ if environment is None else environment, self._log
@@ -110,7 +110,7 @@ class Parser:
         self.directory = Path(hello["directory"])
 
     def parse(self, text: str) -> Parsed:
-        """What XLA makes of it."""
+        """Parse a text with XLA."""
         answer = self._ask(text)
         options = answer["options"]
         return Parsed(None if options is None else bytes.fromhex(options), answer["log"])
@@ -155,7 +155,7 @@ class Parser:
             raise self._crashed() or self._ended("it is no Python interpreter, or ended") from None
 
     def _crashed(self) -> InputError | None:
-        """Where a signal ended it while it loaded jaxlib: what the linker let pass is not whole."""
+        """Return the error if loading jaxlib crashed: the linker can accept a damaged library."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1)
         code = self._process.poll()
@@ -171,9 +171,11 @@ class Parser:
         self._process.kill()
         self._process.wait()
         self._log.seek(0)
-        ours = _SERVER.splitlines()  # a program that is no Python may print what it was given
-        said = self._log.read().decode(errors="replace").strip().splitlines()
-        lines = [line for line in said if not any(one and one in line for one in ours)]
+        ours = _SERVER.splitlines()  # a program that is not Python may print its input
+        output = self._log.read().decode(errors="replace").strip().splitlines()
+        lines = [
+            line for line in output if not any(our_line and our_line in line for our_line in ours)
+        ]
         return InputError(
             f"{self._python} could not be asked about XLA's flags: {how}",
             why=lines[-1][:300] if lines else None,
@@ -193,10 +195,10 @@ def _start(python: Path, environment: Mapping[str, str], log: IO[bytes]) -> subp
     child.pop("XLA_FLAGS", None)
     child |= {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
     try:
-        return subprocess.Popen(  # noqa: S603 - the interpreter that the user names
+        return subprocess.Popen(  # noqa: S603 - the user's own interpreter
             [python.absolute(), "-c", _SERVER],
             env=child,
-            cwd="/",  # a file of the user's called like a module is not to be imported
+            cwd="/",  # keeps a user's file from shadowing a module
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -1,7 +1,7 @@
-"""A plugin's compiler: which options it was compiled with, held to the releases that are known.
+"""A plugin's compiler: the options it was compiled with, compared with the known releases.
 
-A plugin is a library of its own with XLA in it, and compiles with its own DebugOptions. It should
-be of its jaxlib's version; where it is not, options of one are unknown to the other.
+A plugin is a library with its own XLA, and compiles with its own DebugOptions. It should have its
+jaxlib's version; otherwise, options of one are unknown to the other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from counterpoint.flags.refresh.descriptor import Field, read_fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plugin:
-    """A plugin beside a release: what the one has and the other has not, and what differs."""
+    """A plugin compared with a release: options that only one of them has, or that differ."""
 
     shared_object: Path
     release: Release
@@ -28,19 +28,19 @@ class Plugin:
 
     @property
     def differences(self) -> int:
-        """How many options are not the same."""
+        """The number of options that differ."""
         return len(self.more) + len(self.fewer) + len(self.other)
 
 
 def compare_plugin(
     library: Path, version: str | None = None, tell: Callable[[str], None] = lambda _: None
 ) -> Plugin:
-    """Hold a plugin to a release; None: to the known one that it is most like."""
+    """Compare a plugin with a release; None: with the most similar known one."""
     tell(f"reading {library.name}")
     fields = read_fields(library)
     known = releases() if version is None else (version,)
-    found = (_compare(library, fields, release(one)) for one in reversed(known))
-    return min(found, key=lambda one: one.differences)  # the newest where several are alike
+    found = (_compare(library, fields, release(candidate)) for candidate in reversed(known))
+    return min(found, key=lambda plugin: plugin.differences)  # the newest of equally similar ones
 
 
 def _compare(library: Path, fields: tuple[Field, ...], known: Release) -> Plugin:

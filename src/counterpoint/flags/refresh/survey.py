@@ -1,8 +1,8 @@
-"""All flags of one jaxlib: its fields from the library, the rest asked of its parser.
+"""All flags of one jaxlib: fields from the library, the rest from its parser.
 
-The parser is asked about each name once, with a value that is not the default. It may not know
-the name (then XLA_FLAGS does not take it), change that field, change another one (an alias), or
-change nothing (a no-op). Names without a field are looked for among the library's strings.
+The parser is tried with each name once, with a value that is not the default. It may not know the
+name (then XLA_FLAGS does not accept it), change that field, change another one (an alias), or
+change nothing (a no-op). Names without a field are searched for among the library's strings.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from counterpoint.flags.refresh.parser import Parsed, Parser, is_unknown
 from counterpoint.flags.refresh.wire import Fields, debug_options, spelled
 
 LIBRARIES: Final = ("libjax_common.so", "xla_extension.so")
-"""What jaxlib calls the library that XLA is in; the second up to 0.6."""
+"""The names of jaxlib's library that contains XLA; the second up to 0.6."""
 
 _NAME: Final = re.compile(rb"xla_[a-z0-9_]{3,90}\0")
 _INSIDE: Final = re.compile(rb"[A-Za-z0-9_-]")
 _MESSAGES: Final = ("message", "messages", "map")
 _AT_ONCE: Final = 40
 _BESIDE_OPTIONS: Final = frozenset({"xla_fuel"})
-"""Flags without a field that do something all the same."""
+"""Flags without a field that have an effect nevertheless."""
 
 Tell = Callable[[str], None]
 
 
 def survey(parser: Parser, library: Path, known: Iterable[str], tell: Tell) -> tuple[Flag, ...]:
-    """Each flag and compile option of a jaxlib, by name."""
+    """Return each flag and compile option of a jaxlib, by name."""
     tell(f"reading {library.name} of jaxlib {parser.version}")
     options = read_fields(library)
-    asked = _Asked(parser, options)
+    queries = _Asked(parser, options)
     flags: list[Flag] = []
     for count, option in enumerate(options):
         tell(f"asking jaxlib {parser.version} about its flags: {count} of {len(options)}")
-        flags.append(asked.field(option))
+        flags.append(queries.field(option))
     names = {option.name for option in options}
     tell(f"looking for names without a field in {library.name}")
     candidates = {name for name in known if name.islower()} | names_in(library)
-    flags += asked.strangers(sorted(candidates - names))
+    flags += queries.strangers(sorted(candidates - names))
     return tuple(sorted(flags, key=lambda flag: flag.name))
 
 
 def names_in(library: Path) -> set[str]:
-    """The texts in a library that may be names of flags."""
+    """Return the texts in a library that may be names of flags."""
     with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         found = (
             match for match in _NAME.finditer(data) if not _INSIDE.match(data, match.start() - 1)
@@ -59,7 +59,7 @@ def names_in(library: Path) -> set[str]:
 
 
 class _Asked:
-    """A parser and what its options are unasked."""
+    """A parser and its options without any flags."""
 
     def __init__(self, parser: Parser, options: tuple[Field, ...]) -> None:
         self._parser = parser
@@ -73,7 +73,7 @@ class _Asked:
         self._unasked = debug_options(unasked.options)
 
     def field(self, option: Field) -> Flag:
-        """What is to be known of one field and the flag of its name."""
+        """Return the facts of one field and the flag of its name."""
         spelling = Spelling(tuple(option.enum.values()), tuple(option.enum.values()))
         if option.enum:
             spelling = find_spelling(self._parse, option.name, option.enum) or spelling
@@ -99,19 +99,19 @@ class _Asked:
         )
 
     def strangers(self, names: Sequence[str]) -> Iterator[Flag]:
-        """Flags without a field, among names most of which are none: asked many at a time."""
+        """Yield flags without a field, from names most of which are none: tried many at a time."""
         for start in range(0, len(names), _AT_ONCE):
-            some = names[start : start + _AT_ONCE]
-            parsed = self._parse(" ".join(f"--{name}=true" for name in some))
+            batch = names[start : start + _AT_ONCE]
+            parsed = self._parse(" ".join(f"--{name}=true" for name in batch))
             unknown = set(parsed.log.split()) if is_unknown(parsed) else set[str]()
-            for name in some:
+            for name in batch:
                 if f"--{name}=true" not in unknown:
                     flag = self._stranger(name)
                     if flag is not None:
                         yield flag
 
     def _stranger(self, name: str) -> Flag | None:
-        """A flag without a field of its name; None if there is no such flag."""
+        """Return a flag without a field of its name; None if there is no such flag."""
         if is_unknown(self._parse(f"--{name}=true")):
             return None
         kind = self._type(name)
@@ -128,9 +128,9 @@ class _Asked:
         )
 
     def _effect(self, name: str, values: Iterable[str]) -> tuple[bool, frozenset[int] | None, bool]:
-        """Whether the name is known, which fields it changes, and whether a value crashed XLA.
+        """Return if the name is known, the fields that it changes, and if a value crashed XLA.
 
-        None for the fields: no value was taken.
+        None for the fields: no value was accepted.
         """
         changed: frozenset[int] | None = None
         crashed = False
@@ -151,7 +151,7 @@ class _Asked:
         return self._names.get(min(changed))
 
     def _type(self, name: str) -> str:
-        """By the values it takes."""
+        """Determine the type from the values that it accepts."""
         if self._takes(f"--{name}"):
             return "bool"
         if self._takes(f"--{name}=x") or self._takes(f"--{name}=0:1"):
@@ -174,7 +174,7 @@ def _difference(one: Fields, other: Fields) -> frozenset[int]:
 
 
 def _others(kind: str, default: str, values: tuple[str, ...]) -> Iterator[str]:
-    """Values that are not the default, the likeliest to be taken first."""
+    """Yield values other than the default, those most likely to be accepted first."""
     if kind == "bool":
         yield "false" if default == "true" else "true"
         if not default:

@@ -1,4 +1,4 @@
-"""A serialised DebugOptions, field by field, and a field's content as XLA_FLAGS spells it."""
+"""A serialized DebugOptions, field by field, and field contents as XLA_FLAGS spells them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ _T = TypeVar("_T", int, bytes)
 Fields: TypeAlias = dict[int, tuple[int | bytes, ...]]
 
 _PATH: Final = (3, 3)  # CompileOptionsProto.executable_build_options, its debug_options
-_FIXED: Final = {1: 8, 5: 4}  # wire types of one size
+_FIXED: Final = {1: 8, 5: 4}  # fixed-size wire types
 
 
 def debug_options(compile_options: bytes) -> Fields:
-    """The fields of the DebugOptions in serialised CompileOptions."""
+    """Return the fields of the DebugOptions in serialized CompileOptions."""
     data = compile_options
     for number in _PATH:
-        (data,) = (one for one in fields(data).get(number, (b"",)) if isinstance(one, bytes))
+        (data,) = (
+            content for content in fields(data).get(number, (b"",)) if isinstance(content, bytes)
+        )
     return fields(data)
 
 
 def fields(data: bytes) -> Fields:
-    """A message's fields by number; numbers as they are on the wire."""
+    """Return a message's fields by number, with numbers as on the wire."""
     found: dict[int, list[int | bytes]] = {}
     for number, value in _entries(data):
         found.setdefault(number, []).append(value)
@@ -30,7 +32,7 @@ def fields(data: bytes) -> Fields:
 
 
 def spelled(kind: str, content: tuple[int | bytes, ...], names: Mapping[int, str]) -> str:
-    """A field's content as XLA_FLAGS takes it; an absent one is what proto3 makes of that."""
+    """Return a field's content as spelled in XLA_FLAGS; an absent one has proto3's default."""
     if kind in ("enums", "strings", "map"):
         return _SPELLINGS[kind](content, names)
     return _SPELLINGS.get(kind, _nothing)(content[-1:], names)
@@ -56,7 +58,7 @@ def _real(content: tuple[int | bytes, ...], names: Mapping[int, str]) -> str:  #
 
 
 def _first(content: tuple[int | bytes, ...], kind: type[_T], absent: _T) -> _T:
-    return next((one for one in content if isinstance(one, kind)), absent)
+    return next((value for value in content if isinstance(value, kind)), absent)
 
 
 def _text(content: tuple[int | bytes, ...], names: Mapping[int, str]) -> str:  # noqa: ARG001
@@ -76,8 +78,8 @@ def _map(content: tuple[int | bytes, ...], names: Mapping[int, str]) -> str:  # 
     entries = (fields(entry) for entry in content if isinstance(entry, bytes))
     return ",".join(
         sorted(
-            f"{_decoded(one.get(1, (b'',))[0])}={_decoded(one.get(2, (b'',))[0])}"
-            for one in entries
+            f"{_decoded(entry.get(1, (b'',))[0])}={_decoded(entry.get(2, (b'',))[0])}"
+            for entry in entries
         )
     )
 
@@ -100,7 +102,7 @@ def _decoded(value: int | bytes) -> str:
 
 
 def _numbers(value: int | bytes) -> Iterator[int]:
-    """Of one enum, or of several that are packed."""
+    """Yield the numbers of one enum, or of several that are packed."""
     if isinstance(value, int):
         yield value
         return

@@ -1,6 +1,6 @@
-"""The names that jaxlib takes in XLA_FLAGS, each with its type: what a misspelt one is held to.
+"""The names that jaxlib accepts in XLA_FLAGS, with their types, for hints on misspelled ones.
 
-A compiler always has the last word on a name (probe.py asks it); this list serves hints.
+Only a compiler can decide whether it accepts a name (see probe.py); this list is for hints.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from counterpoint.flags.catalogue.lookup import facts_at, release, releases, sta
 from counterpoint.flags.catalogue.similar import similar as similar_flags
 
 LIBTPU: Final = ("xla_tpu_", "xla_jf_", "xla_sc_", "xla_msa_", "megascale_")
-"""How flags begin that libtpu reads, from LIBTPU_INIT_ARGS."""
+"""Prefixes of flags that libtpu reads, from LIBTPU_INIT_ARGS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """One flag. `first` is the oldest known release that has it; empty: the oldest of all has."""
+    """One flag. `first` is the oldest known release that has it; empty: the oldest of all."""
 
     name: str
     type: str  # bool, int32, int64, float, string, enum; lists: enums, strings, map
@@ -28,7 +28,7 @@ class Name:
 
 @cache
 def names() -> dict[str, Name]:
-    """All flags of the newest jaxlib that is known."""
+    """Return all flags of the newest known jaxlib."""
     return {
         name: Name(name, facts["type"], _first(name), tuple(facts.get("values", ())))
         for name, facts in facts_at(releases()[-1]).items()
@@ -44,5 +44,5 @@ def _first(name: str) -> str:
 
 
 def similar(name: str, count: int = 2) -> tuple[str, ...]:
-    """Known names that this one may have been meant to be."""
+    """Return known names that are similar to a misspelled one."""
     return similar_flags(name, release(), count)

@@ -1,9 +1,9 @@
-"""The text of XLA_FLAGS, read as XLA reads it, and written so that XLA reads the same.
+"""The text of XLA_FLAGS, parsed as XLA parses it, and written so that XLA reads the same.
 
-XLA knows spaces, tabs and line ends as separators, `--name=value`, `--name='value'` (nothing is
-special inside) and `--name="value"` (a backslash makes the next character ordinary), and `--name`
-for a bool that is true. It stops in silence at the first word that does not start with a dash:
-what follows is lost, also what somebody appends later. So that is an error here.
+XLA's syntax: spaces, tabs and newlines as separators, `--name=value`, `--name='value'` (nothing is
+special inside) and `--name="value"` (a backslash escapes the next character), and `--name` for a
+bool that is true. It stops silently at the first word that does not start with a dash: what follows
+is lost, including flags appended later. So that is an error here.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from counterpoint.flags.text.names import names
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 SPACE: Final = " \t\r\n"
-"""What separates flags. Python's idea of white space is wider: a form feed belongs to a word."""
+"""Separators of flags. Python's white space includes more: a form feed belongs to a word."""
 
 _NAME: Final = re.compile(r"[-_A-Za-z0-9]*")
 _WORD: Final = re.compile(r"[^ \t\r\n]*")
 LOOKS_LIKE_FLAG: Final = re.compile(r"\w+=")
-"""What begins so is no file's name."""
+"""A text that starts like this is not a file name."""
 
 DASHES: Final = "\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}"
-"""Characters that look like a dash and are none."""
+"""Characters that look like a dash but are not."""
 
 _QUOTES: Final = "'\"`"
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One flag, or what stands in the place of one, at `at` to `end` of the text.
+    """One flag, or what is in its place, at `at` to `end` of the text.
 
-    `text` is what XLA's parser hands on, with the value's quotes off; `flag` is False where XLA
-    stops reading.
+    `text` is what XLA's parser passes on, without the quotes of the value; `flag` is False where
+    XLA stops reading.
     """
 
     at: int
@@ -49,12 +49,12 @@ class Word:
 
 
 def parse_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Pairs:
-    """Names without dashes, and values, in the order in which XLA takes them."""
+    """Return names without dashes, and values, in XLA's order."""
     return tuple(_pair(word, where) for word in split_xla_flags(text, where=where))
 
 
 def scan_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Iterator[Word]:
-    """The words as XLA's parser comes to them. It stops at the first that is no `flag`."""
+    """Yield the words as XLA's parser reads them; it stops at the first that is not a `flag`."""
     at = _past_space(text, 0)
     while at < len(text):
         word = _word(text, at, where)
@@ -63,7 +63,7 @@ def scan_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Iterator[Word]:
 
 
 def scan_unread(text: str, at: int) -> Iterator[Word]:
-    """The words behind a place where XLA stops: there, a quote that is not closed is no fault."""
+    """Yield the words after the place where XLA stops; an unclosed quote there is not an error."""
     at = _past_space(text, at)
     while at < len(text):
         try:
@@ -76,7 +76,7 @@ def scan_unread(text: str, at: int) -> Iterator[Word]:
 
 
 def split_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> tuple[str, ...]:
-    """The flags as XLA's parser hands them on: dashes, name, equals sign, unquoted value."""
+    """Return the flags as XLA's parser passes them on: dashes, name, equals sign, bare value."""
     words: list[str] = []
     for word in scan_xla_flags(text, where=where):
         if not word.flag:
@@ -86,12 +86,12 @@ def split_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> tuple[str, ...]:
 
 
 def render_xla_flags(pairs: Iterable[tuple[str, str]]) -> str:
-    """The text that XLA reads as these pairs."""
+    """Return the text that XLA reads as these pairs."""
     return join_xla_flags(f"--{name}={value}" for name, value in pairs)
 
 
 def join_xla_flags(words: Iterable[str]) -> str:
-    """The text that XLA splits into these words."""
+    """Return the text that XLA splits into these words."""
     parts = (word.partition("=") for word in words)
     return " ".join(f"{name}{equals}{_quoted(value)}" for name, equals, value in parts)
 
@@ -103,10 +103,10 @@ def expand_xla_flags(
     directory: Path | None = None,
     reach: Reach = ANYWHERE,
 ) -> str:
-    """The flags that a variable's value stands for: itself, or what is in the file it names.
+    """Return the flags in a variable's value: the value itself, or the file's content if it is one.
 
-    XLA takes a value that does not start with a dash for a file's name, relative to where the
-    process runs (`directory`). A value of spaces only is an error to XLA and no flags here.
+    XLA takes a value that does not start with a dash for a file name, relative to where the process
+    runs (`directory`). A value of only spaces is an error in XLA, but no flags here.
     """
     if not value.strip(SPACE):
         return ""
@@ -120,14 +120,14 @@ def expand_xla_flags(
 
 
 def looks_like_file(value: str) -> bool:
-    """Whether a value without a dash in front is meant as a file's name; XLA takes it for one."""
+    """Return whether a value without a leading dash is meant as a file name; XLA assumes it is."""
     start = value.lstrip(SPACE)
     flag = start[:1] in (*DASHES, *_QUOTES, "#") or LOOKS_LIKE_FLAG.match(start)
     return not (flag or len(start.split()) > 1)
 
 
 def _file_text(path: Path, where: str, reach: Reach) -> str:
-    """What stands in a file of flags; of what is no flag only the place is told."""
+    """Return the content of a file of flags; errors show the place of a non-flag, not its text."""
     why = "a value that does not start with `--` names a file of flags"
     if not reach.holds(path):
         raise InputError(
@@ -169,7 +169,7 @@ def _word(text: str, at: int, where: str) -> Word:
 
 
 def _flag(text: str, at: int, where: str) -> tuple[str, int]:
-    """One flag as XLA hands it on, without the quotes, and where it ends."""
+    """Return one flag as XLA passes it on, without the quotes, and its end."""
     end = _end(_NAME, text, at)
     quote = text[end + 1 : end + 2]
     if text[end : end + 1] != "=" or not quote or quote not in "'\"":
@@ -207,7 +207,7 @@ def _checked(word: str, where: str) -> str:
 
 
 def _pair(word: str, where: str) -> tuple[str, str]:
-    """XLA takes a flag without a value for true, and does not know it unless it is a bool."""
+    """Split a flag; without a value, XLA takes it as true, and refuses it unless it is a bool."""
     name, equals, value = word[2:].partition("=")
     known = names().get(name)
     if not equals and known and known.type != "bool":

@@ -1,4 +1,4 @@
-"""Values of settings: their types, and how people misspell them."""
+"""Values of settings: their types, and common misspellings."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Spelling: the texts that a flag takes as its value, in XLA_FLAGS and as a compiler option.
+"""Spelling: the texts that a flag accepts as its value, in XLA_FLAGS and as a compiler option.
 
-The two differ. XLA_FLAGS: `true`, `False`, `1`; enum names as `Flag.values` has them.
-A compiler option: `True` or `False` and nothing else; enum names in full and in capitals, or a
-number; no `+NAME`. What the installed jaxlib makes of the same texts is held to this by
-tests/flags/test_spelling.py; the other releases were asked when this was written.
+The two differ. XLA_FLAGS: `true`, `False`, `1`; enum names as in `Flag.values`. A compiler option:
+`True` or `False` and nothing else; enum names in full and in upper case, or a number; no `+NAME`.
+tests/flags/test_spelling.py compares this with the installed jaxlib; the other releases were
+queried when this was written.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _FLOAT: Final = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _BITS: Final = {"int32": 31, "int64": 63}
-_DIGITS: Final = 40  # more are read by nobody; leading zeros are allowed
+_DIGITS: Final = 40  # no parser reads more; leading zeros are allowed
 _BOOLS: Final = {"true": "True", "1": "True", "false": "False", "0": "False"}
 _MEANT: Final = {"yes": "true", "on": "true", "t": "true", "y": "true", "enable": "true"} | {
     "no": "false", "off": "false", "f": "false", "n": "false", "disable": "false"
 }  # fmt: skip
 _LEVELS: Final = {"UNKNOWN": "0", "O0": "9", "O1": "19", "O2": "29", "O3": "39"}
 _WHOLE: Final = "xla_gpu_disable_async_collectives"
-"""The one list that takes no empty entry, no spaces and no changes."""
+"""The only list that accepts no empty entry, no spaces and no changes."""
 _MODE: Final = "COLLECTIVES_"
 _SHORT_TOO: Final = ("CPU_OPT_PRESET_",)
-"""Enums, beside the lists, whose names may do without what they begin with."""
+"""Prefixes that may be omitted from an enum's names, as in lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a value is refused: what would be taken, and what was meant, where that is plain.
+    """Why a value is refused: what would be accepted, and what was meant, if that is clear.
 
-    Not `sure` where it may have been meant otherwise: GB is 10^9 bytes to some.
+    Not `sure` if it may have been meant otherwise: GB can mean 10^9 bytes.
     """
 
     takes: str
@@ -51,7 +51,7 @@ class Refusal:
 
 
 def refusal(flag: Flag, value: str | None, channel: Channel) -> Refusal | None:
-    """Why a channel refuses a value; None where it takes it. `value` None: given without `=`."""
+    """Return why a channel refuses a value; None if it accepts it. `value` None: no `=`."""
     option = channel is Channel.COMPILER_OPTIONS
     if value is None:
         return (
@@ -69,7 +69,7 @@ def refusal(flag: Flag, value: str | None, channel: Channel) -> Refusal | None:
 
 
 def level_refusal(name: str, value: str) -> Refusal | None:
-    """The same for the options of a compile that are no flags: levels and efforts are numbers."""
+    """Check a compile option that is not a flag like `refusal`: levels and efforts are numbers."""
     if name.endswith("_level") and not _INTEGER.fullmatch(value):
         return Refusal(
             "a whole number, 19 for O1", _LEVELS.get(value.upper().removeprefix("EFFORT_"))
@@ -80,7 +80,7 @@ def level_refusal(name: str, value: str) -> Refusal | None:
 
 
 def as_option(flag: Flag, value: str) -> str:
-    """A value in the spelling of XLA_FLAGS as a compiler option takes it; unknown ones as is."""
+    """Convert a value from XLA_FLAGS to a compiler option's spelling; unknown ones stay as is."""
     if flag.type == "bool":
         return _BOOLS.get(value.lower(), value)
     if flag.type in ("enum", "enums") and flag.enum:
@@ -113,7 +113,7 @@ def _integer_refusal(value: str, kind: str) -> Refusal | None:
 
 
 def _as_integer(value: str) -> str | None:
-    """The whole number that is meant by 1e9, 4.0, 1_000 or 2GiB."""
+    """Return the whole number meant by 1e9, 4.0, 1_000 or 2GiB."""
     match = re.fullmatch(r"([\d_.]+(?:e\d{1,2})?)\s*([kmgt]ib)?", value.strip().lower(), re.ASCII)
     if match is None:
         return None
@@ -143,7 +143,7 @@ def _enum_refusal(flag: Flag, value: str, *, option: bool) -> Refusal | None:
 
 
 def _read(flag: Flag, text: str) -> str | None:
-    """The word that XLA_FLAGS reads in a text; None if none."""
+    """Return the word that XLA_FLAGS reads in a text; None if none."""
     prefix = common_prefix(flag.values)
     any_case = flag.any_case or _by_first_word(flag)
     lenient = any_case and (flag.type == "enums" or prefix in _SHORT_TOO)
@@ -155,7 +155,7 @@ def _read(flag: Flag, text: str) -> str | None:
 
 
 def _spoken(flag: Flag) -> Mapping[str, str]:
-    """The words of XLA_FLAGS for an enum, each with its name there."""
+    """Return the words of XLA_FLAGS for an enum, each with its name in the enum."""
     if _by_first_word(flag):
         return {
             name.removeprefix(_MODE).partition("_")[0].lower(): name
@@ -166,20 +166,20 @@ def _spoken(flag: Flag) -> Mapping[str, str]:
 
 
 def _by_first_word(flag: Flag) -> bool:
-    """COLLECTIVES_PEER_MEMORY is `peer`, and the catalogue does not say so."""
+    """Return whether a flag takes words the catalogue lacks: `peer`, COLLECTIVES_PEER_MEMORY."""
     single = flag.type == "enum"  # a list of command buffers may begin with COLLECTIVES_, too
     return single and flag.values == flag.enum and flag.default.startswith(_MODE)
 
 
 def common_prefix(values: tuple[str, ...]) -> str:
-    """What all names of an enum begin with, up to an underscore."""
+    """Return the common prefix of an enum's names, up to an underscore."""
     first, last = min(values, default=""), max(values, default="")
     at = next((i for i, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), 0)
     return first[: first.rfind("_", 0, at) + 1]
 
 
 def _items(flag: Flag, value: str) -> list[str]:
-    """The names in a value; XLA's parser of lists drops blanks and empty entries."""
+    """Return the names in a value; XLA's list parser drops blanks and empty entries."""
     if flag.type == "enum":
         return [value]
     items = value.split(",") if value else []
@@ -189,7 +189,7 @@ def _items(flag: Flag, value: str) -> list[str]:
 
 
 def _changes_agree(value: str) -> bool:
-    """All entries change the list, or none does; an empty one does not."""
+    """Return whether all entries change the list, or none does; an empty one does not."""
     return len({item.strip()[:1] in ("+", "-") for item in value.split(",")}) == 1
 
 
@@ -199,13 +199,13 @@ def _bare(flag: Flag, item: str) -> str:
 
 
 def _meant_names(flag: Flag, items: list[str], taken: tuple[str, ...]) -> str | None:
-    """The same names spelt as they are taken, if each is plain."""
+    """Return the names as they are spelled, if each is clear."""
     found = [_meant_name(flag, item, taken) for item in items]
     return ",".join(name for name in found if name) if found and all(found) else None
 
 
 def _meant_name(flag: Flag, item: str, taken: tuple[str, ...]) -> str | None:
-    """A name in another case, without its underscores, or without what all names begin with."""
+    """Match a name in another case, without its underscores, or without the common prefix."""
     wanted = _letters(item)
     names = dict(zip(flag.enum, flag.enum, strict=True)) if taken == flag.enum else _spoken(flag)
     prefix = common_prefix(tuple(names.values()))
@@ -228,7 +228,7 @@ _LIMIT: Final = 1 << 63
 
 
 def strtoll(text: str) -> int | None:
-    """C's reading with base 0: `0x10` is 16, `010` is 8. None where the number does not fit."""
+    """Parse like C with base 0: `0x10` is 16, `010` is 8. None if the number does not fit."""
     match = _STRTOLL.match(text)
     if match is None:
         return 0
@@ -240,13 +240,13 @@ def strtoll(text: str) -> int | None:
 
 
 def from_stream(text: str) -> int:
-    """A C++ stream's reading, as XLA's log has it: 0 where it fails."""
+    """Parse like a C++ stream, as XLA's log does: 0 if it fails."""
     match = _STREAM.match(text)
     return (_fitting(match[1], 10) if match else None) or 0
 
 
 def is_python_int(text: str) -> bool:
-    """Whether Python's `int` takes it."""
+    """Return whether Python's `int` accepts a text."""
     try:
         int(text)
     except ValueError:
@@ -255,7 +255,7 @@ def is_python_int(text: str) -> bool:
 
 
 def is_python_float(text: str) -> bool:
-    """Whether Python's `float` takes it."""
+    """Return whether Python's `float` accepts a text."""
     try:
         float(text)
     except ValueError:
@@ -279,7 +279,7 @@ _WORD: Final = re.compile(
 
 
 def stands_for_another(value: str) -> bool:
-    """Whether a value is to be replaced before anybody reads it."""
+    """Return whether a value is a placeholder or template."""
     return bool(_TEMPLATE.search(value) or _WORD.fullmatch(value.strip()))
 
 
@@ -290,35 +290,35 @@ _TEXTS: Final = ("string", "strings", "map")
 
 @dataclass(frozen=True, slots=True)
 class Blemish:
-    """What is wrong, and the settings that were meant."""
+    """A fault of a value, and the settings that were meant."""
 
     what: str
     instead: Pairs
 
 
 def blemish(flag: Flag, one: Occurrence) -> Blemish | None:
-    """What spoils a value; None for a clean one, and for one that would be wrong without it too."""
+    """Return the stray characters in a value; None if clean, or if it would be refused anyway."""
     value = one.value
     if not value:
         return None
     parts = _NEXT_FLAG.split(value)[::2]
     if len(parts) > 1:
-        others = (part.partition("=") for part in parts[1:])
-        pairs = ((name, text if equals else "true") for name, equals, text in others)
+        rest = (part.partition("=") for part in parts[1:])
+        pairs = ((name, text if equals else "true") for name, equals, text in rest)
         what = "a comma between flags, where a space belongs,"
         return Blemish(what, ((one.name, parts[0]), *pairs))
     clean = _clean(value, text=flag.type in _TEXTS)
     if clean == value or refusal(flag, clean, one.channel) is not None:
         return None
     if flag.type == "enums" and refusal(flag, value, one.channel) is None:
-        return None  # XLA's parser of lists drops an empty entry
+        return None  # XLA's list parser drops an empty entry
     last = value[-1]
     what = f"{last!r} at the end" if last in ",;" else "quotes that became part of the value,"
     return Blemish(what, ((one.name, clean),))
 
 
 def _clean(value: str, *, text: bool) -> str:
-    """Without a comma or semicolon at its end, and without quotes around it."""
+    """Remove a trailing comma or semicolon, and surrounding quotes."""
     bare = value if text else value.rstrip(",;")
     match = _QUOTED.fullmatch(bare)
     if match is None or (text and match[1] is None):

@@ -1,4 +1,4 @@
-"""Releases of jaxlib and chips, and which flags of the scheduler each of them has."""
+"""Releases of jaxlib and chips, and the scheduler flags of each."""
 
 from __future__ import annotations
 

@@ -39,16 +39,16 @@ _ASYNC_BEFORE_0_4_27: Final = (
 
 
 def number(version: str | None) -> tuple[int, ...]:
-    """A version as numbers that can be compared."""
+    """Return a version as comparable numbers."""
     match = re.match(r"\d+(?:\.\d+)*", version or "")
     return tuple(int(part) for part in match[0].split(".")) if match else _NEWEST
 
 
 def lhs_flag_needed(version: str | None, chip: str | None, *, profile: bool = False) -> bool:
-    """Whether collectives are overlapped only when the scheduler's flag asks for it.
+    """Return whether collectives are overlapped only if the scheduler's flag is set.
 
-    From 0.5.1 on a PGLE profile switches the scheduler on, on any chip. Without one it runs
-    unasked from 0.7 on, where XLA has a model of the chip: Hopper and Blackwell.
+    From 0.5.1 on, a PGLE profile enables the scheduler, on any chip. Without one it runs by default
+    from 0.7 on, if XLA has a model of the chip: Hopper and Blackwell.
     """
     if profile:
         return number(version) < (0, 5, 1)
@@ -56,36 +56,36 @@ def lhs_flag_needed(version: str | None, chip: str | None, *, profile: bool = Fa
 
 
 def scheduler_on() -> Pairs:
-    """The flag that makes sure of the scheduler, whatever is inherited.
+    """Return the flag that enables the scheduler, whatever is inherited.
 
-    Where it is not needed it changes nothing; and an inherited `=false` is obeyed from 0.12 on,
-    even with a PGLE profile, which is then not looked at and not spoken of.
+    Where it is not needed it changes nothing; an inherited `=false` is obeyed from 0.12 on, even
+    with a PGLE profile, which is then silently ignored.
     """
     return ((LHS, "true"),)
 
 
 def false_is_obeyed(version: str | None) -> bool:
-    """Whether `=false` of the scheduler's flag stops it on Hopper, and lets profiles lie unread."""
+    """Return whether `=false` of the scheduler's flag stops it on Hopper, and disables profiles."""
     return number(version) >= (0, 12)
 
 
 def scheduler_off(version: str | None) -> Pairs:
-    """Flags under which each collective is waited for at once, on any chip, profile or not.
+    """Return flags with which each collective is waited for at once, on any chip, with any profile.
 
-    From 0.7 to 0.11 the scheduler's own flag does not do it on Hopper; disabling the pass does.
-    The others stay beside it because JAX replaces the disabled passes when
-    `jax_compiler_enable_remat_pass` is off; they do it where no profile is given. The program
-    before scheduling stays the same, and so does its fingerprint.
+    From 0.7 to 0.11 the scheduler's own flag does not do it on Hopper; disabling the pass does. The
+    others are needed because JAX replaces the disabled passes when `jax_compiler_enable_remat_pass`
+    is off; they suffice if no profile is given. The program before scheduling stays the same, and
+    so does its fingerprint.
     """
     estimator = ((SOL, "false"),) if number(version) >= (0, 5, 0) else ()
     return ((LHS, "false"), *estimator, (DISABLED_PASSES, SCHEDULER))
 
 
 def async_collectives_off(version: str | None) -> Pairs:
-    """Flags that make each kind of collective synchronous.
+    """Return flags that make each kind of collective synchronous.
 
-    They change the program before scheduling: its fingerprint is another one, so that a profile
-    made under them is not found by fingerprint in a run without them.
+    They change the program before scheduling and thus its fingerprint, so that a profile made with
+    them is not found by fingerprint in a run without them.
     """
     if number(version) < (0, 4, 27):
         return tuple((f"xla_gpu_enable_async_{kind}", "false") for kind in _ASYNC_BEFORE_0_4_27)
@@ -94,7 +94,7 @@ def async_collectives_off(version: str | None) -> Pairs:
 
 
 def expect_pgle_known(version: str | None) -> bool:
-    """Whether JAX has JAX_COMPILATION_CACHE_EXPECT_PGLE."""
+    """Return whether JAX has JAX_COMPILATION_CACHE_EXPECT_PGLE."""
     return number(version) >= (0, 5, 1)
 
 
@@ -111,7 +111,7 @@ class Family(Enum):
 
     @property
     def is_nvidia(self) -> bool:
-        """Whether NCCL and CUDA drive it."""
+        """True if NCCL and CUDA are used on it."""
         return self not in (Family.AMD, Family.TPU)
 
 
@@ -128,12 +128,12 @@ _WITHOUT_SWITCH: Final = re.compile(r"PCIe|NVL\b|\bRTX\b|\bGH200\b", re.IGNORECA
 
 
 def family(chip: str | None) -> Family | None:
-    """None for a chip that is not named, or not known."""
+    """Return the family of a chip; None if it is not named, or unknown."""
     return next((kind for pattern, kind in _NAMES if re.search(pattern, chip or "")), None)
 
 
 def has_nvls(chip: str | None) -> bool | None:
-    """Whether NCCL can let NVSwitch do the sums: Hopper and Blackwell behind NVLink switches."""
+    """Return whether NVSwitch can reduce for NCCL: Hopper and Blackwell behind NVLink switches."""
     kind = family(chip)
     if kind is None:
         return None
