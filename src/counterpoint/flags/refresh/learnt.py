@@ -1,7 +1,7 @@
 """Learnt: all facts from an interpreter's jaxlib, and where they are stored.
 
 learn ──► Learnt ── keep ──► this machine's overlay
-              └─ lay_into ──► a table in a file, like the one that ships
+             └─ lay_into ──► a table in a file, like the one that ships
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The rules of `flags check`: one module each, named as the rule is, and listed here by code.
+"""The rules of `flags check`: one module each, named like the rule, and listed here by code.
 
 A rule's docstring is its documentation (core/rulebook.py): `counterpoint explain-code` and
-docs/rules are made of it, and its example is run by a test. To add a rule: write the module, add
+docs/rules are made from it, and its example is run by a test. To add a rule: write the module, add
 it to RULES, test one text that fires and one that does not, run `make docs`.
 
-    FLAG1xx  does the name exist, for this release and in this channel
-    FLAG2xx  values, text, and what is given twice
-    FLAG3xx  effect: default anyway, ignored
-    FLAG4xx  settings that change each other
-    FLAG5xx  environment variables
+FLAG1xx  whether the name exists, for this release and in this channel
+FLAG2xx  values, text, and repeated settings
+FLAG3xx  effect: default anyway, ignored
+FLAG4xx  settings that affect each other
+FLAG5xx  environment variables
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ from counterpoint.flags.rules import (
 
 
 class Rule(Documented, Protocol):
-    """What a rule's module has. NAME is the module's name with dashes; it reads as `allow NAME`.
+    """The interface of a rule's module. NAME is the module's name with dashes.
 
-    SINCE is the release of Counterpoint that brought it.
+    NAME reads as `allow NAME`. SINCE is the release of Counterpoint that introduced the rule.
     """
 
     def check(self, case: Case) -> Iterator[Remark]:
-        """What there is to say of the settings; a rule knows nothing of the others."""
+        """Yield remarks on the settings, independently of other rules."""
         ...
 
 

@@ -61,7 +61,7 @@ _CACHE: Final = "JAX_COMPILATION_CACHE_DIR"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """One for each trap."""
+    """Yield one remark for each trap."""
     if is_yes(case.variables.get(_ON)):
         yield from _switched_on(case)
     else:

@@ -90,18 +90,18 @@ _ALGORITHMS: Final = (
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """At most one for each variable."""
-    for one in case.written.given:
-        if one.channel not in (Channel.ENVIRONMENT, Channel.JAX_CONFIG):
+    """Yield at most one remark for each variable."""
+    for setting in case.written.given:
+        if setting.channel not in (Channel.ENVIRONMENT, Channel.JAX_CONFIG):
             continue
-        if not one.known or one.value is None or stands_for_another(one.value):
+        if not setting.known or setting.value is None or stands_for_another(setting.value):
             continue
-        name = one.name.upper() if one.channel is Channel.JAX_CONFIG else one.name
+        name = setting.name.upper() if setting.channel is Channel.JAX_CONFIG else setting.name
         own = _OWN.get(name)
-        found = own(case, one) if own else _catalogued(case, one, name)
+        found = own(case, setting) if own else _catalogued(case, setting, name)
         if found:
             severity, message, advice, mend = found
-            yield remark(CODE, severity, one, message, advice, mend)
+            yield remark(CODE, severity, setting, message, advice, mend)
 
 
 def _fraction(case: Case, one: Occurrence) -> _Found | None:
@@ -140,7 +140,7 @@ def _algorithms(_: Case, one: Occurrence) -> _Found | None:
 
 
 def _list(one: Occurrence, known: tuple[str, ...]) -> _Found | None:
-    """`[function:][^]name,name;...`, in any case; NCCL ends at another name."""
+    """Check `[function:][^]name,name;...`, in any case; NCCL ends at an unknown name."""
     for part in one.meant.split(";"):
         function, colon, names = part.rpartition(":")
         if colon and function.lower() not in _FUNCTIONS:
@@ -179,7 +179,7 @@ def _vmodule(_: Case, one: Occurrence) -> _Found | None:
 
 
 def _platforms(_: Case, one: Occurrence) -> _Found | None:
-    """Names of backends with commas; a plugin may bring one that is not known here."""
+    """Check comma-separated names of backends; a plugin may provide one that is unknown here."""
     if not one.meant:
         return None
     for name in one.meant.split(","):
@@ -195,7 +195,7 @@ def _platforms(_: Case, one: Occurrence) -> _Found | None:
 
 
 def _level(_: Case, one: Occurrence) -> _Found | None:
-    """NCCL's levels of topology: names in capitals, or the numbers that they once had."""
+    """Check NCCL's topology levels: names in capitals, or the numbers that preceded them."""
     if one.meant in _TOPOLOGY or not one.meant or one.meant[0].isdigit():
         return None
     meant = one.meant.upper()
@@ -279,7 +279,7 @@ def _log_number(one: Occurrence) -> _Found | None:
 
 
 def _jax(case: Case, one: Occurrence, name: str) -> _Found | None:
-    """Booleans are told by their default; other types by the catalogue. JAX checks no range."""
+    """Check booleans by their default, other types by the catalogue. JAX checks no range."""
     known = variables().get(name)
     is_bool = (known and known.type == "bool") or case.release.jax.get(name) in ("true", "false")
     if is_bool:
@@ -312,7 +312,7 @@ def _one_of(known: Variable) -> str:
 
 
 def _wanted(known: Variable) -> str:
-    """The values a variable takes, in words."""
+    """Return the values that a variable accepts, in words."""
     span = known.values[0] if known.values and ".." in known.values[0] else ""
     if known.values and not span:
         return " or ".join(known.values)

@@ -69,7 +69,7 @@ _MEMORY: Final = {Family.AMPERE: 80, Family.ADA: 48, Family.HOPPER: 144, Family.
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """At most one for each kind of collective."""
+    """Yield at most one remark for each kind of collective."""
     for kind in PIPELINED:
         name = f"xla_gpu_{kind}_combine_threshold_bytes"
         given, value = case.last(name), threshold(case, name)

@@ -67,16 +67,16 @@ _OFF: Final = Mend(((_BUFFERS, ""),))
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """At most one."""
+    """Yield at most one remark."""
     automatic = is_yes(case.variables.get("JAX_ENABLE_PGLE"))
     if not (case.profiling or automatic) or not asked_value(case, _BUFFERS):
         return
-    kept = case.last(_KEPT)
-    if kept is not None and asked_on(case, _KEPT):
+    during_profiling = case.last(_KEPT)
+    if during_profiling is not None and asked_on(case, _KEPT):
         yield remark(
             CODE,
             Severity.WARNING,
-            kept,
+            during_profiling,
             "with it the profile has no names for what runs in CUDA graphs",
             "drop it",
             Mend(),

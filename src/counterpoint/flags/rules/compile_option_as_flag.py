@@ -51,12 +51,12 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    for one in case.xla:
-        fate = case.fate(one)
+    for setting in case.xla:
+        fate = case.fate(setting)
         if fate.kind is Kind.FOREIGN and fate.home is Channel.COMPILER_OPTIONS:
-            message = f"an option of one compile, not a flag; {ending(one.channel)}"
-            jax = f"JAX_{one.name.upper()}"
+            message = f"an option of one compile, not a flag; {ending(setting.channel)}"
+            jax = f"JAX_{setting.name.upper()}"
             advice = "give it in compiler_options"
             if jax in case.release.jax:
                 advice += f", or set {jax} in the environment"
-            yield remark(CODE, Severity.ERROR, one, message, advice, Mend())
+            yield remark(CODE, Severity.ERROR, setting, message, advice, Mend())

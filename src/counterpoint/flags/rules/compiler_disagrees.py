@@ -55,12 +55,12 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    for one in case.compiler:
-        if one in case.refused:
-            reason = case.refused[one]
-            message = f"the compiler refuses it ({reason}); {ending(one.channel)}"
-            yield remark(CODE, Severity.ERROR, one, message, "drop it", Mend())
-        elif one in case.taken:
-            message = f"the catalogue says {case.taken[one]}, yet the compiler takes it"
+    for setting in case.compiler:
+        if setting in case.refused:
+            reason = case.refused[setting]
+            message = f"the compiler refuses it ({reason}); {ending(setting.channel)}"
+            yield remark(CODE, Severity.ERROR, setting, message, "drop it", Mend())
+        elif setting in case.taken:
+            message = f"the catalogue says {case.taken[setting]}, yet the compiler takes it"
             advice = "keep it, and refresh the catalogue: counterpoint flags refresh"
-            yield remark(CODE, Severity.WARNING, one, message, advice)
+            yield remark(CODE, Severity.WARNING, setting, message, advice)

@@ -59,7 +59,7 @@ _LIMITS: Final = (("NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"), ("NCCL_MIN_CTAS"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """One for each pair."""
+    """Yield one remark for each pair."""
     yield from _memory(case)
     yield from _algorithms(case)
     yield from _limits(case)
@@ -103,7 +103,7 @@ def _limits(case: Case) -> Iterator[Remark]:
 
 
 def _chosen(case: Case, name: str) -> frozenset[str]:
-    """The names that a plain list leaves; none where it is of functions, or of exclusions."""
+    """Return the names of a plain list; empty if it names functions or exclusions."""
     text = case.variables.get(name, "").lower()
     return frozenset() if set(text) & set(":;^") else frozenset(filter(None, text.split(",")))
 
@@ -116,5 +116,5 @@ def _excluded(case: Case, name: str) -> frozenset[str]:
 
 def _said(case: Case, name: str, severity: Severity, message: str, advice: str) -> Remark:
     given = case.last(name)
-    assert given is not None, name  # noqa: S101 - who calls has looked
+    assert given is not None, name  # noqa: S101 - callers have checked it
     return remark(CODE, severity, given, message, advice, Mend(safe=False))

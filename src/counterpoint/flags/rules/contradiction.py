@@ -75,7 +75,7 @@ _KNOWS_BOTH: Final = "0.4.33"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """One for each pair."""
+    """Yield one remark for each pair."""
     yield from _scheduler(case)
     yield from _pipelined(case)
     yield from _all_pipelined(case)

@@ -89,18 +89,18 @@ class _Crash:
 
 def check(case: Case) -> Iterator[Remark]:
     crashes = _crashes()
-    for one in case.compiler:
-        crash = crashes.get(one.name)
-        if crash and one.known and case.known(one) and crash.hits(one, case):
-            yield remark(CODE, Severity.ERROR, one, crash.what, "drop it", Mend())
-        flag = case.release.flags.get(one.name)
-        if flag and flag.fatal and one.channel is Channel.XLA_FLAGS:
+    for setting in case.compiler:
+        crash = crashes.get(setting.name)
+        if crash and setting.known and case.known(setting) and crash.hits(setting, case):
+            yield remark(CODE, Severity.ERROR, setting, crash.what, "drop it", Mend())
+        flag = case.release.flags.get(setting.name)
+        if flag and flag.fatal and setting.channel is Channel.XLA_FLAGS:
             what = f"crashes XLA of jaxlib {case.release.version} whatever its value"
-            yield remark(CODE, Severity.ERROR, one, what, "drop it", Mend())
+            yield remark(CODE, Severity.ERROR, setting, what, "drop it", Mend())
 
 
 def _scheduler_runs(case: Case) -> bool:
-    """Whether it does, or may: of an unknown chip the worst is taken."""
+    """Return whether the scheduler runs or may run; assumed for an unknown chip."""
     version = case.release.asked
     if asked_off(case, LHS) and false_is_obeyed(version):
         return False

@@ -63,7 +63,7 @@ def _all_passes(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A setting, the values that are for debugging, and what they cost."""
+    """A setting, its debugging values, and their cost."""
 
     name: str
     means: Callable[[str], bool]
@@ -97,7 +97,7 @@ LEFTOVERS: Final = (
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """One for each."""
+    """Yield one remark for each leftover."""
     for leftover in LEFTOVERS:
         known = {**case.flags, **case.variables}
         given = case.last(leftover.name)

@@ -51,19 +51,19 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """A note for each."""
+    """Yield a note for each setting that equals the default."""
     given = [*case.xla, *case.written.through(Channel.COMPILER_OPTIONS)]
-    times = Counter(one.name for one in given)
-    for one in given:
-        flag = case.release.flags.get(one.name)
-        if flag is None or flag.no_op or times[one.name] > 1 or one.name == LHS:
+    times = Counter(setting.name for setting in given)
+    for setting in given:
+        flag = case.release.flags.get(setting.name)
+        if flag is None or flag.no_op or times[setting.name] > 1 or setting.name == LHS:
             continue
-        if flag.is_default(one.meant):
+        if flag.is_default(setting.meant):
             yield remark(
                 CODE,
                 Severity.NOTE,
-                one,
-                f"`{one.meant}` is what jaxlib {case.release.version} does anyway",
+                setting,
+                f"`{setting.meant}` is what jaxlib {case.release.version} does anyway",
                 "drop it",
                 Mend(),
             )

@@ -53,14 +53,14 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """A note for each."""
+    """Yield a note for each variable that equals the default."""
     places = (Channel.ENVIRONMENT, Channel.JAX_CONFIG)
-    given = [one for one in case.written.given if one.channel in places]
-    times = Counter(one.name.upper() for one in given)
-    for one in given:
-        if times[one.name.upper()] == 1 and one.meant and _is_default(case, one):
-            text = f"`{one.meant}` is the default"
-            yield remark(CODE, Severity.NOTE, one, text, "drop it", Mend())
+    given = [setting for setting in case.written.given if setting.channel in places]
+    times = Counter(setting.name.upper() for setting in given)
+    for setting in given:
+        if times[setting.name.upper()] == 1 and setting.meant and _is_default(case, setting):
+            text = f"`{setting.meant}` is the default"
+            yield remark(CODE, Severity.NOTE, setting, text, "drop it", Mend())
 
 
 def _is_default(case: Case, one: Occurrence) -> bool:

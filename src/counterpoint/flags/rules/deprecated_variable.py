@@ -50,21 +50,21 @@ SINCE: Final = "0.1"
 SUCCESSORS: Final = {
     "XLA_PYTHON_CLIENT_MEM_FRACTION": ("XLA_CLIENT_MEM_FRACTION", "0.4.33"),
 }
-"""New name, and the first jaxlib that reads it."""
+"""The new name, and the first jaxlib that reads it."""
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """A note for each, unless the new name is there as well."""
-    for one in case.written.through(Channel.ENVIRONMENT):
-        new, version = SUCCESSORS.get(one.name, ("", ""))
+    """Yield a note for each old name, unless the new name is also set."""
+    for setting in case.written.through(Channel.ENVIRONMENT):
+        new, version = SUCCESSORS.get(setting.name, ("", ""))
         if new and since(case, version) and new not in case.variables:
             yield remark(
                 CODE,
                 Severity.NOTE,
-                one,
+                setting,
                 f"jaxlib calls it deprecated: {new} is its name since {version}",
-                f"write {new}={one.meant}" if _is_share(one.meant) else f"call it {new}",
-                Mend(((new, one.meant),)),
+                f"write {new}={setting.meant}" if _is_share(setting.meant) else f"call it {new}",
+                Mend(((new, setting.meant),)),
             )
 
 

@@ -60,16 +60,16 @@ _HOMES: Final = {
 
 
 def check(case: Case) -> Iterator[Remark]:
-    for one in case.compiler:
-        fate = case.fate(one)
+    for setting in case.compiler:
+        fate = case.fate(setting)
         if fate.kind is Kind.FOREIGN and fate.home is not Channel.COMPILER_OPTIONS:
-            yield _stranger(one, fate)
+            yield _stranger(setting, fate)
         elif fate.kind is Kind.KNOWN and case.chip is not None:
-            yield from _idle(one, case.chip)
-    for one in case.written.through(Channel.LIBTPU_INIT_ARGS):
-        if one.name.startswith("xla_gpu_"):
+            yield from _idle(setting, case.chip)
+    for setting in case.written.through(Channel.LIBTPU_INIT_ARGS):
+        if setting.name.startswith("xla_gpu_"):
             message = "a flag of XLA's GPU compiler, which libtpu does not know"
-            yield remark(CODE, Severity.ERROR, one, message, "give it in XLA_FLAGS")
+            yield remark(CODE, Severity.ERROR, setting, message, "give it in XLA_FLAGS")
 
 
 def _stranger(one: Occurrence, fate: Fate) -> Remark:
@@ -79,7 +79,7 @@ def _stranger(one: Occurrence, fate: Fate) -> Remark:
 
 
 def _idle(one: Occurrence, chip: str) -> Iterator[Remark]:
-    """A flag of the compiler for another kind of chip."""
+    """Yield a note on a flag of the compiler for another kind of chip."""
     compiler = next((kind for start, kind in _COMPILERS.items() if one.name.startswith(start)), "")
     here = "TPU" if chip.startswith("TPU") else "GPU"
     if compiler and compiler != here:

@@ -59,13 +59,17 @@ _CHANNELS: Final = (Channel.XLA_FLAGS, Channel.COMPILER_OPTIONS, Channel.LIBTPU_
 def check(case: Case) -> Iterator[Remark]:
     for channel in _CHANNELS:
         later: dict[str, list[Occurrence]] = {}
-        for one in reversed(case.written.through(channel)):
-            others = later.setdefault(_option(case, one), [])
-            winners = (it for it in others if not exclusive(one.branch, it.branch))
+        for setting in reversed(case.written.through(channel)):
+            later_settings = later.setdefault(_option(case, setting), [])
+            winners = (
+                later_setting
+                for later_setting in later_settings
+                if not exclusive(setting.branch, later_setting.branch)
+            )
             if winner := next(winners, None):
-                yield _earlier(case, one, winner)
+                yield _earlier(case, setting, winner)
             else:
-                others.append(one)
+                later_settings.append(setting)
 
 
 def _option(case: Case, one: Occurrence) -> str:

@@ -78,7 +78,7 @@ _STOP: Final = f"to stop it, --{DISABLED_PASSES}={SCHEDULER}"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """At most one remark, on the flag's last place."""
+    """Yield at most one remark, at the flag's last occurrence."""
     given = case.last(LHS)
     if given is None or LHS not in case.release.flags:
         return

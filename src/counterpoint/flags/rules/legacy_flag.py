@@ -56,14 +56,14 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    for one in case.compiler:
-        flag = case.known(one)
+    for setting in case.compiler:
+        flag = case.known(setting)
         if flag is None or flag.no_op:
             continue
         if flag.alias_of:
-            yield _alias(case, one, flag.alias_of)
+            yield _alias(case, setting, flag.alias_of)
         elif flag.deprecated:
-            yield _deprecated(one, flag)
+            yield _deprecated(setting, flag)
 
 
 def _alias(case: Case, one: Occurrence, target: str) -> Remark:

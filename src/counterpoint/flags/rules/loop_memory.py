@@ -72,7 +72,7 @@ _SLOP_DEFAULT: Final = 95
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """At most one, on the flag that doubles or unrolls."""
+    """Yield at most one remark, on the flag that doubles or unrolls."""
     given = _multiplied(case)
     tight = _tight(case)
     if given is None or tight is None:

@@ -49,7 +49,7 @@ _NAME: Final = "CUDA_DEVICE_MAX_CONNECTIONS"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """At most one."""
+    """Yield at most one remark."""
     given = case.last(_NAME)
     if given and case.variables.get(_NAME) == "1" and chip_is(case, Family.BLACKWELL):
         yield remark(

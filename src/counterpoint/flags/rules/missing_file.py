@@ -62,10 +62,10 @@ def check(case: Case) -> Iterator[Remark]:
         if slip.kind is IssueKind.MISSING_FILE:
             advice = "name a file that is there, or start the flags with --"
             yield remark(CODE, Severity.ERROR, slip, slip.why, advice)
-    for one in case.compiler:
-        if one.known and one.value and case.known(one):
-            reach = case.written.reach_of(one.place)
-            yield from _path(one, one.value, _paths().get(one.name, ""), reach)
+    for setting in case.compiler:
+        if setting.known and setting.value and case.known(setting):
+            reach = case.written.reach_of(setting.place)
+            yield from _path(setting, setting.value, _paths().get(setting.name, ""), reach)
 
 
 def _path(one: Occurrence, value: str, use: str, reach: Reach) -> Iterator[Remark]:
@@ -90,12 +90,12 @@ def _is_file(path: Path) -> bool:
 def _there(path: Path) -> bool:
     try:
         return path.exists()
-    except (OSError, ValueError):  # a name too long, or one that is none
+    except (OSError, ValueError):  # a name too long, or invalid
         return False
 
 
 @cache
 def _paths() -> Mapping[str, str]:
-    """Flags that name a file that XLA reads, or a directory that it writes."""
+    """Return flags that name a file that XLA reads, or a directory that it writes."""
     lines = (line for line in _FILE.read_text("utf-8").splitlines() if not line.startswith("#"))
     return dict(line.split("\t")[:2] for line in lines)

@@ -53,9 +53,9 @@ SINCE: Final = "0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partner:
-    """What a flag needs. It is met where one of `any` holds: `name=value`, or `name!=value`.
+    """What a flag needs: one condition of `any`, written `name=value` or `name!=value`.
 
-    `chips` are the families for which it is said; `unless` are values of the flag itself that need
+    `chips` are the families to which it applies; `unless` are values of the flag itself that need
     nothing.
     """
 
@@ -72,7 +72,7 @@ class Partner:
 
 @cache
 def partners() -> tuple[Partner, ...]:
-    """The table, read once. JSON, since loading a reader of TOML takes longer than all rules."""
+    """Return the table. It is JSON, since importing a TOML parser is slower than all rules."""
     file = Path(__file__).with_name("partners.json")
     return tuple(_partner(entry) for entry in json.loads(file.read_text("utf-8")))
 
@@ -84,7 +84,7 @@ def _partner(entry: Mapping[str, Any]) -> Partner:
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """A warning for each flag that waits for another one."""
+    """Yield a warning for each flag that lacks a flag it needs."""
     for partner in partners():
         given = case.last(partner.flag)
         flag = case.release.flags.get(partner.flag)
@@ -108,7 +108,7 @@ def _concerns(partner: Partner, case: Case) -> bool:
 
 
 def _holds(condition: str, case: Case) -> bool:
-    """`name=value` or `name!=value`; `$NAME=value` is a variable. Unknown flags hold nothing."""
+    """Evaluate `name=value` or `name!=value`; `$NAME` is a variable. False for unknown flags."""
     name, _, wanted = condition.partition("=")
     differs = name.endswith("!")
     name = name.removesuffix("!")

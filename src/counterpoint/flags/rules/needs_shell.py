@@ -63,7 +63,7 @@ def check(case: Case) -> Iterator[Remark]:
 
 
 def _is_text(case: Case, slip: SyntaxIssue) -> bool:
-    """Whether any value will do, as for the name of a directory."""
+    """Return whether any value is accepted, as for the name of a directory."""
     name = slip.text.removeprefix("--").partition("=")[0]
     if slip.channel is Channel.ENVIRONMENT:
         known = variables().get(name)

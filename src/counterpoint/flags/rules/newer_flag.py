@@ -51,10 +51,12 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    for one in case.compiler:
-        fate = case.fate(one)
+    for setting in case.compiler:
+        fate = case.fate(setting)
         if fate.kind is Kind.NEWER:
-            heirs = instead(one, case.release)
-            message = f"too new: {fate.when}, this is {case.release.asked}; {ending(one.channel)}"
-            advice = advice_of(heirs, one.channel) if heirs else "drop it, or take that jaxlib"
-            yield remark(CODE, Severity.ERROR, one, message, advice, Mend(heirs))
+            heirs = instead(setting, case.release)
+            message = (
+                f"too new: {fate.when}, this is {case.release.asked}; {ending(setting.channel)}"
+            )
+            advice = advice_of(heirs, setting.channel) if heirs else "drop it, or take that jaxlib"
+            yield remark(CODE, Severity.ERROR, setting, message, advice, Mend(heirs))

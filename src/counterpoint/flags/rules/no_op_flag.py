@@ -51,11 +51,11 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    for one in case.xla:  # a compiler option sets the field, past the parser that does nothing
-        flag = case.known(one)
+    for setting in case.xla:  # a compiler option sets the field, bypassing the parser
+        flag = case.known(setting)
         if flag is not None and flag.no_op:
             message = f"jaxlib {case.release.version} takes it and does nothing with it"
-            yield remark(CODE, Severity.WARNING, one, message, _advice(flag), Mend())
+            yield remark(CODE, Severity.WARNING, setting, message, _advice(flag), Mend())
 
 
 def _advice(flag: Flag) -> str:

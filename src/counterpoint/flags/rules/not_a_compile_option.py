@@ -53,11 +53,11 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    for one in case.written.through(Channel.COMPILER_OPTIONS):
-        flag = case.release.flags.get(one.name)
+    for setting in case.written.through(Channel.COMPILER_OPTIONS):
+        flag = case.release.flags.get(setting.name)
         if flag is None or flag.compile_option or not flag.xla_flags:
             continue
-        message = f"XLA_FLAGS takes it, compiler_options do not; {ending(one.channel)}"
-        heirs = instead(one, case.release)
-        advice = advice_of(heirs, one.channel) if heirs else "give it in XLA_FLAGS"
-        yield remark(CODE, Severity.ERROR, one, message, advice, Mend(heirs) if heirs else None)
+        message = f"XLA_FLAGS takes it, compiler_options do not; {ending(setting.channel)}"
+        heirs = instead(setting, case.release)
+        advice = advice_of(heirs, setting.channel) if heirs else "give it in XLA_FLAGS"
+        yield remark(CODE, Severity.ERROR, setting, message, advice, Mend(heirs) if heirs else None)

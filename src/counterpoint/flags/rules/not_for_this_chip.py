@@ -54,7 +54,7 @@ SINCE: Final = "0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suited:
-    """The chips for flags whose names match `flags`, with one of `values` (none: with any)."""
+    """The chips for flags whose names match `flags`, with one of `values` (empty: with any)."""
 
     flags: re.Pattern[str]
     chips: frozenset[Family]
@@ -65,7 +65,7 @@ class Suited:
 
 @cache
 def suited() -> tuple[Suited, ...]:
-    """The table."""
+    """Return the table of chips."""
     import tomllib
 
     file = Path(__file__).with_name("chips.toml")
@@ -82,7 +82,7 @@ def suited() -> tuple[Suited, ...]:
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """A warning for each flag that this chip's compiler does not read."""
+    """Yield a warning for each flag that this chip's compiler does not read."""
     chip = family(case.chip)
     if chip is None or chip is Family.TPU:
         return

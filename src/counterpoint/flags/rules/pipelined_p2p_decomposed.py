@@ -65,7 +65,7 @@ _NEVER: Final = 2**63 - 1
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """At most one, on the flag to drop."""
+    """Yield at most one remark, on the flag to remove."""
     given = case.last(_P2P)
     if given is None or not asked_on(case, _P2P) or not since(case, "0.10.2"):
         return

@@ -51,8 +51,8 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    for one in case.written.through(Channel.COMPILER_OPTIONS):
-        text = about(one.name) if case.known(one) else None
+    for setting in case.written.through(Channel.COMPILER_OPTIONS):
+        text = about(setting.name) if case.known(setting) else None
         if text is not None and text.process_only:
             message = "read from the flags of the process only: here it has no effect"
-            yield remark(CODE, Severity.WARNING, one, message, "give it in XLA_FLAGS")
+            yield remark(CODE, Severity.WARNING, setting, message, "give it in XLA_FLAGS")

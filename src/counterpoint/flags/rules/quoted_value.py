@@ -51,14 +51,16 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    for one in case.compiler:
-        flag = case.known(one)
-        found = blemish(flag, one) if flag is not None and one.known else None
+    for setting in case.compiler:
+        flag = case.known(setting)
+        found = blemish(flag, setting) if flag is not None and setting.known else None
         if flag is None or found is None:
             continue
-        fatal = refusal(flag, one.value, one.channel) is not None
-        message = f"{found.what} in {one.value!r}"
-        message += f"; {ending(one.channel)}" if fatal else "; XLA takes it so"
+        fatal = refusal(flag, setting.value, setting.channel) is not None
+        message = f"{found.what} in {setting.value!r}"
+        message += f"; {ending(setting.channel)}" if fatal else "; XLA takes it so"
         severity = Severity.ERROR if fatal else Severity.WARNING
         mend = Mend(found.instead, safe=fatal)
-        yield remark(CODE, severity, one, message, advice_of(found.instead, one.channel), mend)
+        yield remark(
+            CODE, severity, setting, message, advice_of(found.instead, setting.channel), mend
+        )

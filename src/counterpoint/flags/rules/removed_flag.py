@@ -52,23 +52,23 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    for one in case.compiler:
-        fate = case.fate(one)
+    for setting in case.compiler:
+        fate = case.fate(setting)
         if fate.kind is not Kind.REMOVED:
             continue
-        heirs = instead(one, case.release)
-        # Not "never existed": releases before the first table had names, too.
+        heirs = instead(setting, case.release)
+        # Not "never existed": releases before the first table also had names.
         nobody = f"not there: no release of jaxlib from {releases()[0]} on has had it"
         gone = f"gone: {fate.when}" if fate.when else nobody
         parts = [
-            f"{gone}; {ending(one.channel)}",
+            f"{gone}; {ending(setting.channel)}",
             fate.what.rstrip(".").removesuffix(": drop it"),
         ]
         if heirs:
-            advice = advice_of(heirs, one.channel)
-        elif is_default_now(one.name, one.meant):
+            advice = advice_of(heirs, setting.channel)
+        elif is_default_now(setting.name, setting.meant):
             advice = "drop it: what it asks for is the default now"
         else:
             advice = "drop it"
         message = ". ".join(part for part in parts if part)
-        yield remark(CODE, Severity.ERROR, one, message, advice, Mend(heirs))
+        yield remark(CODE, Severity.ERROR, setting, message, advice, Mend(heirs))

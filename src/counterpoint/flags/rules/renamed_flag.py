@@ -49,10 +49,12 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    for one in case.compiler:
-        fate = case.fate(one)
+    for setting in case.compiler:
+        fate = case.fate(setting)
         if fate.kind is Kind.RENAMED:
-            heirs = instead(one, case.release)
-            message = f"renamed: {fate.when}; {ending(one.channel)}"
-            advice = advice_of(heirs, one.channel) if heirs else fate.what.lower().rstrip(".")
-            yield remark(CODE, Severity.ERROR, one, message, advice, Mend(heirs) if heirs else None)
+            heirs = instead(setting, case.release)
+            message = f"renamed: {fate.when}; {ending(setting.channel)}"
+            advice = advice_of(heirs, setting.channel) if heirs else fate.what.lower().rstrip(".")
+            yield remark(
+                CODE, Severity.ERROR, setting, message, advice, Mend(heirs) if heirs else None
+            )

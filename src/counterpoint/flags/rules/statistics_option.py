@@ -54,7 +54,7 @@ _WHERE: Final = "compile_xla_flags"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    for one in case.written.through(Channel.COMPILER_OPTIONS):
-        if _WHERE in one.via:
+    for setting in case.written.through(Channel.COMPILER_OPTIONS):
+        if _WHERE in setting.via:
             message = "MaxText compiles with it for memory statistics; the training step does not"
-            yield remark(CODE, Severity.WARNING, one, message, "give it in XLA_FLAGS")
+            yield remark(CODE, Severity.WARNING, setting, message, "give it in XLA_FLAGS")

@@ -55,23 +55,28 @@ SINCE: Final = "0.1"
 
 
 _LOOKED_UP: Final = 50
-"""So many names get their neighbours: more are not misspelt, and the search takes milliseconds."""
+"""How many names get suggestions: more are hardly misspellings, and each search takes ms."""
 
 
 def check(case: Case) -> Iterator[Remark]:
     near: dict[str, tuple[str, ...]] = {}
-    for one in case.compiler:
-        if case.fate(one).kind is Kind.NEVER:
-            message = f"{_nobody()} knows this name; {ending(one.channel)}"
-            if one.name not in near and len(near) == _LOOKED_UP:
+    for setting in case.compiler:
+        if case.fate(setting).kind is Kind.NEVER:
+            message = f"{_nobody()} knows this name; {ending(setting.channel)}"
+            if setting.name not in near and len(near) == _LOOKED_UP:
                 advice = "drop it, or look for the name that was meant: counterpoint flags show"
-                yield remark(CODE, Severity.ERROR, one, message, advice)
+                yield remark(CODE, Severity.ERROR, setting, message, advice)
                 continue
-            if one.name not in near:
-                near[one.name] = meant(one.name, case.release)
-            candidates = near[one.name]
+            if setting.name not in near:
+                near[setting.name] = meant(setting.name, case.release)
+            candidates = near[setting.name]
             yield remark(
-                CODE, Severity.ERROR, one, message, _advice(candidates), _mend(one, candidates)
+                CODE,
+                Severity.ERROR,
+                setting,
+                message,
+                _advice(candidates),
+                _mend(setting, candidates),
             )
 
 

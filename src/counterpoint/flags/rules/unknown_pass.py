@@ -57,14 +57,14 @@ _REMAT: Final = "JAX_COMPILER_ENABLE_REMAT_PASS"
 
 @cache
 def passes() -> frozenset[str]:
-    """The names that are known."""
+    """Return the known names of passes."""
     file = Path(__file__).with_name("passes.txt")
     lines = file.read_text("utf-8").splitlines()
     return frozenset(line for line in lines if line and line[0] != "#")
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """One for each name, and one where JAX takes the list away."""
+    """Yield one remark for each unknown name, and one if JAX replaces the list."""
     given = case.last(DISABLED_PASSES)
     wanted = items(case, DISABLED_PASSES)
     if given is None or not wanted:
@@ -86,7 +86,7 @@ def check(case: Case) -> Iterator[Remark]:
 
 def _unknown(case: Case, given: Occurrence, name: str) -> Remark:
     tried = name.lower().replace("_", "-")
-    known = {one.replace("_", "-"): one for one in passes()}
+    known = {name_of_pass.replace("_", "-"): name_of_pass for name_of_pass in passes()}
     import difflib
 
     near = difflib.get_close_matches(tried, known, n=2, cutoff=0.85)

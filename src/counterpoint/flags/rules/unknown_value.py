@@ -52,17 +52,17 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    for one in case.compiler:
-        flag = case.known(one)
-        if flag is None or one.value is None or not one.known or blemish(flag, one):
+    for setting in case.compiler:
+        flag = case.known(setting)
+        if flag is None or setting.value is None or not setting.known or blemish(flag, setting):
             continue
-        refused = refusal(flag, one.value, one.channel)
+        refused = refusal(flag, setting.value, setting.channel)
         if refused is None or flag.type not in ("enum", "enums"):
             continue
-        message = f"{one.value!r} is none of its values; {ending(one.channel)}"
+        message = f"{setting.value!r} is none of its values; {ending(setting.channel)}"
         if refused.meant is None:
-            yield remark(CODE, Severity.ERROR, one, message, f"give it {refused.takes}")
+            yield remark(CODE, Severity.ERROR, setting, message, f"give it {refused.takes}")
         else:
-            mend = Mend(((one.name, refused.meant),))
-            advice = advice_of(mend.instead, one.channel)
-            yield remark(CODE, Severity.ERROR, one, message, advice, mend)
+            mend = Mend(((setting.name, refused.meant),))
+            advice = advice_of(mend.instead, setting.channel)
+            yield remark(CODE, Severity.ERROR, setting, message, advice, mend)

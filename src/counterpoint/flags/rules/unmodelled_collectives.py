@@ -64,7 +64,7 @@ _HINT: Final = "ragged_all_to_all"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """At most one, on the first flag that hints at it."""
+    """Yield at most one remark, on the first flag that suggests such a collective."""
     if family(case.chip) is None or lhs_flag_needed(case.release.asked, case.chip):
         return
     if LHS in case.flags or asked_off(case, SOL) or has_profile(case):

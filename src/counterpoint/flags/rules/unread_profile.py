@@ -80,7 +80,7 @@ _READ: Final = (".pbtxt", ".pb")
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """One for each reason, on the profile's flag."""
+    """Yield one remark for each reason, on the profile's flag."""
     given = case.last(PROFILE)
     if given is None or not has_profile(case):
         return

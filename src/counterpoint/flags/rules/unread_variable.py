@@ -58,31 +58,31 @@ NAME: Final = "unread-variable"
 SINCE: Final = "0.1"
 
 _OF_FLAGS: Final = (Channel.XLA_FLAGS, Channel.COMPILER_OPTIONS)
-"""A name that is none is an unknown one there."""
+"""In these channels, an invalid name is reported as an unknown one."""
 _CLOSE: Final = 0.9
 _OURS: Final = ("NCCL_", "XLA_PYTHON_CLIENT_", "XLA_CLIENT_", "TF_CPP_", "CUDA_DEVICE_")
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """At most one for each variable."""
+    """Yield at most one remark for each variable."""
     refused = dict(case.written.refused)
-    for one, why in refused.items():
-        if one.channel not in _OF_FLAGS or case.fate(one).kind is not Kind.NEVER:
-            yield remark(CODE, Severity.ERROR, one, why, "drop it", Mend(safe=False))
-    for one in case.written.through(Channel.ENVIRONMENT):
-        if one in refused:
+    for setting, why in refused.items():
+        if setting.channel not in _OF_FLAGS or case.fate(setting).kind is not Kind.NEVER:
+            yield remark(CODE, Severity.ERROR, setting, why, "drop it", Mend(safe=False))
+    for setting in case.written.through(Channel.ENVIRONMENT):
+        if setting in refused:
             continue
-        known = variables().get(one.name)
+        known = variables().get(setting.name)
         if known is not None and known.type == "none":
-            yield _said(one, "no release reads it", "drop it", safe=True)
-        elif one.name.startswith("JAX_"):
-            yield from _jax(case, one, one.name)
-        elif known is None and one.name.startswith(_OURS) and one.name not in nccl_names():
-            near = _near(one.name, [*nccl_names(), *variables()])
+            yield _said(setting, "no release reads it", "drop it", safe=True)
+        elif setting.name.startswith("JAX_"):
+            yield from _jax(case, setting, setting.name)
+        elif known is None and setting.name.startswith(_OURS) and setting.name not in nccl_names():
+            near = _near(setting.name, [*nccl_names(), *variables()])
             if near:
-                yield _said(one, "nothing reads it", f"did you mean {near}?")
-    for one in case.written.through(Channel.JAX_CONFIG):
-        yield from _jax(case, one, one.name.upper())
+                yield _said(setting, "nothing reads it", f"did you mean {near}?")
+    for setting in case.written.through(Channel.JAX_CONFIG):
+        yield from _jax(case, setting, setting.name.upper())
 
 
 def _jax(case: Case, one: Occurrence, name: str) -> Iterator[Remark]:
@@ -106,10 +106,16 @@ def _jax(case: Case, one: Occurrence, name: str) -> Iterator[Remark]:
 
 
 def _when(case: Case, past: History) -> str:
-    """The next release that has it, or the one that took it away."""
+    """Return the next release that has it, or the one that removed it."""
     at = number(case.release.version)
-    newer = [it for it in past.changes if it.what == "added" and number(it.version) > at]
-    gone = [it for it in past.changes if it.what == "removed" and number(it.version) <= at]
+    newer = [
+        change for change in past.changes if change.what == "added" and number(change.version) > at
+    ]
+    gone = [
+        change
+        for change in past.changes
+        if change.what == "removed" and number(change.version) <= at
+    ]
     if newer:
         return f"; {newer[0].version} is the first that does"
     return f"; {gone[-1].version} took it away" if gone else ""

@@ -56,7 +56,7 @@ _SIZE: Final = "XLA_PYTHON_CLIENT_COLLECTIVE_MEM_SIZE_MB"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """At most one."""
+    """Yield at most one remark."""
     given = case.last(_FLAG)
     known = _FLAG in case.release.flags and not chip_is(case, Family.TPU)
     if given is None or not known or not asked_on(case, _FLAG):

@@ -59,7 +59,7 @@ def check(case: Case) -> Iterator[Remark]:
 
 
 def _advice(case: Case, slip: SyntaxIssue) -> str:
-    """Two dashes do not make a flag of what is none."""
+    """Return the advice; adding dashes does not turn a non-flag into a flag."""
     name = (slip.mend or "").removeprefix("--").partition("=")[0]
     if slip.channel is Channel.XLA_FLAGS and not _is_a_name(case, name):
         return "drop it"

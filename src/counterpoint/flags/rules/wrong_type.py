@@ -56,22 +56,22 @@ _LISTED: Final = ("enum", "enums")
 
 
 def check(case: Case) -> Iterator[Remark]:
-    for one in case.compiler:
-        refused = _refused(case, one)
+    for setting in case.compiler:
+        refused = _refused(case, setting)
         if refused is None:
             continue
-        if one.value is None:
-            message = f"it needs {refused.takes}, and has none; {ending(one.channel)}"
+        if setting.value is None:
+            message = f"it needs {refused.takes}, and has none; {ending(setting.channel)}"
         else:
-            message = f"it takes {refused.takes}, not {one.value!r}; {ending(one.channel)}"
+            message = f"it takes {refused.takes}, not {setting.value!r}; {ending(setting.channel)}"
         if refused.meant is None:
-            yield remark(CODE, Severity.ERROR, one, message, f"give it {refused.takes}")
+            yield remark(CODE, Severity.ERROR, setting, message, f"give it {refused.takes}")
         else:
-            mend = Mend(((one.name, refused.meant),), safe=refused.sure)
-            advice = advice_of(mend.instead, one.channel)
+            mend = Mend(((setting.name, refused.meant),), safe=refused.sure)
+            advice = advice_of(mend.instead, setting.channel)
             if not refused.sure:
-                advice += f" ({_in_bytes(one.meant)})"
-            yield remark(CODE, Severity.ERROR, one, message, advice, mend)
+                advice += f" ({_in_bytes(setting.meant)})"
+            yield remark(CODE, Severity.ERROR, setting, message, advice, mend)
 
 
 def _refused(case: Case, one: Occurrence) -> Refusal | None:
@@ -88,6 +88,6 @@ def _refused(case: Case, one: Occurrence) -> Refusal | None:
 
 
 def _in_bytes(value: str) -> str:
-    """8GB as it is read here, and by XLA's logs: 8 GiB."""
+    """Return the value as it is parsed here, and by XLA's logs: 8 GiB for 8GB."""
     text = value.strip().upper().removesuffix("B").rstrip()
     return f"{text[:-1].rstrip()} {text[-1]}iB"
