@@ -1,10 +1,10 @@
-"""Search for settings that are really faster: predicted first, then measured, never noise.
+"""Search for settings that are really faster: predicted first, then confirmed by measurement.
 
-    Space ──► Arms ──predict──► shortlist ──run in turns──► estimates ──confirm──► Conclusion
+    Space ──► Arms ──predict──► shortlist ──race──► estimates ──confirm──► Conclusion
                         every event ──► Journal ──fold──► Study
 
-A Study is what its journal says, and nothing else: whoever reads the journal knows what comes next,
-so a tune that was killed goes on where it was.
+A Study consists of its journal and nothing else. The next move follows from the journal alone, so
+a tune that was killed continues where it stopped.
 
     from counterpoint.tune import Asked, Budget, Plan, tune
 

@@ -1,4 +1,4 @@
-"""Arm: Settings to try, as what they change of the base."""
+"""Arm: Settings to try, expressed as changes to the base."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from counterpoint.hlo.model import Iota, Listed, Mesh, ReplicaGroups
 Per: TypeAlias = Literal["gpu", "node"]
 
 BASE: Final = "base"
-"""The arm that all others are compared with: the user's own settings."""
+"""Name of the arm that all others are compared with: the user's own settings."""
 
 
 class Acts(StrEnum):
-    """Where a change shows.
+    """When a change takes effect.
 
-    What acts on the schedule only and leaves it as it was has no effect, by construction. What acts
-    when the program runs may have one, and no compiler or simulator tells.
+    A change that acts only on the schedule and leaves the schedule unchanged has no effect by
+    construction. A change that acts at run time may have an effect that neither the compiler nor
+    the simulator can predict.
     """
 
     SCHEDULE = "schedule"
@@ -36,9 +37,9 @@ class Acts(StrEnum):
 class Change:
     """One choice of one dimension.
 
-    `settings` are merged behind the base's. `per` is how the processes are dealt out, where that is
-    what changes. With `profile`, a PGLE profile is measured under the arm's other settings first.
-    `excludes` are dimensions that it must not stand beside.
+    `settings` are merged after the base's. `per` is set if the change is in how processes are
+    distributed. With `profile`, a PGLE profile is measured first, under the arm's other settings.
+    `excludes` names dimensions that can't be combined with this one.
     """
 
     dimension: str
@@ -50,16 +51,17 @@ class Change:
     excludes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """As people say it: `all-gather threshold 512 MiB`."""
+        """Return a short description: `all-gather threshold 512 MiB`."""
         return f"{self.dimension} {self.choice}" if self.choice != "on" else self.dimension
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
-    """What the simulator says of an arm; `gain` is the share of the base's step that it saves.
+    """The simulator's prediction for an arm; `gain` is the share of the base's step that it saves.
 
-    `program` is the hash of the scheduled program: equal hashes are equal programs. `reach` is what
-    errors of each family of prices do to the step, in seconds: what two arms share of it cancels.
+    `program` is the hash of the scheduled program: equal hashes are equal programs. `reach` holds
+    the effect on the step, in seconds, of errors in each family of prices; errors that two arms
+    share cancel when they are compared.
     """
 
     step_s: float
@@ -71,26 +73,29 @@ class Predicted:
     peak_bytes: int | None = None
     limit_bytes: int | None = None
     fits: bool | None = None
-    tied: bool = False  # with the best one
+    tied: bool = False  # with the best arm
     reach: tuple[tuple[str, float, float], ...] = ()
 
 
 class Origin(StrEnum):
-    """Who came up with an arm."""
+    """Where an arm comes from."""
 
     BASE = "base"
     HAND = "by hand"
     RECIPE = "recipe"
-    REMEDY = "remedy"  # named by a finding of the base's predicted step
+    REMEDY = "remedy"  # named by a finding in the base's predicted step
     SPACE = "space"  # one change alone
-    SEARCH = "search"  # several, found offline
-    COMBINED = "combined"  # of arms that were faster each
+    SEARCH = "search"  # several changes, found offline
+    COMBINED = "combined"  # from arms that were each faster
     ABLATION = "ablation"  # the winner without one of its changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """`settings` are in full: the base's with all changes merged behind them, in order."""
+    """Settings that compete in a study.
+
+    `settings` are complete: the base's, with all changes merged in order.
+    """
 
     name: str
     settings: Settings
@@ -104,31 +109,31 @@ class Arm:
 
     @property
     def acts(self) -> Acts:
-        """RUNTIME as soon as one change does so, and for settings by hand: nobody knows theirs."""
+        """RUNTIME if any change acts at run time or is unknown, as for settings given by hand."""
         known = self.changes and all(change.acts is Acts.SCHEDULE for change in self.changes)
         return Acts.SCHEDULE if known else Acts.RUNTIME
 
     @property
     def per(self) -> Per | None:
-        """The last word of its changes on how processes are dealt out."""
+        """How processes are distributed, by the last change that sets it."""
         dealt: list[Per] = [change.per for change in self.changes if change.per is not None]
         return dealt[-1] if dealt else None
 
     @property
     def profile(self) -> bool:
-        """Whether a PGLE profile is to be measured for it first."""
+        """True if a PGLE profile must be measured before the arm runs."""
         return any(change.profile for change in self.changes)
 
 
 def merged(base: Settings, changes: tuple[Change, ...]) -> Settings:
-    """The base with the changes, in order."""
+    """Return the base with the changes merged in order."""
     for change in changes:
         base = base.merged(change.settings)
     return base
 
 
 def gain_text(gain: float, reach: Range | Unknown | None = None) -> str:
-    """`+3.1 % [2.3, 3.9]`."""
+    """Format a gain with its range: `+3.1 % [2.3, 3.9]`."""
     text = f"{100 * gain:+.1f} %"
     if not isinstance(reach, Range):
         return text
@@ -136,30 +141,30 @@ def gain_text(gain: float, reach: Range | Unknown | None = None) -> str:
 
 
 def share_text(share: float) -> str:
-    """`0.6 %`; never less than it is."""
+    """Format a share, rounded up: `0.6 %`."""
     return f"{100 * share + 0.04999:.1f} %"
 
 
 def what_text(arm: Arm) -> str:
-    """`all-gather threshold 512 MiB + pipelined all-gather`."""
+    """Describe what an arm changes: `all-gather threshold 512 MiB + pipelined all-gather`."""
     if arm.origin is Origin.HAND:
         return arm.name
     return " + ".join(map(str, arm.changes)) or arm.name
 
 
 def several(count: int, noun: str) -> str:
-    """`1 setting`, `2 settings`."""
+    """Format a count with its noun: `1 setting`, `2 settings`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 _THOUGHTS: Final = frozenset({"force_earliest_schedule", "reification_cost"})
-"""Keys of a backend config by which the scheduler leaves word: what it came to is in the order."""
+"""Backend config keys in which the scheduler keeps notes; their effect shows in the order."""
 _HINTS: Final = frozenset({"_scheduling_group_id", "fingerprint_before_lhs"})
 _DIGITS: Final = 16
 
 
 def schedule_hash(program: Program) -> str:
-    """The same for two compiles that came to the same schedule, in 16 hexadecimal digits."""
+    """Return 16 hexadecimal digits that are equal for compiles with the same schedule."""
     digest = hashlib.blake2b(digest_size=_DIGITS // 2)
     for line in _lines(program):
         digest.update(line.encode("utf-8", errors="surrogateescape"))
@@ -168,7 +173,7 @@ def schedule_hash(program: Program) -> str:
 
 
 def _lines(program: Program) -> Iterator[str]:
-    """The program as text: computations as they are first called, all names as numbers."""
+    """Yield the program as text: computations in order of first call, all names as numbers."""
     aliases = sorted(
         (alias.output, alias.parameter, alias.parameter_index) for alias in program.aliases
     )
@@ -206,7 +211,7 @@ def _line(
 
 
 def _rest(it: Instruction) -> list[str]:
-    """What few instructions have."""
+    """Return the attributes that only few instructions have."""
     found: list[str] = []
     if it.groups is not None:
         found.append(f"groups {_groups(it.groups)} {it.use_global_device_ids}")
@@ -242,7 +247,7 @@ def _shape(shape: Shape) -> str:
 
 @lru_cache(maxsize=256)
 def _groups(groups: ReplicaGroups) -> str:
-    """As they are written: one compiler writes the same groups in one way."""
+    """Return the groups as written: the same compiler always writes equal groups alike."""
     match groups:
         case Listed():
             return repr(groups.groups)
@@ -254,11 +259,11 @@ def _groups(groups: ReplicaGroups) -> str:
 
 @lru_cache(maxsize=4096)
 def _config(text: str) -> str:
-    """A backend config in one order of its keys, without what the scheduler noted for itself."""
+    """Return a backend config with sorted keys, without the scheduler's own notes."""
     try:
         parsed: object = parse_json(text)
     except ValueError:
-        return repr(text)  # that of a custom call may be anything
+        return repr(text)  # a custom call's config may be anything
     if not isinstance(parsed, dict):
         return repr(text)
     config = cast("dict[str, Any]", parsed)

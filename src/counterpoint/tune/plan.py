@@ -1,4 +1,4 @@
-"""Plan: all that is asked of a study beside its workload, checked; and what that costs at most."""
+"""Plan: the options of a study, apart from its workload."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from counterpoint.tune.statistics.estimate import Rule
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What may be spent: trials, seconds, or both; None is no limit of that kind."""
+    """The limit on trials, seconds, or both; None means no limit."""
 
     trials: int | None = None
     seconds: float | None = None
@@ -19,22 +19,23 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How a study goes about it.
+    """How a study proceeds.
 
     Args:
-        budget: Of the online part.
-        candidates: How many the offline part compiles.
-        shortlist: How many of them are worth real time, at most.
-        rule: What decides.
+        budget: Limit on the measurements.
+        candidates: How many candidates the search compiles.
+        shortlist: Maximum number of candidates to measure.
+        rule: The decision rule.
         confirm_rows: Rows of the confirmation; 0 for none.
-        target_gain: Good enough: a share of the step; None for as much as there is.
-        shape: Processes and nodes.
-        limits: Of one trial.
-        loss_tolerance: By how much losses may differ; None to learn it from the base's runs.
-        ablate: Whether the best arm is taken apart by measurements, too.
-        seed: Of all that is drawn.
-        jobs: Compiles at once.
-        retries: How often a trial that failed without blame is made again.
+        target_gain: The gain, as a share of the step, at which the race stops; None for no target.
+        shape: Number of processes and nodes.
+        limits: Limits of one trial.
+        loss_tolerance: How much losses may differ; None to learn it from the base's runs.
+        ablate: Whether to measure the best arm without each of its changes.
+        seed: Seed for all random choices.
+        jobs: Number of parallel compiles.
+        retries: How often a trial is repeated that failed through no fault of the arm.
+        space_file: The user's description of the search space; None for the default space.
     """
 
     budget: Budget = field(default_factory=Budget)

@@ -1,8 +1,8 @@
-"""Recalibrate: the cost model, fitted to the steps that a study measured.
+"""Recalibrate: fit the cost model to the steps that a study measured.
 
-Each arm that ran left its scheduled program in its Run, and the median of its runs says how long a
-step of it takes. That is one number per arm for five scalars, so they move no further than their
-own uncertainty makes likely (step_fit.py).
+Each arm that ran left its scheduled program in its Run, and the median of its runs is its step
+time. That is one number per arm for five scalars, so each scalar moves no further than its own
+uncertainty makes likely (step_fit.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CALIBRATION: Final = "calibration.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalibrated:
-    """Errors are means over the arms: predicted over measured, less one, without its sign."""
+    """A calibration and its errors: means over the arms of |predicted / measured - 1|."""
 
     calibration: Calibration
     path: Path
@@ -47,7 +47,7 @@ class Recalibrated:
 def fitted(
     study: Study, directory: Path, target: Target, start: Scalars | None = None
 ) -> ModelFitted:
-    """The same as a record of the study."""
+    """Recalibrate, and return the result as a record of the study."""
     outcome = recalibrate(study, directory, target, start)
     if isinstance(outcome, Unknown):
         return ModelFitted(
@@ -70,10 +70,10 @@ def recalibrate(
     start: Scalars | None = None,
     step_of: StepOf = predicted_step,
 ) -> Recalibrated | Unknown:
-    """Fit to all arms that were both predicted and measured, and keep what came out.
+    """Fit to all arms that were both predicted and measured, and write the calibration.
 
-    Unknown where that would teach the model something untrue: another chip, too few arms, or
-    programs that can't be read any more.
+    Return Unknown if the fit would mislead the model: another chip, too few arms, or programs that
+    can no longer be read.
     """
     steps: list[MeasuredStep] = []
     why = "no arm was both predicted and measured"
@@ -106,7 +106,7 @@ def recalibrate(
 
 
 def _step(study: Study, directory: Path, target: Target, arm: Arm) -> MeasuredStep | Unknown | None:
-    """None for an arm that has nothing to say; Unknown where it ought to."""
+    """Return None for an arm without data to fit, Unknown if its data can't be used."""
     timed = [
         trial
         for trial in study.trials_of(arm.name)
@@ -124,7 +124,7 @@ def _step(study: Study, directory: Path, target: Target, arm: Arm) -> MeasuredSt
 
 
 def _program(timed: list[Trial], directory: Path, target: Target) -> Program | Unknown:
-    """The step as the last run of the arm compiled it, on the chip that the target has."""
+    """Return the step as compiled in the arm's last run, if that was on the target's chip."""
     place = directory / timed[-1].started.directory
     try:
         run = read_run(place)
@@ -145,7 +145,7 @@ def _program(timed: list[Trial], directory: Path, target: Target) -> Program | U
 
 
 def _other_chip(run: Run, target: Target) -> str | None:
-    """What it ran on, if that is not the target's chip."""
+    """Return the device that the run used if it is not the target's chip."""
     named = {
         device for rank in run.ranks for process in rank.processes for device in process.devices
     }
@@ -157,7 +157,7 @@ def _other_chip(run: Run, target: Target) -> str | None:
 
 
 def errors(found: Recalibrated) -> Mapping[str, tuple[float, float]]:
-    """By arm: predicted over measured, less one, before and after."""
+    """Return predicted / measured - 1 for each arm, before and after."""
     return {
         step.name: (step.before_s / step.measured_s - 1, step.after_s / step.measured_s - 1)
         for step in found.calibration.steps

@@ -1,4 +1,4 @@
-"""Asked: what a user wants tuned, and what of it must stay the same when a study goes on."""
+"""Asked: a request to tune, and which parts of it must not change when a study continues."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from counterpoint.workflow.prediction import Question
 
 _FILE: Final = "the file "
 _WRITTEN: Final = (".py", ".sh", ".yaml", ".yml", ".toml", ".gin")
-"""What people write. Other files of a command may be what its program writes itself."""
+"""Suffixes of files that people write. Other files may be written by the program itself."""
 
 
 def file_parts(command: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each file that a word of the command is, and a hash of what it says."""
+    """Yield each file named in the command, with a hash of its content."""
     for word in dict.fromkeys(command):
         path = Path(word)
         with suppress(OSError, ValueError):
@@ -54,7 +54,7 @@ def file_parts(command: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def edited(first: StudyBegan, now: StudyBegan) -> str | None:
-    """What to say of files that were changed; None where none was."""
+    """Return a note that names the files that were changed; None if none was."""
     before = dict(first.parts)
     names = [
         name.removeprefix(_FILE)
@@ -75,9 +75,9 @@ _UNKNOWN: Final = "unknown flag"
 
 
 def refuse_unknown(base: Settings, command: Sequence[str], inherited: Mapping[str, str]) -> None:
-    """UsageError for flags that would end every run.
+    """Raise UsageError for flags that would end every run.
 
-    Where the command does not name its Python, another may run in the end: nobody is asked then.
+    Flags are not checked if the command does not name its Python, because another may run.
     """
     variables = environment(base, inherited)
     text = variables.get("XLA_FLAGS")
@@ -116,7 +116,7 @@ def _base_flags_said(answer: Answer, some: Sequence[Rejected]) -> Iterator[str]:
 
 @lru_cache(maxsize=8)
 def _asked(python: Path, text: str, variables: tuple[tuple[str, str], ...]) -> Answer:
-    """The same question comes up more than once on the way to a study."""
+    """Cached, because the same flags are checked more than once before a study starts."""
     return ask(python, text, dict(variables))
 
 
@@ -125,25 +125,25 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """All of it.
+    """A request to tune.
 
     Args:
         workload: What is predicted: a file, a directory, or file.py:function; None for the command.
-        command: What is run, and lowered where there is no workload.
-        target: What it is predicted for; None for no prediction.
-        directory: Where the study lies.
+        command: What is run, and lowered if there is no workload.
+        target: The target of the prediction; None for no prediction.
+        directory: Directory of the study.
         base: The settings that all arms change.
-        plan: How the study goes about it.
+        plan: How the study proceeds.
         question: What prices a prediction.
-        executor: local, slurm, slurm-batch or ray; None for what is around us.
-        executor_options: Its own: gpus, cpus, slurm, ray-address and the like.
+        executor: local, slurm, slurm-batch or ray; None to detect it.
+        executor_options: Options of the executor: gpus, cpus, slurm, ray-address and so on.
         arms: Settings by hand, as `predict --candidate` takes them.
-        confirm: How many of the arms that were found are run, at most, beside those by hand; None
-            for the plan's shortlist.
-        program: Of several programs of the workload this one.
-        measure: Whether anything is run; else the study is a prediction.
-        environment: What the command inherits; None for ours.
-        words: The command line that asks all of it, to be typed again.
+        confirm: Maximum number of arms found by the search that are run, in addition to those by
+            hand; None for the plan's shortlist.
+        program: Which program of the workload to tune, if it has several.
+        measure: Whether anything is run; if not, the study is only a prediction.
+        environment: What the command inherits; None for this process's environment.
+        words: The command line that repeats this request.
     """
 
     workload: str | None = None
@@ -164,7 +164,7 @@ class Asked:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The workload or command, for display."""
         return self.workload or shlex.join(self.command)
 
     @property
@@ -174,7 +174,7 @@ class Asked:
 
     @property
     def online_plan(self) -> Plan:
-        """The plan, with as many arms as are to be confirmed, and those by hand."""
+        """The plan, with a shortlist of `confirm` arms and the arms given by hand."""
         if self.confirm is None:
             return self.plan
         return replace(self.plan, shortlist=self.confirm + len(self.arms))
@@ -208,21 +208,21 @@ def check(asked: Asked) -> None:
 
 
 def _may_run_elsewhere(asked: Asked) -> bool:
-    """Nodes of a cluster of Ray may have another Python than the one that is found here."""
+    """True with Ray: its nodes may have another Python than the one found on this machine."""
     if asked.executor is not None:
         return asked.executor == "ray"
     return "ray-address" in asked.executor_options or "RAY_ADDRESS" in asked.inherited
 
 
 def running(asked: Asked) -> Running:
-    """What is known of the runs, for whoever makes the space."""
+    """Return what is known about the runs, from which the space is made."""
     if not asked.measure:
         return Running()
     return Running(shape=asked.plan.shape, inherited=asked.inherited)
 
 
 def began(asked: Asked, executor: str | None, cwd: Path) -> StudyBegan:
-    """The first record of its journal."""
+    """Return the first record of the journal."""
     target = None if asked.target is None else str(asked.target)
     return StudyBegan(
         format=FORMAT,
@@ -249,9 +249,9 @@ def _said(asked: Asked) -> dict[str, str]:
 
 
 def _question(asked: Asked, target: str | None, executor: str | None, cwd: Path) -> str:
-    """A hash of what makes measurements comparable, and the search the same.
+    """Return a hash of what makes measurements comparable, and the search the same.
 
-    Budgets, limits of time, and how many arms are tried may change from one sitting to the next.
+    Budgets, time limits and the number of arms may change from one session to the next.
     """
     plan, priced = asked.plan, asked.question or Question()
     question: dict[str, Any] = {
@@ -273,9 +273,9 @@ def _question(asked: Asked, target: str | None, executor: str | None, cwd: Path)
 
 
 def _parts(asked: Asked) -> tuple[tuple[str, str], ...]:
-    """What of the question is not to be read in the first record as it stands, hashed part by part.
+    """Return hashes of the parts of the question that the first record does not contain in full.
 
-    In the words of the command line, so that whoever is told of a difference knows what to change.
+    Each is named as on the command line, so that a report of a difference says what to change.
     """
     plan = asked.plan
     parts: dict[str, object] = {
@@ -309,7 +309,7 @@ def _price_files(question: Question) -> list[Path | str | None]:
 
 
 def _content(path: Path | str | None) -> str | None:
-    """What a file says, not where it lies; a directory by its name."""
+    """Return a hash of a file's content, independent of its path; for a directory, its name."""
     if path is None:
         return None
     try:
@@ -319,7 +319,7 @@ def _content(path: Path | str | None) -> str | None:
 
 
 def list_arms(asked: Asked, ledger: Ledger) -> None:
-    """Write down the base and all that was named; UsageError where that is nothing."""
+    """Record the base and all named arms; raise UsageError if there are none."""
     space, arms = named_arms(asked)
     dimensions = tuple((dimension.name, len(dimension.choices)) for dimension in space.dimensions)
     ledger.add(
@@ -339,7 +339,7 @@ def list_arms(asked: Asked, ledger: Ledger) -> None:
 
 
 def named_arms(asked: Asked) -> tuple[Space, tuple[Arm, ...]]:
-    """Arms by hand, and each choice of the dimensions that the user's file speaks of."""
+    """Return arms by hand, and each choice of the dimensions that the user's file names."""
     space_file = None if asked.plan.space_file is None else read_space(asked.plan.space_file)
     found = find_interpreter(asked.command, asked.inherited)
     space = make_space(
@@ -363,7 +363,7 @@ def named_arms(asked: Asked) -> tuple[Space, tuple[Arm, ...]]:
 
 
 def _nothing(space: Space, spoken_of: frozenset[str]) -> UsageError:
-    """What became of all that was named."""
+    """Return the error that says why each named arm was left out."""
     out = [item for item in space.left_out if item.name in spoken_of or item.why == AS_THE_BASE]
     why = "; ".join(f"{item.name}: {item.why}" for item in out)
     same = bool(out) and all(item.why == AS_THE_BASE for item in out)

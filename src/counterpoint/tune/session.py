@@ -1,4 +1,4 @@
-"""A study from its beginning, or from where it was, to its conclusion."""
+"""A study from its start, or from where it stopped, to its conclusion."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _SECONDS: Final = 60
 
 
 def own_gpus(environ: Mapping[str, str]) -> Target | None:
-    """All of one kind, or as many of them as CUDA is shown; None where there are none we know."""
+    """Return this machine's visible GPUs as a target; None if unknown or of several kinds."""
     tool = shutil.which("nvidia-smi", path=environ.get("PATH"))
     if tool is None:
         return None
@@ -69,7 +69,7 @@ def own_gpus(environ: Mapping[str, str]) -> Target | None:
 
 
 def target_of(names: list[str], shown: str | None) -> Target | None:
-    """The target of GPUs with these names."""
+    """Return the target for GPUs with these names."""
     kinds = {
         gpu.name
         for name in names
@@ -80,21 +80,21 @@ def target_of(names: list[str], shown: str | None) -> Target | None:
     count = len(names)
     if shown is not None:
         count = min(count, len([device for device in shown.split(",") if device.strip()]))
-    # A machine that is there may be larger than any that is sold.
+    # The machine may have more GPUs than any that is sold.
     return replace(parse_target(f"1x{kinds.pop()}"), gpus_per_host=count) if count else None
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What a search stands on: the workload as it is compiled, and what may be changed about it."""
+    """The inputs of a search: the compiled workload, and the space of its changes."""
 
     work: Work
     space: Space
-    made: Made | None  # the base, predicted
+    made: Made | None  # the base's prediction
 
 
 def predict_arms(asked: Asked, ledger: Ledger, say: Say, stopped: Callable[[], bool]) -> None:
-    """Search, and leave in the study what is worth real time."""
+    """Search, and record the shortlist in the study."""
     with tempfile.TemporaryDirectory(prefix="counterpoint-tune-") as scratch:
         ground = break_ground(asked, Path(scratch), say)
         search(
@@ -110,7 +110,7 @@ def predict_arms(asked: Asked, ledger: Ledger, say: Say, stopped: Callable[[], b
 
 
 def break_ground(asked: Asked, scratch: Path, say: Say) -> Ground:
-    """Lower the workload, compile it under the base's settings, and see what may be changed."""
+    """Lower the workload, compile it under the base's settings, and make the space."""
     if asked.target is None:
         raise ValueError("a prediction is for a target")
     require_compiler()
@@ -136,12 +136,12 @@ def break_ground(asked: Asked, scratch: Path, say: Say) -> Ground:
         running=running(asked),
         arms=asked.arms,
     )
-    same = space.base == predicted.base.settings  # the user's file may fix some of it
+    same = space.base == predicted.base.settings  # the user's file may fix some settings
     return Ground(work, space, predicted if same else None)
 
 
 def _lowered(asked: Asked, target: Target, scratch: Path, say: Say) -> Subject:
-    """Errors say what to give to this command."""
+    """Lower the workload, and translate errors into the options of this command."""
     try:
         return _subject(asked, target, scratch, say)
     except CounterpointError as error:
@@ -178,7 +178,7 @@ def _question(asked: Asked) -> Question:
 
 
 def start_scalars(asked: Asked) -> Scalars | None:
-    """Those of the user's calibration; None for the usual ones."""
+    """Return the scalars of the user's calibration; None for the defaults."""
     question = asked.question or Question()
     if question.calibration is None or asked.target is None:
         return None
@@ -198,19 +198,19 @@ def _bench(asked: Asked, target: Target) -> Bench:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
-    """What would be tried.
+    """What a study would try.
 
     Args:
-        workload: For people.
-        target: What it is predicted for; None: nothing is predicted.
-        executor: Where it runs; None: nothing is run.
+        workload: For display.
+        target: The target of the prediction; None if nothing is predicted.
+        executor: Where trials run; None if nothing is run.
         space: Dimensions with their choices, seeds, and what was left out and why.
-        arms: All that are known beforehand: seeds, and single choices. A search finds more.
-        compiles: At most so many.
-        cost: Of the online part; None where nothing is run.
-        trial_s: How long a trial takes, as an earlier sitting measured it.
-        nodes: That a trial takes.
-        base_step_s: Predicted.
+        arms: All arms known in advance: seeds and single choices. A search finds more.
+        compiles: Maximum number of compiles.
+        cost: Cost of the measurements; None if nothing is run.
+        trial_s: Duration of a trial, as measured in an earlier session.
+        nodes: Nodes per trial.
+        base_step_s: Predicted step of the base.
     """
 
     workload: str
@@ -226,16 +226,16 @@ class DryRun:
 
     @property
     def node_hours(self) -> float | Unknown:
-        """Expected; within the budget."""
+        """Expected node hours, within the budget."""
         if self.cost is None or self.cost.expected_seconds is None:
             return Unknown("how long a trial takes is not known before the first one")
         return self.cost.expected_seconds * self.nodes / 3600
 
 
 def plan_study(asked: Asked, say: Say) -> DryRun:
-    """Look at all of it; a workload is lowered and its base compiled, as the space asks for."""
+    """Plan a study without running it; a workload is lowered and its base compiled."""
     base_step_s = None
-    executor = _dry_executor(asked)  # what can't be is refused before the work
+    executor = _dry_executor(asked)  # refuse a wrong executor before any work
     if asked.predicts:
         with tempfile.TemporaryDirectory(prefix="counterpoint-tune-") as scratch:
             ground = break_ground(asked, Path(scratch), say)
@@ -261,7 +261,7 @@ def plan_study(asked: Asked, say: Say) -> DryRun:
 
 
 def _base_step_s(ground: Ground) -> float:
-    """Also where the user's file fixes some of the base: then it is compiled once more."""
+    """Compile the base again if the user's file fixes some of its settings."""
     predicted = ground.made
     if predicted is None:
         question = replace(ground.work.question, settings=ground.space.base, candidates=())
@@ -277,7 +277,7 @@ def _dry_executor(asked: Asked) -> str | None:
 
 
 def _compiles(asked: Asked, arms: tuple[Arm, ...]) -> int:
-    """What acts at run time only is the same program, and compiled once for all."""
+    """Count compiles; changes that act only at run time share one."""
     if not asked.predicts:
         return 0
     compiled = [arm for arm in arms if shows(arm)]
@@ -313,10 +313,11 @@ def tune(
     stopped: Stopped = lambda: False,
     opened: Opened = lambda _: None,
 ) -> Conclusion:
-    """Begin a study, or go on with it, until it is decided, the budget is spent, or it is stopped.
+    """Start a study, or continue it, until it is decided, the budget is spent, or it is stopped.
 
-    `say` hears one line at a time of what goes on; `stopped` is asked often, and ends it in order
-    as soon as it is true. `opened` is told of the study as it was found, once it is ours.
+    `say` receives progress, one line at a time. `stopped` is polled often and ends the study in
+    order once it returns true. `opened` is called with the study as found, once its journal is
+    locked.
     """
     asked = grounded(asked, say)
     if asked.measure:
@@ -334,18 +335,18 @@ def tune(
 
 
 def dry_run(asked: Asked, say: Say = lambda _: None) -> DryRun:
-    """What a study would try, and what that costs at most."""
+    """Return what a study would try, and its maximum cost."""
     return plan_study(grounded(asked, say), say)
 
 
 def conclusion_of(directory: Path) -> Conclusion:
-    """What a study says so far, also while somebody works at it."""
+    """Return a study's conclusion so far, even while another process works on it."""
     study = read_study(directory)
     return conclude(study, plan_of(study))
 
 
 def grounded(asked: Asked, say: Say) -> Asked:
-    """Checked; and predicted for the GPUs of this machine, where nobody named any settings."""
+    """Check the request; set the target to this machine's GPUs if nothing else was named."""
     check(asked)
     by_hand = asked.arms or asked.plan.space_file is not None
     if asked.target is not None or by_hand or asked.executor not in (None, "local"):
