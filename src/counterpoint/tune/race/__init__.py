@@ -1,4 +1,4 @@
-"""Race."""
+"""The race of all arms of a study."""
 
 from counterpoint.tune.race.budget import Cost as Cost
 from counterpoint.tune.race.race import DECIDED as DECIDED

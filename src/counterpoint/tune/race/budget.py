@@ -1,4 +1,4 @@
-"""The budget of a study: what it takes at most, and what is left."""
+"""The budget of a study: its maximum cost, and what is left."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Purpose
 
 ONE_ARM: Final = 2 * SCREEN_ROWS
-"""An arm beside the base, to the first look."""
+"""Trials of one arm and the base up to the first look."""
 LEAST: Final = NOISE_TRIALS + ONE_ARM
-"""The base twice, and one arm beside it in two rows: with less nothing at all can be said."""
+"""The base twice, then one arm and the base in two rows: the minimum for any conclusion."""
 FEWEST_CONFIRM_ROWS: Final = 2
-"""One row has no spread, so nothing could be claimed from it."""
+"""Minimum of rows for a claim: a single row has no spread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Purse:
-    """`left` counts trials, infinite without a limit; `reserve` of them wait for the confirmation.
+    """The remaining budget.
 
-    Where the limit is in seconds, a trial is taken to last as long as the median one so far; as
-    long as none has ended, nobody knows what fits.
+    `left` counts trials and is infinite without a limit; `reserve` of them are for the
+    confirmation. A limit in seconds is converted with the median duration of a trial, which is
+    unknown until the first trial has ended.
     """
 
     left: float
@@ -44,7 +45,7 @@ class Purse:
 
 
 def purse(study: Study, plan: Plan) -> Purse:
-    """What is left at this point of a study."""
+    """Return the remaining budget at this point of a study."""
     spent = charged(study, plan.budget)
     walls = [trial.wall_s for trial in study.trials if trial.wall_s is not None]
     trial_s = trial_seconds(study)
@@ -65,28 +66,29 @@ def purse(study: Study, plan: Plan) -> Purse:
 
 
 def _has_raced(study: Study) -> bool:
-    """Then it is known that nobody is up for fresh runs yet, and others may use their share."""
+    """Return whether the race began; then others may use the reserve until an arm is due for it."""
     return any(trial.started.purpose in (Purpose.SCREEN, Purpose.RACE) for trial in study.trials)
 
 
 def charged(study: Study, budget: Budget) -> int:
-    """Trials that the budget pays for.
+    """Return the number of trials charged to the budget.
 
-    Those that failed without blame are made again for nothing, but never more than it has trials.
+    Trials that failed through no fault of the arm are repeated free of charge, up to as many as the
+    budget has trials.
     """
     paid = sum(trial.is_charged for trial in study.trials)
     return paid if budget.trials is None else max(paid, len(study.trials) - budget.trials)
 
 
 def trial_seconds(study: Study) -> float | None:
-    """The median wall time of a trial; of those that gave a step time, if there are any."""
+    """Return the median wall time of trials with a step time or, without any, of all trials."""
     ended = [(trial.counts, trial.wall_s) for trial in study.trials if trial.wall_s is not None]
     good = [wall_s for counts, wall_s in ended if counts]
     return median(good or [wall_s for _, wall_s in ended]) if ended else None
 
 
 def reserve(total: float, rows: int) -> int:
-    """Trials of so many fresh rows of a base and an arm, as far as the least leaves room."""
+    """Return the trials for so many fresh rows of base and arm, leaving room for LEAST."""
     wanted = 2 * rows
     if math.isinf(total):
         return wanted
@@ -94,24 +96,24 @@ def reserve(total: float, rows: int) -> int:
 
 
 def _fitting(wanted: int, room: float) -> int:
-    """Pairs of trials, as many as there is room for; fewer than the fewest are of no use."""
+    """Return as many pairs of trials as there is room for; 0 if too few to confirm anything."""
     fits = int(min(wanted, max(room, 0))) // 2 * 2
     return fits if fits >= 2 * FEWEST_CONFIRM_ROWS else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Trials, and seconds where a trial's length is known; within the budget in any case."""
+    """Cost in trials, and in seconds if a trial's duration is known; always within the budget."""
 
     expected_trials: int
     most_trials: int
     expected_seconds: float | None = None
     most_seconds: float | None = None
-    left_out: int = 0  # arms that the budget has no room for
+    left_out: int = 0  # arms for which the budget has no room
 
 
 def refuse_small(plan: Plan) -> None:
-    """Stop before anything runs where nothing could be said in the end."""
+    """Raise UsageError if the budget is too small for any conclusion."""
     if 0 < plan.confirm_rows < FEWEST_CONFIRM_ROWS:
         raise UsageError(
             f"--confirm-rows {plan.confirm_rows} confirms nothing",
@@ -133,7 +135,7 @@ def refuse_small(plan: Plan) -> None:
 
 
 def cost(arms: Sequence[Arm], plan: Plan, trial_s: float | None = None) -> Cost:
-    """What a study of these arms takes; `trial_s` is how long one trial does."""
+    """Return the cost of a study of these arms; `trial_s` is the duration of one trial."""
     count = min(len([arm for arm in arms if not arm.is_base]), plan.shortlist)
     if not count:
         return Cost(expected_trials=0, most_trials=0)
@@ -165,9 +167,9 @@ def _screening(arms: int) -> float:
 
 
 def _most(arms: int, plan: Plan) -> float:
-    """Nobody is decided before the cap, nor is a combined arm; two are confirmed, one taken apart.
+    """Assume that every arm needs all rows, also a combined one; two are confirmed, one ablated.
 
-    Where runs differ much, fresh rows are as many as the cap. No study is likely to come to that.
+    If runs vary a lot, there are as many fresh rows as the cap. Few studies reach this maximum.
     """
     rows = plan.rule.cap
     combined = 3 * rows if arms > 1 else 0
@@ -178,7 +180,7 @@ def _most(arms: int, plan: Plan) -> float:
 
 
 def _expected(arms: int, plan: Plan) -> float:
-    """Half of the arms are decided at each look, as is usual; one is confirmed."""
+    """Assume that half of the arms are decided at each look, as is usual, and one is confirmed."""
     spent = float(NOISE_TRIALS)
     before, left = 0, arms
     for at in looks(plan.rule):

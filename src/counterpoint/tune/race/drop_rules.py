@@ -1,4 +1,4 @@
-"""Looks: between rows, who need not run any more, and for whom there is no budget."""
+"""Drop rules: after a look at the rows so far, which arms are dropped, and why."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOPELESS = "can't win"
 
 
 def look(study: Study, plan: Plan) -> Drop | None:
-    """Who is out by what the rows so far say; None where everybody goes on."""
+    """Return the arm to drop by the rows so far; None if all continue."""
     estimates = raced(study, plan)
     return (
         next(_by_verdict(study, estimates), None)
@@ -34,7 +34,10 @@ def look(study: Study, plan: Plan) -> Drop | None:
 
 
 def screening_fits(study: Study, plan: Plan) -> Drop | None:
-    """Of the arms whose first two rows can't be paid for, the last one: the best came first."""
+    """Return a Drop of the last new arm if the budget can't pay for the first two rows of all.
+
+    Arms are in order of promise, so the last one is the least promising.
+    """
     arms = undecided(study, plan)
     have = {arm.name: rows_of(study, arm.name, RACE) for arm in arms}
     new = [arm for arm in arms if have[arm.name] < SCREEN_ROWS]
@@ -49,14 +52,14 @@ def screening_fits(study: Study, plan: Plan) -> Drop | None:
         return None
     out = new[-1]
     if len(new) == 1 and have[out.name]:
-        return None  # it has been measured: what is known of it stands
+        return None  # already measured: its estimate stands
     arms = several(len(new), "arm")
     why = f"{need} trials would be needed for {arms}, and {_left(remaining)}"
     return Drop(out.name, NO_BUDGET, why)
 
 
 def rows_to_next_look(study: Study, plan: Plan) -> int:
-    """How many rows there are until something can be decided; 0 where nobody needs any."""
+    """Return the number of rows until something can be decided; 0 if no arm needs any."""
     arms = undecided(study, plan)
     if any(arm.origin is Origin.COMBINED for arm in arms):
         arms = tuple(arm for arm in arms if arm.origin is Origin.COMBINED)
@@ -69,7 +72,7 @@ def rows_to_next_look(study: Study, plan: Plan) -> int:
 
 
 def _by_verdict(study: Study, told: Mapping[str, Estimate]) -> Iterator[Drop]:
-    """Of those that are decided. That an arm can't win is no claim: it is not called slower."""
+    """Drop decided arms. An arm that can't win is not called slower, which would be a claim."""
     kinds = {Verdict.SLOWER: SLOWER, Verdict.SAME: NO_EFFECT}
     for arm in racers(study):
         estimate = told.get(arm.name)
@@ -95,7 +98,7 @@ def _by_target(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Iterat
 
 
 def _behind(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Iterator[Drop]:
-    """The worse half, as far as they are behind the best one for certain."""
+    """Drop arms of the worse half whose range lies below that of the best arm."""
     arms = _by_gain(undecided(study, plan), told)
     best = max(
         (told[arm.name] for arm in racers(study) if arm.name in told), key=_gain, default=None
@@ -112,7 +115,7 @@ def _behind(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Iterator[
 
 
 def _by_budget(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Drop | None:
-    """The worst one where rows to the next look can't be paid for all."""
+    """Drop the worst arm if the budget can't pay for the rows of all to the next look."""
     arms = _by_gain(undecided(study, plan), told)
     doubtful = [arm for arm in arms if told[arm.name].verdict is not Verdict.FASTER]
     if len(arms) < 2 or not doubtful or len(arms) < len(undecided(study, plan)):
@@ -135,13 +138,13 @@ def _left(there: Purse) -> str:
 
 
 def _by_gain(arms: tuple[Arm, ...], told: Mapping[str, Estimate]) -> list[Arm]:
-    """Those that are through with screening, the best first."""
+    """Return the arms that completed screening, best first."""
     known = [arm for arm in arms if arm.name in told and told[arm.name].rows >= SCREEN_ROWS]
     return sorted(known, key=lambda arm: -_gain(told[arm.name]))
 
 
 def _gain(estimate: Estimate) -> float:
-    return estimate.gain if estimate.gain == estimate.gain else -1.0  # NaN: it never met the base
+    return estimate.gain if estimate.gain == estimate.gain else -1.0  # NaN: no row with the base
 
 
 def _after(estimate: Estimate) -> str:

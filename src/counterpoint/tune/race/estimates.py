@@ -1,4 +1,4 @@
-"""Which arms are in, and what the measurements say of each."""
+"""Which arms still take part, their estimates, and the failures that drop them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAME_PROGRAM: Final = "same program"
 
 
 def racers(study: Study) -> tuple[Arm, ...]:
-    """The arms that are still in, in the order in which they came; not the base."""
+    """Return the arms still in the race, in order of entry, without the base."""
     return tuple(
         arm
         for arm in study.arms
@@ -31,17 +31,16 @@ def racers(study: Study) -> tuple[Arm, ...]:
 
 
 def raced(study: Study, plan: Plan, before: int | None = None) -> dict[str, Estimate]:
-    """What the race says of each arm; with `before`, as it was when that row began."""
+    """Return the race's estimate of each arm; with `before`, as it was when that row began."""
     found = observations(study, RACE, before)
     compared = _without(found, study)
     return _estimates(compared, shared(plan.rule, compared))
 
 
 def raced_until_out(study: Study, plan: Plan, name: str) -> Estimate | None:
-    """What the race said of an arm when it was dropped.
+    """Return the race's estimate of an arm at the time it was dropped.
 
-    Runs of others that came later say more of the noise, and would tell another story than the one
-    that decided.
+    Later runs of other arms change the noise, and so the estimate on which the decision rested.
     """
     gone = tuple(study.dropped)
     earlier = {arm: study.dropped[arm] for arm in gone[: gone.index(name)]}
@@ -50,29 +49,29 @@ def raced_until_out(study: Study, plan: Plan, name: str) -> Estimate | None:
 
 
 def confirmed(study: Study, plan: Plan, before: int | None = None) -> dict[str, Estimate]:
-    """What the fresh runs alone say; nothing of the race is in it."""
+    """Return estimates from the fresh runs alone, without any run of the race."""
     return _fresh(plan.rule, observations(study, CONFIRM, before), BASE)
 
 
 def ablated(study: Study, plan: Plan, winner: str) -> dict[str, Estimate]:
-    """Arms that are the winner without a change, against the winner."""
+    """Compare the winner without each of its changes with the winner."""
     return _fresh(plan.rule, observations(study, ABLATE), winner)
 
 
 def shared(rule: Rule, found: Iterable[Observation]) -> Rule:
-    """The rule for as many arms as were measured: also those that are out have had their chance."""
+    """Return the rule for all arms that were measured, including those dropped since."""
     return replace(rule, arms=max(len({observation.arm for observation in found} - {BASE}), 1))
 
 
 def overlap(one: Estimate, other: Estimate) -> bool:
-    """Whether they can't be told apart; so also where a range is not known."""
+    """Return whether two ranges overlap; True if one is unknown."""
     if not isinstance(one.range, Range) or not isinstance(other.range, Range):
         return True
     return one.range.low <= other.range.high and other.range.low <= one.range.high
 
 
 def _without(found: tuple[Observation, ...], study: Study) -> tuple[Observation, ...]:
-    """Arms with the base's program are no test of anything: they don't share the confidence."""
+    """Exclude arms with the base's program: they test nothing, so take no share of confidence."""
     same = {name for name, drop in study.dropped.items() if drop.kind == SAME_PROGRAM}
     return tuple(observation for observation in found if observation.arm not in same)
 
@@ -107,7 +106,7 @@ def _raced(found: tuple[Observation, ...], rule: Rule) -> tuple[Estimate, ...]:
 
 @lru_cache(maxsize=16)
 def noise_of(found: tuple[Observation, ...], indifferent: float) -> Noise:
-    """By how much identical runs differ."""
+    """Return how much identical runs differ."""
     from counterpoint.tune.statistics.fit import noise
 
     return noise(found, indifferent=indifferent)
@@ -123,13 +122,13 @@ def _once(found: tuple[Observation, ...], rule: Rule, base: str) -> tuple[Estima
 OTHER_NUMBERS: Final = "other numbers"
 _CHANCES: Final = 2
 OF_NO_USE: Final = frozenset({Failure.NO_STEPS, Failure.UNSTEADY})
-"""A run that is profiled needs no step times."""
+"""Failures that do not matter in a profiled run, which needs no step times."""
 _AGAIN: Final = frozenset({Failure.UNSTEADY, Failure.HANG, Failure.NO_STEPS})
-"""What may be luck also in the first run of all, or is seen in a profile the second time."""
+"""Failures that may be chance even in the first run, or that a profile may resolve."""
 _BY_THE_USER: Final = frozenset({Failure.INTERRUPTED, Failure.DISK_FULL})
 _OF_NODES: Final = frozenset({Failure.NODE_FAULT, Failure.PREEMPTED})
 _HELD: Final = ("slurm", "ray")
-"""Executors whose allocation is nodes that are held: gone as soon as one of them is."""
+"""Executors that hold nodes in an allocation: it is lost as soon as one node is."""
 
 _MEND: Final = {
     Failure.UNKNOWN_FLAG: "mend XLA_FLAGS: counterpoint flags check",
@@ -143,7 +142,7 @@ _MEND: Final = {
 
 
 def fault(study: Study, plan: Plan) -> Move | None:
-    """What has to follow from how trials ended, if anything."""
+    """Return the move that follows from how trials ended, if any."""
     return (
         _of_the_base(study)
         or next(_of_arms(study), None)
@@ -155,14 +154,14 @@ def fault(study: Study, plan: Plan) -> Move | None:
 
 
 def blamed(trial: Trial) -> bool:
-    """Whether it failed by what may be the arm's doing."""
+    """Return whether the trial failed through what may be the arm's fault."""
     if trial.failure is None or not trial.failure.blames_the_arm:
         return False
     return trial.started.purpose is not Purpose.PROFILE or trial.failure not in OF_NO_USE
 
 
 def _of_the_base(study: Study) -> Finish | None:
-    """Without the base there is nothing to compare with."""
+    """End the study if the base fails: without it there is nothing to compare with."""
     trials = [trial for trial in study.trials_of(BASE) if trial.counts or blamed(trial)]
     of_now = {trial.started.number for trial in study.trials[study.before :]}
     streak = 0
@@ -223,7 +222,7 @@ def _losses(trials: tuple[Trial, ...]) -> tuple[Losses, ...]:
 
 
 def _same_settings(study: Study) -> Iterator[Drop]:
-    """Arms that set nothing else than another one, or the base: they need no run to tell."""
+    """Drop arms with the settings of another arm or the base; this needs no run."""
     before: dict[object, str] = {}
     for arm in study.arms:
         if arm.origin is Origin.ABLATION or arm.name in study.profiled:
@@ -242,7 +241,7 @@ def _sets(arm: Arm) -> object:
 
 
 def _twins(study: Study) -> Iterator[Drop]:
-    """Arms that act on the schedule only, and leave it as the base's or another arm's is."""
+    """Drop arms that act only on the schedule and compile to the program of the base or another."""
     of_base = _programs(study, BASE)
     before: dict[str, Arm] = {}
     arms = sorted(racers(study), key=lambda arm: len(arm.changes))
@@ -260,7 +259,7 @@ def _twins(study: Study) -> Iterator[Drop]:
 
 
 def _twins_of_winner(study: Study) -> Iterator[Drop]:
-    """A change that the winner's program does not show brings nothing."""
+    """Drop ablations whose program is the winner's: the omitted change has no effect."""
     against = {
         trial.started.arm for trial in study.trials if trial.started.purpose is Purpose.ABLATE
     }
@@ -276,7 +275,7 @@ def _twins_of_winner(study: Study) -> Iterator[Drop]:
 
 
 def _programs(study: Study, name: str) -> frozenset[str]:
-    """Hashes of what its timed trials compiled to."""
+    """Return the hashes of the programs that its timed trials compiled."""
     return frozenset(
         trial.report.program
         for trial in study.trials_of(name)
@@ -286,9 +285,9 @@ def _programs(study: Study, name: str) -> frozenset[str]:
 
 
 def _of_nodes(study: Study, plan: Plan) -> Move | None:
-    """Trials that fail without blame: once more, then elsewhere, then not for now.
+    """React to trials that fail through no fault of an arm: retry, change nodes, then pause.
 
-    Elsewhere at once where the nodes themselves are gone: there every arm's turn would end so.
+    If the nodes themselves are lost, change them at once, as no trial could succeed there.
     """
     if not study.open_allocations:
         return None
@@ -311,7 +310,7 @@ def _of_nodes(study: Study, plan: Plan) -> Move | None:
 
 
 def _lost_its_nodes(study: Study, trial: Trial) -> bool:
-    """Whether nothing can be started there any more: not at all, or on nodes that were held."""
+    """Return whether the trial did not start, or the nodes held for it failed."""
     allocation = next(
         allocation
         for allocation in study.allocations

@@ -1,7 +1,7 @@
-"""Finals: whose fresh runs are due, how many rows they take, and whose are through.
+"""Finals: which arms get fresh runs, how many rows of them, and which arms have had all of theirs.
 
-What is decided here of an arm stands on the race alone, as it was when the arm's fresh runs began:
-fresh runs that had a say in how many there are would be no test any more.
+Decisions here rest on the race alone, as it was when the arm's fresh runs began. If fresh runs
+influenced their own number, they would no longer be a valid test.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from counterpoint.tune.study.study import Study
 
 
 def finalists(study: Study, plan: Plan, before: int | None = None) -> tuple[Arm, ...]:
-    """Who may be confirmed, the best first; with `before`, as it was when that row began.
+    """Return the arms that may be confirmed, best first; with `before`, as of when that row began.
 
-    Those that are faster; where nobody is for certain, the one that looks best, if what it seems
-    to save would count. The claim comes from fresh runs, so a doubtful one does no harm.
+    These are the arms that are faster. If none is for certain, it is the one with the largest
+    gain, if that gain would matter. Claims come from fresh runs, so a doubtful arm does no harm.
     """
     estimates = raced(study, plan, before)
     arms = [
@@ -46,7 +46,7 @@ def finalists(study: Study, plan: Plan, before: int | None = None) -> tuple[Arm,
 
 
 def next_finalists(study: Study, plan: Plan, before: int | None = None) -> tuple[Arm, ...]:
-    """Those whose fresh runs have not begun, and that may be better than what fresh runs showed."""
+    """Return finalists without fresh runs whose gain exceeds every gain confirmed so far."""
     begun = starts(study, before)
     estimates = raced(study, plan, before)
     best = max((estimate.gain for estimate in shown(study, plan, before)), default=-math.inf)
@@ -58,7 +58,7 @@ def next_finalists(study: Study, plan: Plan, before: int | None = None) -> tuple
 
 
 def starts(study: Study, before: int | None = None) -> dict[str, int]:
-    """In which row the fresh runs of an arm began: the first that gave it a step time."""
+    """Return the row in which each arm's fresh runs began: the first with a step time of it."""
     found: dict[str, int] = {}
     for row in rows(study):
         if row.purpose not in CONFIRM or (before is not None and row.number >= before):
@@ -70,9 +70,9 @@ def starts(study: Study, before: int | None = None) -> dict[str, int]:
 
 
 def late(study: Study, before: int | None = None) -> frozenset[str]:
-    """Arms that the race had not seen when the first fresh runs began: a budget had no room.
+    """Return the arms that had no race row when the first fresh runs began.
 
-    A larger one has, and what is known of the others by then stands.
+    The budget had no room for them then and now has. Estimates of the other arms stand.
     """
     numbers = starts(study, before).values()
     if not numbers:
@@ -84,14 +84,14 @@ def late(study: Study, before: int | None = None) -> frozenset[str]:
 
 
 def begun(study: Study, plan: Plan, before: int | None = None) -> tuple[Arm, ...]:
-    """Those whose fresh runs have begun, and are not through."""
+    """Return the arms whose fresh runs have begun and are not complete."""
     started = starts(study, before)
     through = had_fresh_runs(study, plan, before)
     return tuple(arm for arm in racers(study) if arm.name in started and arm.name not in through)
 
 
 def had_fresh_runs(study: Study, plan: Plan, before: int | None = None) -> frozenset[str]:
-    """Arms that had all fresh runs that were due to them. They get no more, whatever these say."""
+    """Return the arms with all fresh runs due to them. They get no more, whatever the result."""
     started = starts(study, before)
     return frozenset(
         name
@@ -104,10 +104,10 @@ def had_fresh_runs(study: Study, plan: Plan, before: int | None = None) -> froze
 def rows_due(
     study: Study, plan: Plan, name: str | None, arms: int = 1, before: int | None = None
 ) -> int:
-    """Fresh rows for an arm, one of so many that are confirmed together: as asked, or more.
+    """Return the number of fresh rows for an arm, one of `arms` confirmed together.
 
-    More where the race's noise says that what the arm seems to gain would be missed too often: as
-    many as show it in nine of ten studies, up to the cap.
+    It is the requested number, or more if the race's noise would hide the arm's apparent gain too
+    often: enough to show it in nine of ten studies, up to the cap.
     """
     wanted = plan.confirm_rows
     if not wanted:
@@ -132,9 +132,9 @@ def _rows_needed(
 
 
 def target_reached(study: Study, plan: Plan) -> bool:
-    """Whether the best one is good enough: by its fresh runs, or as far as the race tells.
+    """Return whether the best arm reaches the target gain, by its fresh runs or else by the race.
 
-    An arm whose fresh runs fell short counts no more, so the race goes on.
+    Arms whose fresh runs fell short no longer count, so the race continues.
     """
     target = plan.target_gain
     if target is None:
@@ -150,7 +150,7 @@ def target_reached(study: Study, plan: Plan) -> bool:
 
 
 def falls_short(study: Study, plan: Plan, before: int | None = None) -> bool:
-    """Whether the race was ended for the target, and fresh runs did not show that."""
+    """Return whether the race ended for the target gain but fresh runs did not confirm it."""
     target = plan.target_gain
     if target is None or begun(study, plan, before) or not had_fresh_runs(study, plan, before):
         return False
@@ -158,7 +158,7 @@ def falls_short(study: Study, plan: Plan, before: int | None = None) -> bool:
 
 
 def shown(study: Study, plan: Plan, before: int | None = None) -> tuple[Estimate, ...]:
-    """What is faster by its fresh runs, once these are through."""
+    """Return the estimates of arms that are faster by their completed fresh runs."""
     through = had_fresh_runs(study, plan, before)
     if not through:
         return ()
@@ -175,10 +175,10 @@ COMBINED = "combined"
 def combined(
     base: Settings, faster: tuple[Arm, ...], known: tuple[Arm, ...], version: str | None = None
 ) -> Arm | None:
-    """All of them that change different things, the best one first; None where that is no new arm.
+    """Combine the arms that change different things, best first; None if that is no new arm.
 
-    Of two that set the same thing, that exclude each other, or that together are known to end a
-    process, the better one takes part.
+    If two arms set the same thing, exclude each other, or are known to crash together, only the
+    better one is included.
     """
     taken: list[Change] = []
     for arm in faster:
@@ -199,7 +199,7 @@ def combined(
 
 
 def without_each(base: Settings, winner: Arm) -> tuple[Arm, ...]:
-    """The winner without each of its changes; none where it has but one."""
+    """Return the winner without each of its changes; nothing if it has only one."""
     changes = changes_of(winner, base)
     if len(changes) < 2:
         return ()
@@ -216,7 +216,7 @@ def without_each(base: Settings, winner: Arm) -> tuple[Arm, ...]:
 
 
 def changes_of(arm: Arm, base: Settings) -> tuple[Change, ...]:
-    """Its changes; for settings by hand, all that they set otherwise than the base, as one."""
+    """Return an arm's changes; for settings by hand, all differences from the base as one."""
     if arm.changes:
         return arm.changes
     own = Settings(
@@ -231,14 +231,14 @@ def changes_of(arm: Arm, base: Settings) -> tuple[Change, ...]:
 
 
 def left_out(winner: Arm, ablated: Arm, base: Settings) -> Change | None:
-    """The change of the winner that the other arm does without."""
+    """Return the winner's change that the ablated arm omits."""
     left = _key(changes_of(ablated, base))
     gone = [change for change in changes_of(winner, base) if _one(change) not in left]
     return gone[0] if len(gone) == 1 else None
 
 
 def _faulty(arm: Arm, base: Settings, version: str | None) -> bool:
-    """An arm that runs in spite of what is known speaks for itself."""
+    """Return whether the arm has a known fault; if it runs anyway, the fault does not apply."""
     return bool(new_fault(base, arm.settings, version, None))
 
 

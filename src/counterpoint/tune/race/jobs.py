@@ -1,4 +1,4 @@
-"""The job of one trial, its PGLE profile, and processes that a dead tuner left."""
+"""The job of one trial, its PGLE profile, and cleanup after a tuner that died."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ _TIMES_AS_LONG: Final = 5
 _TIMES_AS_SILENT: Final = 10
 _AT_LEAST_S: Final = 60.0
 _UNKNOWN_SILENCE_S: Final = 7200.0
-"""For the first run of all: large programs compile for an hour, and say nothing."""
+"""Limit for the very first run: large programs compile for an hour without output."""
 _PROFILED_STEPS: Final = 5
 _AFTER_QUIET_S: Final = 20.0
-"""A profile by the clock opens and closes within so long after the last compile."""
+"""A profile taken by the clock opens and closes within this time after the last compile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Of a trial: its number, and where its Run is to lie."""
+    """A trial's number, and the directory of its Run."""
 
     number: int
     directory: str  # relative to the study
 
 
 def place_of(study: Study, arm: Arm) -> Place:
-    """The next free number."""
+    """Return the next free number and its directory."""
     number = max((trial.started.number for trial in study.trials), default=0) + 1
     return Place(number, f"runs/{_name(number, arm)}")
 
 
 def job_of(study: Study, plan: Plan, trial: Trial, where: Path) -> Job:
-    """What is run for a trial that was begun."""
+    """Return the job for a trial that was recorded as started."""
     arm = study.arm(trial.started.arm)
     profiled = trial.started.purpose is Purpose.PROFILE
     settings = Settings(env=NO_CACHE).merged(arm.settings)
@@ -72,12 +72,12 @@ def job_of(study: Study, plan: Plan, trial: Trial, where: Path) -> Job:
 
 
 def counts_no_steps(study: Study) -> bool:
-    """Whether nobody saw the base's steps: then they are taken from a profile, for all arms."""
+    """Return whether the base's steps were not found; then all arms are timed from profiles."""
     return any(trial.failure is Failure.NO_STEPS for trial in study.trials_of(BASE))
 
 
 def limits_of(study: Study, plan: Plan, where: Path) -> Limits:
-    """As they are asked for; else five times as long as the base took, and ten times as silent."""
+    """Return the requested limits; by default 5 times the base's duration, 10 times its silence."""
     limits = plan.limits
     first = next((trial for trial in study.trials_of(BASE) if trial.counts), None)
     if first is None or first.wall_s is None:
@@ -95,10 +95,10 @@ def limits_of(study: Study, plan: Plan, where: Path) -> Limits:
 
 
 def longest_silence(directory: Path, wall_s: float) -> float:
-    """Seconds without a step or a compile that ended, of a run that took so long.
+    """Return the longest time, in seconds, in which a run had no step or end of a compile.
 
-    Their clock has no beginning that we know, so the time before the first of them and after the
-    last one counts as one.
+    The zero of their clock is unknown, so the times before the first and after the last event are
+    added together.
     """
     try:
         run = read_run(directory)
@@ -121,7 +121,7 @@ def _silence(rank: Rank, wall_s: float) -> float:
 
 
 def _window(study: Study, limits: Limits) -> tuple[Window, Limits]:
-    """A few steps after the warm-up; by the clock where only lines of the log name steps."""
+    """Return a window of a few steps after warm-up; by the clock if only log lines name steps."""
     steady = next(
         (
             trial.report.steady
@@ -153,7 +153,10 @@ PROFILES: Final = "profiles"
 
 
 def profiled_settings(arm: Arm, run: Path, study: Path) -> Settings:
-    """The arm's settings with a profile made of that Run. An InputError says why there is none."""
+    """Return the arm's settings with a profile made from that Run.
+
+    Raises InputError if no profile can be made.
+    """
     from counterpoint.pgle.checking import addressed
     from counterpoint.pgle.making import make_profile
     from counterpoint.pgle.profiles import write_profile
@@ -182,7 +185,7 @@ _NOT_BY_ITSELF: Final = (OutcomeKind.RUNNING, OutcomeKind.LOST, OutcomeKind.INTE
 def end_leftovers(
     ledger: Ledger, executor: Executor, where: Path, say: Callable[[str], None]
 ) -> None:
-    """End gangs and allocations without an end; nothing where the tuner ended in order."""
+    """End gangs and allocations that a previous tuner left open, if any."""
     study = ledger.study
     whole = {
         trial.started.number: _report(where / trial.started.directory) for trial in study.running
@@ -211,7 +214,7 @@ def end_leftovers(
 
 
 def _report(directory: Path) -> Report | None:
-    """Of a Run that came to its end without the tuner; looked at before anything is swept."""
+    """Return the report of a Run that ended without the tuner; call it before anything is swept."""
     try:
         outcome = read_run(directory).outcome if is_run(directory) else None
     except CounterpointError:

@@ -1,4 +1,4 @@
-"""Moves: what a study may do next. Plain data: race.py chooses them, tuner.py carries them out."""
+"""Moves: what a study may do next. race.py chooses them, tuner.py executes them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class RunTrial:
 
     arm: str
     purpose: Purpose
-    row: int  # -1 where it is no part of one
+    row: int  # -1 if not part of a row
     allocation: int
 
 
 @dataclass(frozen=True, slots=True)
 class MakeProfile:
-    """Make a PGLE profile of what a trial of the arm left, and set it for the arm."""
+    """Make a PGLE profile from a trial of the arm, and add it to the arm's settings."""
 
     arm: str
     trial: int
@@ -29,14 +29,14 @@ class MakeProfile:
 
 @dataclass(frozen=True, slots=True)
 class Enter:
-    """An arm takes part from now on."""
+    """Enter an arm into the race."""
 
     arm: Arm
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """An arm takes part no more; `kind` is a word or two for the table."""
+    """Drop an arm; `kind` is a word or two for the table."""
 
     arm: str
     kind: str
@@ -45,7 +45,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class OpenAllocation:
-    """Get nodes; `fresh` where none of the race may have run there."""
+    """Get nodes; with `fresh`, nodes on which no trial of the race ran."""
 
     number: int
     fresh: bool
@@ -53,21 +53,21 @@ class OpenAllocation:
 
 @dataclass(frozen=True, slots=True)
 class CloseAllocation:
-    """Give the nodes back."""
+    """Release the nodes."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Stop for now: nobody's settings are at fault, and it may go on later."""
+    """Stop for now, through no fault of any arm; the study may continue later."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """It is done."""
+    """End the study."""
 
     why: str
 

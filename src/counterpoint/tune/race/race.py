@@ -1,13 +1,13 @@
-"""The race: what a study does next, by all that it knows. Pure, and total.
+"""The race: the next move of a study. Pure and total.
 
-    base twice ──► all arms, two rows ──► those that may be faster, until it is decided
-                                              │ several are: all of them in one arm, too
+    base twice ──► all arms, two rows ──► those that may be faster, until decided
+                                              │ if several are: all combined in one arm
                                               ▼
                         the best in a fresh allocation ──► without each of its changes
 
-A row is begun only if it can be paid for to its end, and the confirmation's share is kept from the
-start. Arms are decided between rows, never within one. Where the race was ended for a target gain
-that the fresh runs do not show, it goes on.
+A row begins only if the budget covers all of it, and the confirmation's share is reserved from the
+start. Arms are decided between rows, never within one. If the race ended for a target gain that
+the fresh runs do not confirm, it continues.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ NOTHING = "there is nothing to try"
 
 
 def next_move(study: Study, plan: Plan) -> Move:
-    """What comes next; the same for the same records, whoever asks."""
+    """Return the next move; it depends on the records alone."""
     if study.ended is not None:
         return Finish(study.ended.why)
     return (
@@ -86,7 +86,7 @@ def next_move(study: Study, plan: Plan) -> Move:
 
 
 def to_enter(study: Study) -> tuple[Arm, ...]:
-    """The arms that are worth real time, the best first; all that may run where nobody chose."""
+    """Return the shortlist, best first; before a search has ended, all arms that may run."""
     by_name = {seen.arm.name: seen.arm for seen in study.candidates}
     if study.search is not None:
         names = [name for name in study.search.shortlist if name in by_name]
@@ -108,7 +108,7 @@ def _enter(study: Study) -> Enter | None:
 
 
 def _go_on_with_row(study: Study, plan: Plan) -> Move | None:
-    """A row that was begun is made to its end, unless its allocation is gone."""
+    """Complete a row that has begun, unless its allocation is closed."""
     latest = next(reversed(rows(study)), None)
     if latest is None or latest.allocation not in study.open_allocations:
         return None
@@ -119,7 +119,7 @@ def _go_on_with_row(study: Study, plan: Plan) -> Move | None:
 
 
 def _missing(study: Study, plan: Plan, row: Row) -> tuple[str, ...]:
-    """Who still has to run in it, in order. Arms that came in later have no part in it."""
+    """Return the arms that still have to run in a row, in order, without later entrants."""
     if row.purpose is Purpose.NOISE:
         return (BASE,) if row.counted(BASE) < NOISE_TRIALS else ()
     if row.purpose is Purpose.CONFIRM:
@@ -137,14 +137,14 @@ def _ordered(roster: Sequence[str], row: int) -> tuple[str, ...]:
 
 
 def _noise(study: Study, plan: Plan) -> Move | None:
-    """The base twice in a row, before anything else: how much do identical runs differ?"""
+    """Run the base twice in a row first, to measure how much identical runs differ."""
     if noise_known(study) or not racers(study):
         return None
     return screening_fits(study, plan) or _begin(study, plan, Purpose.NOISE, (BASE,))
 
 
 def _race(study: Study, plan: Plan) -> Move | None:
-    """Looks, where it is time to; then the next row, if those to the next look can be paid for."""
+    """Look at the results if due; then begin a row if the rows to the next look are affordable."""
     if not racers(study):
         return None
     if _through(study, plan):
@@ -162,7 +162,7 @@ def _race(study: Study, plan: Plan) -> Move | None:
 
 
 def _through(study: Study, plan: Plan) -> bool:
-    """Whether the race is over: fresh runs have begun, not too early, and all had their turn."""
+    """Return whether the race is over: fresh runs have begun, and no late arm is undecided."""
     purposes = {row.purpose for row in rows(study)}
     if Purpose.ABLATE in purposes:
         return True
@@ -172,7 +172,7 @@ def _through(study: Study, plan: Plan) -> bool:
 
 
 def _combine(study: Study, plan: Plan) -> Enter | None:
-    """Arms that are faster each, and set different things, together: once."""
+    """Combine, once, arms that are each faster and set different things."""
     if target_reached(study, plan) or any(arm.origin is Origin.COMBINED for arm in study.arms):
         return None
     estimates = raced(study, plan)
@@ -193,7 +193,7 @@ def _combine(study: Study, plan: Plan) -> Enter | None:
 
 
 def _confirm(study: Study, plan: Plan) -> Move | None:
-    """The best against the base, where nothing of the race has run."""
+    """Run the best arm and the base where nothing of the race has run."""
     roster = confirm_roster(study, plan)
     if not roster or purse(study, plan).left < len(roster):
         return None
@@ -201,7 +201,7 @@ def _confirm(study: Study, plan: Plan) -> Move | None:
 
 
 def _ablate(study: Study, plan: Plan) -> Move | None:
-    """The winner without each of its changes, if that was asked for and can be paid for."""
+    """Run the winner without each of its changes, if requested and affordable."""
     winner = winner_of(study, plan)
     if not plan.ablate or winner is None:
         return None
@@ -218,7 +218,7 @@ def _ablate(study: Study, plan: Plan) -> Move | None:
 
 
 def _return(study: Study, plan: Plan) -> Enter | None:
-    """An arm that the budget had no room for, where what was kept for others is left now."""
+    """Re-enter an arm that the budget had no room for, if a reserve was left unused."""
     if starts(study) or undecided(study, plan) or not noise_known(study):
         return None
     available = purse(study, plan).for_the_race
@@ -233,7 +233,7 @@ def _return(study: Study, plan: Plan) -> Enter | None:
 def _begin(
     study: Study, plan: Plan, purpose: Purpose, roster: Sequence[str], *, fresh: bool = False
 ) -> Move:
-    """The next row: nodes first, then profiles that its arms need, then its first trial."""
+    """Begin the next row: get nodes, make the profiles its arms need, then run its first trial."""
     if not study.open_allocations:
         return OpenAllocation(len(study.allocations) + 1, fresh)
     allocation = study.open_allocations[-1]
@@ -247,7 +247,7 @@ def _begin(
 
 
 def _profile(study: Study, plan: Plan, roster: Sequence[str]) -> Move | None:
-    """An arm with a profile is profiled before it is timed."""
+    """Profile arms that need a profile before they are timed."""
     for arm in study.arms:
         if arm.name not in roster or not arm.profile or arm.name in study.profiled:
             continue

@@ -1,4 +1,4 @@
-"""Rows: passes through the base and the arms that are in, as far as a study has made them."""
+"""Rows: passes through the base and the arms in the race."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from counterpoint.tune.study.study import Study, Trial
 from counterpoint.tune.trial.report import Purpose
 
 RACE: Final = frozenset({Purpose.NOISE, Purpose.SCREEN, Purpose.RACE})
-"""What the race goes by; the confirmation has its own runs alone."""
+"""Purposes of trials that the race uses; the confirmation uses only its own."""
 CONFIRM: Final = frozenset({Purpose.CONFIRM})
 ABLATE: Final = frozenset({Purpose.ABLATE})
 
@@ -22,21 +22,21 @@ SCREEN_ROWS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One pass, whole or not. All its trials are of one allocation."""
+    """One pass, complete or not. All its trials belong to one allocation."""
 
     number: int
     purpose: Purpose
     allocation: int
-    before: int  # how many trials there were when it began
+    before: int  # number of trials before it
     trials: tuple[Trial, ...]
 
     def counted(self, arm: str) -> int:
-        """How many step times it has of an arm."""
+        """Return the number of step times of an arm."""
         return sum(trial.counts for trial in self.trials if trial.started.arm == arm)
 
 
 def rows(study: Study) -> tuple[Row, ...]:
-    """All that were begun, in order."""
+    """Return all rows that were begun, in order."""
     found: dict[int, Row] = {}
     for at, trial in enumerate(study.trials):
         started = trial.started
@@ -52,14 +52,14 @@ def rows(study: Study) -> tuple[Row, ...]:
 
 
 def noise_known(study: Study) -> bool:
-    """Whether the base ran twice in a row."""
+    """Return whether the base ran twice in a row."""
     return any(row.purpose is Purpose.NOISE and row.counted(BASE) > 1 for row in rows(study))
 
 
 def observations(
     study: Study, purposes: Iterable[Purpose], before: int | None = None
 ) -> tuple[Observation, ...]:
-    """Step times of trials for these purposes; only of rows before that one, if it is given."""
+    """Return step times of trials for these purposes; with `before`, only from earlier rows."""
     wanted = frozenset(purposes)
     return tuple(
         Observation(trial.started.arm, trial.started.row, trial.report.steady.median_s)
@@ -79,7 +79,7 @@ def rows_of(
     base: str = BASE,
     before: int | None = None,
 ) -> int:
-    """In how many rows both the arm and the base gave a step time."""
+    """Return the number of rows in which both the arm and the base gave a step time."""
     wanted = frozenset(purposes)
     return sum(
         row.purpose in wanted

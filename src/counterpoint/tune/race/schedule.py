@@ -1,4 +1,4 @@
-"""Rosters: who runs in which rows, as it was decided when a row began."""
+"""Rosters: which arms run in a row, as decided when the row began."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from counterpoint.tune.study.study import Study
 
 
 def undecided(study: Study, plan: Plan, row: Row | None = None) -> tuple[Arm, ...]:
-    """Those whose next rows are worth their time; with `row`, as it was when that one began.
+    """Return the arms whose next rows are worth their time; with `row`, as of when that row began.
 
-    Of an arm that had its fresh runs the race has nothing more to say.
+    An arm that had its fresh runs takes no more part in the race.
     """
     estimates = raced(study, plan, row and row.number)
     through = had_fresh_runs(study, plan, row and row.number)
@@ -39,9 +39,9 @@ def undecided(study: Study, plan: Plan, row: Row | None = None) -> tuple[Arm, ..
 
 
 def race_roster(study: Study, plan: Plan, row: Row | None = None) -> tuple[str, ...]:
-    """The base and those that are not decided.
+    """Return the base and the undecided arms.
 
-    An arm that was combined of others runs beside the best of these, so that they can be compared.
+    A combined arm runs with the best of the others, so that they can be compared.
     """
     arms = undecided(study, plan, row)
     combinations = [arm.name for arm in arms if arm.origin is Origin.COMBINED]
@@ -60,10 +60,10 @@ def race_roster(study: Study, plan: Plan, row: Row | None = None) -> tuple[str, 
 
 
 def confirm_roster(study: Study, plan: Plan, before: int | None = None) -> tuple[str, ...]:
-    """The base and those whose fresh runs are due; with `before`, as it was when that row began.
+    """Return the base and the arms due for fresh runs; with `before`, as of when that row began.
 
-    The best one alone, or beside the second if the race can't tell them apart and both can be paid
-    for. The next ones follow where these do not show the gain for which the race was ended early.
+    That is the best arm, plus the second best if the race can't separate them and the budget covers
+    both. Further arms follow if these do not confirm the gain for which the race ended early.
     """
     if not plan.confirm_rows:
         return ()
@@ -92,7 +92,7 @@ def _best_two(study: Study, plan: Plan, before: int | None) -> tuple[Arm, ...]:
 
 
 def ablate_roster(study: Study, plan: Plan, before: int | None = None) -> tuple[str, ...]:
-    """The winner, and itself without each of its changes."""
+    """Return the winner and its ablations that still need rows."""
     winner = winner_of(study, plan)
     if winner is None:
         return ()
@@ -109,15 +109,15 @@ def ablate_roster(study: Study, plan: Plan, before: int | None = None) -> tuple[
 
 
 def ablation_rows(plan: Plan) -> int:
-    """As many as a confirmation, but never one alone."""
+    """Return the rows of an ablation: as many as a confirmation's, at least two."""
     return max(plan.confirm_rows, 2)
 
 
 def winner_of(study: Study, plan: Plan) -> Arm | None:
-    """The arm that is faster for certain: by its fresh runs, or by the race where none were asked.
+    """Return the arm that is certainly faster: by fresh runs, or by the race if none are requested.
 
-    Of several the one that saves most, or a simpler one that is tied with it. It says nothing
-    before the confirmation is through.
+    Of several it is the one that saves most, or a simpler one tied with it. There is no winner
+    before the confirmation is complete.
     """
     estimates = confirmed(study, plan) if plan.confirm_rows else raced(study, plan)
     faster = [
@@ -131,10 +131,10 @@ def winner_of(study: Study, plan: Plan) -> Arm | None:
 def simplest_best(
     arms: Iterable[Arm], told: Mapping[str, Estimate], indifferent: float
 ) -> Arm | None:
-    """The arm that saves most.
+    """Return the arm that saves most, or a simpler one tied with it.
 
-    Of those that can't be told from it, and save as much but for what counts for nothing, the one
-    of the fewest changes.
+    Arms are tied if their ranges overlap and their gains differ by no more than `indifferent`; of
+    these it is the one with the fewest changes.
     """
     several = sorted(arms, key=lambda arm: -told[arm.name].gain)
     if not several:

@@ -1,7 +1,7 @@
-"""The tuner: carries out what the race says, and writes down each thing before the next.
+"""The tuner: executes the moves of the race, and records each before the next.
 
-The journal knows of a trial before its processes start, and of their name right after, so that
-whoever goes on with the study can always find what is left of them.
+The journal has a trial before its processes start, and their identity right after, so that a later
+session can always find leftover processes.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def run_study(
 ) -> None:
     """Race the arms of a study until it is done, paused or stopped.
 
-    Where `stopped` says so, what runs is killed, and the study is left as paused; so it is where
-    KeyboardInterrupt is raised, which goes on to the caller.
+    If `stopped` returns true or KeyboardInterrupt is raised, the running trial is killed and the
+    study is recorded as paused. KeyboardInterrupt is raised again.
     """
     refuse_small(plan)
     end_leftovers(ledger, executor, where, say)
@@ -91,7 +91,7 @@ def run_study(
 
 @dataclass
 class _Tuner:
-    """One tuner at work; all that lasts is in the ledger."""
+    """One running tuner; all lasting state is in the ledger."""
 
     ledger: Ledger
     plan: Plan
@@ -102,7 +102,7 @@ class _Tuner:
     nodes: dict[int, Allocation] = field(default_factory=dict[int, Allocation])
 
     def go_on(self) -> str | None:
-        """Move after move. None where the study is done, else why it pauses."""
+        """Execute move after move. Return None if the study is done, else why it pauses."""
         while True:
             if self.stopped():
                 return "stopped"
@@ -139,7 +139,7 @@ class _Tuner:
         try:
             nodes = self.executor.open()
         except StoppedWaiting:
-            return  # which is asked before the next move
+            return  # `stopped` is checked before the next move
         self.nodes[number] = nodes
         self.ledger.add(
             AllocationOpened(
@@ -158,7 +158,7 @@ class _Tuner:
         self.ledger.add(AllocationClosed(number=number, at=stamp()))
 
     def run_trial(self, move: RunTrial) -> None:
-        """From its start to what it told; what goes wrong in between is its end, too."""
+        """Run a trial and record its report; an exception also ends it."""
         study = self.ledger.study
         place = place_of(study, study.arm(move.arm))
         self.ledger.add(
@@ -196,7 +196,7 @@ class _Tuner:
         except CounterpointError as error:
             if not self.has_run(trial.started.allocation):
                 raise
-            # What ran here before can't be at fault by itself: the nodes are gone, say.
+            # Trials have started here before, so the nodes are at fault, not the arm.
             return Report(failure=Failure.NODE_FAULT, detail=error.what)
         return self.watched(trial, gang, job.directory, job.limits)
 
@@ -206,7 +206,7 @@ class _Tuner:
             self.ledger.add(GangStarted(number=number, identity=gang.identity, at=stamp()))
             ended = wait_for(gang, limits, self.stopped)
         except BaseException:
-            with suppress(CounterpointError):  # what went wrong first is what has to be told
+            with suppress(CounterpointError):  # report the first error
                 gang.kill()
             raise
         report = measure(directory, ended)
@@ -245,7 +245,7 @@ class _Tuner:
         self.ledger.add(ArmProfiled(arm=name, settings=settings, at=stamp()))
 
     def leave(self, why: str) -> None:
-        """Give all back, and write down why, as far as that can be written."""
+        """Release everything, and record why, if the journal can be written."""
         self.let_go()
         with suppress(CounterpointError):
             self.ledger.add(Paused(why=why, at=stamp()))
@@ -255,9 +255,9 @@ class _Tuner:
             self.give_back(number)
 
     def let_go(self) -> None:
-        """Close all, also what the journal can't be told of.
+        """Close all allocations, even if the journal can't be written.
 
-        What can't be closed stays open in the journal, so that whoever goes on sweeps it.
+        Allocations that can't be closed stay open in the journal, so a later session sweeps them.
         """
         for number in tuple(self.nodes):
             try:
