@@ -1,4 +1,4 @@
-"""What may be said of runs: the unit is the run, never the step."""
+"""Statistics of runs; the unit of observation is the run, never the step."""
 
 from counterpoint.tune.statistics.estimate import Estimate as Estimate
 from counterpoint.tune.statistics.estimate import Noise as Noise

@@ -1,7 +1,7 @@
-"""What makes measurements doubtful: a machine that drifts, runs that stand out, coarse clocks.
+"""Notes on doubtful measurements: a machine that drifts, outliers, and coarse timers.
 
-These are notes. Nothing is left out because of them: an outlier that is dropped because it does
-not fit is how noise becomes a win.
+Nothing is excluded because of them: dropping an outlier because it does not fit is how noise
+becomes a gain.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from counterpoint.tune.statistics.estimate import Observation
 from counterpoint.tune.statistics.fit import Blocks, blocks
 
 _LEVEL: Final = 0.01
-_ROWS: Final = 4  # a trend of fewer is none
-_RUNS: Final = 6  # figures of fewer may be equal by chance
+_ROWS: Final = 4  # fewer make no trend
+_RUNS: Final = 6  # fewer step times may be equal by chance
 _FREEDOM: Final = 3
 
 
 def alarms(observations: Sequence[Observation]) -> tuple[str, ...]:
-    """Of the runs of one allocation, in the order in which they were made."""
+    """Return the notes on the runs of one allocation, in the order in which they were run."""
     if not observations:
         return ()
     fit = blocks(observations)
@@ -31,7 +31,7 @@ def alarms(observations: Sequence[Observation]) -> tuple[str, ...]:
 
 
 def _drift(fit: Blocks) -> tuple[str, ...]:
-    """A trend of the rows, with the arms taken out."""
+    """Find a trend over the rows after removing the effects of the arms."""
     from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
     if len(fit.rows) < _ROWS:
@@ -46,7 +46,7 @@ def _drift(fit: Blocks) -> tuple[str, ...]:
 
 
 def _outliers(fit: Blocks, observations: Sequence[Observation]) -> tuple[str, ...]:
-    """Runs too far from what their row and arm say, each judged by the noise of all others."""
+    """Find runs too far from the fit of their row and arm, judged by the noise of all others."""
     from scipy.special import stdtr  # pyright: ignore[reportMissingTypeStubs]
 
     freedom = fit.freedom - 1
@@ -55,20 +55,20 @@ def _outliers(fit: Blocks, observations: Sequence[Observation]) -> tuple[str, ..
     room = 1 - fit.leverages
     total = float(fit.residuals @ fit.residuals)
     notes: dict[str, None] = {}
-    for it, residual, left in zip(observations, fit.residuals, room, strict=True):
+    for run, residual, left in zip(observations, fit.residuals, room, strict=True):
         if left < 1e-9:
             continue
         others = max((total - residual**2 / left) / freedom, 1e-12)
         p = 2 * float(stdtr(freedom, -abs(residual) / math.sqrt(others * left)))
         if p * len(observations) < _LEVEL:
-            notes[_standing_out(it, residual / left, fit)] = None
+            notes[_standing_out(run, residual / left, fit)] = None
     return tuple(notes)
 
 
 def _standing_out(run: Observation, log: float, fit: Blocks) -> str:
     in_row = fit.counts[fit.rows.index(run.row)]
     others = [arm for arm, count in zip(fit.arms, in_row, strict=True) if count and arm != run.arm]
-    if len(others) == 1 and in_row.sum() == 2:  # one of the two, and nobody knows which
+    if len(others) == 1 and in_row.sum() == 2:  # it is one of the two, and which one is unknown
         pair = " and ".join(sorted((run.arm, others[0])))
         return (
             f"row {run.row}: {pair} differ otherwise than in the other rows; it counts all the same"
@@ -82,7 +82,7 @@ def _standing_out(run: Observation, log: float, fit: Blocks) -> str:
 
 
 def _coarse(observations: Sequence[Observation]) -> tuple[str, ...]:
-    figures = {it.seconds for it in observations}
+    figures = {run.seconds for run in observations}
     if len(observations) < _RUNS or 2 * len(figures) > len(observations):
         return ()
     note = f"{len(observations)} runs gave only {len(figures)} different step times"

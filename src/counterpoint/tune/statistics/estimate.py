@@ -16,7 +16,7 @@ from counterpoint.tune.arm import gain_text
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The median step of one run, and where it stood: its arm and its row.
+    """The median step of one run, with its arm and its row.
 
     A row is one pass through the base and the arms; rows are of one allocation each.
     """
@@ -27,7 +27,7 @@ class Observation:
 
 
 class Verdict(StrEnum):
-    """What may be said of an arm."""
+    """The conclusion about an arm."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -37,7 +37,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The steps of an arm and of the base in one row; of several runs their geometric mean."""
+    """The steps of an arm and of the base in one row; geometric means if there are several runs."""
 
     row: int
     seconds: float
@@ -46,14 +46,15 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """`gain` is the share of the base's step that the arm saves: 0.03 is 3 % faster.
+    """The gain of an arm, with its range and verdict.
 
-    It is made of `pairs` alone: 1 - `step_s` / `base_s`, their geometric means, which is the mean
-    of the logarithms of their ratios.
+    `gain` is the share of the base's step that the arm saves: 0.03 is 3 % faster. It is computed
+    from `pairs` alone: 1 - `step_s` / `base_s`, their geometric means, which is the mean of the
+    logarithms of their ratios.
 
     `range` holds with the study's confidence for all arms and looks together. `rows` counts the
-    pairs. `p` is adjusted in the same way. An arm that never met the base has a gain of
-    NaN, and its range says why. `why` is a few words on the verdict, empty where it needs none.
+    pairs. `p` is adjusted in the same way. An arm without a common row with the base has a gain of
+    NaN, and its range says why. `why` explains the verdict in a few words, empty if it needs none.
     """
 
     arm: str
@@ -62,32 +63,32 @@ class Estimate:
     p: float | None
     rows: int
     verdict: Verdict
-    decided: bool  # whether more rows are not worth their time
+    decided: bool  # True if more rows are not worth their time
     why: str = ""
-    hopeless: bool = False  # no gain that counts is to be expected; claims nothing
+    hopeless: bool = False  # no relevant gain is to be expected; claims nothing
     pairs: tuple[Pair, ...] = ()
 
     @property
     def step_s(self) -> float | None:
         """The arm's step, over the pairs."""
-        return geometric_mean(it.seconds for it in self.pairs) if self.pairs else None
+        return geometric_mean(pair.seconds for pair in self.pairs) if self.pairs else None
 
     @property
     def base_s(self) -> float | None:
         """The base's step in the same rows."""
-        return geometric_mean(it.base_seconds for it in self.pairs) if self.pairs else None
+        return geometric_mean(pair.base_seconds for pair in self.pairs) if self.pairs else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What decides.
+    """The parameters of the decision.
 
     Args:
         confidence: Of the study as a whole: 1 - its rate of false positives.
-        indifferent: A gain or loss within this share is none that counts.
-        cap: Rows at most.
-        looks: After which numbers of rows it is looked at; the last is the cap.
-        arms: How many arms share the confidence.
+        indifferent: Gains and losses within this share are irrelevant.
+        cap: The maximum number of rows.
+        looks: The numbers of rows after which results are examined; the last is the cap.
+        arms: The number of arms that share the confidence.
     """
 
     confidence: float = 0.95
@@ -99,19 +100,19 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """By how much identical runs of this study differ: sigma of the log ratio of two of them."""
+    """The noise of this study: sigma of the log ratio of two identical runs."""
 
     sigma: float | Unknown
     freedom: int
-    floor: float  # a change within it is no change that this machine can show
+    floor: float  # the smallest change that this machine can show
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What is known of an arm's gain.
+    """The gain of an arm with two ranges.
 
     `together` holds for all arms and looks, and decides whether there is a change. `alone` is of
-    this arm at this look, and decides whether to give up on one, which is no claim.
+    this arm at this look, and decides whether to give up on an arm, which is no claim.
     """
 
     gain: float
@@ -128,14 +129,14 @@ class Judged:
 
 
 def judge(reach: Reach, floor: float, rule: Rule, *, looked: bool, last: bool) -> Judged:
-    """What to say. `looked`: this is one of the planned looks; `last`: no more rows come.
+    """Decide on an arm.
 
     Args:
         reach: The gain with its ranges.
-        floor: By how much two identical runs usually differ.
-        rule: What decides.
-        looked: Whether decisions may be made now.
-        last: Whether they must be.
+        floor: The usual difference between two identical runs.
+        rule: The parameters of the decision.
+        looked: True at one of the planned looks, where decisions may be made.
+        last: True if no more rows come, so that a decision is required.
     """
     together, alone = reach.together, reach.alone
     hopeless = alone.high < rule.indifferent
@@ -167,27 +168,27 @@ def _at_most(reach: Range) -> str:
 
 
 _POWER: Final = 2
-"""Spent after a share t of the rows is t**2 of the rate: little is wasted on the first ones."""
+"""After a share t of the rows, t**2 of the error rate is spent: little on the first looks."""
 _TIE: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An arm's place in Holm's order: its adjusted p, and among how many arms it shares."""
+    """An arm's step in Holm's order: its adjusted p, and the number of arms sharing the rate."""
 
     p: float
     among: int
 
 
 def looks(rule: Rule) -> tuple[int, ...]:
-    """After which rows it is looked at, in order; the cap is always one."""
-    return (*sorted({it for it in rule.looks if 0 < it < rule.cap}), rule.cap)
+    """Return the numbers of rows after which results are examined, ascending, with the cap."""
+    return (*sorted({rows for rows in rule.looks if 0 < rows < rule.cap}), rule.cap)
 
 
 def share(rule: Rule, rows: int) -> float:
-    """Which part of the rate the look after so many rows may use; between looks, the next one's."""
+    """Return the part of the rate for a look after so many rows; between looks, the next look's."""
     planned = looks(rule)
-    ends = [0.0, *((it / rule.cap) ** _POWER for it in planned)]
+    ends = [0.0, *((look / rule.cap) ** _POWER for look in planned)]
     parts = [after - before for before, after in pairwise(ends)]
     return next(
         (part for look, part in zip(planned, parts, strict=True) if rows <= look), parts[-1]
@@ -195,28 +196,28 @@ def share(rule: Rule, rows: int) -> float:
 
 
 def holm(ps: Sequence[float], arms: int) -> tuple[Step, ...]:
-    """Holm's steps of these p, of as many `arms` as share the rate; in the order given.
+    """Return Holm's steps of these p, in the order given, if `arms` arms share the rate.
 
-    An arm is different where its adjusted p is at most the rate. A range of 1 - rate / among
-    excludes no change just then: arms behind the first that is not different share as it does.
+    An arm is different if its adjusted p is at most the rate. A range of 1 - rate / among excludes
+    no change in exactly that case: all arms after the first that is not different use its share.
     """
     arms = max(arms, len(ps))
-    order = sorted(range(len(ps)), key=lambda it: ps[it])
+    order = sorted(range(len(ps)), key=lambda index: ps[index])
     found: dict[int, Step] = {}
     highest, tied, among = 0.0, -1.0, arms
-    for rank, it in enumerate(order):
-        if ps[it] > tied * (1 + _TIE):
-            tied, among = ps[it], arms - rank
-        highest = max(highest, min(1.0, among * ps[it]))
-        found[it] = Step(highest, among)
-    return tuple(found[it] for it in range(len(ps)))
+    for rank, index in enumerate(order):
+        if ps[index] > tied * (1 + _TIE):
+            tied, among = ps[index], arms - rank
+        highest = max(highest, min(1.0, among * ps[index]))
+        found[index] = Step(highest, among)
+    return tuple(found[index] for index in range(len(ps)))
 
 
 def shared_as(steps: Sequence[Step], rate: float) -> tuple[int, ...]:
-    """Among how many arms each one's range shares the rate."""
-    kept = [it.among for it in steps if it.p > rate]
-    most = max(kept, default=0)
-    return tuple(max(it.among, most) if it.p > rate else it.among for it in steps)
+    """Return the number of arms with which the range of each arm shares the rate."""
+    undecided = [step.among for step in steps if step.p > rate]
+    most = max(undecided, default=0)
+    return tuple(max(step.among, most) if step.p > rate else step.among for step in steps)
 
 
 POWER: Final = 0.9
@@ -224,10 +225,10 @@ _MOST: Final = 1000
 
 
 def rows_needed(noise: Noise, gain: float, rule: Rule, *, most: int = _MOST) -> int | Unknown:
-    """After how many rows a gain is called one in nine of ten studies.
+    """Return the number of rows after which a gain is detected in nine of ten studies.
 
-    At the last look of the rule, for an arm that shares with `rule.arms` of them, by its own pairs
-    alone. So for a confirmation: `Rule(looks=(), arms=1)`. Unknown beyond `most`.
+    This is at the last look of the rule, for an arm that shares the rate with `rule.arms` arms, and
+    by its own pairs alone. For a confirmation, use `Rule(looks=(), arms=1)`. Unknown beyond `most`.
     """
     if isinstance(noise.sigma, Unknown):
         return noise.sigma
@@ -242,7 +243,7 @@ def rows_needed(noise: Noise, gain: float, rule: Rule, *, most: int = _MOST) -> 
 
 
 def _power(rows: int, size: float, level: float) -> float:
-    """Of the paired t-test, for an effect of so many sigmas of a pair."""
+    """Return the power of the paired t-test, for an effect of `size` sigmas of a pair."""
     from scipy.special import nctdtr, stdtrit  # pyright: ignore[reportMissingTypeStubs]
 
     freedom = rows - 1
@@ -251,5 +252,5 @@ def _power(rows: int, size: float, level: float) -> float:
 
 
 def estimate_text(estimate: Estimate) -> str:
-    """`+3.1 % [2.3, 3.9]`: the gain of an estimate with its range."""
+    """Format the gain of an estimate with its range: `+3.1 % [2.3, 3.9]`."""
     return gain_text(estimate.gain, estimate.range)

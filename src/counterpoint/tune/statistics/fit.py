@@ -1,4 +1,4 @@
-"""Rows and arms fitted to the logarithms of run times."""
+"""Row and arm effects fitted to the logarithms of run times."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from counterpoint.tune.statistics.estimate import (
 Floats: TypeAlias = NDArray[np.float64]
 
 _LEAST: Final = 1e-4
-"""No runs agree better than this share of their time; where they seem to, figures were rounded."""
+"""The smallest scatter of runs, as a share of their time; less is an artifact of rounding."""
 _PRIOR: Final = 4
-"""For how many degrees of freedom the pool speaks beside an arm's own scatter: `Blocks.contrast`.
+"""The weight of the pool beside an arm's own scatter, in degrees of freedom: `Blocks.contrast`.
 
 Chosen by simulation: 20 arms of which one scatters four times as much as the rest are called
-different where none is in 2 to 8 % of studies with it, and in 18 % by the pool alone. It takes
-little away from arms that scatter as the pool does (docs/concepts/statistics.md).
+different where none is in 2 to 8 % of studies with it, and in 18 % with the pool alone. It costs
+little for arms that scatter as the pool does (docs/concepts/statistics.md).
 """
 _RANK: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """The log of how an arm's time relates to the base's, with its standard error."""
+    """The log ratio of an arm's time to the base's, with its standard error."""
 
     log: float
     error: float
@@ -55,15 +55,15 @@ class Contrast:
 class Blocks:
     """A fit. `counts` are the runs by row and arm, `means` their mean logarithms (0 for none).
 
-    `residuals` are one per observation, in their order; `leverages` tell how much each of them
-    bends the fit to itself.
+    `residuals` are one per observation, in their order; `leverages` are the weight of each
+    observation in its own fitted value.
     """
 
     arms: tuple[str, ...]
     rows: tuple[int, ...]
     counts: Floats
     means: Floats
-    effects: Floats  # of arms, against their mean
+    effects: Floats  # of arms, relative to their mean
     row_effects: Floats
     inverse: Floats
     residuals: Floats
@@ -72,21 +72,21 @@ class Blocks:
 
     @property
     def variance(self) -> float | Unknown:
-        """Of the noise of one run, from all of them."""
+        """The variance of the noise of one run, estimated from all runs."""
         if self.freedom < 1:
             return Unknown("no run was repeated, so nothing tells how much runs differ")
         return max(float(self.residuals @ self.residuals) / self.freedom, _LEAST**2)
 
     def contrast(self, arm: str, base: str) -> Contrast | Unknown:
-        """The arm against the base, in the rows in which both ran.
+        """Compare the arm with the base, in the rows in which both ran.
 
         The noise is that of all runs, so that few rows are enough. But an arm that scatters more
-        than the pool must not profit from it: its own paired scatter is shrunk towards the pool,
-        and counts where it is the larger.
+        than the pool must not benefit from it: its own paired scatter is shrunk towards the pool,
+        and is used if it is larger.
         """
         if base not in self.arms or arm not in self.arms:
             return Unknown(f"{arm if base in self.arms else base} has no run with a step time")
-        pairs = np.log([it.seconds / it.base_seconds for it in self.pairs(arm, base)])
+        pairs = np.log([pair.seconds / pair.base_seconds for pair in self.pairs(arm, base)])
         if not len(pairs):
             return Unknown(f"{arm} and {base} never ran in the same row")
         log, scale = float(np.mean(pairs)), 2 / len(pairs)
@@ -104,24 +104,24 @@ class Blocks:
         return Contrast(log, math.sqrt(moderated * scale), trusted)
 
     def pairs(self, arm: str, base: str) -> tuple[Pair, ...]:
-        """The rows in which both ran."""
+        """Return the rows in which both ran."""
         if arm not in self.arms or base not in self.arms:
             return ()
-        one, other = self.arms.index(arm), self.arms.index(base)
-        both = (self.counts[:, one] > 0) & (self.counts[:, other] > 0)
+        arm_at, base_at = self.arms.index(arm), self.arms.index(base)
+        both = (self.counts[:, arm_at] > 0) & (self.counts[:, base_at] > 0)
         return tuple(
-            Pair(self.rows[at], *map(math.exp, self.means[at, [one, other]]))
+            Pair(self.rows[at], *map(math.exp, self.means[at, [arm_at, base_at]]))
             for at in np.flatnonzero(both)
         )
 
 
 def blocks(observations: Sequence[Observation]) -> Blocks:
-    """Fit them: rows are taken out first, then arms are fitted to what is left."""
-    arms = tuple(dict.fromkeys(it.arm for it in observations))
-    rows = tuple(sorted({it.row for it in observations}))
-    at = np.array([rows.index(it.row) for it in observations], dtype=int)
-    which = np.array([arms.index(it.arm) for it in observations], dtype=int)
-    logs = np.array([math.log(it.seconds) for it in observations], dtype=float)
+    """Fit the observations: row effects are removed first, then arms are fitted to the rest."""
+    arms = tuple(dict.fromkeys(run.arm for run in observations))
+    rows = tuple(sorted({run.row for run in observations}))
+    at = np.array([rows.index(run.row) for run in observations], dtype=int)
+    which = np.array([arms.index(run.arm) for run in observations], dtype=int)
+    logs = np.array([math.log(run.seconds) for run in observations], dtype=float)
     counts, sums = (np.zeros((len(rows), len(arms))) for _ in range(2))
     np.add.at(counts, (at, which), 1.0)
     np.add.at(sums, (at, which), logs)
@@ -131,8 +131,8 @@ def blocks(observations: Sequence[Observation]) -> Blocks:
     shares = ran / in_row[:, None]
     gram = np.diag(ran.sum(axis=0)) - ran.T @ shares
     values, vectors = np.linalg.eigh(gram)
-    kept = values > _RANK * max(len(observations), 1)
-    inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+    used = values > _RANK * max(len(observations), 1)
+    inverse = (vectors[:, used] / values[used]) @ vectors[:, used].T
     effects = inverse @ (means.sum(axis=0) - shares.T @ means.sum(axis=1))
     row_effects = means.sum(axis=1) / in_row - shares @ effects
     apart = np.eye(len(arms))[which] - shares[at]
@@ -147,35 +147,37 @@ def blocks(observations: Sequence[Observation]) -> Blocks:
         inverse=inverse,
         residuals=logs - row_effects[at] - effects[which],
         leverages=leverages / counts[at, which],
-        freedom=len(observations) - len(rows) - int(kept.sum()),
+        freedom=len(observations) - len(rows) - int(used.sum()),
     )
 
 
 _BOTH_SIDES: Final = 1.96  # sigmas, for 95 %
 _LEAST_FREEDOM: Final = 2
-"""For one degree of freedom, the first pair alone, Student's t is 13 sigmas: a floor under which no
-machine could ever show anything. It is taken as if it were of two (4.3 sigmas)."""
-_WIDEST: Final = 20.0  # of a log ratio: beyond, exp says nothing any more
+"""The degrees of freedom at least. For one, the first pair alone, Student's t is 13 sigmas.
+
+No machine could ever show anything under such a floor; two (4.3 sigmas) are assumed.
+"""
+_WIDEST: Final = 20.0  # of a log ratio: beyond it, exp has no meaning
 
 
 def estimates(
     observations: Sequence[Observation], rule: Rule, base: str = BASE
 ) -> tuple[Estimate, ...]:
-    """Each arm against the base, in the order in which they were first seen.
+    """Compare each arm with the base, in the order of first appearance.
 
-    Where the range is Unknown, so is what can't be known of the rest: the gain is NaN where the arm
-    never met the base. Arms that were dropped stay in: their runs tell of the noise, and they share
-    the rate of false positives.
+    If the range is Unknown, so are the values that depend on it: the gain is NaN if the arm has no
+    row in common with the base. Dropped arms are included: their runs show the noise, and they
+    share the rate of false positives.
     """
     fit = blocks(observations)
-    arms = [it for it in fit.arms if it != base]
-    contrasts = [fit.contrast(it, base) for it in arms]
-    pairs = [fit.pairs(it, base) for it in arms]
-    rows = [len(it) for it in pairs]
+    arms = [arm for arm in fit.arms if arm != base]
+    contrasts = [fit.contrast(arm, base) for arm in arms]
+    pairs = [fit.pairs(arm, base) for arm in arms]
+    rows = [len(pairs_of_arm) for pairs_of_arm in pairs]
     rate = 1 - rule.confidence
     ps = [
-        min(1.0, p / share(rule, n)) if (p := _p(it)) is not None else 1.0
-        for it, n in zip(contrasts, rows, strict=True)
+        min(1.0, p / share(rule, n)) if (p := _p(contrast)) is not None else 1.0
+        for contrast, n in zip(contrasts, rows, strict=True)
     ]
     steps = holm(ps, rule.arms)
     floor = _usual(fit, rule.indifferent)
@@ -214,20 +216,20 @@ def estimates(
 def confirmed(
     observations: Sequence[Observation], rule: Rule, base: str = BASE
 ) -> tuple[Estimate, ...]:
-    """The finalists by the rows of a fresh allocation alone: what the study claims.
+    """Estimate the finalists from the rows of a fresh allocation alone: the claim of the study.
 
-    They were chosen for their luck, too; these rows know nothing of it. They are looked at once,
-    so the whole rate is theirs, shared among finalists only. All are decided.
+    Finalists were selected partly by luck; these rows are independent of it. There is one look, so
+    the whole rate is spent on it, shared among finalists only. All are decided.
     """
-    finalists = len({it.arm for it in observations} - {base})
+    finalists = len({run.arm for run in observations} - {base})
     return estimates(observations, replace(rule, looks=(), cap=1, arms=max(finalists, 1)), base)
 
 
 def noise(
     observations: Sequence[Observation], base: str = BASE, indifferent: float = INDIFFERENT
 ) -> Noise:
-    """By how much identical runs differ, from the base's own pairs and from what the fit leaves."""
-    del base  # all runs tell of it
+    """Estimate the difference between identical runs, from the residuals of the fit."""
+    del base  # the runs of all arms show the noise
     return _noise(blocks(observations), indifferent)
 
 
@@ -242,10 +244,10 @@ def _noise(fit: Blocks, indifferent: float) -> Noise:
 
 
 def _usual(fit: Blocks, indifferent: float) -> float:
-    """Within what an arm that shows nothing has no effect: two sigmas, however few runs tell them.
+    """Return the range of an arm without effect: two sigmas, whatever the degrees of freedom.
 
-    Student's t belongs into what is told of the noise. Here it would make the less known of the
-    noise the more arms without effect: in simulated studies, one of eight that gain 2 %.
+    Student's t belongs in the report of the noise. Here it would mean that the less is known of the
+    noise, the more arms have no effect: in simulated studies, one of eight that gain 2 %.
     """
     variance = fit.variance
     if isinstance(variance, Unknown):
@@ -295,10 +297,10 @@ def _gain(log: float) -> float:
 
 
 def row_order(arms: Sequence[str], row: int) -> tuple[str, ...]:
-    """The base, then the arms; every second row backwards.
+    """Return the base, then the arms; every second row in reverse.
 
     For one arm two rows are ABBA. For several they are a palindrome: each arm is as far from the
     base before it in one row as it is after it in the next, so a steady drift cancels.
     """
-    forwards = (BASE, *(it for it in arms if it != BASE))
+    forwards = (BASE, *(arm for arm in arms if arm != BASE))
     return forwards[::-1] if row % 2 else forwards

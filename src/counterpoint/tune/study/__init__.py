@@ -1,4 +1,4 @@
-"""A study as its journal tells it, and the directory that it lies in."""
+"""The state of a study, read from its journal, and the study directory."""
 
 from counterpoint.tune.study.directory import JOURNAL as JOURNAL
 from counterpoint.tune.study.directory import is_study as is_study

@@ -1,6 +1,6 @@
-"""The directory of a study: begun once, gone on with as often as it takes, never overwritten.
+"""The directory of a study: created once, resumed any number of times, never overwritten.
 
-STUDY/journal.jsonl   what happened, record by record: the study itself
+STUDY/journal.jsonl   the records of what happened: the study itself
 STUDY/runs/           a Run per trial
 """
 
@@ -28,16 +28,16 @@ _REAL: Final = Disk()
 
 
 def is_study(path: Path) -> bool:
-    """Whether a study lies there, or the beginning of one."""
+    """Return True if the directory holds a study, or the beginning of one."""
     return (path / JOURNAL).is_file()
 
 
 @contextmanager
 def open_study(path: Path, asked: StudyBegan, disk: Disk = _REAL) -> Generator[Ledger]:
-    """Begin a study there, or go on with the one that asks the same.
+    """Begin a study, or resume one that has the same question.
 
-    A UsageError where something else lies there: nothing is overwritten. One that fails before it
-    has found out anything leaves nothing behind, so that the mended command may take its place.
+    Raises a UsageError if the directory holds anything else: nothing is overwritten. A study that
+    fails before it has any result is removed, so that the corrected command can use the directory.
     """
     journal = _open(path, asked, disk)
     with journal:
@@ -56,11 +56,11 @@ def open_study(path: Path, asked: StudyBegan, disk: Disk = _REAL) -> Generator[L
             if ledger.study == Study(began=ledger.study.began):
                 _withdraw(path)
             raise
-        _append(journal, waiting)  # what the user says now stands, also where nothing came of it
+        _append(journal, waiting)  # record the new options even if nothing came of them
 
 
 def read_study(path: Path) -> Study:
-    """A study as far as it has come, also while somebody works at it."""
+    """Read the current state of a study, even while another process is working on it."""
     if not path.is_dir():
         raise InputError(
             f"{path}: no such directory" if not path.exists() else f"{path} is no directory",
@@ -77,15 +77,15 @@ def read_study(path: Path) -> Study:
 
 
 def _append(journal: Journal, waiting: list[Record], *records: Record) -> None:
-    """Going on is written down with the first thing that comes of it.
+    """Append records; waiting records are written only with the first result.
 
-    So what is refused before, such as a workload that is another now, leaves the study as it was.
+    So an error before that, such as a changed workload, leaves the study as it was.
     """
     while waiting:
         journal.append(waiting[0])
         del waiting[0]
-    for it in records:
-        journal.append(it)
+    for record in records:
+        journal.append(record)
 
 
 def _open(path: Path, asked: StudyBegan, disk: Disk) -> Journal:
@@ -100,7 +100,7 @@ def _open(path: Path, asked: StudyBegan, disk: Disk) -> Journal:
     _claim(path)
     try:
         return Journal.create(path / JOURNAL, asked, disk)
-    except FileExistsError:  # somebody was faster
+    except FileExistsError:  # another process was faster
         return _open(path, asked, disk)
     except OSError as failure:
         raise _unwritable(path, failure) from None
@@ -154,8 +154,10 @@ def _differences(first: StudyBegan, asked: StudyBegan) -> list[str]:
     if first.base != asked.base:
         found.append("the base's settings were others")
     then = dict(first.parts)
-    parts = [it for it, now in asked.parts if it in then and then[it] != now]
-    found += [f"{it} changed" for it in parts if it != _COMMAND or first.workload == asked.workload]
+    parts = [part for part, now in asked.parts if part in then and then[part] != now]
+    found += [
+        f"{part} changed" for part in parts if part != _COMMAND or first.workload == asked.workload
+    ]
     return found or ["what may be tried, or how it is run, was another"]
 
 
@@ -170,12 +172,12 @@ PLAN: Final = "plan"
 
 
 def options_of(plan: Plan, said: Mapping[str, str] | None = None) -> tuple[tuple[str, str], ...]:
-    """The plan, and what else a user said, by name."""
+    """Return the plan and the user's other options, by name."""
     return ((PLAN, json.dumps(to_plain(plan))), *(said or {}).items())
 
 
 def plan_of(study: Study) -> Plan:
-    """The plan that a study goes by, as it was last told."""
+    """Return the current plan of a study."""
     text = dict(study.options).get(PLAN)
     try:
         return Plan() if text is None else of_plain(Plan, parse_json(text))

@@ -1,4 +1,4 @@
-"""Study: what a journal comes to. Pure: `fold` takes records, and knows no files or clocks."""
+"""Study: the state that a journal adds up to. Pure: `fold` takes records; no files, no clocks."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from counterpoint.tune.journal.records import (
 from counterpoint.tune.trial.report import Failure, Report
 
 NO_BUDGET: Final = "no budget"
-"""Why an arm was dropped that comes back when a study goes on: there may be more now."""
+"""The reason of a drop that is revoked when a study resumes: the budget may be larger then."""
 BASE_FAILS: Final = "the base itself fails"
-"""What a study ends for that may be begun again, since nothing is known yet."""
+"""The reason for an end that does not prevent a restart, since nothing has been measured."""
 
 _NONE: Mapping[str, ArmDropped] = MappingProxyType({})
 _NOBODY: Mapping[str, int] = MappingProxyType({})
@@ -44,7 +44,7 @@ _NOBODY: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A trial as far as it has come; `report` is None while it runs, or when the tuner died."""
+    """The state of a trial; `report` is None while it runs, or if the tuner was killed."""
 
     started: TrialStarted
     gang: str | None = None
@@ -53,7 +53,7 @@ class Trial:
 
     @property
     def counts(self) -> bool:
-        """Whether it gave a step time."""
+        """True if it measured a step time."""
         return self.report is not None and self.report.steady is not None
 
     @property
@@ -62,13 +62,13 @@ class Trial:
 
     @property
     def is_charged(self) -> bool:
-        """Whether a budget of trials pays for it: not for one that failed without blame."""
+        """True if it counts against a budget of trials: failures that are not the arm's do not."""
         return self.failure is None or self.failure.blames_the_arm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """Everything a study knows, in the order in which it came to know it."""
+    """The full state of a study, in the order in which it was recorded."""
 
     began: StudyBegan
     space: SpaceMade | None = None
@@ -76,18 +76,18 @@ class Study:
     search: SearchEnded | None = None
     ablation: tuple[Ablated, ...] = ()
     arms: tuple[Arm, ...] = ()
-    entered: Mapping[str, int] = field(default_factory=lambda: _NOBODY)  # after how many trials
+    entered: Mapping[str, int] = field(default_factory=lambda: _NOBODY)  # trials before entry
     dropped: Mapping[str, ArmDropped] = field(default_factory=lambda: _NONE)
-    out: Mapping[str, int] = field(default_factory=lambda: _NOBODY)  # dropped after how many trials
+    out: Mapping[str, int] = field(default_factory=lambda: _NOBODY)  # trials before the drop
     allocations: tuple[AllocationOpened, ...] = ()
     open_allocations: tuple[int, ...] = ()
     trials: tuple[Trial, ...] = ()
-    profiled: frozenset[str] = frozenset()  # arms whose settings have their PGLE profile
+    profiled: frozenset[str] = frozenset()  # arms whose settings include their PGLE profile
     fitted: ModelFitted | None = None
-    paused: Paused | None = None  # None again as soon as it went on
+    paused: Paused | None = None  # None again once it resumes
     ended: StudyEnded | None = None
     resumed: Resumed | None = None
-    before: int = 0  # trials of earlier sittings
+    before: int = 0  # trials of earlier sessions
 
     def __repr__(self) -> str:
         end = "not ended" if self.ended is None else f"ended: {self.ended.why}"
@@ -98,39 +98,41 @@ class Study:
 
     @property
     def is_done(self) -> bool:
-        """Whether the same question again finds nothing more to do."""
+        """True if repeating the command finds nothing more to do."""
         return self.ended is not None and not self.ended.why.startswith(BASE_FAILS)
 
     @property
     def options(self) -> tuple[tuple[str, str], ...]:
-        """What was last said of budget, limits and the like."""
+        """The latest options: budget, limits and the like."""
         return self.began.options if self.resumed is None else self.resumed.options
 
     def arm(self, name: str) -> Arm:
-        """The arm of that name."""
-        for it in self.arms:
-            if it.name == name:
-                return it
+        """Return the arm of that name."""
+        for arm in self.arms:
+            if arm.name == name:
+                return arm
         raise KeyError(name)
 
     @property
     def jaxlib(self) -> str | None:
-        """The release that it is about: as the runs tell, else as its space was made for."""
-        told = (dict(it.report.versions) for it in self.trials if it.report is not None)
-        run = next((it["jaxlib"] for it in told if "jaxlib" in it), None)
+        """The jaxlib release: as the runs report it, or the one its space was made for."""
+        versions = (
+            dict(trial.report.versions) for trial in self.trials if trial.report is not None
+        )
+        run = next((found["jaxlib"] for found in versions if "jaxlib" in found), None)
         return run or (self.space.jaxlib if self.space is not None else None)
 
     @property
     def running(self) -> tuple[Trial, ...]:
-        """Trials without an end: of a tuner that works now, or of one that died."""
-        return tuple(it for it in self.trials if it.report is None)
+        """Trials without an end: of a tuner at work, or of one that was killed."""
+        return tuple(trial for trial in self.trials if trial.report is None)
 
     def trials_of(self, name: str) -> tuple[Trial, ...]:
-        return tuple(it for it in self.trials if it.started.arm == name)
+        return tuple(trial for trial in self.trials if trial.started.arm == name)
 
 
 def fold(records: Iterable[Record]) -> Study:
-    """What they come to. The first one has to be a StudyBegan."""
+    """Fold records into a study. The first one must be a StudyBegan."""
     several = iter(records)
     first = next(several, None)
     if not isinstance(first, StudyBegan):
@@ -142,7 +144,7 @@ def fold(records: Iterable[Record]) -> Study:
 
 
 def follow(study: Study, record: Record) -> Study:
-    """The study after one more record."""
+    """Return the study after one more record."""
     if not isinstance(record, Paused) and study.paused is not None:
         study = replace(study, paused=None)
     return _follow(record, study)
@@ -166,12 +168,15 @@ def _(record: CandidateSeen, study: Study) -> Study:
 
 @_follow.register
 def _(record: SearchEnded, study: Study) -> Study:
-    candidates = tuple(_tied(it) if it.arm.name in record.tied else it for it in study.candidates)
+    candidates = tuple(
+        _tied(candidate) if candidate.arm.name in record.tied else candidate
+        for candidate in study.candidates
+    )
     return replace(study, search=record, candidates=candidates)
 
 
 def _tied(seen: CandidateSeen) -> CandidateSeen:
-    """Who is the best shows when the search is over."""
+    """Mark a candidate as tied with the best, which is known only after the search."""
     if seen.arm.predicted is None:
         return seen
     return replace(seen, arm=replace(seen.arm, predicted=replace(seen.arm.predicted, tied=True)))
@@ -188,7 +193,7 @@ def _(record: ArmEntered, study: Study) -> Study:
     entered = MappingProxyType({**study.entered, name: len(study.trials)})
     if name not in study.entered:
         return replace(study, arms=(*study.arms, record.arm), entered=entered)
-    dropped, out = ({**study.dropped}, {**study.out})  # there is room for it again
+    dropped, out = ({**study.dropped}, {**study.out})  # the budget allows it again
     dropped.pop(name, None)
     out.pop(name, None)
     return replace(
@@ -209,14 +214,17 @@ def _(record: ArmDropped, study: Study) -> Study:
 @_follow.register
 def _(record: ArmProfiled, study: Study) -> Study:
     arms = tuple(
-        replace(it, settings=record.settings) if it.name == record.arm else it for it in study.arms
+        replace(arm, settings=record.settings) if arm.name == record.arm else arm
+        for arm in study.arms
     )
     profiled = study.profiled | {record.arm}
     return replace(study, arms=arms, profiled=profiled)
 
 
 def _with_trial(study: Study, number: int, change: Callable[[Trial], Trial]) -> Study:
-    trials = tuple(change(it) if it.started.number == number else it for it in study.trials)
+    trials = tuple(
+        change(trial) if trial.started.number == number else trial for trial in study.trials
+    )
     return replace(study, trials=trials)
 
 
@@ -231,7 +239,7 @@ def _(record: AllocationOpened, study: Study) -> Study:
 
 @_follow.register
 def _(record: AllocationClosed, study: Study) -> Study:
-    left = tuple(it for it in study.open_allocations if it != record.number)
+    left = tuple(number for number in study.open_allocations if number != record.number)
     return replace(study, open_allocations=left)
 
 
@@ -242,13 +250,15 @@ def _(record: TrialStarted, study: Study) -> Study:
 
 @_follow.register
 def _(record: GangStarted, study: Study) -> Study:
-    return _with_trial(study, record.number, lambda it: replace(it, gang=record.identity))
+    return _with_trial(study, record.number, lambda trial: replace(trial, gang=record.identity))
 
 
 @_follow.register
 def _(record: TrialEnded, study: Study) -> Study:
     return _with_trial(
-        study, record.number, lambda it: replace(it, report=record.report, wall_s=record.wall_s)
+        study,
+        record.number,
+        lambda trial: replace(trial, report=record.report, wall_s=record.wall_s),
     )
 
 
@@ -264,7 +274,7 @@ def _(record: Paused, study: Study) -> Study:
 
 @_follow.register
 def _(record: Resumed, study: Study) -> Study:
-    dropped = {name: it for name, it in study.dropped.items() if it.kind != NO_BUDGET}
+    dropped = {name: drop for name, drop in study.dropped.items() if drop.kind != NO_BUDGET}
     out = {name: at for name, at in study.out.items() if name in dropped}
     return replace(
         study,
@@ -282,11 +292,11 @@ def _(record: StudyEnded, study: Study) -> Study:
 
 
 class Ledger:
-    """The only thing of a tune that changes.
+    """The only mutable state of a tuning session.
 
     Args:
-        study: What the journal came to when it was opened.
-        append: Puts a record on disk, and returns when it is there; it raises where it can't.
+        study: The state of the journal when it was opened.
+        append: Writes a record to disk, and returns when it is there; raises if it cannot.
     """
 
     def __init__(self, study: Study, append: Callable[[Record], None]) -> None:
@@ -294,7 +304,7 @@ class Ledger:
         self._append = append
 
     def add(self, record: Record) -> Study:
-        """Write it down, then know it."""
+        """Write a record to the journal, then apply it to the study."""
         after = follow(self.study, record)
         self._append(record)
         self.study = after
@@ -302,5 +312,5 @@ class Ledger:
 
 
 def stamp() -> str:
-    """Now, as records say it."""
+    """Return the current time in the format of the records."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,4 +1,4 @@
-"""One run of one arm: what it tells, how it failed, and whether it computed the same."""
+"""One run of one arm: its results, its failure if any, and a check that it computed the same."""
 
 from counterpoint.tune.trial.report import Failure as Failure
 from counterpoint.tune.trial.steady import ENOUGH as ENOUGH

@@ -1,4 +1,4 @@
-"""Trials that gave no figure, and why."""
+"""Trials without a step time, and the reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _XIDS: Final = "48|63|64|74|79|94|95|119|120"
 @dataclass(frozen=True, slots=True)
 class _Sign:
     pattern: re.Pattern[str]
-    why_not_with: str = ""  # a prefix of variables by which settings may bring it about
+    why_not_with: str = ""  # settings of variables with this prefix may cause it
     needs_lost_rank: bool = False
 
 
@@ -38,25 +38,25 @@ _SIGNS: Final = (
     _sign(r"GPU has fallen off the bus|GPU is lost"),
     # NCCL, "Troubleshooting": a call to the system failed: links, /dev/shm, sockets.
     _sign(r"ncclSystemError|NCCL.*unhandled system error", "NCCL_"),
-    # Linux: file systems of a network that went away.
+    # Linux: network file systems that became unavailable.
     _sign(r"Stale file handle|Transport endpoint is not connected|\[Errno 5\] Input/output error"),
-    # XLA, coordination_service.cc: a peer is silent. Of a peer that crashed there are words, too.
+    # XLA, coordination_service.cc: a peer is silent. A peer that crashed leaves a message, too.
     _sign(r"heartbeat timeout\. This indicates that the remote task has", needs_lost_rank=True),
 )
 
 
 def node_fault(text: str, variables: frozenset[str], *, lost_rank: bool) -> str | None:
-    """The line that blames a machine.
+    """Return the line that blames a machine, if any.
 
     Args:
-        text: What a rank printed last.
-        variables: Names of those that the settings change.
-        lost_rank: Whether there is a rank that nobody knows the end of.
+        text: The last output of a rank.
+        variables: Names of the variables that the settings change.
+        lost_rank: True if there is a rank whose end is unknown.
     """
     for sign in _SIGNS:
         if sign.needs_lost_rank and not lost_rank:
             continue
-        if sign.why_not_with and any(it.startswith(sign.why_not_with) for it in variables):
+        if sign.why_not_with and any(name.startswith(sign.why_not_with) for name in variables):
             continue
         if found := sign.pattern.search(text):
             return found[0].strip()[:300]
@@ -87,29 +87,31 @@ _LATE: Final = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What it was, and one line that names the file to read."""
+    """A failure, and one line that names the file to read."""
 
     failure: Failure
     detail: str
 
 
 def why_no_run(directory: Path, ended: Ended, damage: str) -> Cause:
-    """For what left no Run, or none that can be read."""
-    said = _said(ended.detail) or damage
+    """Return the cause if there is no Run, or only one that cannot be read."""
+    message = _said(ended.detail) or damage
     if ended.kind is not EndedKind.EXITED:
-        return Cause(_not_by_itself(ended), said)
+        return Cause(_not_by_itself(ended), message)
     if _NO_SPACE.search(ended.detail):
-        return Cause(Failure.DISK_FULL, said)
+        return Cause(Failure.DISK_FULL, message)
     if _REFUSED_FLAGS.search(ended.detail):
-        return Cause(Failure.UNKNOWN_FLAG, said)
+        return Cause(Failure.UNKNOWN_FLAG, message)
     code = ended.exit_code or 0
     if code < 0 or code > _SIGNALS:
-        return Cause(Failure.INTERRUPTED, f"{said}; it was killed from outside, exit code {code}")
-    return Cause(Failure.CRASH, f"{said}; see {directory}")
+        return Cause(
+            Failure.INTERRUPTED, f"{message}; it was killed from outside, exit code {code}"
+        )
+    return Cause(Failure.CRASH, f"{message}; see {directory}")
 
 
 def why_failed(run: Run, ended: Ended) -> Cause | None:
-    """For a run that did not end well; None for one that did."""
+    """Return the cause of a run that failed; None for one that succeeded."""
     if ended.kind in _OF_MACHINE:
         return Cause(_OF_MACHINE[ended.kind], _said(ended.detail) or str(run.outcome))
     outcome, open_ranks = _of_closed(run), _open_ranks(run)
@@ -121,24 +123,24 @@ def why_failed(run: Run, ended: Ended) -> Cause | None:
 
 
 def _told(run: Run, ended: Ended, outcome: Outcome, *, lost_rank: bool) -> Cause:
-    """What a rank says of its end."""
+    """Return the cause from a rank's own report of its end."""
     place = _blamed(run, outcome)
     detail = f"{_in_words(outcome)}; see {place}"
     if outcome.kind in _OF_RUN:
         return Cause(_OF_RUN[outcome.kind], detail)
-    if said := _machine(run, lost_rank=lost_rank):
-        return Cause(Failure.NODE_FAULT, said)
+    if line := _machine(run, lost_rank=lost_rank):
+        return Cause(Failure.NODE_FAULT, line)
     if outcome.kind is OutcomeKind.SIGNAL and ended.kind is EndedKind.KILLED:
         return Cause(_not_by_itself(ended), _said(ended.detail) or detail)
     return Cause(Failure.CRASH, detail)
 
 
 def _of_closed(run: Run) -> Outcome | None:
-    """The outcome by the ranks whose end is known: those of a node that died never tell."""
+    """Return the outcome of the ranks with a known end; those of a node that died report none."""
     ended = [
-        (it.number, it.outcome, it.ended.timestamp() if it.ended else _LATE)
-        for it in run.ranks
-        if it.outcome.kind not in _OPEN
+        (rank.number, rank.outcome, rank.ended.timestamp() if rank.ended else _LATE)
+        for rank in run.ranks
+        if rank.outcome.kind not in _OPEN
     ]
     if ended:
         return outcome_of_ranks(ended)
@@ -146,35 +148,35 @@ def _of_closed(run: Run) -> Outcome | None:
 
 
 def _open_ranks(run: Run) -> int:
-    there = sum(it.outcome.kind not in _OPEN for it in run.ranks)
-    return max(run.world_size, len(run.ranks)) - there
+    closed = sum(rank.outcome.kind not in _OPEN for rank in run.ranks)
+    return max(run.world_size, len(run.ranks)) - closed
 
 
 def _cut_off(ended: Ended, open_ranks: int) -> bool:
-    """Whether ranks that nobody has seen the end of did not end well.
+    """Return True if ranks whose end is unknown did not end well.
 
-    A gang that exited with 0 has: what the ranks of other machines wrote may come a moment later.
+    In a gang that exited with 0 they did: records from other machines may arrive a moment later.
     """
     return bool(open_ranks) and not (ended.kind is EndedKind.EXITED and ended.exit_code == 0)
 
 
 def _is_of_others(outcome: Outcome) -> bool:
-    """A rank that was ended because another one had: of that one nothing is known."""
+    """Return True for a rank that was ended because another one had, whose end is unknown."""
     return outcome.kind is OutcomeKind.INTERRUPTED and outcome.signal is None
 
 
 def _unseen(run: Run, ended: Ended, open_ranks: int) -> Cause:
-    """Ranks of which nobody says how they ended."""
-    said = _said(ended.detail)
+    """Return the cause for ranks whose end nobody recorded."""
+    message = _said(ended.detail)
     if ended.kind is not EndedKind.KILLED and (line := _machine(run, lost_rank=bool(open_ranks))):
         return Cause(Failure.NODE_FAULT, line)
     gone = f"{open_ranks} of {run.world_size} ranks ended with nobody left to say how"
     failure = _not_by_itself(ended)
-    return Cause(failure, f"{said or gone}; see {run.path}")
+    return Cause(failure, f"{message or gone}; see {run.path}")
 
 
 def _not_by_itself(ended: Ended) -> Failure:
-    """Ended by somebody else, or by nobody knows whom."""
+    """Return the failure of a run that was ended from outside, or by an unknown cause."""
     if ended.kind in _OF_MACHINE:
         return _OF_MACHINE[ended.kind]
     if ended.kind is EndedKind.LOST:
@@ -184,20 +186,20 @@ def _not_by_itself(ended: Ended) -> Failure:
 
 
 def _blamed(run: Run, outcome: Outcome) -> Path:
-    """The log of the rank whose outcome it is: of several, its number stands in front."""
+    """Return the log of the rank with this outcome, whose number is in it if there are several."""
     named = re.match(r"rank (\d+)", outcome.detail)
     numbers = [int(named[1])] if named else []
-    ranks = [it for it in run.ranks if it.number in numbers] or run.ranks[:1]
+    ranks = [rank for rank in run.ranks if rank.number in numbers] or run.ranks[:1]
     return ranks[0].stderr if ranks else run.path
 
 
 def _machine(run: Run, *, lost_rank: bool) -> str | None:
-    """In which words a rank blames a machine, and where."""
+    """Return the line with which a rank blames a machine, and its file."""
     variables = frozenset(name for name, _ in run.settings.env)
     for rank in run.ranks:
         for stream in (rank.stderr, rank.stdout):
-            if said := node_fault(_tail(stream), variables, lost_rank=lost_rank):
-                return f"{said}; see {stream}"
+            if line := node_fault(_tail(stream), variables, lost_rank=lost_rank):
+                return f"{line}; see {stream}"
     return None
 
 
@@ -209,15 +211,15 @@ def _tail(path: Path) -> str:
 
 
 def _in_words(outcome: Outcome) -> str:
-    """What is known of it; the exit code may be all."""
-    said = _one_line(outcome.detail)
+    """Describe an outcome; the exit code may be all that is known."""
+    detail = _one_line(outcome.detail)
     if outcome.kind is OutcomeKind.ERROR and outcome.exit_code:
-        return f"exit code {outcome.exit_code}{f': {said}' if said else ''}"
-    return said or outcome.kind.replace("_", " ")
+        return f"exit code {outcome.exit_code}{f': {detail}' if detail else ''}"
+    return detail or outcome.kind.replace("_", " ")
 
 
 def _said(text: str) -> str:
-    """Of an error of ours what failed and why: what to do next is for whoever reads all of it."""
+    """Return what failed and why from one of our error messages, without what to do next."""
     first, *more = text.strip().splitlines() or [""]
     if not first.startswith(_ERROR):
         return _one_line(text)

@@ -1,4 +1,4 @@
-"""Losses of a run by step, and the guard that compares an arm's with the base's."""
+"""The losses of a run by step, and the guard that compares an arm's with the base's."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _LONGEST: Final = 4000
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one line tells; `step` is None where it names none."""
+    """The values in one line; `step` is None if it has none."""
 
     step: int | None
     loss: float | None
@@ -66,26 +66,26 @@ class Figures:
 
 
 def figures_of(line: str) -> Figures | None:
-    """The training loss and the gradient's norm in a line; None where there is neither."""
+    """Return the training loss and the gradient norm in a line; None if it has neither."""
     line = line[:_LONGEST]
     if "loss" not in line.lower() and "norm" not in line.lower():
         return None
     if line.lstrip()[:1] == "{":
         try:
-            made: object = parse_json(line)
+            parsed: object = parse_json(line)
         except ValueError:
-            made = None
-        if isinstance(made, dict):
-            return of_mapping(cast("Mapping[str, object]", made))
+            parsed = None
+        if isinstance(parsed, dict):
+            return of_mapping(cast("Mapping[str, object]", parsed))
     found = list(_FIGURE.finditer(line))
-    loss = next((it for it in found if _is_loss(it["name"], it["before"])), None)
-    norm = next((it for it in found if _is_norm(it["name"], it["before"])), None)
+    loss = next((match for match in found if _is_loss(match["name"], match["before"])), None)
+    norm = next((match for match in found if _is_norm(match["name"], match["before"])), None)
     first = loss or norm
     if first is None or _ELSEWHERE.search(_FIGURE.sub("", line[: first.start()])):
         return None
     step = step_of(line)
     if step is None:
-        bar = next((bar for it in _BARS if (bar := it.search(line))), None)
+        bar = next((bar for pattern in _BARS if (bar := pattern.search(line))), None)
         step = int(bar[1]) if bar else None
     return Figures(step, _value(loss), _value(norm))
 
@@ -95,10 +95,10 @@ def _value(found: re.Match[str] | None) -> float | None:
 
 
 def of_mapping(told: Mapping[str, object]) -> Figures | None:
-    """The same of a line of JSON."""
+    """Return the same from a line of JSON."""
     loss = _first(told, _is_loss)
     norm = _first(told, _is_norm)
-    about = " ".join(str(told[it]) for it in _WHERE if it in told)
+    about = " ".join(str(told[name]) for name in _WHERE if name in told)
     if (loss is None and norm is None) or _ELSEWHERE.search(about):
         return None
     for name in _STEP_NAMES:
@@ -114,7 +114,7 @@ def _first(told: Mapping[str, object], is_it: Callable[[str], bool]) -> float | 
             continue
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
-        if str(value).lower() == "nan":  # JSON has no word for it
+        if str(value).lower() == "nan":  # JSON has no literal for NaN
             return math.nan
     return None
 
@@ -124,10 +124,10 @@ def _words(name: str) -> frozenset[str]:
 
 
 def _is_loss(name: str, before: str | None = None) -> bool:
-    """Whether a name is that of the whole training loss; `before`: the word in front of it."""
+    """Return True for the name of the whole training loss; `before`: the preceding word."""
     words = _words(name)
-    other = (before or "").lower() in _EVALUATES | _PARTS
-    return bool(words & {"loss", "losses"}) and words <= _OF_THE_WHOLE and not other
+    elsewhere = (before or "").lower() in _EVALUATES | _PARTS
+    return bool(words & {"loss", "losses"}) and words <= _OF_THE_WHOLE and not elsewhere
 
 
 def _is_norm(name: str, before: str | None = None) -> bool:
@@ -137,17 +137,17 @@ def _is_norm(name: str, before: str | None = None) -> bool:
 
 
 MOST: Final = 2000
-"""Steps that are kept: trials are short, and the record of each is read many times."""
+"""Maximum number of recorded steps: trials are short, and each record is read many times."""
 _MOST_BYTES: Final = 256 << 20
 _METRICS: Final = re.compile(r"^-{0,2}(?:[\w.]*\.)?metrics[_-]file(?:=(.+))?$")
 _LATE_S: Final = 1.0
 
 
 def read_losses(run: Run) -> Losses:
-    """The losses of the first rank that printed any; else those of a metrics file of its command.
+    """Read the losses of the first rank that printed any, or of a metrics file of its command.
 
-    A step counts once, by the first that is said of it. Lines without a number of a step are
-    numbered as they come, where no line has one.
+    A step counts once, by its first value. If no line has a step number, lines are numbered in
+    order.
     """
     for rank in run.ranks:
         for stream in (rank.stdout, rank.stderr):
@@ -159,13 +159,14 @@ def read_losses(run: Run) -> Losses:
 
 
 def _series(figures: Iterable[Figures]) -> Losses:
-    told = list(figures)
-    if not any(it.step is not None for it in told):
-        losses = [it.loss for it in told if it.loss is not None]
-        norms = [it.norm for it in told if it.norm is not None]
+    lines = list(figures)
+    if not any(line.step is not None for line in lines):
+        losses = [line.loss for line in lines if line.loss is not None]
+        norms = [line.norm for line in lines if line.norm is not None]
         return _losses(list(enumerate(losses)), list(enumerate(norms)))
     return _losses(
-        _rising((it.step, it.loss) for it in told), _rising((it.step, it.norm) for it in told)
+        _rising((line.step, line.loss) for line in lines),
+        _rising((line.step, line.norm) for line in lines),
     )
 
 
@@ -180,8 +181,8 @@ def _losses(losses: Sequence[tuple[int, float]], norms: Sequence[tuple[int, floa
 
 
 def _kept(pairs: Sequence[tuple[int, float]]) -> Sequence[tuple[int, float]]:
-    """The first ones; of those beyond, the first that is no number, as that is the end of all."""
-    beyond = (it for it in pairs[MOST:] if not math.isfinite(it[1]))
+    """Return the first steps; of the rest, only the first value that is not finite: it is fatal."""
+    beyond = (pair for pair in pairs[MOST:] if not math.isfinite(pair[1]))
     return [*pairs[:MOST], *([first] if (first := next(beyond, None)) else [])]
 
 
@@ -200,7 +201,7 @@ def _printed(path: Path) -> Iterator[Figures]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """Lines as people see them: a progress bar writes one over the other."""
+    """Yield lines as displayed: a progress bar overwrites its line."""
     with suppress(OSError), path.open("rb") as file:
         size = 0
         for raw in file:
@@ -213,7 +214,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _metrics_file(run: Run) -> Path | None:
-    """The file that a trainer is told to write its metrics to (MaxText: `metrics_file=`)."""
+    """Return the file to which the trainer writes its metrics (MaxText: `metrics_file=`)."""
     words = run.command
     for at, word in enumerate(words):
         found = _METRICS.match(word)
@@ -228,52 +229,55 @@ def _metrics_file(run: Run) -> Path | None:
 
 
 def _is_of(run: Run, path: Path) -> bool:
-    """Whether this run wrote it, and not one before that had the same command."""
+    """Return True if this run wrote it, not an earlier one with the same command."""
     return path.stat().st_mtime >= run.started.timestamp() - _LATE_S
 
 
 def _written(path: Path) -> Iterator[Figures]:
     for line in _lines(path):
         with suppress(ValueError):
-            made: object = parse_json(line)
-            if isinstance(made, dict):
-                found = of_mapping(cast("dict[str, object]", made))
+            parsed: object = parse_json(line)
+            if isinstance(parsed, dict):
+                found = of_mapping(cast("dict[str, object]", parsed))
                 if found is not None:
                     yield found
 
 
 def _last_run(figures: Iterable[Figures]) -> list[Figures]:
-    """Such files are appended to, and each run begins anew."""
+    """Return the figures of the last run: such files are appended to, and each run starts over."""
     last: list[Figures] = []
-    for it in figures:
-        if last and it.step is not None and it.step < (last[-1].step or 0):
+    for entry in figures:
+        if last and entry.step is not None and entry.step < (last[-1].step or 0):
             last = []
-        last.append(it)
+        last.append(entry)
     return last
 
 
 Values = npt.NDArray[np.float64]
 
 FEWEST: Final = 5
-"""Steps that runs must have in common."""
+"""The minimum number of steps that runs must have in common."""
 LEAST: Final = 0.01
-"""No arm is another program for less, whatever the base's runs do."""
+"""The smallest tolerance: a smaller deviation never marks an arm as another program."""
 _LEAST_NORM: Final = 0.25
-"""The same of the gradient's norm, which is louder."""
+"""The same for the gradient norm, which is noisier."""
 _TIMES: Final = 3.0
-"""The tolerance, in differences of the base's runs."""
+"""The tolerance, as a multiple of the difference between the base's runs."""
 _WILD: Final = 0.1
-"""Where the base's runs differ by more, nothing can be told from losses."""
+"""If the base's runs differ by more, losses allow no conclusion."""
 _DOUBLES: Final = 200
-"""Steps within which the tolerance grows by as much as it began with (rule of thumb)."""
+"""Steps after which the tolerance has doubled (rule of thumb)."""
 _WINDOW: Final = 5
 _NEAR_ZERO: Final = 0.05
-"""Of the largest loss: shares are of no less."""
+"""Share of the largest loss: the smallest denominator of a deviation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
-    """`deviation` is the largest one, a share, at `step`; `tolerance` is what was allowed there."""
+    """The verdict on an arm's losses.
+
+    `deviation` is the largest one, a share, at `step`; `tolerance` is the allowed deviation there.
+    """
 
     kind: Literal["same", "other", "unchecked"]
     deviation: float | None = None
@@ -283,29 +287,29 @@ class Guarded:
 
 
 def guard(base: Sequence[Losses], arm: Losses | None, tolerance: float | None = None) -> Guarded:
-    """Whether an arm's losses are the base's.
+    """Compare an arm's losses with the base's.
 
     Args:
         base: Of the base's runs.
         arm: Of one run of the arm.
-        tolerance: A share by which they may differ; None to learn it from the base's runs.
+        tolerance: A share by which they may differ; None to derive it from the base's runs.
     """
     if arm is None or not arm.steps:
         return Guarded(kind="unchecked", why="it printed no losses")
-    runs = [_finite(it.steps, it.values) for it in base]
+    runs = [_finite(losses.steps, losses.values) for losses in base]
     for step, value in zip(arm.steps, arm.values, strict=True):
         if not math.isfinite(value):
             why = f"its loss is {value} at step {step}"
             return Guarded(
                 kind="other", deviation=math.inf, tolerance=tolerance, step=step, why=why
             )
-    told = _compared(runs, _finite(arm.steps, arm.values), tolerance, LEAST, "losses")
-    if told.kind == "other" or tolerance is not None or not arm.norms:
-        return told
-    norms = [_finite(it.norm_steps, it.norms) for it in base]
+    of_losses = _compared(runs, _finite(arm.steps, arm.values), tolerance, LEAST, "losses")
+    if of_losses.kind == "other" or tolerance is not None or not arm.norms:
+        return of_losses
+    norms = [_finite(losses.norm_steps, losses.norms) for losses in base]
     mine = _finite(arm.norm_steps, arm.norms)
     of_norms = _compared(norms, mine, None, _LEAST_NORM, "gradient norms")
-    return of_norms if of_norms.kind == "other" else told
+    return of_norms if of_norms.kind == "other" else of_losses
 
 
 def _finite(steps: Sequence[int], values: Sequence[float]) -> dict[int, float]:
@@ -320,7 +324,7 @@ def _compared(
     least: float,
     what: str,
 ) -> Guarded:
-    runs = [it for it in base if len(it) >= FEWEST]
+    runs = [run for run in base if len(run) >= FEWEST]
     if not runs:
         return Guarded(kind="unchecked", why=f"no run of the base printed {what} of {FEWEST} steps")
     steps = sorted(set(arm).intersection(*runs))
@@ -333,26 +337,26 @@ def _compared(
     allowed = _allowed(series, scale, np.array(steps) - steps[0], tolerance, least)
     if isinstance(allowed, str):
         return Guarded(kind="unchecked", why=f"the base's own {what} {allowed}")
-    off = np.min([_off(mine, it, scale) for it in series], axis=0)
+    off = np.min([_off(mine, values, scale) for values in series], axis=0)
     at = int(np.argmax(off / allowed))
     found, limit, step = float(off[at]), float(allowed[at]), steps[at]
     if found > limit:
-        said = f"its {what} are {found:.1%} off the base's at step {step}, where {limit:.1%}"
-        why = f"{said} would be no wonder"
+        fact = f"its {what} are {found:.1%} off the base's at step {step}, where {limit:.1%}"
+        why = f"{fact} would be no wonder"
         return Guarded(kind="other", deviation=found, tolerance=limit, step=step, why=why)
     why = f"{what} of {len(steps)} steps are the base's"
     return Guarded(kind="same", deviation=found, tolerance=limit, step=step, why=why)
 
 
 def _scale(series: Sequence[Values]) -> Values:
-    """What differences are shares of; a loss near zero is no measure of anything."""
+    """Return the denominators of deviations; they are bounded, as a loss may be near zero."""
     level = np.median(np.abs(series), axis=0)
     floor = _NEAR_ZERO * float(np.max(level))
     return np.maximum(level, floor if floor > 0 else 1.0)
 
 
 def _off(one: Values, other: Values, scale: Values) -> Values:
-    """By what share one is off the other: the running median of signed differences."""
+    """Return the relative deviation of two series: the running median of signed differences."""
     signed = (one - other) / scale
     reach = _WINDOW // 2
     middle = [np.median(signed[max(at - reach, 0) : at + reach + 1]) for at in range(len(signed))]
@@ -366,10 +370,10 @@ def _allowed(
     tolerance: float | None,
     least: float,
 ) -> Values | str:
-    """How far off is no wonder, at each step; in words, where the base tells nothing."""
+    """Return the allowed deviation at each step, or why the base gives none."""
     if tolerance is not None:
         return np.full(len(scale), tolerance)
-    apart = [_off(one, other, scale) for one, other in combinations(series, 2)]
+    apart = [_off(first, second, scale) for first, second in combinations(series, 2)]
     widest: Values = np.max(apart, axis=0) if apart else np.zeros(len(scale))
     if (most := float(np.max(widest))) > max(_WILD, least):
         return f"differ by up to {most:.0%} from run to run: give it a fixed seed"

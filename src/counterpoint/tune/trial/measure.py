@@ -1,4 +1,4 @@
-"""`measure`: all that one trial tells, out of its Run and of how its gang ended."""
+"""`measure`: all results of one trial, from its Run and from the end of its gang."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NONE_SEEN: Final = "no steps were seen"
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """Seconds in order, how steps were seen, and what has to be said of them."""
+    """Step times in seconds in order, their source, and notes on them."""
 
     seconds: tuple[float, ...]
     source: str
@@ -43,13 +43,13 @@ class StepTimes:
 
 
 def step_times(run: Run) -> StepTimes | Unknown:
-    """Those of the slowest rank: ranks go in lockstep, and one that is late makes all of them late.
+    """Return the steps of the slowest rank: ranks go in lockstep, so one that is late delays all.
 
-    Where no steps were seen while it ran, those of its profile, if there is one.
+    If no steps were recorded while it ran, return those of its profile, if there is one.
     """
-    found = [it for rank in run.ranks if (it := _of_rank(rank)).seconds]
+    found = [times for rank in run.ranks if (times := _of_rank(rank)).seconds]
     if found:
-        return max(found, key=lambda it: median(it.seconds))
+        return max(found, key=lambda times: median(times.seconds))
     if any(rank.steps_in_bursts for rank in run.ranks):
         return Unknown(BURSTS)
     if not run.profiles:
@@ -74,7 +74,7 @@ def _of_rank(rank: Rank) -> StepTimes:
 def _own(
     steps: Sequence[StepStart], spans: Sequence[tuple[float, float]]
 ) -> tuple[float, ...] | None:
-    """The program's own figures, where it tells them: its lines come when a step has ended."""
+    """Return the program's own step times, if any; it prints a line at the end of a step."""
     if any(step.seconds is None for step in steps):
         return None
     return tuple(
@@ -86,29 +86,29 @@ def _own(
 
 
 _REMAT_TRIED: Final = "by rematerialization; only reduced to"
-"""XLA's hlo_rematerialization.cc, where recomputing could not save enough."""
+"""XLA's hlo_rematerialization.cc, if recomputation could not save enough."""
 _COMPARED: Final = 8
-"""So many ranks' programs are compared with the first one's."""
+"""Maximum number of ranks whose programs are compared, including the first."""
 _NEAR: Final = 0.5
-"""Of the longest compile: modules that took so long may be the step."""
+"""Share of the longest compile time above which a module may be the step."""
 _MOST_NOTES: Final = 6
 
 
 def measure(directory: Path, ended: Ended) -> Report:
-    """What a trial told; a directory that is no whole Run is a failure of one kind or another."""
+    """Evaluate a trial; a directory without a complete Run is a failure of some kind."""
     try:
         run = read_run(directory)
     except CounterpointError as damage:
         cause = why_no_run(directory, ended, damage.what)
         return Report(failure=cause.failure, detail=cause.detail)
     losses = read_losses(run)
-    told = _judged(run, ended, losses)
+    result = _judged(run, ended, losses)
     program, notes = _program(run)
     peak, limit = _memory(run)
     return Report(
-        steady=told if isinstance(told, Steady) else None,
-        failure=told.failure if isinstance(told, Cause) else None,
-        detail=told.detail if isinstance(told, Cause) else "",
+        steady=result if isinstance(result, Steady) else None,
+        failure=result.failure if isinstance(result, Cause) else None,
+        detail=result.detail if isinstance(result, Cause) else "",
         program=schedule_hash(program) if program else None,
         peak_bytes=peak,
         limit_bytes=limit,
@@ -123,20 +123,22 @@ def measure(directory: Path, ended: Ended) -> Report:
 
 
 def _devices(run: Run) -> tuple[str, ...]:
-    """Each kind once."""
-    seen = (it for rank in run.ranks for process in rank.processes for it in process.devices)
+    """Return each kind of device once."""
+    seen = (
+        device for rank in run.ranks for process in rank.processes for device in process.devices
+    )
     return tuple(dict.fromkeys(seen))
 
 
 def _steps_seen(run: Run) -> int | None:
-    """How far it came; where it was ended after so many steps, that tells nothing of it."""
+    """Return the number of steps; None if the run was stopped after a fixed number of steps."""
     if (run.path / layout.STOPPED).exists():
         return None
     return max((_passed(rank.steps) for rank in run.ranks if rank.steps), default=None)
 
 
 def _passed(steps: Sequence[StepStart]) -> int:
-    """By their numbers, for a line may be printed every tenth step only."""
+    """Count steps by their numbers, since a line may be printed only every tenth step."""
     first, last = steps[0].step, steps[-1].step
     return len(steps) if first is None or last is None else last - first + 1
 
@@ -146,8 +148,8 @@ def _judged(run: Run, ended: Ended, losses: Losses) -> Steady | Cause:
     if cause is not None:
         return cause
     if losses.values and not math.isfinite(losses.values[-1]):
-        said = f"the loss of step {losses.steps[-1]} is {losses.values[-1]}"
-        return Cause(Failure.NAN, f"{said}; see {run.path}")
+        fact = f"the loss of step {losses.steps[-1]} is {losses.values[-1]}"
+        return Cause(Failure.NAN, f"{fact}; see {run.path}")
     times = step_times(run)
     if isinstance(times, Unknown):
         return Cause(Failure.NO_STEPS, f"{times.reason}; see {run.path}")
@@ -168,7 +170,7 @@ def _judged(run: Run, ended: Ended, losses: Losses) -> Steady | Cause:
 
 
 def _program(run: Run) -> tuple[Program | None, tuple[str, ...]]:
-    """The scheduled step of the first rank, and whether others have another one."""
+    """Return the scheduled step of the first rank, and a note if another rank's differs."""
     if not run.ranks:
         return None, ()
     first, *others = run.ranks
@@ -178,7 +180,7 @@ def _program(run: Run) -> tuple[Program | None, tuple[str, ...]]:
     mine = schedule_hash(program)
     for rank in others[: _COMPARED - 1]:
         theirs, _ = _step_of(rank)
-        # Of small programs another one may have taken longest there, which tells nothing.
+        # Among small programs another may have taken longest to compile there: no evidence.
         same = theirs is not None and theirs.name == program.name
         if theirs is not None and same and schedule_hash(theirs) != mine:
             return program, (f"ranks {first.number} and {rank.number} run different programs",)
@@ -186,18 +188,22 @@ def _program(run: Run) -> tuple[Program | None, tuple[str, ...]]:
 
 
 def _step_of(rank: Rank) -> tuple[Program | None, str]:
-    """Its program; a program out of JAX's compilation cache may not be dumped, and others are."""
+    """Return a rank's program; None if it came from JAX's compilation cache, without a dump."""
     files = rank.hlo
     if not files:
         return None, ""
-    cached = {it.name for it in rank.compiles if it.kind == "cache_hit" and it.name}
+    cached = {
+        compile_.name
+        for compile_ in rank.compiles
+        if compile_.kind == "cache_hit" and compile_.name
+    }
     dumped = {module_of(path, cached) for path in files}
     if missing := cached - dumped:
         names = ", ".join(sorted(missing)[:3])
         return None, f"its program is not known: {names} came out of JAX's compilation cache"
     took = {} if cached else longest_compiles(rank.compiles)
     seconds = {path: took.get(module_of(path, took), 0.0) for path in files}
-    # What small programs take to compile is chance: of those that are close the largest is it.
+    # Compile times of small programs are random: of those close to the longest, take the largest.
     near = [path for path in files if seconds[path] >= _NEAR * max(seconds.values())]
     try:
         return read_program(max(near, key=lambda path: path.stat().st_size)), ""
@@ -206,7 +212,7 @@ def _step_of(rank: Rank) -> tuple[Program | None, str]:
 
 
 def _memory(run: Run) -> tuple[int | None, int | None]:
-    """Peak and limit of the device that came closest, as its allocator counts."""
+    """Return the highest peak of memory of any device, and the lowest limit."""
     peaks = [
         value
         for rank in run.ranks
@@ -218,15 +224,19 @@ def _memory(run: Run) -> tuple[int | None, int | None]:
         value
         for rank in run.ranks
         for process in rank.processes
-        if isinstance(told := process.facts.get("memory_limit"), dict)
-        for value in cast("dict[str, object]", told).values()
+        if isinstance(limits_of_devices := process.facts.get("memory_limit"), dict)
+        for value in cast("dict[str, object]", limits_of_devices).values()
         if isinstance(value, int)
     ]
     return max(peaks, default=None), min(limits, default=None)
 
 
 def _remat(run: Run, program: Program | None) -> bool | None:
-    """Whether XLA recomputed: it marks what it clones. Nothing is known without the program."""
-    if any(_REMAT_TRIED in it.text for rank in run.ranks[:1] for it in rank.compiler_lines):
+    """Return True if XLA recomputed: it marks its clones. None without the program."""
+    if any(_REMAT_TRIED in line.text for rank in run.ranks[:1] for line in rank.compiler_lines):
         return True
-    return None if program is None else any(".remat" in it.name for it in program.instructions)
+    return (
+        None
+        if program is None
+        else any(".remat" in instruction.name for instruction in program.instructions)
+    )

@@ -1,4 +1,4 @@
-"""Report: what one run of one arm told, of its speed, its program, its memory and its numbers."""
+"""Report: the results of one run of one arm: its speed, program, memory and losses."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from enum import StrEnum
 
 
 class Purpose(StrEnum):
-    """Why a trial runs."""
+    """The purpose of a trial."""
 
-    NOISE = "noise"  # the base twice in a row: how much identical runs differ
+    NOISE = "noise"  # the base twice in a row: the difference between identical runs
     SCREEN = "screen"  # all arms, once or twice
     RACE = "race"  # those that may be faster, until that is decided
     CONFIRM = "confirm"  # the best one against the base, in a fresh allocation
     ABLATE = "ablate"  # the best one without one of its changes
-    PROFILE = "profile"  # for PGLE; its step time counts for nothing
+    PROFILE = "profile"  # for PGLE; its step time is not used
 
 
 class Failure(StrEnum):
-    """Why a trial gave no figure."""
+    """The reason why a trial has no step time."""
 
     UNKNOWN_FLAG = "unknown flag"
     OUT_OF_MEMORY = "out of memory"
@@ -27,8 +27,8 @@ class Failure(StrEnum):
     HANG = "hang"
     TIMEOUT = "timeout"
     CRASH = "crash"
-    NO_STEPS = "no steps"  # it ended well, but nobody saw what a step takes
-    UNSTEADY = "unsteady"  # its steps never settled
+    NO_STEPS = "no steps"  # it ended well, but no steps were recorded
+    UNSTEADY = "unsteady"  # its step time never became stable
     PREEMPTED = "preempted"
     NODE_FAULT = "node fault"
     DISK_FULL = "disk full"
@@ -36,12 +36,12 @@ class Failure(StrEnum):
 
     @property
     def blames_the_arm(self) -> bool:
-        """Whether the arm's settings may be at fault; else the trial is made again."""
+        """True if the arm's settings may be at fault; otherwise the trial is repeated."""
         return self not in _BLAMELESS
 
     @property
     def is_certain(self) -> bool:
-        """Whether one such trial is enough to drop the arm; else it gets a second chance."""
+        """True if one such trial is enough to drop the arm; otherwise it gets a second chance."""
         return self in _CERTAIN
 
 
@@ -57,17 +57,17 @@ class Steady:
 
     median_s: float
     steps: int
-    warm_up: int  # steps before them that were left out
-    spread: float  # within the run, as a share: tells of its quality, never of runs
-    source: str  # how steps were seen: annotation, api, log or profile
+    warm_up: int  # excluded steps before them
+    spread: float  # within the run, as a share; not a measure of differences between runs
+    source: str  # the source of the steps: annotation, api, log or profile
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """What the program printed of its losses, by step; empty where it prints none.
+    """The losses that the program printed, by step; empty if it prints none.
 
-    Norms of the gradient are beside them, where those are printed, too.
+    Norms of the gradient are included if they are printed.
     """
 
     steps: tuple[int, ...] = ()
@@ -78,7 +78,7 @@ class Losses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """`program` is the hash of the scheduled step, None where XLA dumped none."""
+    """The results of a run. `program` is the hash of the scheduled step, None without a dump."""
 
     steady: Steady | None = None
     failure: Failure | None = None
@@ -86,10 +86,10 @@ class Report:
     program: str | None = None
     peak_bytes: int | None = None
     limit_bytes: int | None = None
-    remat: bool | None = None  # whether XLA recomputed to save memory
+    remat: bool | None = None  # True if XLA recomputed to save memory
     losses: Losses | None = None
     hosts: tuple[str, ...] = ()
     versions: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
-    steps_seen: int | None = None  # all of them, where the program ended by itself
-    devices: tuple[str, ...] = ()  # the kinds it ran on, as JAX names them
+    steps_seen: int | None = None  # all steps, if the program ended by itself
+    devices: tuple[str, ...] = ()  # the kinds of devices, as JAX names them

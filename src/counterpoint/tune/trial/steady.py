@@ -1,10 +1,9 @@
-"""`steady`: where the warm-up of a run ends, and what a step takes from there on.
+"""`steady`: the end of a run's warm-up, and the step time from there on.
 
 Levels are found by change points in the logarithms of the step times (PELT: the best piecewise
-constant fit, each change at a price). Single spikes (a checkpoint, a stalled loader) are bent down
-for that, and count again in the figures. Levels that differ by less than anybody would notice are
-one. What is asked of the last level is that it is long enough and goes nowhere; a program of which
-that can't be said has no step time.
+constant fit, each change at a price). Single spikes (a checkpoint, a stalled loader) are clipped
+for that, and count again in the figures. Levels with a negligible difference are merged. The last
+level must be long enough and without a trend; otherwise the program has no step time.
 """
 
 from __future__ import annotations
@@ -24,49 +23,49 @@ from counterpoint.tune.trial.report import Steady
 Logs = npt.NDArray[np.float64]
 
 ENOUGH: Final = 15
-"""So many steps are wanted of the last level."""
+"""The desired number of steps of the last level."""
 FEWEST: Final = 5
 """With fewer there is no figure; no level is shorter, either."""
 _SHORT: Final = 2 * ENOUGH
-"""A run of fewer steps has a short warm-up skipped by rule, where no change was found."""
+"""In a run of fewer steps, a short warm-up is skipped by rule if no change was found."""
 _SKIP: Final = 5
 _SKIP_SHARE: Final = 0.2
 _SAME: Final = 0.01
-"""Levels that differ by less are one; or by less than twice their scatter."""
+"""Levels that differ by less are merged, as are those within twice their scatter."""
 _LATE: Final = 0.05
 """A few last steps at another pace count like the others, if it differs by less."""
 _DRIFT: Final = 0.02
-"""A drift that moves the median by a larger share counts, if by more than steps scatter, too."""
+"""A drift that moves the median by a larger share counts, if it also exceeds the scatter."""
 _UNLIKELY: Final = 0.01
 _BETTER: Final = 0.8
-"""A slope is believed instead of levels where it leaves so much less unexplained."""
+"""A slope is preferred to levels if its residual scatter is below this share of theirs."""
 _PRICE: Final = 30.0
-"""Of a change point, in variances of step to step, times log(n).
+"""The price of a change point, in variances of step to step, times log(n).
 
 3 would do for independent noise; real steps depend on the one before, and wander (rule of thumb).
 """
 _QUIET: Final = 0.002
-"""No run is taken for quieter than that, as a share."""
+"""The smallest noise assumed for any run, as a share."""
 _ARRIVED: Final = 0.25
-"""Of the slope: what is left of it in the second half of a level that settles."""
+"""Share of the slope that may remain in the second half of a level that converges."""
 _SLOPE_OF: Final = 1000
-"""Steps at most that a slope is measured over: it takes all pairs of them."""
+"""Maximum number of steps for the slope, which is computed from all pairs of them."""
 _SPIKE: Final = 5.0  # sigma from the median of the steps around it
 _AROUND: Final = 3
 _LATEST: Final = 4000
-"""Of very long runs so many last steps are looked at."""
+"""Of very long runs, only this number of last steps is used."""
 _TO_SIGMA: Final = 1.4826  # from a median deviation
 _QUARTILE: Final = 1.1503  # the upper quartile of deviations, in sigma
 
 
 def steady(seconds: Sequence[float], source: str) -> Steady | Unknown:
-    """The steps after the warm-up as one figure; Unknown says why there is none.
+    """Return the steps after the warm-up as one figure; Unknown says why there is none.
 
     Args:
-        seconds: What each step took, in order; those in which something was compiled are not in it.
-        source: How the steps were seen.
+        seconds: The time of each step, in order, without those in which something was compiled.
+        source: How the steps were recorded.
     """
-    known = [it for it in seconds if 0 < it < math.inf]
+    known = [step_s for step_s in seconds if 0 < step_s < math.inf]
     early, late = max(len(known) - _LATEST, 0), known[-_LATEST:]
     if len(late) < FEWEST:
         return Unknown(f"{len(late)} undisturbed steps were seen, and {FEWEST} are the least")
@@ -82,20 +81,20 @@ def steady(seconds: Sequence[float], source: str) -> Steady | Unknown:
     start = _settled(logs, start)
     if reason := _drifting(logs, start):
         return Unknown(reason)
-    kept = logs[start:]
-    middle = float(np.median(kept))
+    rest = logs[start:]
+    middle = float(np.median(rest))
     return Steady(
         median_s=float(np.median(late[start:])),
-        steps=len(kept),
+        steps=len(rest),
         warm_up=early + start,
-        spread=_TO_SIGMA * float(np.median(np.abs(kept - middle))),
+        spread=_TO_SIGMA * float(np.median(np.abs(rest - middle))),
         source=source,
         notes=notes,
     )
 
 
 def _begin(logs: Logs, starts: list[int]) -> tuple[int, tuple[str, ...] | Unknown]:
-    """Where the steady steps begin, and what has to be said of that."""
+    """Return the first steady step, with notes, or Unknown with the reason why there is none."""
     last, length = starts[-1], len(logs) - starts[-1]
     if length >= ENOUGH:
         return last, ()
@@ -113,7 +112,7 @@ def _begin(logs: Logs, starts: list[int]) -> tuple[int, tuple[str, ...] | Unknow
 
 
 def _levels(logs: Logs) -> list[int]:
-    """Where levels begin: 0, and each change that is worth the name."""
+    """Return the starts of the levels: 0, and each significant change."""
     if len(logs) < 2 * FEWEST:
         return [0]
     smooth, sigma = _without_spikes(logs)
@@ -124,7 +123,7 @@ def _levels(logs: Logs) -> list[int]:
 
 
 def _merged(smooth: Logs, edges: list[int]) -> list[int]:
-    """The same levels, without changes that nobody would notice; from the end, which counts."""
+    """Merge levels with a negligible difference, from the end, which is the part that counts."""
     starts = [edges[-2]]
     until = edges[-1]
     for begin, end in reversed(list(pairwise(edges[:-1]))):
@@ -143,8 +142,8 @@ def _scatter(level: Logs) -> float:
 
 
 def _without_spikes(logs: Logs) -> tuple[Logs, float]:
-    """Steps far off those around them brought back; and sigma from one step to the next."""
-    # The upper quartile: of steps of two kinds, half of the neighbours may be of one.
+    """Return the steps with spikes clipped to their neighborhood, and sigma from step to step."""
+    # The upper quartile: of steps of two kinds, half of the neighbors may be of one.
     sigma = float(np.quantile(np.abs(np.diff(logs)), 0.75)) / _QUARTILE / math.sqrt(2)
     around = np.array(
         [np.median(logs[max(at - _AROUND, 0) : at + _AROUND + 1]) for at in range(len(logs))]
@@ -154,7 +153,7 @@ def _without_spikes(logs: Logs) -> tuple[Logs, float]:
 
 
 def _settled(logs: Logs, start: int) -> int:
-    """Later, where the last level is still on its way, and arrives: its second half is flat."""
+    """Return a later start if the last level converges: its second half is flat."""
     half = (start + len(logs)) // 2
     if len(logs) - half < ENOUGH or _slope(logs[start:]) is None:
         return start
@@ -163,7 +162,7 @@ def _settled(logs: Logs, start: int) -> int:
 
 
 def _drifting(logs: Logs, start: int) -> str | None:
-    """Why this is no steady state: a slope within it, or one that the levels are the stairs of."""
+    """Return why this is no steady state: a slope within the last level, or across the levels."""
     tail = min(max(_SKIP, math.ceil(_SKIP_SHARE * len(logs))), start)
     for begin in dict.fromkeys((start, tail)):
         part = logs[begin:]
@@ -182,15 +181,15 @@ def _drifting(logs: Logs, start: int) -> str | None:
 
 
 def _flat(part: Logs, change: int) -> Logs:
-    """What is left of two levels without their medians."""
-    one, two = part[:change], part[change:]
-    return np.concatenate([one - np.median(one), two - np.median(two)])
+    """Return the residuals of two levels after subtracting their medians."""
+    first, second = part[:change], part[change:]
+    return np.concatenate([first - np.median(first), second - np.median(second)])
 
 
 def _slope(part: Logs) -> float | None:
-    """By how much the logarithm grows with each step, where that is sure, and counts."""
+    """Return the growth of the logarithm per step, if it is significant and large enough."""
     blocks = min(max(len(part) // 3, 5), 20)
-    medians = np.array([np.median(it) for it in np.array_split(part, blocks)])
+    medians = np.array([np.median(block) for block in np.array_split(part, blocks)])
     if np.ptp(medians) == 0:
         return None
     p = float(_scipy_stats().kendalltau(np.arange(blocks), medians).pvalue)
@@ -205,7 +204,7 @@ def _theil_sen(part: Logs) -> float:
     return float(_scipy_stats().theilslopes(part[::each]).slope) / each
 
 
-def _scipy_stats() -> Any:  # noqa: ANN401 - its types are half known
+def _scipy_stats() -> Any:  # noqa: ANN401 - its types are partly known
     return import_module("scipy.stats")
 
 
