@@ -1,3 +1,3 @@
-"""The command line: one file per command, and no logic of its own."""
+"""The command line: one file per command, without logic of its own."""
 
 from counterpoint.cli.app import main as main

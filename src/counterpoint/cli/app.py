@@ -1,8 +1,8 @@
-"""The command `counterpoint`, and the one place where errors become text.
+"""The command `counterpoint`, and the only place where errors become text.
 
 A command is named by its import path and loaded when it runs, so `--help` loads none of them. It
-prints its result to stdout and returns None (exit code 0) or an exit code. What the user can mend
-it raises as a `CounterpointError`; every other exception keeps its traceback.
+prints its result to stdout and returns None (exit code 0) or an exit code. Errors that the user can
+fix are raised as a `CounterpointError`; every other exception keeps its traceback.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ASKED: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Ended(KeyboardInterrupt):
-    """A signal asked us to end; it has not the default's effect, but the same exit code."""
+    """Raised when a signal asks the process to end; keeps the exit code of the default handler."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -44,31 +44,31 @@ class Ended(KeyboardInterrupt):
 
 @contextmanager
 def ends_tidily() -> Generator[None]:
-    """Raise `Ended` at these signals; those that are ignored (nohup) or handled already stay so."""
+    """Raise `Ended` at these signals; ones that are ignored (nohup) or handled are left alone."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    ours = [number for number in _ASKED if signal.getsignal(number) is signal.SIG_DFL]
+    handled = [number for number in _ASKED if signal.getsignal(number) is signal.SIG_DFL]
 
     def end(number: int, frame: FrameType | None) -> None:
         del frame
-        for each in ours:  # schedulers say it twice; what tidies up is not to be disturbed
+        for each in handled:  # schedulers signal twice; do not interrupt the cleanup
             signal.signal(each, signal.SIG_IGN)
         raise Ended(number)
 
-    for number in ours:
+    for number in handled:
         signal.signal(number, end)
     try:
         yield
     finally:
-        for number in ours:
+        for number in handled:
             signal.signal(number, signal.SIG_DFL)
 
 
 INTERRUPTED = 128 + 2  # what a shell reports for a process that SIGINT ended
 READER_GONE = 128 + 13  # and for SIGPIPE: `counterpoint ... | head`
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Errors of a stdout that is a file; without a file name, as opened files have one."""
+"""Errors of writing to a redirected stdout; they lack the file name that opened files have."""
 
 
 def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = COMMANDS) -> int:
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = C
 
 
 def _stand_in_for_closed_streams() -> None:
-    """Of `>&-`: what is printed goes nowhere, and never into a file that takes the free number."""
+    """Open /dev/null for closed streams (`>&-`), so that no file takes their descriptors."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
@@ -92,13 +92,13 @@ def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
         if "polars" in sys.modules:
             _let_interrupts_through()
         code = command()
-        sys.stdout.flush()  # here a reader that has gone is noticed, not at exit
+        sys.stdout.flush()  # detect a closed pipe here, not at exit
     except CounterpointError as error:
         print(f"error: {_whole(error, words, commands)}", file=sys.stderr)
         return error.exit_code
-    except Ended as order:
-        print(f"ended by {order.name}", file=sys.stderr)
-        return order.exit_code
+    except Ended as end:
+        print(f"ended by {end.name}", file=sys.stderr)
+        return end.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -132,20 +132,20 @@ def _whole(
 
 
 def _reader_has_gone() -> bool:
-    """Whether nobody reads stdout or stderr any more; another pipe may have broken."""
+    """Return whether the reader of stdout or stderr is gone; another pipe may have broken."""
     return any(_is_broken(stream) for stream in (sys.stdout, sys.stderr))
 
 
 def _is_broken(stream: TextIO) -> bool:
     poll = select.poll()
-    poll.register(stream.fileno(), 0)  # errors and hang-ups are told unasked
+    poll.register(stream.fileno(), 0)  # errors and hang-ups are always reported
     return bool(poll.poll(0))
 
 
 def _let_interrupts_through() -> None:
-    """Let Ctrl-C end a call that waits, for a pipe say.
+    """Let Ctrl-C end a blocking call, for example on a pipe.
 
-    polars, which is loaded by now, has such calls taken up again after a signal.
+    polars, which is loaded by now, has such calls restarted after a signal.
     """
     import signal
     import threading
@@ -155,7 +155,7 @@ def _let_interrupts_through() -> None:
 
 
 def app_of(commands: Iterable[Command], called: str = "") -> App:
-    """All commands; of those that are a group, too, only the called one is loaded."""
+    """Return all commands; of groups that are also commands, only the called one is loaded."""
     from cyclopts import App, Group, Parameter
 
     app = App(
@@ -174,17 +174,19 @@ def app_of(commands: Iterable[Command], called: str = "") -> App:
     }
     commands = tuple(commands)
     groups: dict[str, App] = {}
-    for group in dict.fromkeys(it.name.partition(" ")[0] for it in commands if " " in it.name):
-        itself = next((it for it in commands if it.name == group), None)
+    for group in dict.fromkeys(
+        command.name.partition(" ")[0] for command in commands if " " in command.name
+    ):
+        own_command = next((command for command in commands if command.name == group), None)
         groups[group] = App(
             name=group,
             group=sections.get(group),
-            help=itself.summary if itself else GROUPS[group],
-            help_epilogue=_examples(itself) if itself else None,
+            help=own_command.summary if own_command else GROUPS[group],
+            help_epilogue=_examples(own_command) if own_command else None,
             help_format="plaintext",
         )
-        if itself is not None and group == called:
-            groups[group].default(_load(itself))
+        if own_command is not None and group == called:
+            groups[group].default(_load(own_command))
     added: set[str] = set()
     for command in commands:
         group, _, name = command.name.rpartition(" ")
@@ -216,7 +218,7 @@ def _load(command: Command) -> Callable[..., int | None]:
 def parse(
     arguments: Sequence[str], commands: Iterable[Command] = COMMANDS
 ) -> Callable[[], int | None]:
-    """What a command line is to do; a UsageError where it is not one of ours."""
+    """Return the call that a command line asks for, or raise a UsageError."""
     from cyclopts import CycloptsError
 
     try:
@@ -230,15 +232,15 @@ def parse(
 
 
 def _wrong(error: CycloptsError, place: str) -> str:
-    """What is wrong with a command line, in words of ours where cyclopts tells it as a parser."""
+    """Describe an invalid command line, rephrasing the parser jargon of cyclopts."""
     from cyclopts import MissingArgumentError, UnusedCliTokensError
 
     if isinstance(error, UnusedCliTokensError):
         return f"{place}: {' '.join(error.unused_tokens or ())} is more than it takes"
     if isinstance(error, MissingArgumentError) and error.argument is not None:
-        asked = error.keyword or next((it.keyword for it in error.argument.tokens), None)
-        name = asked or error.argument.name
+        keyword = error.keyword or next((token.keyword for token in error.argument.tokens), None)
+        name = keyword or error.argument.name
         if error.argument.field_info.is_positional:
             name = name.removeprefix("--").upper()
-        return f"{name} takes a value, and has none" if asked else f"{place} needs {name}"
+        return f"{name} takes a value, and has none" if keyword else f"{place} needs {name}"
     return str(error)

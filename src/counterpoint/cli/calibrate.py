@@ -1,4 +1,4 @@
-"""`counterpoint calibrate`: fit the few numbers of the cost model to what was measured."""
+"""`counterpoint calibrate`: fit the few parameters of the cost model to measurements."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def calibrate(
 
 
 def _next(recordings: Sequence[str], target: str, start: Path | None, out: Path | None) -> str:
-    """Keep what was fitted; then predict with it what was measured, or a program of the user's."""
+    """Return the next command: save the fit, or predict the measured run or the user's program."""
     if out is None:
         begun = [] if start is None else ["--calibration", str(start)]
         words = ["calibrate", *recordings, "--target", target, *begun, "-o", "calibration.toml"]

@@ -1,4 +1,4 @@
-"""Every command of `counterpoint`: its name, where its function lies, and how it is listed."""
+"""Every command of `counterpoint`: its name, its function, and its entry in the help."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command that can be called without being loaded to be listed.
+    """A command that can be listed without being loaded.
 
-    A name of two words is a command within a group: `pgle make`. Where the first word alone is a
-    command, too, that is what the group does by itself: `tune`, beside `tune show`.
+    A name of two words is a command in a group: `pgle make`. If the first word alone is also a
+    command, that is the default of the group: `tune`, next to `tune show`.
     """
 
     name: str
@@ -23,7 +23,7 @@ GROUPS = {
     "flags": "Check, explain, compare and recommend settings of XLA, JAX and NCCL.",
     "pgle": "Make, check and apply profiles that tell XLA's scheduler what instructions cost.",
 }
-"""What the commands whose names begin with this word are for."""
+"""The purpose of the commands whose names begin with this word."""
 
 SECTIONS = {
     "Measure": ("run", "runs", "convert", "doctor"),
@@ -33,7 +33,7 @@ SECTIONS = {
     "Tune": ("tune",),
     "Shell": ("completion",),
 }
-"""How `--help` groups the commands, by what they are for."""
+"""The sections of `--help`, by purpose."""
 
 COMMANDS: tuple[Command, ...] = (
     Command(

@@ -1,4 +1,4 @@
-"""`counterpoint compare`: what made one run slower than another; a gate for CI."""
+"""`counterpoint compare`: why one run is slower than another; also a gate for CI."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def compare(
     if limit is None or not found.slower_by_more_than(limit):
         return 0
     print(f"B is slower than A by more than {limit:.3%} of the step", file=sys.stderr)
-    for it in found.other_experiment:
-        said = f"{it.what}: {it.a or 'none'} in A, {it.b or 'none'} in B"
-        print(f"not the same experiment: {printable(said)}", file=sys.stderr)
+    for differs in found.other_experiment:
+        text = f"{differs.what}: {differs.a or 'none'} in A, {differs.b or 'none'} in B"
+        print(f"not the same experiment: {printable(text)}", file=sys.stderr)
     return 1
 
 
@@ -104,6 +104,6 @@ def _write(found: Comparison, top: int, out: Path | None, *, as_json: bool) -> N
         print_document(compare_document(found, top), sys.stdout)
     else:
         text = plain_text(compare_document(found, top))
-        told = {".json": compare_json(found), ".md": f"```\n{text}```\n"}.get(out.suffix, text)
-        write_output(out, told)
+        content = {".json": compare_json(found), ".md": f"```\n{text}```\n"}.get(out.suffix, text)
+        write_output(out, content)
         print(f"wrote {out}", file=sys.stderr)

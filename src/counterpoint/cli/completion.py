@@ -1,4 +1,4 @@
-"""`counterpoint completion`: what makes a shell complete commands, options and files."""
+"""`counterpoint completion`: scripts that complete commands, options and files in a shell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from typing import Final, Literal
 
 _FILES_TOO: Final = "complete -o bashdefault -o default -F"
-"""Of words that are no options, such as profiles, bash completes file names itself."""
+"""For words other than options, such as profiles, bash completes file names itself."""
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:

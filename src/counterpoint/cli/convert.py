@@ -1,4 +1,4 @@
-"""`counterpoint convert`: read profiles, and keep them as Parquet or as a trace for Perfetto."""
+"""`counterpoint convert` and `network`: convert profiles, or analyze their network use."""
 
 from __future__ import annotations
 

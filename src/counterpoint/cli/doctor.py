@@ -1,4 +1,4 @@
-"""`counterpoint doctor`: what is wrong here before a run starts, on one host or on all."""
+"""`counterpoint doctor`: find problems before a run starts, on one host or on all."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def doctor(  # noqa: PLR0913 - the options of the command
     if world is None:
         return show(check_up([(facts.host, examine(facts, checks))]))
     if world.launcher == PODS:
-        facts = replace(facts, hosts=world.size)  # no launcher's variables count them
+        facts = replace(facts, hosts=world.size)  # not known from a launcher's variables
     report = report_of(world.seats[0].rank, facts, examine(facts, checks))
     return consult(
         report, world.size, directory, timeout, lambda reports: show(merge(reports, comparisons))
@@ -104,7 +104,7 @@ def _world(rank: int | None, ranks: int | None, *, cluster: bool) -> World | Non
 
 
 def _print(checkup: Checkup, out: Path | None, *, as_json: bool, plain: bool) -> None:
-    """Print or write the report. Open MPI gives its ranks a terminal even if output is a file."""
+    """Print or write the report; Open MPI gives its ranks a terminal even if output is a file."""
     if out is not None:
         as_data = out.suffix == ".json"
         document = doctor_document(checkup)

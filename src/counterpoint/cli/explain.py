@@ -73,7 +73,7 @@ def explain(  # noqa: PLR0913 - the options of the command
 
 SCHEMA = "counterpoint.explain-code/1"
 RULES: Final[tuple[Documented, ...]] = (*FLAG_RULES, *STEP_RULES, *CHECKS, *COMPARISONS)
-"""Every rule of every command."""
+"""All rules of all commands."""
 
 
 def explain_code(

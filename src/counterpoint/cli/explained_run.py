@@ -1,4 +1,4 @@
-"""The Run that `explain` is asked about: how it ended, and what to do where it left no profile."""
+"""The Run that `explain` is called on: how it ended, and how to get a profile if it has none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from counterpoint.runs import OutcomeKind, Run, find_runs, is_run, list_runs, re
 
 
 def find_run(paths: Sequence[str]) -> Run | None:
-    """The Run among the paths, which must have a profile; None where there is none, or several."""
+    """Return the Run among the paths, which must have a profile; None for none or several."""
     named = sorted({path for path in paths if is_run(path)})
     if len(named) != 1:
         return None
@@ -28,7 +28,7 @@ def find_run(paths: Sequence[str]) -> Run | None:
 
 
 def refuse_directory_of_runs(paths: Sequence[str]) -> None:
-    """Name the newest run in a directory of them that was named in its place."""
+    """Raise an error that names the newest run if a directory of runs was given."""
     for path in paths:
         if not _holds_runs(path):
             continue
@@ -46,11 +46,11 @@ def _holds_runs(path: str) -> bool:
     try:
         return not is_run(path) and bool(find_runs(path))
     except InputError:
-        return False  # no directory, or none that may be read: that has been said
+        return False  # no readable directory, which has been reported already
 
 
 def _read(path: str) -> Run:
-    """A damaged Run may still hold profiles."""
+    """Read the Run; if it is damaged, raise an error that points to its remaining profiles."""
     try:
         return read_run(path)
     except InputError as damage:
@@ -63,7 +63,7 @@ def _read(path: str) -> Run:
 
 
 def _how_to_get_one(run: Run, shown: str) -> str:
-    """Wait for it, read why it failed, or run it again so that the profile starts in time."""
+    """Return the next command: wait, read the error, or repeat the run with a profile."""
     if run.outcome.kind is OutcomeKind.RUNNING:
         return f"counterpoint explain {shlex.quote(shown)}   # again, when it has ended"
     seen = any(rank.steps for rank in run.ranks)

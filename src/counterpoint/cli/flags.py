@@ -83,10 +83,10 @@ def list_flags(
 
 
 def _beginning(asked: str) -> str:
-    """The release that is meant as a lower bound: 0.9 is the first of its series."""
+    """Return the release meant as a lower bound: 0.9 is the first of its series."""
     newest = chosen_release(asked).version
     wanted = number(asked.strip().removeprefix("v"))
-    return next((it for it in releases() if number(it)[: len(wanted)] == wanted), newest)
+    return next((known for known in releases() if number(known)[: len(wanted)] == wanted), newest)
 
 
 def show(
@@ -171,9 +171,9 @@ def refresh(
             else:
                 lay_into(learnt, output)
                 where = output
-            beside = None if plugin is None else compare_plugin(plugin, learnt.version)
-            text = refresh_json(learnt, news, where, beside) if json else None
-            document = refresh_document(learnt, news, where, beside)
+            compared = None if plugin is None else compare_plugin(plugin, learnt.version)
+            text = refresh_json(learnt, news, where, compared) if json else None
+            document = refresh_document(learnt, news, where, compared)
     if text is not None:
         sys.stdout.write(text)
     else:
@@ -232,7 +232,7 @@ def effective(
 def _asked(
     reported: Reported, asked: str | None, allow: tuple[Path, ...]
 ) -> tuple[Settings, str | None]:
-    """The settings that were asked, and who says so."""
+    """Return the requested settings, and their source."""
     if asked is not None:
         written = read_source(asked, allowed=allow)
         for line in unread(written):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _LINE: Final = 120
-"""Characters of a command that is read at a glance; settings that need more go through a file."""
+"""Maximum characters of a command shown in full; longer settings go through a file."""
 _KEPT: Final = "recommended.env"
 RecipeForm = Literal["bash", "env", "python", "slurm", "k8s", "compiler_options"]
 
@@ -72,8 +72,8 @@ def recommend(  # noqa: PLR0913 - the options of the command
         raise UsageError(f"--top takes a number from 1 on, not {top}")
     if json and as_ is not None:
         raise UsageError("--json and --as are two forms: choose one")
-    words = (one.strip().lower() for text in for_ for one in text.split(","))
-    workloads = tuple(dict.fromkeys(one for one in words if one))
+    words = (word.strip().lower() for text in for_ for word in text.split(","))
+    workloads = tuple(dict.fromkeys(word for word in words if word))
     found = find_settings(_situation(workloads, goal, target, jaxlib, (program, module)))
     if as_ is not None:
         sys.stdout.write(drawn.recommendation_text(found, as_))
@@ -106,7 +106,7 @@ def _check(
     module: str | None,
     candidate: str | None = None,
 ) -> str | None:
-    """The prediction that checks them; none where nothing is recommended that it could show.
+    """Return the prediction that checks the settings, or None if it could show nothing.
 
     `candidate` is a file that holds them.
     """
@@ -124,7 +124,7 @@ def _check(
 
 
 def _predicts(target: str) -> bool:
-    """Whether `predict` compiles for it: for TPUs there is no compiler here."""
+    """Return whether `predict` compiles for this target: it has no compiler for TPUs."""
     from counterpoint.core import CounterpointError
     from counterpoint.hardware.targets import parse_target
 
@@ -136,7 +136,7 @@ def _predicts(target: str) -> bool:
 
 
 def _compiles(program: Path, module: str | None) -> bool:
-    """Whether it is there as it was before XLA's passes."""
+    """Return whether the program is available in its form before XLA's passes."""
     from counterpoint.compile.inputs import load_workload
     from counterpoint.core import CounterpointError
 
@@ -154,7 +154,7 @@ def _situation(
     jaxlib: str | None,
     named: tuple[Path | None, str | None],
 ) -> Situation:
-    """What is recommended for, with all that the program and this machine tell of it."""
+    """Return the situation to recommend for, with facts from the program and this machine."""
     from counterpoint.cli.program_option import finished_program
     from counterpoint.flags.advice import Situation, program_facts
     from counterpoint.flags.catalogue import release
@@ -164,8 +164,8 @@ def _situation(
     where = parse_devices(target) if target is not None else None
     program, module = named
     subject = finished_program(program, module) if program is not None else None
-    told = subject.circumstances.get("jaxlib") if subject is not None else None
-    known = release(jaxlib or told or installed_jaxlib())
+    recorded = subject.circumstances.get("jaxlib") if subject is not None else None
+    known = release(jaxlib or recorded or installed_jaxlib())
     return Situation(
         workloads=workloads,
         goal=goal,
@@ -237,8 +237,8 @@ def _of_program(
     if top < 1:
         raise UsageError(f"--top takes a number from 1 on, not {top}")
     subject = finished_program(path, module)
-    told = jaxlib or subject.circumstances.get("jaxlib") or installed_version()
-    found = find_thresholds(subject.program, told)
+    version = jaxlib or subject.circumstances.get("jaxlib") or installed_version()
+    found = find_thresholds(subject.program, version)
     if as_json:
         sys.stdout.write(
             thresholds_json(found, subject.where, COUNTED, flags_of(found), candidates_of(found))
@@ -304,8 +304,8 @@ def render_flags(  # noqa: PLR0913 - the options of the command
     if not source:
         raise UsageError("no source was named", next="counterpoint flags render job.sh --as k8s")
     release = chosen_release(jaxlib)
-    written = [_read(one, form, release.version, allow) for one in source]
-    settings = reduce(Settings.merged, (one.settings for one in written))
+    written = [_read(name, form, release.version, allow) for name in source]
+    settings = reduce(Settings.merged, (parsed.settings for parsed in written))
     if diff is not None:
         other = _read(diff, form, release.version, allow)
         changes = difference(settings, other.settings)
@@ -319,7 +319,7 @@ def render_flags(  # noqa: PLR0913 - the options of the command
     for line in unwritten(settings, kind):
         print(line, file=sys.stderr)
     if json:
-        omitted = [it for one in written for it in left_out(one)]
+        omitted = [omission for parsed in written for omission in left_out(parsed)]
         text = render_json(settings, kind, text, written, omitted)
     _write(text, out, source, force=force)
 
@@ -342,7 +342,7 @@ def _write(text: str, out: Path | None, source: tuple[str, ...], *, force: bool)
     if out is None:
         sys.stdout.write(text)
         return
-    if any(Path(one).exists() and out.exists() and out.samefile(one) for one in source):
+    if any(Path(name).exists() and out.exists() and out.samefile(name) for name in source):
         raise UsageError(f"{out} is a source", next="name another file")
     if out.exists() and not force:
         raise UsageError(f"{out} exists", why="nothing is overwritten unasked", next="--force")

@@ -1,6 +1,6 @@
-"""`counterpoint flags check`: as it is told to users. The work is in flags_check_run.
+"""`counterpoint flags check`: the help of the command; flags_check_run does the work.
 
-Plain command lines come there by a quicker way, past this module (quick.py).
+Simple command lines bypass this module and call flags_check_run directly (quick.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `counterpoint flags check` does. It loads nothing that takes long: no cyclopts, no rich."""
+"""The work of `counterpoint flags check`, without slow imports such as cyclopts and rich."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from counterpoint.flags.versions import family
 from counterpoint.report.flags import check_lines, fix_lines, nothing_lines, summary_lines
 
 _NAMED: Final = 10
-"""So many parts that were not read are named in an error."""
+"""Maximum number of unread parts named in an error."""
 _VERSION: Final = re.compile(r"\d+\.\d+")
 
 
@@ -45,7 +45,7 @@ def run(  # noqa: PLR0913 - the options of the command
     allow: Sequence[str] = (),
     form: str | None = None,
 ) -> int:
-    """Check, or fix, and print; the exit code."""
+    """Check or fix the settings, print the result, and return the exit code."""
     if out is not None and not fix:
         raise UsageError("-o goes with --fix", next="--fix")
     if out is not None:
@@ -54,7 +54,7 @@ def run(  # noqa: PLR0913 - the options of the command
     chosen, left_out = codes(select, "--select"), codes(ignore, "--ignore")
     interpreter = find_interpreter(python or _python_of(command))
     wanted = Wanted(jaxlib or (interpreter.jaxlib if interpreter else None), _chip(target, chip))
-    allowed = [Path(it) for it in allow]
+    allowed = [Path(directory) for directory in allow]
     found = read_source(source, command, env=env, form=form, wanted=wanted, allowed=allowed)
     _check_read(found.written)
     question = Question(
@@ -92,7 +92,10 @@ def _fix(found: Source, question: Question, out: Path | None, *, as_json: bool) 
     if source:
         where = found.written.where
         mended = in_place(
-            source, fixed.made, fixed.written, lambda it: read_text(it, where, form="python")
+            source,
+            fixed.made,
+            fixed.written,
+            lambda python_text: read_text(python_text, where, form="python"),
         )
         text, undone = mended.text, mended.undone
         fixed = replace(fixed, made=mended.made, omitted=())
@@ -113,7 +116,7 @@ def _fix(found: Source, question: Question, out: Path | None, *, as_json: bool) 
 
 
 def _check_read(written: ParsedSource) -> None:
-    """A text that sets something, of which nothing could be read, is not a clean one."""
+    """Raise an error for a text that sets something of which nothing could be read."""
     slips = [slip for slip in written.slips if slip.kind is not IssueKind.NAMES_FILE]
     if written.unread and not (written.given or slips):
         more = len(written.unread) - _NAMED
@@ -177,7 +180,7 @@ def _known_chip(chip: str | None) -> str | None:
 
 
 def _python_of(command: Sequence[str]) -> str | None:
-    """The interpreter that a command starts, where it is plain and there."""
+    """Return the interpreter that a command starts, if it is named in the command and exists."""
     import shutil
 
     words = (word for word in command if Path(word).name.startswith("python"))
@@ -185,8 +188,8 @@ def _python_of(command: Sequence[str]) -> str | None:
 
 
 def _next(found: Examination, source: str | None, options: Mapping[str, object]) -> str:
-    """The next useful command, for the same release and chip."""
-    mendable = any(one.mend and one.mend.safe for one in found.remarks)
+    """Return the next useful command, for the same release and chip."""
+    mendable = any(remark.mend and remark.mend.safe for remark in found.remarks)
     if mendable and source is not None and source != "-":
         given = [(name, str(value)) for name, value in options.items() if value is not None]
         same = [word for pair in given for word in pair]
@@ -197,7 +200,7 @@ def _next(found: Examination, source: str | None, options: Mapping[str, object])
 
 
 def _say(*lines: str) -> None:
-    """Beside the result, and behind it in a terminal."""
+    """Print to stderr, and in a terminal after the result."""
     sys.stdout.flush()
     for line in lines:
         print(line, file=sys.stderr)

@@ -1,8 +1,9 @@
-"""What to type next after an error: the command that was given, with its wrong option changed.
+"""The next command after an error: the given command line with the wrong option replaced.
 
-Where an error is raised nobody knows the command line. So its `next` may be an option alone
-(`--step 5`), or say to leave one out (`leave --ranks out`); here both become a whole command. The
-parser decides how many of the words belonged to the old option: only what it takes is proposed.
+The code that raises an error does not know the command line. So its `next` may be an option alone
+(`--step 5`), or an instruction to drop one (`leave --ranks out`); this module turns both into a
+whole command. The parser decides how many words belong to the old option: only command lines that
+it accepts are proposed.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ _OPTION: Final = re.compile(r"-[a-z]|--[a-z][a-z-]*")
 _REMARK: Final = "   # "
 _ALSO: Final = {"-o": "--out", "--out": "-o"}
 _NAMED: Final = ("--set", "--env")
-"""Options that are given again and again, each for the name before its first `=`."""
-_MANY: Final = 3  # names that stay as they are typed
+"""Options that can be repeated, each for the name before its first `=`."""
+_MANY: Final = 3  # names up to which nothing is abbreviated
 
 
 def with_whole_command(
     error: CounterpointError, given: Sequence[str], is_taken: Callable[[Sequence[str]], bool]
 ) -> CounterpointError:
-    """The error, with a `next` that can be pasted; `is_taken` tells command lines from others."""
+    """Return the error with a `next` to paste; `is_taken` says whether a line is valid."""
     wanted, hash_, remark = (error.next or "").partition(_REMARK)
     left_out = _LEFT_OUT.fullmatch(wanted)
     if left_out is None and not wanted.startswith("-"):
@@ -43,7 +44,7 @@ def with_whole_command(
 
 
 def _options(text: str) -> list[list[str]]:
-    """Each option, and the words that are its value: `--params 218e6 --layers 32` are two."""
+    """Split into options with their values: `--params 218e6 --layers 32` holds two."""
     found: list[list[str]] = []
     for word in shlex.split(text):
         option, equals, value = word.partition("=")
@@ -57,15 +58,17 @@ def _options(text: str) -> list[list[str]]:
 def _without(
     given: tuple[str, ...], options: Sequence[str], change: Sequence[Sequence[str]]
 ) -> Iterator[tuple[str, ...]]:
-    """The command without these options, in all ways in which their values may be taken."""
+    """Yield the command without these options, for each possible number of their values."""
     if not options:
         yield given
         return
     first, *others = options
-    named = next((_name(it) for it in change if it[0] == first and first in _NAMED), None)
+    named = next(
+        (_name(option) for option in change if option[0] == first and first in _NAMED), None
+    )
     places = [place for place in _places(given, first) if _is_meant(given, place, named)]
     if len(places) > 1:
-        return  # which of them was meant is not known
+        return  # ambiguous
     if not places:
         yield from _without(given, others, change)
         return
@@ -77,9 +80,9 @@ def _without(
 
 
 def _places(given: Sequence[str], option: str) -> list[int]:
-    ours = given[: given.index("--")] if "--" in given else given
+    own = given[: given.index("--")] if "--" in given else given
     names = (option, _ALSO.get(option, option))
-    return [at for at, word in enumerate(ours) if word.partition("=")[0] in names]
+    return [at for at, word in enumerate(own) if word.partition("=")[0] in names]
 
 
 def _is_meant(given: Sequence[str], place: int, named: str | None) -> bool:
@@ -94,21 +97,21 @@ def _name(option: Sequence[str]) -> str:
 
 
 def _with(line: Sequence[str], change: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """The options behind what is there, before the words of a program that is to run."""
+    """Return the line with the options appended, before the words of a program to run."""
     end = line.index("--") if "--" in line else len(line)
     return (*line[:end], *(word for option in change for word in option), *line[end:])
 
 
 def _short(line: tuple[str, ...], is_taken: Callable[[Sequence[str]], bool]) -> tuple[str, ...]:
-    """With the pattern again where a shell has made many names of it."""
-    from counterpoint.cli.profiles import as_typed  # which loads what reads profiles
+    """Return the line with a pattern in place of the many names that the shell expanded it to."""
+    from counterpoint.cli.profiles import as_typed  # imports the readers of profiles
 
-    ours = line[: line.index("--")] if "--" in line else line
-    end = next((at for at, word in enumerate(ours) if word.startswith("-")), len(ours))
+    own = line[: line.index("--")] if "--" in line else line
+    end = next((at for at, word in enumerate(own) if word.startswith("-")), len(own))
     if end <= _MANY:
         return line
     for begin in range(1, end - _MANY):
-        pattern = as_typed(ours[begin:end])
+        pattern = as_typed(own[begin:end])
         short = (*line[:begin], *pattern, *line[end:])
         if len(pattern) == 1 and is_taken(short):
             return short

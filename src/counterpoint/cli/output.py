@@ -1,7 +1,7 @@
-"""Where a command's result goes when it is a file: checked before the work, written whole or not.
+"""Result files: checked before the work starts, and written completely or not at all.
 
-The text is written beside the file and then takes its name, so an interrupted command leaves
-neither half a file nor a damaged old one.
+The text is written to a temporary file that is then renamed, so an interrupted command leaves
+neither a partial file nor a damaged old one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from counterpoint.timeline import refuse_url
 
 
 def check_output(path: Path, *, force: bool, endings: tuple[str, ...]) -> None:
-    """Refuse a path that can't or must not be written to, before any work is done."""
+    """Refuse a path that can't or must not be written, before any work is done."""
     refuse_url(path)
     if path.suffix not in endings:
         raise UsageError(

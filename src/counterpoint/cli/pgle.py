@@ -79,7 +79,7 @@ def make(
     check_place(out, overwrite=force)
     timeline = read_recordings(recordings, "making the profile")
     refuse_over_input(out, timeline)
-    made = make_profile(
+    built = make_profile(
         timeline,
         percentile,
         keep_warmup=keep_warmup,
@@ -87,12 +87,12 @@ def make(
         bare=bare,
         about=versions_told(recordings),
     )
-    write_profile(made.profile, out, overwrite=force)
+    write_profile(built.profile, out, overwrite=force)
     check = ["counterpoint", "pgle", "check", out, "--program", recordings[0]]
     if json:
-        sys.stdout.write(made_json(made, out, shlex.join(check)))
+        sys.stdout.write(made_json(built, out, shlex.join(check)))
     else:
-        print_document(made_document(made, out, shlex.join(check)), sys.stdout)
+        print_document(made_document(built, out, shlex.join(check)), sys.stdout)
 
 
 def merge(
@@ -113,7 +113,7 @@ def merge(
     if not profiles:
         raise UsageError("no profile was named", next="counterpoint pgle merge A B -o OUT.pbtxt")
     check_place(out, overwrite=force)
-    read = [read_profile(it) for it in profiles]
+    read = [read_profile(path) for path in profiles]
     merged = merge_profiles(read, percentile, [*map(str, profiles)])
     write_profile(merged, out, overwrite=force)
     print(f"{out}: {merged.origin['statistic']}; {_size(len(merged.costs), merged.fingerprints)}")
@@ -231,7 +231,7 @@ def _require_scheduled(profile: Path, program: Path) -> None:
 
 
 def _require_gpu(profile: Path, program: Path, subject: Subject) -> None:
-    """Names of another compiler's program have nothing in common with a GPU's."""
+    """Refuse programs for other platforms: their names do not match those of a GPU program."""
     if subject.platform not in ("cpu", "tpu"):
         return
     where = subject.platform.upper()
@@ -267,12 +267,12 @@ def _print(
 
 
 def _use(profile: Path, program: Path, subject: Subject) -> str:
-    """See what it moves, where the program is there as it was lowered; else run with it."""
+    """Return the next command: show what the profile moves if it can be compiled, else run."""
     return _apply(profile, program, subject) or manual(str(profile), program)
 
 
 def _apply(profile: Path, program: Path, subject: Subject | None) -> str | None:
-    """The command that compiles the program with the profile, or None where it has no input."""
+    """Return the command that compiles the program with the profile, or None without its input."""
     if subject is not None and program.is_file() and program.suffix != ".zip":
         return None
     words = ["counterpoint", "pgle", "apply", str(profile), "--program", str(program)]
@@ -286,7 +286,7 @@ def _apply(profile: Path, program: Path, subject: Subject | None) -> str | None:
         if own_target(workload) is not None:
             return shlex.join(words)
     except UsageError:
-        pass  # described, but as no GPU that XLA's CUDA compiler knows
+        pass  # described, but not as a GPU that XLA's CUDA compiler supports
     compiled = subject.program if subject is not None else None
     devices = compiled.num_partitions * compiled.num_replicas if compiled else workload.devices
     return shlex.join([*words, "--target", spelled("H100", devices)])

@@ -112,8 +112,8 @@ def _next(applied: Applied, program: Path) -> str:
     if applied.own is not None and applied.keyed:
         recording = str(program) if is_run(program) or zipfile.is_zipfile(program) else "logdir"
         bare = str(applied.path.with_name(f"{applied.path.stem}-bare.pbtxt"))
-        made = ["pgle", "make", recording, "--bare", "--module", applied.own.name, "-o", bare]
-        return f"{shlex.join(['counterpoint', *made])}   # or apply with the jaxlib of the run"
+        words = ["pgle", "make", recording, "--bare", "--module", applied.own.name, "-o", bare]
+        return f"{shlex.join(['counterpoint', *words])}   # or apply with the jaxlib of the run"
     if applied.fits:
         return manual(profile, program)
     return shlex.join(["counterpoint", "pgle", "show", profile]) + "   # what it was made of"

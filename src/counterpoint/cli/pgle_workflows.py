@@ -71,7 +71,7 @@ def make_task(
     profile: ProfileOptions | None,
     loop: LoopOptions | None = None,
 ) -> Task:
-    """The workload with its options, to be run several times."""
+    """Return the workload with its options, to be run several times."""
     loop = loop or LoopOptions()
     if not command:
         raise UsageError("no command was given", next=f"counterpoint pgle {way} -- python train.py")
@@ -104,12 +104,12 @@ def _directory(way: str) -> Path:
 
 
 def say(line: str) -> None:
-    """One line of progress, beside what the workload prints."""
+    """Print one line of progress next to the output of the workload."""
     print(f"counterpoint: {line}", file=sys.stderr)
 
 
 def feedback_digest(feedback: Feedback) -> Iterator[str]:
-    """The two lines of runs without and with a profile, where they were compared."""
+    """Yield the digest of runs without and with a profile if they were compared."""
     if not feedback.used:
         return iter(())
     without, with_profile = feedback.without, feedback.with_profile
@@ -126,7 +126,7 @@ def deliver(
     *,
     as_json: bool,
 ) -> None:
-    """Print the report, and keep it beside what it reports on; the digest is for the job's log."""
+    """Print the report and save it with its runs; the digest is for the log of the job."""
     text = data()
     write_output(directory / "report.json", text)
     write_output(directory / "report.txt", plain_text(document))
@@ -169,10 +169,12 @@ def auto(
     if report.print_only:
         print(auto_script(task, how), end="")
         return 0
-    made = run_auto(task, how, say)
-    document = auto_document(made)
-    deliver(task.directory, document, lambda: auto_json(made), _digest(made), as_json=report.json)
-    return 0 if made.used else 1
+    result = run_auto(task, how, say)
+    document = auto_document(result)
+    deliver(
+        task.directory, document, lambda: auto_json(result), _digest(result), as_json=report.json
+    )
+    return 0 if result.used else 1
 
 
 def _digest(made: Auto) -> Iterator[str]:

@@ -71,20 +71,20 @@ def predict(  # noqa: PLR0913 - the options of the command
     words = _command(workload, command)
     question = make_question(given, prices or PriceOptions(), target, force=force)
     with Progress("reading the program") as progress:
-        made = (
+        prediction = (
             _of_file(workload, target, given.program, question, progress.say)
             if words is None
             else _of_command(words, target, given.program, question, progress.say)
         )
         progress.say("drawing")
         if out is not None:
-            write_timeline(made.timeline, out, force=force)
+            write_timeline(prediction.timeline, out, force=force)
     of = (workload, ()) if words is None else (None, words)
-    then = next_command(made, given, *of, seen=(bool(question.what_if), explain))
-    _print(made, top, then, as_json=json, explained=explain)
+    then = next_command(prediction, given, *of, seen=(bool(question.what_if), explain))
+    _print(prediction, top, then, as_json=json, explained=explain)
     if out is not None:
         print(f"wrote {out}", file=sys.stderr)
-    return _exit_code(made)
+    return _exit_code(prediction)
 
 
 def _exit_code(made: Prediction) -> int:
@@ -96,7 +96,7 @@ def _exit_code(made: Prediction) -> int:
 
 
 def _command(workload: str, rest: Sequence[str]) -> list[str] | None:
-    """The words behind `--`, if there were such; a script alone is told by its being one."""
+    """Return the words after `--`, if any; an executable script may also stand alone."""
     path = Path(workload)
     if not rest:
         script = path.is_file() and os.access(path, os.X_OK) and path.read_bytes()[:2] == b"#!"
@@ -114,8 +114,8 @@ def _of_file(
 ) -> Prediction:
     from counterpoint.workflow.prediction import predict as ask
 
-    asked = replace(question, inherited=dict(os.environ))
-    return ask(workload, target=target, program=program, question=asked, say=say)
+    inheriting = replace(question, inherited=dict(os.environ))
+    return ask(workload, target=target, program=program, question=inheriting, say=say)
 
 
 def _of_command(

@@ -1,4 +1,4 @@
-"""The last line of `predict`: a command that works as it is printed."""
+"""The last line of `predict`: a command that works as printed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from counterpoint.hlo import Program
     from counterpoint.workflow.prediction import Prediction, Standing
 
-_LINE = 90  # characters of settings, in a line that is read at a glance
+_LINE = 90  # characters of settings; longer lines are hard to read
 _CHIP = "flops=2x,hbm=2x"
-_SHARE = 0.01  # of the step, that exposed communication must have to be asked about
+_SHARE = 0.01  # share of the step from which exposed communication matters
 
 
 def next_command(
@@ -25,9 +25,9 @@ def next_command(
     *,
     seen: tuple[bool, bool] = (False, False),
 ) -> str:
-    """What to ask next of the same workload: a path or a function, or the words of a command.
+    """Return the next command for the same workload: a path, a function, or a command's words.
 
-    `seen` tells whether --what-if was answered, and whether all was explained.
+    `seen` says whether --what-if was answered, and whether everything was explained.
     """
     behind = shlex.join([workload] if workload is not None else ["--", *words])
     again = ["counterpoint", "predict", "--target", str(made.target), *_again(given)]
@@ -37,7 +37,9 @@ def next_command(
     if not made.candidates and recompiled and made.base.memory.fits is not False:
         return f"{shlex.join([*again, '--candidate', 'pgle-recommended'])} {behind}"
     best = made.candidates[0] if made.candidates else None
-    if best is not None and not any(it.is_base and it.tied for it in made.candidates):
+    if best is not None and not any(
+        candidate.is_base and candidate.tied for candidate in made.candidates
+    ):
         return _with_best(best, made, given, workload, words)
     answered, explained = seen
     if not answered:
@@ -54,14 +56,14 @@ def _with_best(
     workload: str | None,
     words: Sequence[str],
 ) -> str:
-    """Run with the best candidate, or ask of it; where it is many settings, `tune` writes them."""
+    """Run or predict with the best candidate; if it has many settings, let `tune` write them."""
     chosen = _chosen(best, made)
     if len(shlex.join(chosen)) > _LINE:
         return _tune(made, workload, words)
     if workload is None:
         return shlex.join(["counterpoint", "run", *_settings(given), *chosen, "--", *words])
-    asked = [*_again(given), *(it.replace("--settings=", "--recipe=") for it in chosen)]
-    line = ["counterpoint", "predict", "--target", str(made.target), *asked]
+    options = [*_again(given), *(setting.replace("--settings=", "--recipe=") for setting in chosen)]
+    line = ["counterpoint", "predict", "--target", str(made.target), *options]
     return shlex.join([*line, "--what-if", _question(made), workload])
 
 
@@ -77,25 +79,25 @@ def _kept(again: Sequence[str], behind: str) -> str:
 
 
 def _again(given: CompileOptions) -> Iterator[str]:
-    """What the user said of the compile, but for candidates."""
+    """Yield the user's options for the compile, except candidates."""
     if given.program is not None:
         yield f"--program={given.program}"
     if given.devices is not None:
         yield f"--devices={given.devices}"
-    yield from (f"--recipe={it}" for it in given.recipe)
-    yield from (f"--set={it}" for it in given.set_)
-    yield from (f"--env={it}" for it in given.env)
+    yield from (f"--recipe={value}" for value in given.recipe)
+    yield from (f"--set={value}" for value in given.set_)
+    yield from (f"--env={value}" for value in given.env)
 
 
 def _settings(given: CompileOptions) -> Iterator[str]:
-    """The same, as `run` takes it."""
-    yield from (f"--settings={it}" for it in given.recipe)
-    yield from (f"--set={it}" for it in given.set_)
-    yield from (f"--env={it}" for it in given.env)
+    """Yield the same options in the form of `run`."""
+    yield from (f"--settings={value}" for value in given.recipe)
+    yield from (f"--set={value}" for value in given.set_)
+    yield from (f"--env={value}" for value in given.env)
 
 
 def _question(made: Prediction) -> str:
-    """What could make this step shorter: links where it waits for them, else the chip."""
+    """Return what could shorten the step: faster links if it waits for them, else the chip."""
     simulation, target = made.base.simulation, made.target
     if simulation.exposed_s < _SHARE * simulation.step_s:
         return _CHIP
@@ -103,40 +105,43 @@ def _question(made: Prediction) -> str:
 
 
 def _binding(program: Program, target: Target) -> str:
-    """The links that shorten the program's collectives the most where they are twice as fast.
+    """Return the links that would shorten the program's collectives most if twice as fast.
 
-    Both that a collective across hosts takes, where either alone soon waits for the other.
+    That is both links of a collective across hosts if speeding up one makes the other the limit.
     """
     from counterpoint.cost import build_model, parse_what_if
     from counterpoint.hlo.collectives import collective
     from counterpoint.hlo.model import launched
 
-    talks = [
-        it for body in launched(program) for it in body.instructions if collective(program, it)
+    communicating = [
+        instruction
+        for body in launched(program)
+        for instruction in body.instructions
+        if collective(program, instruction)
     ]
     domain = "nvlink" if target.wiring.joins else "host"
 
     def seconds(question: str) -> float:
         model = build_model(target, what_if=parse_what_if(question) if question else None)
-        return sum(model.price(program, it).seconds for it in talks)
+        return sum(model.price(program, instruction).seconds for instruction in communicating)
 
     usual, both = seconds(""), f"nic=2x,{domain}=2x"
-    one = min(("nic=2x", f"{domain}=2x", "host=2x"), key=seconds)
+    single = min(("nic=2x", f"{domain}=2x", "host=2x"), key=seconds)
     saved = usual - seconds(both)
     if saved <= 0:
-        return _CHIP  # only the latency of its collectives is left, which no link shortens
-    return one if usual - seconds(one) > 0.5 * saved else both
+        return _CHIP  # only the latency of collectives remains, which no link shortens
+    return single if usual - seconds(single) > 0.5 * saved else both
 
 
 def _chosen(best: Standing, made: Prediction) -> list[str]:
-    """The best candidate's settings, beyond those of the base, as `run` takes them."""
+    """Return the best candidate's settings beyond those of the base, in the form of `run`."""
     from counterpoint.flags.advice import recipes
 
     if best.name in recipes():
         return [f"--settings={best.name}"]
     before = made.base.settings
-    flags = [it for it in best.settings.flags.items() if it not in before.flags.items()]
-    variables = [it for it in best.settings.variables.items() if it not in before.env]
+    flags = [item for item in best.settings.flags.items() if item not in before.flags.items()]
+    variables = [item for item in best.settings.variables.items() if item not in before.env]
     return [
         *(f"--set={name}={value}" for name, value in flags),
         *(f"--env={name}={value}" for name, value in variables if name != "XLA_FLAGS"),

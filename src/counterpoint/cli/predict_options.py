@@ -1,4 +1,4 @@
-"""Options of `predict`, and what they come to."""
+"""Options of `predict`, and the question that they form."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class PriceOptions:
 def make_question(
     compile_: CompileOptions, prices: PriceOptions, target: Target | None, *, force: bool
 ) -> Question:
-    """What the options ask for, checked."""
+    """Return the question that the options describe, checked."""
     from counterpoint.workflow.prediction import Question, check_gain_place
     from counterpoint.workflow.subject import base_settings
 

@@ -1,4 +1,4 @@
-"""What commands that look into profiles have in common: reading them, and printing every name."""
+"""Shared code of commands that read profiles: reading, printing, and checking options."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Answer = TypeVar("Answer")
 def look_into(
     paths: tuple[str, ...], answer: Callable[[Timeline], Answer], jobs: int | None, doing: str
 ) -> Answer:
-    """What is to be said of profiles, with their reading and that shown on a terminal."""
+    """Read profiles and return the answer on them, with progress shown on a terminal."""
     with Progress("reading") as progress:
         try:
             timeline = read(*paths, progress=progress.read, jobs=jobs)
@@ -44,7 +44,7 @@ def look_into(
 
 
 def as_typed(paths: Sequence[str]) -> tuple[str, ...]:
-    """The paths in few words: many files that a shell made of one pattern are that pattern."""
+    """Return the paths, with names that the shell expanded from one pattern as that pattern."""
     distinct = list(dict.fromkeys(paths))
     prefix = os.path.commonprefix
     start = prefix(distinct)
@@ -56,7 +56,7 @@ def as_typed(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def device_numbers(text: str | None) -> tuple[int, ...] | None:
-    """What `--device` names; None where it was not given."""
+    """Return the devices given with `--device`, or None without it."""
     if text is None:
         return None
     numbers = text.split(",")
@@ -70,7 +70,7 @@ def device_numbers(text: str | None) -> tuple[int, ...] | None:
 def check_asked(
     paths: tuple[str, ...], top: int, out: Path | None, command: str, *, json: bool, force: bool
 ) -> None:
-    """Refuse what can't be answered before anything is read."""
+    """Refuse invalid options before anything is read."""
     if not paths:
         raise UsageError("no profile was named", next=f"counterpoint {command} PATH")
     if top < 1:
@@ -105,7 +105,7 @@ def tell(
 
 
 def _show_every_name(stream: TextIO) -> None:
-    """Names that the stream's encoding lacks are shown as escapes."""
+    """Print names that the stream's encoding can't represent as escapes."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
 
@@ -114,7 +114,7 @@ _TOLD = ("jaxlib", "jax")
 
 
 def read_recordings(paths: Sequence[str], then: str) -> Timeline:
-    """Read them, and say so where it takes long; `then` names what is done with them."""
+    """Read recordings and show progress; `then` names what is done with them next."""
     with Progress("reading") as progress:
         timeline = read(*paths, progress=progress.read)
         progress.say(then)
@@ -122,23 +122,23 @@ def read_recordings(paths: Sequence[str], then: str) -> Timeline:
 
 
 def versions_told(paths: Sequence[str]) -> dict[str, str]:
-    """Versions of JAX that a Run among the paths tells."""
-    told: dict[str, str] = {}
+    """Return the versions of JAX recorded in any Run among the paths."""
+    versions: dict[str, str] = {}
     for path in paths:
         if is_run(Path(path)):
-            told |= read_run(Path(path)).versions
-    return {name: told[name] for name in _TOLD if name in told}
+            versions |= read_run(Path(path)).versions
+    return {name: versions[name] for name in _TOLD if name in versions}
 
 
 def manual(profile: str, program: Path) -> str:
-    """The command that runs with a profile: of the Run that the program is from, or an example."""
+    """Return the command that runs with a profile: that of the program's Run, or an example."""
     command = read_run(program).command if is_run(program) else ("python", "train.py")
     words = ["counterpoint", "pgle", "manual", "--profile", profile, "--", *command]
     return printable(shlex.join(words))
 
 
 def refuse_over_input(out: str, timeline: Timeline) -> None:
-    """Refuse to write over what was read."""
+    """Refuse to overwrite an input."""
     read_from = [*timeline.inputs, *(host.source for host in timeline.hosts)]
     if any(Path(out).resolve() == Path(name).resolve() for name in read_from):
         raise UsageError(f"{out} is what is to be read", next="choose another name")
@@ -152,7 +152,7 @@ _ENDING: Final = re.compile(r"\.[A-Za-z]\w*")
 def check_timeline_output(
     out: Path, inputs: Sequence[str], *, force: bool, command: str = "-o"
 ) -> None:
-    """Refuse before the work what would be refused behind it; `command` is what names the place."""
+    """Refuse an invalid output before the work; `command` precedes a suggested path."""
     refuse_url(out)
     if out.suffix == _PARQUET:
         raise UsageError(
@@ -178,12 +178,12 @@ def check_timeline_output(
 
 
 def is_trace(out: Path) -> bool:
-    """Whether a place is named as a trace; any other is a directory of tables."""
+    """Return whether a path names a trace; any other path is a directory of tables."""
     return out.name.endswith(TRACES)
 
 
 def write_timeline(timeline: Timeline, out: Path, *, force: bool) -> None:
-    """Write it whole, or nothing."""
+    """Write the whole Timeline, or nothing."""
     if is_trace(out):
         write_perfetto(timeline, out, overwrite=force)
     else:

@@ -1,4 +1,4 @@
-"""The option --program: a compiled program, wherever it is kept."""
+"""The option --program: a compiled program, wherever it is stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WRITE: Final = (
 def refuse_function(path: Path, *, scheduled: bool, devices: int = 8) -> None:
     """Refuse `file.py:make_step`, which only `predict` calls.
 
-    `scheduled`: wanted is what XLA made of the step, and not the step.
+    `scheduled`: the option expects XLA's output for the step, not the step itself.
     """
     if not names_function(str(path)):
         return
@@ -34,7 +34,7 @@ def refuse_function(path: Path, *, scheduled: bool, devices: int = 8) -> None:
 
 
 def _written(path: Path, devices: int) -> str:
-    """A line that writes StableHLO; it runs where the file or the package lies."""
+    """Return a command that writes StableHLO; it runs in the directory of the file or package."""
     home, _, name = path.name.partition(":")
     code = _WRITE.format(module=home.removesuffix(".py"), name=name, devices=devices)
     there = f"cd {shlex.quote(str(path.parent))} && " if path.parent != Path() else ""
@@ -45,7 +45,7 @@ def _written(path: Path, devices: int) -> str:
 
 
 def finished_program(path: Path, module: str | None) -> Subject:
-    """The program, refused where XLA has not optimised it or did so for another machine."""
+    """Return the program; refuse one that XLA has not optimized, or not for a GPU."""
     refuse_function(path, scheduled=True)
     if path.exists() and is_lowered(path):
         raise InputError(

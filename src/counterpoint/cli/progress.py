@@ -1,13 +1,13 @@
-"""What a command says on stderr while it works.
+"""Progress of a command on stderr.
 
     with Progress("reading trace.xplane.pb") as progress:
         ...
         progress.say("finding steps")
 
-Work under a second stays silent. After that a terminal shows one line that is redrawn and wiped in
-the end. A file or a pipe is read later, and keeps every line: it gets one after ten seconds and
-every half minute. A thread draws, so that the work need not call back; it has ended when the block
-has. Where a share of the work is told, the line says about how long the rest takes.
+Work under a second stays silent. After that a terminal shows one line that is redrawn, and erased
+at the end. A file or a pipe keeps every line, so it gets one after ten seconds and one every half
+minute. A thread draws, so that the work need not call back; it ends with the block. If the
+completed fraction is known, the line estimates the remaining time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WIPE = "\r\x1b[K"  # back to the start of the line, and clear it
 
 _HOST = re.compile(r"\(host (\d+) of (\d+)\)$")
 _TELLING = 0.02
-"""Share of the work that must be done before the rest is told, and seconds that it must take."""
+"""Fraction of the work, and seconds spent on it, before the remaining time is estimated."""
 
 _EARLY_S = 1.0
 _MINUTES = 120.0
@@ -34,7 +34,7 @@ _MINUTES = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds before the first word, and from one to the next."""
+    """Seconds before the first line, and between lines."""
 
     first: float
     next: float
@@ -46,14 +46,14 @@ IN_FILE = Pace(first=10.0, next=30.0)
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """How long work of a known size goes on, by how long it took so far."""
+    """An estimate of the remaining time of work of known size, from the time it took so far."""
 
-    since: float = 0.0  # when its share was `first`
+    since: float = 0.0  # when the completed fraction was `first`
     first: float = 0.0
     share: float | None = None
 
     def told(self, share: float | None, now: float) -> Rest:
-        """With the share that is done now; one that falls is of other work."""
+        """Return the estimate at this completed fraction; a decrease means that new work began."""
         if share is None:
             return Rest()
         if self.share is None or share < self.share:
@@ -61,22 +61,22 @@ class Rest:
         return replace(self, share=share)
 
     def text(self, now: float) -> str:
-        """`, about 12 s to go`; empty where it is not known, or too early to say."""
-        gone = 0.0 if self.share is None else self.share - self.first
-        if self.share is None or gone < _TELLING or now - self.since < _EARLY_S:
+        """Return `, about 12 s to go`; empty if it is unknown or too early."""
+        done = 0.0 if self.share is None else self.share - self.first
+        if self.share is None or done < _TELLING or now - self.since < _EARLY_S:
             return ""
-        left = (now - self.since) * (1 - self.share) / gone
-        told = f"{left:.0f} s" if left < _MINUTES else f"{left / 60:.0f} min"
-        return f", about {told} to go"
+        left = (now - self.since) * (1 - self.share) / done
+        time_left = f"{left:.0f} s" if left < _MINUTES else f"{left / 60:.0f} min"
+        return f", about {time_left} to go"
 
 
 class Progress:
-    """Says what is being done while a block runs."""
+    """Reports on stderr what is being done while a block runs."""
 
     def __init__(self, what: str, stream: TextIO | None = None, pace: Pace | None = None) -> None:
         self._what = what
         self._rest = Rest()
-        self._hosts: dict[str, float] = {}  # what is read of each
+        self._hosts: dict[str, float] = {}  # completed fraction of each
         self._stream = sys.stderr if stream is None else stream
         self._on_terminal = self._stream.isatty()
         self._pace = pace or (ON_TERMINAL if self._on_terminal else IN_FILE)
@@ -84,19 +84,19 @@ class Progress:
         self._drawer = Thread(target=self._draw, name="progress", daemon=True)
 
     def say(self, what: str, share: float | None = None) -> None:
-        """From now on, this is being done; of what has a size, so much of it is done."""
+        """Set what is being done, with the completed fraction if the work has a size."""
         self._rest = self._rest.told(share, time.monotonic())
         self._what = what
 
     def read(self, what: str, done: int, total: int) -> None:
-        """So far `read` has come with a file; of several hosts each counts the same."""
-        own = done / max(total, 1)
+        """Set how far `read` is with a file; several hosts have equal weight."""
+        fraction = done / max(total, 1)
         number, count = found.groups() if (found := _HOST.search(what)) else ("1", "1")
-        if own < self._hosts.get(number, 0.0):
+        if fraction < self._hosts.get(number, 0.0):
             self._hosts.clear()  # another set of files
-        self._hosts[number] = own
+        self._hosts[number] = fraction
         share = min(sum(self._hosts.values()) / int(count), 1.0)
-        self.say(f"reading {what.rpartition('/')[2]}, {own:.0%}", share)
+        self.say(f"reading {what.rpartition('/')[2]}, {fraction:.0%}", share)
 
     def __enter__(self) -> Self:
         self._drawer.start()
@@ -110,7 +110,7 @@ class Progress:
         began = time.monotonic()
         pause = self._pace.first
         drawn = False
-        with suppress(OSError, ValueError):  # a stderr that is gone stops the talk, not the work
+        with suppress(OSError, ValueError):  # a closed stderr ends the output, not the work
             while not self._finished.wait(pause):
                 now = time.monotonic()
                 self._write(f"{self._what} ({now - began:.0f} s{self._rest.text(now)})")

@@ -1,8 +1,8 @@
-"""Quick: command lines of commands that are to answer in a blink, read without cyclopts.
+"""Parse simple lines of commands that have to respond instantly, without cyclopts.
 
-Loading cyclopts takes longer than such a command does. What is not plain here (help, an option
-that is not known or lacks its value) goes to cyclopts, which says what is wrong; so both must take
-the same options, and a test holds them together.
+Loading cyclopts takes longer than such a command does. Anything else (help, an unknown option, one
+without its value) goes to cyclopts, which reports what is wrong; so both must accept the same
+options, which a test checks.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Quick:
-    """A command: its function, its one positional argument, its options with what makes a value.
+    """A command: its function, its one positional argument, and its options with their converters.
 
-    An option without a maker is a switch; a maker `list` gathers what is given again and again.
-    `behind` is the argument that takes all words behind `--`.
+    An option without a converter is a switch; the converter `list` collects repeated values.
+    `behind` is the argument that takes all words after `--`.
     """
 
     function: str
@@ -28,7 +28,7 @@ class Quick:
     behind: str
     options: Mapping[str, Callable[[str], Any] | None]
     short: Mapping[str, str]
-    text: str  # how a positional argument may begin although it begins with a dash
+    text: str  # the prefix of a positional argument that starts with a dash
 
 
 QUICK: Final[Mapping[tuple[str, ...], Quick]] = {
@@ -60,7 +60,7 @@ QUICK: Final[Mapping[tuple[str, ...], Quick]] = {
 
 
 def quick(words: Sequence[str]) -> Callable[[], int | None] | None:
-    """The call that a plain command line means; None where cyclopts is to read it."""
+    """Return the call for a simple command line, or None if cyclopts has to parse it."""
     for name, command in QUICK.items():
         if tuple(words[: len(name)]) == name:
             bound = _bound(command, list(words[len(name) :]))
@@ -92,7 +92,7 @@ def _bound(command: Quick, words: list[str]) -> dict[str, Any] | None:
 
 
 def _take_option(command: Quick, word: str, rest: list[str], bound: dict[str, Any]) -> bool:
-    """Whether a word was a plain option; takes its value from the words that follow."""
+    """Return whether the word is a simple option; its value is taken from the words after it."""
     head, equals, value = word.partition("=")
     bare = head.lstrip("-")
     name = bare.replace("-", "_") if head.startswith("--") else command.short.get(bare, "")

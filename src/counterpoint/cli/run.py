@@ -1,4 +1,4 @@
-"""`counterpoint run`: execute a workload under Settings, and keep all that it leaves."""
+"""`counterpoint run`: execute a workload under Settings, and keep all of its output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from counterpoint.report.runs import run_lines, runs_json
 from counterpoint.runs import Run
 
 NO_PROFILE: Final = 3
-"""As for a file that is not there."""
+"""Exit code, the same as for a missing file."""
 
 
 def run(
@@ -42,22 +42,22 @@ def run(
         command, workload or WorkloadOptions(), profile, echo="stderr" if json else True
     )
     world = find_world(os.environ)
-    mine = world.seats[0].rank if world else None
-    made = launch(request, say=_say if not mine else _keep_quiet)
-    missing = profile.is_explicit and made.outcome.ok and not made.profiles
-    if not mine:
+    own_rank = world.seats[0].rank if world else None
+    finished = launch(request, say=_say if not own_rank else _keep_quiet)
+    missing = profile.is_explicit and finished.outcome.ok and not finished.profiles
+    if not own_rank:
         if json:
-            sys.stdout.write(runs_json([made]))
+            sys.stdout.write(runs_json([finished]))
         if missing or not json:
-            digest = () if json else digest_lines(made)
+            digest = () if json else digest_lines(finished)
             say = unfailing(_say)
-            for line in run_lines(made, _shown(made), needs_profile=missing, digest=digest):
+            for line in run_lines(finished, _shown(finished), needs_profile=missing, digest=digest):
                 say(line)
     _drop_unwritten(sys.stderr)
     if not json:
         _drop_unwritten(sys.stdout)
-    status = (made.outcome if mine is None else made.rank(mine).outcome).status
-    return NO_PROFILE if missing and not mine else status
+    status = (finished.outcome if own_rank is None else finished.rank(own_rank).outcome).status
+    return NO_PROFILE if missing and not own_rank else status
 
 
 def _say(line: str) -> None:
@@ -65,20 +65,20 @@ def _say(line: str) -> None:
 
 
 def _drop_unwritten(stream: TextIO) -> None:
-    """What a full disk does not take changes no exit code: that is the program's."""
+    """Discard output that a full disk rejects: the exit code is that of the program."""
     try:
         stream.flush()
     except BrokenPipeError:
-        pass  # a reader that has gone, which all commands tell alike
+        pass  # a closed pipe, which all commands handle alike
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _keep_quiet(line: str) -> None:
-    """Of many ranks one talks."""
+    """Print nothing: only one of many ranks reports."""
     del line
 
 
 def _shown(made: Run) -> Path:
-    here = Path.cwd()
-    return made.path.relative_to(here) if made.path.is_relative_to(here) else made.path
+    cwd = Path.cwd()
+    return made.path.relative_to(cwd) if made.path.is_relative_to(cwd) else made.path

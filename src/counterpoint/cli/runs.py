@@ -25,15 +25,15 @@ def runs(
         directory: Where they lie, or one of them.
         json: Print all that is known of them as JSON.
     """
-    made: list[Run] = []
+    readable: list[Run] = []
     broken: list[tuple[Path, str]] = []
     for path in find_runs(directory):
         try:
-            made.append(read_run(path))
+            readable.append(read_run(path))
         except InputError as damage:
             broken.append((path, damage.what))
-    made.sort(key=lambda run: run.started)
+    readable.sort(key=lambda run: run.started)
     if json:
-        sys.stdout.write(runs_json(made, broken))
+        sys.stdout.write(runs_json(readable, broken))
     else:
-        print_document(runs_document(made, broken, str(directory)), sys.stdout)
+        print_document(runs_document(readable, broken, str(directory)), sys.stdout)

@@ -1,4 +1,4 @@
-"""Where a command's settings come from, with what their source tells of release and chip."""
+"""The source of a command's settings, with the release and chip that it names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """For what settings are wanted: a recipe's lines are not the same for all."""
+    """The release and chip that settings are for: the lines of a recipe depend on them."""
 
     jaxlib: str | None = None
     chip: str | None = None
@@ -26,7 +26,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Settings as written; a Run tells its jaxlib and its devices, too."""
+    """Settings as written; a Run also names its jaxlib and its devices."""
 
     written: ParsedSource
     jaxlib: str | None = None
@@ -42,9 +42,9 @@ def read_source(
     wanted: Wanted,
     allowed: Sequence[Path] = (),
 ) -> Source:
-    """Exactly one of a source's name, a command, and our own environment.
+    """Read exactly one of: a named source, a command, or the environment of this process.
 
-    Files that it names are read where they lie beside it, or in an `allowed` directory.
+    Files that it names are read if they are next to it or in an `allowed` directory.
     """
     _check_allowed(allowed)
     if (source is not None) + bool(command) + env != 1:
@@ -80,7 +80,7 @@ def _check_allowed(allowed: Sequence[Path]) -> None:
 def _is_directory(path: Path) -> bool:
     try:
         return path.is_dir()
-    except OSError:  # flags in quotes may be longer than any name
+    except OSError:  # flags in quotes may be longer than any file name
         return False
 
 

@@ -77,36 +77,36 @@ def tune(  # noqa: PLR0913 - the options of the command
         race or RaceOptions(),
         place or PlaceOptions(),
     )
-    asked = make_asked(command, given, out)
-    asked = replace(asked, words=words_again(sys.argv[1:], asked.directory))
+    request = make_asked(command, given, out)
+    request = replace(request, words=words_again(sys.argv[1:], request.directory))
     if dry_run:
-        print_dry_run(asked, top, _without_dry_run(sys.argv[1:]), as_json=json)
+        print_dry_run(request, top, _without_dry_run(sys.argv[1:]), as_json=json)
         return 0
-    conclusion, ended = _work(asked)
-    _deliver(asked, conclusion, top, as_json=json)
+    conclusion, ended = _work(request)
+    _deliver(request, conclusion, top, as_json=json)
     return ended or _exit_code(conclusion)
 
 
 def _without_dry_run(words: list[str]) -> str:
-    """The command line that does what was planned."""
+    """Return the command line that executes the plan."""
     at = words.index("--") if "--" in words else len(words)
-    own = [it for it in words[:at] if it != "--dry-run"]
+    own = [word for word in words[:at] if word != "--dry-run"]
     return shlex.join(["counterpoint", *own, *words[at:]])
 
 
 def _work(asked: Asked) -> tuple[Conclusion, int]:
-    """The conclusion, and the exit code where it was asked to stop."""
+    """Return the conclusion, and the exit code if it was asked to stop."""
     from counterpoint.tune import grounded
     from counterpoint.tune import tune as carry_out
 
     with StudyProgress(asked.directory) as progress, asked_to_stop(progress.note) as stop:
-        on_ground = grounded(asked, progress.note)
+        prepared = grounded(asked, progress.note)
 
         def announce(study: Study) -> None:
-            for line in beginning(on_ground, study):
+            for line in beginning(prepared, study):
                 progress.note(line)
 
-        conclusion = carry_out(on_ground, progress.say, stop, announce)
+        conclusion = carry_out(prepared, progress.say, stop, announce)
     return conclusion, stop.exit_code if stop() and conclusion.state != "done" else 0
 
 
@@ -124,21 +124,21 @@ def _deliver(asked: Asked, conclusion: Conclusion, top: int, *, as_json: bool) -
         sys.stdout.write(tune_json(conclusion, study))
         return
     print_document(document, sys.stdout)
-    kept = shlex.quote(str(study / "report.txt"))
-    print(f"counterpoint: the same in {kept} and report.json", file=sys.stderr)
+    saved = shlex.quote(str(study / "report.txt"))
+    print(f"counterpoint: the same in {saved} and report.json", file=sys.stderr)
 
 
 def _exit_code(conclusion: Conclusion) -> int:
-    """1 where a study that is done has not one figure of its base."""
+    """Return 1 if a completed study has no figure for its base."""
     if conclusion.basis == "predicted":
-        known = any(it.arm.is_base and it.arm.predicted is not None for it in conclusion.rows)
+        known = any(row.arm.is_base and row.arm.predicted is not None for row in conclusion.rows)
     else:
-        known = any(it.arm.is_base and it.median_s is not None for it in conclusion.rows)
+        known = any(row.arm.is_base and row.median_s is not None for row in conclusion.rows)
     return 0 if known else NOTHING_MEASURED
 
 
 def beginning(asked: Asked, study: Study) -> Iterator[str]:
-    """Where the study lies, and what will be done; `study` is what was found there, or begun."""
+    """Yield the study's path and the plan; `study` is what was found there, or just begun."""
     place = shlex.quote(str(asked.directory))
     if study.ended is not None:
         yield f"{place} is done ({end_text(study.ended.why)}): nothing is run"
@@ -158,9 +158,11 @@ def beginning(asked: Asked, study: Study) -> Iterator[str]:
 
 
 def _done(asked: Asked, study: Study) -> str:
-    """How far it came."""
+    """Describe how far the study has come."""
     if asked.measure and (study.search is not None or study.trials):
-        cut_off = sum(it.failure is Failure.INTERRUPTED or it.report is None for it in study.trials)
+        cut_off = sum(
+            trial.failure is Failure.INTERRUPTED or trial.report is None for trial in study.trials
+        )
         more = f", {cut_off} interrupted" if cut_off else ""
         return f"{several(len(study.trials) - cut_off, 'trial')} done{more}"
     return f"{several(len(study.candidates), 'candidate')} predicted"
@@ -170,7 +172,7 @@ _ASKED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stop:
-    """Whether somebody asked, and how."""
+    """Whether and by which signal the study was asked to stop."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
@@ -181,23 +183,23 @@ class Stop:
 
     @property
     def exit_code(self) -> int:
-        """What a shell reports for a process that the signal ended."""
+        """The exit code that a shell reports for a process ended by the signal."""
         return 128 + self._number
 
     def ask(self, number: int) -> None:
-        """Remember it; the second time is no request."""
+        """Record the signal; raise KeyboardInterrupt at the second one."""
         if self._number:
             raise KeyboardInterrupt
         self._number = number
         name = "interrupted" if number == signal.SIGINT else signal.Signals(number).name
-        # In a thread: a signal may come while the thread that draws holds its lock.
+        # In a thread: the signal may arrive while the drawing thread holds its lock.
         text = f"{name}: ending in order; once more ends it at once"
         threading.Thread(target=self._note, args=(text,), daemon=True).start()
 
 
 @contextmanager
 def asked_to_stop(note: Callable[[str], None]) -> Generator[Stop]:
-    """While the block runs, these signals ask; those that are ignored (nohup) stay so."""
+    """Turn signals into stop requests during the block; ignored ones (nohup) stay ignored."""
     stop = Stop(note)
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -207,19 +209,21 @@ def asked_to_stop(note: Callable[[str], None]) -> Generator[Stop]:
         del frame
         stop.ask(number)
 
-    before = {it: signal.getsignal(it) for it in _ASKED}
-    ours = {number: it for number, it in before.items() if it is not signal.SIG_IGN}
-    for number in ours:
+    before = {number: signal.getsignal(number) for number in _ASKED}
+    handled = {
+        number: handler for number, handler in before.items() if handler is not signal.SIG_IGN
+    }
+    for number in handled:
         signal.signal(number, ask)
     try:
         yield stop
     finally:
-        for number, handler in ours.items():
+        for number, handler in handled.items():
             signal.signal(number, handler)
 
 
 def print_dry_run(asked: Asked, top: int, words: str, *, as_json: bool) -> None:
-    """Look at all of it, and say what would be done; `words` do it."""
+    """Examine the request and print the plan; `words` is the command that executes it."""
     from counterpoint.report import print_document
     from counterpoint.report.tune import dry_run_document, dry_run_json
     from counterpoint.tune import dry_run
@@ -235,13 +239,13 @@ def print_dry_run(asked: Asked, top: int, words: str, *, as_json: bool) -> None:
 _WIPE: Final = "\r\x1b[K"
 _UP: Final = "\x1b[1A"
 _SPARE: Final = 3
-"""Columns for the ^C that a terminal echoes behind a line: one more row could not be wiped."""
+"""Columns for the ^C that a terminal echoes after a line: a wrapped row could not be erased."""
 _PREFIX: Final = "counterpoint: "
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds from one look at the journal to the next, and from one line of a pipe to the next."""
+    """Seconds between reads of the journal, and between lines written to a pipe."""
 
     look: float
     again: float
@@ -252,7 +256,7 @@ IN_FILE: Final = Pace(look=1.0, again=60.0)
 
 
 class StudyProgress:
-    """Says what happens in a study while a block runs."""
+    """Reports the progress of a study while a block runs."""
 
     def __init__(
         self, directory: Path, stream: TextIO | None = None, pace: Pace | None = None
@@ -273,16 +277,16 @@ class StudyProgress:
         self._thread = Thread(target=self._follow, name="study progress", daemon=True)
 
     def say(self, what: str) -> None:
-        """From now on, this is being done."""
+        """Set what is being done."""
         self._doing = what
 
     def note(self, line: str) -> None:
-        """A line that stays."""
+        """Print a permanent line."""
         with self._lock, suppress(OSError, ValueError):
             self._stay([line])
 
     def __enter__(self) -> Self:
-        self._told = _read(self._directory)  # what was there before is not told again
+        self._told = _read(self._directory)  # earlier events are not reported again
         self._thread.start()
         return self
 
@@ -291,7 +295,7 @@ class StudyProgress:
         self._thread.join()
 
     def _follow(self) -> None:
-        with suppress(OSError, ValueError):  # a stderr that is gone stops the talk, not the work
+        with suppress(OSError, ValueError):  # a closed stderr ends the output, not the work
             while not self._finished.wait(self._pace.look):
                 self._look()
             self._look(last=True)
@@ -308,7 +312,7 @@ class StudyProgress:
                 self._say_again()
 
     def _news(self) -> Study | None:
-        """The study, where its journal has grown."""
+        """Return the study if its journal has grown."""
         with suppress(OSError):
             size = (self._directory / "journal.jsonl").stat().st_size
             if size != self._size:
@@ -347,13 +351,13 @@ class StudyProgress:
         self._drawn = len(lines)
 
     def _say_again(self) -> None:
-        """How it stands, where nothing was said for a while and that has changed."""
+        """Print the standing if it has changed and nothing was printed for a while."""
         if time.monotonic() - self._said_at < self._pace.again:
             return
-        said = "; ".join(self._status())
-        if said and said != self._said:
-            self._stay([said])
-            self._said = said
+        text = "; ".join(self._status())
+        if text and text != self._said:
+            self._stay([text])
+            self._said = text
         self._said_at = time.monotonic()
 
 
@@ -364,7 +368,7 @@ def _read(directory: Path) -> Study | None:
         return None
     try:
         return read_study(directory)
-    except CounterpointError:  # whoever works with it says what is wrong
+    except CounterpointError:  # reported by the code that uses the study
         return None
 
 

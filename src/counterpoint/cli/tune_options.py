@@ -1,4 +1,4 @@
-"""Options of `tune`: what is tried, how it is measured, where it runs."""
+"""Options of `tune`: what is tried, how it is measured, and where it runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
 
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
 Flags = Annotated[tuple[str, ...], Parameter(show_default=False, allow_leading_hyphen=True)]
-Value = Annotated[str | None, Parameter(allow_leading_hyphen=True)]  # -5% is no option
+Value = Annotated[str | None, Parameter(allow_leading_hyphen=True)]  # -5% is not an option
 Switch = Annotated[bool, Parameter(show_default=False)]
 
 _TRIED = Group("What is tried", sort_key=1)

@@ -1,4 +1,4 @@
-"""What the options of `tune` come to: which parts run, by what plan; checked before that."""
+"""The request that the options of `tune` form: its parts and its plan, checked in advance."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ _EXAMPLE: Final = "--budget '20 trials, 2h'"
 
 
 def read_budget(text: str | None) -> Budget:
-    """`2h`, `2 hours`, `1h30m`, `20 trials`, `20 trials, 2h`; each unit once."""
+    """Parse `2h`, `2 hours`, `1h30m`, `20 trials`, `20 trials, 2h`; each unit may occur once."""
     if text is None:
         return Budget()
     rest = re.sub(r"[\s,]+|\band\b", " ", text.strip().lower()).strip()
-    said: dict[str, str] = {}
+    amounts: dict[str, str] = {}
     while rest:
         part = _PART.match(rest)
         unit = _UNITS.get(part[2]) if part else None
         if part is None or unit is None:
             raise _bad_budget(text)
-        if unit in said:
-            raise _bad_budget(text, f"{said[unit]} {unit}, and {part[1]} {unit}: which?")
-        said[unit] = part[1]
+        if unit in amounts:
+            raise _bad_budget(text, f"{amounts[unit]} {unit}, and {part[1]} {unit}: which?")
+        amounts[unit] = part[1]
         rest = rest[part.end() :].strip()
-    trials = said.pop("trials", None)
-    seconds = sum(float(number) * _SECONDS[unit] for unit, number in said.items())
-    if (trials is None and not said) or (said and not seconds):
+    trials = amounts.pop("trials", None)
+    seconds = sum(float(number) * _SECONDS[unit] for unit, number in amounts.items())
+    if (trials is None and not amounts) or (amounts and not seconds):
         raise _bad_budget(text)
     if trials is not None and (not trials.isdecimal() or int(trials) == 0):
         raise _bad_budget(text)
@@ -76,7 +76,7 @@ def _bad_budget(text: str, why: str | None = None) -> UsageError:
 
 
 def read_share(option: str, text: str, *, example: str, of: str = "the step") -> float:
-    """`2%` or `0.02`; what is over a half can't be meant."""
+    """Parse `2%` or `0.02`; more than one half is refused as a mistake."""
     written = _SHARE.fullmatch(text.strip())
     value = float("nan") if written is None else float(written[1]) / (100 if written[2] else 1)
     if not 0 <= value <= 0.5:
@@ -88,7 +88,7 @@ def read_share(option: str, text: str, *, example: str, of: str = "the step") ->
 
 
 def refuse_low(option: str, value: float | None, least: float) -> None:
-    """An error where a number is below what makes sense."""
+    """Raise an error if a number is below its minimum."""
     if value is not None and not least <= value < float("inf"):
         raise UsageError(f"{option} takes a number from {least:g} on, not {value:g}")
 
@@ -99,7 +99,7 @@ _LEAST_CAP: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """All options, by what they are about."""
+    """All options, by group."""
 
     tried: TriedOptions
     search: SearchOptions
@@ -108,7 +108,7 @@ class Given:
 
 
 def make_asked(command: Sequence[str], given: Given, out: Path | None) -> Asked:
-    """All that is asked, checked."""
+    """Return the whole request, checked."""
     from counterpoint.hardware.targets import parse_target
     from counterpoint.tune import Asked, check
 
@@ -124,7 +124,7 @@ def make_asked(command: Sequence[str], given: Given, out: Path | None) -> Asked:
     base = _base(words, given.tried, target)
     plan = _plan(given, target)
     _refuse_unreadable(given.tried.arm, given.tried.space)
-    asked = Asked(
+    request = Asked(
         workload=workload,
         command=words,
         target=target,
@@ -139,8 +139,8 @@ def make_asked(command: Sequence[str], given: Given, out: Path | None) -> Asked:
         program=given.search.program,
         measure=measure,
     )
-    check(asked)
-    return asked
+    check(request)
+    return request
 
 
 def _workload(predict: tuple[str, ...] | None, command: tuple[str, ...]) -> str | None:
@@ -156,7 +156,7 @@ def _workload(predict: tuple[str, ...] | None, command: tuple[str, ...]) -> str 
 
 
 def _measures(workload: str | None, command: tuple[str, ...], given: Given) -> bool:
-    """Whether anything is run: a command, unless --predict stands alone or --confirm 0 says no."""
+    """Return whether trials run: with a command, unless --predict is alone or --confirm is 0."""
     if not command:
         return given.race.confirm is not None and given.race.confirm > 0
     alone = given.search.predict is not None and workload is None
@@ -172,10 +172,10 @@ _OF_SEARCH: Final = ("profile", "nccl_table", "gemm_table", "kernel_table", "cal
 
 
 def _refuse_idle(given: Given, *, predicts: bool, measure: bool) -> None:
-    """Options that would do nothing are a misunderstanding."""
+    """Refuse options without any effect: they are a misunderstanding."""
     search, race = given.search, given.race
     if not predicts:
-        idle = [it for it in (*_OF_SEARCH, "devices", "program") if getattr(search, it)]
+        idle = [option for option in (*_OF_SEARCH, "devices", "program") if getattr(search, option)]
         if search.predict is not None or idle:
             word = "predict" if search.predict is not None else idle[0].replace("_", "-")
             raise UsageError(
@@ -189,16 +189,16 @@ def _refuse_idle(given: Given, *, predicts: bool, measure: bool) -> None:
             )
     if not measure:
         spent = ("budget", "target_gain", "steps", "timeout", "hang_after", "ablate")
-        for it in (*spent, "loss_tolerance"):
-            if getattr(race, it):
+        for option in (*spent, "loss_tolerance"):
+            if getattr(race, option):
                 raise UsageError(
-                    f"--{it.replace('_', '-')} is about trials, and none is run",
+                    f"--{option.replace('_', '-')} is about trials, and none is run",
                     next="counterpoint tune --target 8xH100 -- python train.py",
                 )
 
 
 def _refuse_missing(command: tuple[str, ...], place: PlaceOptions) -> None:
-    """A program that is not there; elsewhere than here, nobody can tell."""
+    """Refuse a missing program; for other machines this can't be checked."""
     from counterpoint.capture import refuse_missing
 
     if place.executor not in (None, "local"):
@@ -213,7 +213,7 @@ def _refuse_missing(command: tuple[str, ...], place: PlaceOptions) -> None:
 
 
 def _base(command: tuple[str, ...], tried: TriedOptions, target: Target | None) -> Settings:
-    """What the shell's XLA_FLAGS say counts for a command, which inherits them."""
+    """Return the base settings; a command also inherits the shell's XLA_FLAGS."""
     from counterpoint.capture import find_interpreter
     from counterpoint.flags import Settings, inherited_settings
     from counterpoint.workflow.subject import base_settings
@@ -231,7 +231,7 @@ def _base(command: tuple[str, ...], tried: TriedOptions, target: Target | None) 
 
 
 def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
-    """Names of a study's arms are read where its dimensions are known."""
+    """Refuse arms that can't be parsed; names from the study's space are checked later."""
     from counterpoint.flags import Settings
     from counterpoint.tune.space import SpaceFile, drafts_for, is_label, read_space
     from counterpoint.workflow.subject import candidate
@@ -245,10 +245,12 @@ def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
         try:
             candidate(text, Settings())
         except UsageError as error:
-            said = [it and it.replace("--candidate", "--arm") for it in (error.why, error.next)]
+            rephrased = [
+                part and part.replace("--candidate", "--arm") for part in (error.why, error.next)
+            ]
             what = error.what.replace("--candidate", "--arm")
             what = what if "--arm" in what else f"--arm {what}"
-            raise UsageError(what, why=said[0], next=said[1]) from None
+            raise UsageError(what, why=rephrased[0], next=rephrased[1]) from None
 
 
 def _plan(given: Given, target: Target | None) -> Plan:
@@ -282,7 +284,7 @@ def _plan(given: Given, target: Target | None) -> Plan:
 
 
 def _refuse_few(steps: int | None) -> None:
-    """Trials of so few steps would all be made, and none would give a figure."""
+    """Refuse a number of steps at which every trial would run but give no figure."""
     from counterpoint.tune.trial import ENOUGH, FEWEST
 
     refuse_low("--steps", steps, 1)
@@ -332,13 +334,13 @@ def _nodes_wanted(place: PlaceOptions, target: Target | None) -> int:
 
 
 def _executor_options(place: PlaceOptions) -> dict[str, str]:
-    said = {
+    options = {
         "gpus": place.gpus,
         "cpus": place.cpus,
         "slurm": place.slurm,
         "ray-address": place.ray_address,
     }
-    return {name: it for name, it in said.items() if it is not None}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _question(given: Given, base: Settings) -> Question:
@@ -363,16 +365,18 @@ def _question(given: Given, base: Settings) -> Question:
 
 
 def _directory(workload: str | None, command: tuple[str, ...]) -> Path:
-    """A new one, by date and by what is tuned."""
+    """Return a new directory, named by date and workload."""
     stem = HOME / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-{_name(workload, command)}"
     return beside(stem) if stem.exists() else stem
 
 
 def _name(workload: str | None, command: tuple[str, ...]) -> str:
     if workload is not None:
-        said = Path(workload.partition(":")[0] or workload).stem
+        stem = Path(workload.partition(":")[0] or workload).stem
     else:
-        words = [it for it in command if not it.startswith("-")]
-        said = next((it for it in words if it.endswith((".py", ".sh"))), words[0] if words else "")
-        said = Path(said).stem
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", said).strip("-.")[:60] or "study"
+        words = [word for word in command if not word.startswith("-")]
+        stem = next(
+            (word for word in words if word.endswith((".py", ".sh"))), words[0] if words else ""
+        )
+        stem = Path(stem).stem
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:60] or "study"

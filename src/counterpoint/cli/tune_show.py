@@ -1,4 +1,4 @@
-"""`counterpoint tune show`: what a study says, its winner's settings, all of it in one archive."""
+"""`counterpoint tune show`: a study's conclusion, its winner's settings, its evidence bundle."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ this on.
 
 
 def check_bundle(path: Path, *, force: bool) -> None:
-    """Refuse a place that can't or must not be written to."""
+    """Refuse a path that can't or must not be written."""
     if not path.name.endswith(_ENDINGS):
         raise UsageError(
             f"can't write {path}: a bundle is a .tar.gz",
@@ -69,17 +69,17 @@ def check_bundle(path: Path, *, force: bool) -> None:
 
 
 def write_bundle(study: Path, path: Path) -> list[str]:
-    """Write it, and return the names of variables whose values were left out."""
+    """Write the bundle, and return the names of variables whose values were redacted."""
     hidden = hidden_values(read_study(study), study)
-    items = [it for it in evidence(study) if (study / it.path).resolve() != path.resolve()]
+    items = [item for item in evidence(study) if (study / item.path).resolve() != path.resolve()]
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         try:
             with tarfile.open(part, "w:gz") as archive:
                 root = study.resolve().name
                 _add(archive, f"{root}/{_CONTENTS}", _words(items, hidden).encode(), time.time())
-                for it in items:
-                    _put(archive, root, study, it, hidden)
+                for item in items:
+                    _put(archive, root, study, item, hidden)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
@@ -111,7 +111,7 @@ def _put(
 
 
 def _journal(path: Path, hidden: Collection[str]) -> bytes:
-    """The same records, with checksums that fit."""
+    """Return the redacted records with valid checksums."""
     lines: list[bytes] = []
     for number, record in enumerate(read_journal(path).records):
         kind: type[Any] = type(record)
@@ -129,9 +129,9 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes, at: float) -> None:
 def next_command(
     conclusion: Conclusion, told: Study, study: Path, command: Sequence[str] = ()
 ) -> str:
-    """Go on with it, measure it, use it, or look elsewhere.
+    """Return the next command: continue, measure, use the winner, or look elsewhere.
 
-    `command` is what is run where the study itself, a prediction, knows of none.
+    `command` is run if the study itself, a prediction, has no command.
     """
     place = shlex.quote(str(study))
     behind = shlex.join(told.began.command or command)
@@ -149,7 +149,7 @@ def _of_one_that_is_done(conclusion: Conclusion, place: str, behind: str) -> str
     if conclusion.basis != "predicted":
         return f"counterpoint tune show {place} --as slurm -o job.sh"
     has_settings = bool(winner.settings.flags or winner.settings.variables)
-    if not behind:  # nothing can be run that nobody named
+    if not behind:  # no command is known that could be run
         helps = has_settings or not lacks_profile(winner)
         return f"counterpoint tune show {place} --as bash" if helps else "counterpoint pgle --help"
     if lacks_profile(winner):
@@ -159,7 +159,7 @@ def _of_one_that_is_done(conclusion: Conclusion, place: str, behind: str) -> str
 
 
 def _words_on(conclusion: Conclusion, told: Study) -> tuple[str, ...] | None:
-    """The command that goes on with the study, where that is what to do; else None."""
+    """Return the command that continues the study if it should be continued, else None."""
     if conclusion.state != "done" or not told.is_done:
         return told.began.words
     if conclusion.winner is not None and conclusion.confirmed:
@@ -168,7 +168,7 @@ def _words_on(conclusion: Conclusion, told: Study) -> tuple[str, ...] | None:
 
 
 def _again(told: Study, words: Sequence[str], place: str) -> str:
-    """The command that began it, or goes on with it, from where that was."""
+    """Return the command that began or continues it, from the directory it was started in."""
     if not words:
         return f"less {place}/journal.jsonl"
     line = shlex.join(words)
@@ -177,13 +177,13 @@ def _again(told: Study, words: Sequence[str], place: str) -> str:
 
 
 def _with_more(conclusion: Conclusion, told: Study) -> tuple[str, ...] | None:
-    """The command with a larger budget, where a spent one ended it; else None."""
+    """Return the command with a larger budget if the study ran out of budget, else None."""
     words = told.began.words
-    at = next((at for at, it in enumerate(words) if it.startswith("--budget")), None)
+    at = next((at for at, word in enumerate(words) if word.startswith("--budget")), None)
     if told.ended is None or told.ended.why != SPENT or at is None or "--" in words[:at]:
         return None
-    asked = re.search(r"--budget '([^']+)'", conclusion.sentence)
-    budget = asked[1] if asked else _twice(plan_of(told).budget)
+    suggested = re.search(r"--budget '([^']+)'", conclusion.sentence)
+    budget = suggested[1] if suggested else _twice(plan_of(told).budget)
     behind = at + (1 if "=" in words[at] else 2)
     return (*words[:at], "--budget", budget, *words[behind:])
 
@@ -196,10 +196,10 @@ def _twice(budget: Budget) -> str:
 
 
 def words_again(words: Sequence[str], study: Path) -> tuple[str, ...]:
-    """A command line of `tune` that goes on with the study; where it names none, one is named."""
+    """Return the command line of `tune` that continues the study, with its path added if absent."""
     at = words.index("--") if "--" in words else len(words)
-    own = [it for it in words[:at] if it != "--json"]
-    named = any(it in ("-o", "--out") or it.startswith(("-o=", "--out=")) for it in own)
+    own = [word for word in words[:at] if word != "--json"]
+    named = any(word in ("-o", "--out") or word.startswith(("-o=", "--out=")) for word in own)
     place = [] if named else ["-o", str(study)]
     return ("counterpoint", *own, *place, *words[at:])
 
@@ -209,7 +209,7 @@ _SHEBANG: Final = "#!"
 
 
 def laid_out(told: Study, settings: Settings, form: Form) -> Settings:
-    """For a job of Slurm: nodes and processes as they were measured."""
+    """Return the settings, for a Slurm job with the measured nodes and processes."""
     from counterpoint.flags import Layout
     from counterpoint.tune.study import plan_of
 
@@ -221,7 +221,7 @@ def laid_out(told: Study, settings: Settings, form: Form) -> Settings:
 
 
 def release_of(told: Study) -> Release:
-    """The jaxlib that the study ran with; of an older study without that, the one installed."""
+    """Return the study's jaxlib; for old studies that lack it, the installed one."""
     from counterpoint.flags.catalogue import release
     from counterpoint.flags.live import chosen_release
 
@@ -229,17 +229,17 @@ def release_of(told: Study) -> Release:
 
 
 def headed(text: str, conclusion: Conclusion, study: Path, arm: Arm) -> str:
-    """The text behind a comment that says where it is from."""
+    """Return the text after a comment with its origin."""
     won = conclusion.winner is not None and conclusion.winner.name == arm.name
-    said = conclusion.sentence if won else f"the arm {arm.name}"
+    origin = conclusion.sentence if won else f"the arm {arm.name}"
     state = "" if conclusion.state == "done" else f" ({conclusion.state}: not final)"
-    found = (f"{said}{state}", f"counterpoint tune, {study}", *warnings(conclusion, arm))
+    found = (f"{origin}{state}", f"counterpoint tune, {study}", *warnings(conclusion, arm))
     return _with_comment(text, found)
 
 
 def warnings(conclusion: Conclusion, arm: Arm) -> list[str]:
-    """What to know before these settings are used: the arm failed, say."""
-    row = next((it for it in conclusion.rows if it.arm.name == arm.name), None)
+    """Return what to know before using these settings, such as that the arm failed."""
+    row = next((candidate for candidate in conclusion.rows if candidate.arm.name == arm.name), None)
     bad: list[str] = []
     if row is not None and row.status in _BAD:
         kind = "" if row.status == "failed" else f"{row.status}: "
@@ -248,7 +248,7 @@ def warnings(conclusion: Conclusion, arm: Arm) -> list[str]:
 
 
 def _with_comment(text: str, lines: Iterable[str]) -> str:
-    """The text behind a comment, which all forms begin with `#`."""
+    """Return the text after a comment, which starts with `#` in all forms."""
     comment = "".join(f"# {one_line(line)}\n" for line in lines)
     first, end, rest = text.partition("\n")
     return f"{first}{end}{comment}{rest}" if first.startswith(_SHEBANG) else f"{comment}{text}"
@@ -288,12 +288,12 @@ def show(  # noqa: PLR0913 - the options of the command
     if bundle is not None:
         _bundle(study, bundle, force=force)
         return
-    told = read_study(study)
-    conclusion = _conclusion(told)
+    loaded = read_study(study)
+    conclusion = _conclusion(loaded)
     if as_ or arm or out:
-        _settings(told, conclusion, study, (as_, arm, out), force=force)
+        _settings(loaded, conclusion, study, (as_, arm, out), force=force)
     else:
-        _report(told, conclusion, study, top, as_json=json)
+        _report(loaded, conclusion, study, top, as_json=json)
 
 
 def _conclusion(told: Study) -> Conclusion:
@@ -373,8 +373,12 @@ def _arm(conclusion: Conclusion, study: Path, name: str | None) -> Arm:
             why=conclusion.sentence,
             next=f"counterpoint tune show {shlex.quote(str(study))}",
         )
-    arms = {it.arm.name: it.arm for it in conclusion.rows}
-    found = [name] if name in arms else [it for it in arms if _shortened(name).fullmatch(it)]
+    arms = {row.arm.name: row.arm for row in conclusion.rows}
+    found = (
+        [name]
+        if name in arms
+        else [arm_name for arm_name in arms if _shortened(name).fullmatch(arm_name)]
+    )
     if len(found) != 1:
         what = "stands for several arms of the study" if found else "the study has no such arm"
         raise UsageError(
@@ -384,11 +388,11 @@ def _arm(conclusion: Conclusion, study: Path, name: str | None) -> Arm:
 
 
 def _shortened(name: str) -> re.Pattern[str]:
-    """A name as a narrow table shows it, without its middle; and the mark of a long one alone."""
+    """Match a name that a table shortened in the middle, or the mark of a long name alone."""
     if re.fullmatch(r"#[0-9a-f]{6}", name):
         return re.compile(f".* {name}")
     parts = name.split("\N{HORIZONTAL ELLIPSIS}")
-    return re.compile(".+".join(re.escape(it) for it in parts))
+    return re.compile(".+".join(re.escape(part) for part in parts))
 
 
 BEST: Final = {
@@ -398,11 +402,11 @@ BEST: Final = {
     "best.sbatch": "slurm",
     "best.yaml": "k8s",
 }
-"""The winner's settings, by the forms of `flags render`."""
+"""Files of the winner's settings, with the form of `flags render` for each."""
 
 
 def keep_report(conclusion: Conclusion, study: Path, document: Document) -> None:
-    """Write report and best settings; what an earlier sitting called the best goes."""
+    """Write the report and the best settings; remove those of an earlier winner."""
     write_output(study / "report.json", tune_json(conclusion, study))
     write_output(study / "report.txt", plain_text(document))
     winner = conclusion.winner
@@ -415,13 +419,13 @@ def keep_report(conclusion: Conclusion, study: Path, document: Document) -> None
 
 
 def _best(winner: Arm, form: str, conclusion: Conclusion, study: Path) -> str | None:
-    """As `tune show --as` writes it; None where a value can't be written in this form."""
+    """Return the text of `tune show --as`, or None if a value can't be written in this form."""
     from counterpoint.flags.forms import Form, render
     from counterpoint.tune.study import read_study
 
-    told = read_study(study)
-    settings = laid_out(told, winner.settings, Form(form))
+    loaded = read_study(study)
+    settings = laid_out(loaded, winner.settings, Form(form))
     try:
-        return headed(render(settings, form, release_of(told)), conclusion, study, winner)
+        return headed(render(settings, form, release_of(loaded)), conclusion, study, winner)
     except UsageError:
         return None

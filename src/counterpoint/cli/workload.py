@@ -1,4 +1,4 @@
-"""Options of commands that run a workload: where it is kept, its Settings, what is profiled."""
+"""Options of commands that run a workload: its directory, its Settings, what is profiled."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ class ProfileOptions:
 
     @property
     def is_explicit(self) -> bool:
-        """Whether a profile was asked for, and not only not declined."""
+        """Whether a profile was requested, as opposed to not declined."""
         given = (
             self.profile_start_step,
             self.profile_steps,
             self.profile_after_quiet,
             self.profile_seconds,
         )
-        return not self.no_profile and any(one is not None for one in given)
+        return not self.no_profile and any(value is not None for value in given)
 
 
 def make_request(
@@ -96,7 +96,7 @@ def make_request(
     *,
     echo: bool | Literal["stderr"] = True,
 ) -> Request:
-    """What the options ask for, checked."""
+    """Return the request that the options describe, checked."""
     if workload.out is not None:
         refuse_url(workload.out)
     _refuse_low("--ranks", workload.ranks, 1)
@@ -121,13 +121,13 @@ def make_request(
 
 
 def _jaxlib(command: Sequence[str]) -> str | None:
-    """The jaxlib that the command will run with: a recipe differs from release to release."""
+    """Return the jaxlib that the command will use, since recipes differ between releases."""
     python = find_interpreter(command, os.environ)
     return python.versions.get("jaxlib") if python else None
 
 
 def _settings(workload: WorkloadOptions, version: str | None) -> Settings:
-    """Files and recipes in their order; what is written out on the command line comes last."""
+    """Merge files and recipes in order; settings on the command line come last."""
     settings = Settings()
     for name in workload.settings:
         settings = settings.merged(load_settings(name, version=version))
@@ -135,7 +135,7 @@ def _settings(workload: WorkloadOptions, version: str | None) -> Settings:
 
 
 def _origins(workload: WorkloadOptions, version: str | None) -> dict[str, str]:
-    """Which option has the last word on a flag."""
+    """Return the option that determines each flag."""
     found: dict[str, str] = {}
     for name in workload.settings:
         found |= dict.fromkeys(load_settings(name, version=version).flags, f"--settings {name}")
