@@ -158,7 +158,7 @@ BEHAVIOUR: Final = (
         source=MAXTEXT,
     ),
 )
-"""How TCP behaves, apart from buffer sizes."""
+"""Settings of TCP's behavior, apart from buffer sizes."""
 
 BACKLOG: Final = Recommended(
     name="net.core.netdev_max_backlog",

@@ -82,7 +82,7 @@ class Reach:
 
 
 ANYWHERE: Final = Reach(anywhere=True)
-"""For the user's own command line and environment, which need no protection."""
+"""The reach for the user's own command line and environment, which are trusted."""
 
 
 def beside(source: Path) -> Reach:

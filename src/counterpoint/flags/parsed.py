@@ -25,7 +25,7 @@ ENVIRONMENT: Final = "environment"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is written; `line` is None if the source has no lines."""
+    """The place where something is written; `line` is None if the source has no lines."""
 
     where: str
     line: int | None = None
@@ -128,7 +128,7 @@ class ParsedSource:
     """The whole text, if it can be fixed in place: a program is more than its settings."""
     reach: Reach = field(default=ANYWHERE, repr=False, compare=False)
     own: Mapping[str, Reach] = field(default_factory=dict[str, Reach], repr=False, compare=False)
-    """Where files that it names are read; `own` overrides this for certain places."""
+    """The directories in which named files are read; `own` overrides this for certain places."""
 
     def reach_of(self, place: Place) -> Reach:
         """Return where a file named at a place may be read."""

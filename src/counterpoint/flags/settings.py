@@ -21,7 +21,7 @@ from counterpoint.flags.text.xla_flags import (
 
 
 class Channel(StrEnum):
-    """Where a setting is read from."""
+    """A source from which a setting is read."""
 
     XLA_FLAGS = "XLA_FLAGS"  # once per process
     COMPILER_OPTIONS = "compiler_options"  # per compile, of jax.jit or lowered.compile

@@ -82,18 +82,18 @@ def _switched_off(facts: Facts) -> Iterator[Verdict]:
 
 def _devices(facts: Facts) -> Iterator[Verdict]:
     text = facts.environment.get("NCCL_IB_HCA", "")
-    here = sorted({port.device for port in facts.network.rdma})
+    devices = sorted({port.device for port in facts.network.rdma})
     if not text or text.startswith("^"):
         return
     exact = text.startswith("=")
     for word in text.lstrip("=").split(","):
         name = word.split(":")[0].strip()
-        hit = any(device == name if exact else device.startswith(name) for device in here)
+        hit = any(device == name if exact else device.startswith(name) for device in devices)
         if name and not hit:
             yield Verdict(
                 status=Status.WARNING,
                 found=f"NCCL_IB_HCA={text} names {name}, which is not here",
-                wanted=", ".join(here) or "a device: /sys/class/infiniband is empty",
+                wanted=", ".join(devices) or "a device: /sys/class/infiniband is empty",
                 why="NCCL leaves that card out, or finds none and takes TCP",
                 remedy="ls /sys/class/infiniband   # then export NCCL_IB_HCA, or unset it",
                 source=_SOURCE,

@@ -95,16 +95,16 @@ def check(facts: Facts) -> Iterator[Verdict]:
 
 
 def _bad(facts: Facts, found: str, why: str) -> Verdict:
-    here = [
+    usable = [
         interface.name
         for interface in facts.network.interfaces
         if interface.up and interface.name != "lo"
     ]
-    best = next((name for name in facts.network.default if name in here), (*here, "eth0")[0])
+    best = next((name for name in facts.network.default if name in usable), (*usable, "eth0")[0])
     return Verdict(
         status=Status.ERROR,
         found=found,
-        wanted=f"one of those that are up: {', '.join(here) or 'none is'}",
+        wanted=f"one of those that are up: {', '.join(usable) or 'none is'}",
         why=why,
         remedy=f"export {_NAME}={best}",
         source=_SOURCE,

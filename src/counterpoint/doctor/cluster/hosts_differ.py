@@ -91,7 +91,7 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
     "huge pages": ("hosts should be alike", "cat /sys/kernel/mm/transparent_hugepage/enabled"),
     "governor": ("hosts should be alike", "sudo cpupower frequency-set -g performance"),
 }
-"""Why a difference matters, and the command that fixes it, by kind of fact."""
+"""The reason why a difference matters, and the command that fixes it, by kind of fact."""
 
 
 def comparable(facts: Facts) -> Iterator[tuple[str, str]]:

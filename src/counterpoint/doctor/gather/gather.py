@@ -62,7 +62,7 @@ def gather_flags(
         return Flags(why_not=failure.what)
     heard = found.confirmation
     given = dict.fromkeys(
-        (one.channel is Channel.LIBTPU_INIT_ARGS, one.name) for one in written.given
+        (setting.channel is Channel.LIBTPU_INIT_ARGS, setting.name) for setting in written.given
     )
     return Flags(
         names=tuple(name for libtpu, name in given if not libtpu),
@@ -278,12 +278,12 @@ def _counts(environment: Mapping[str, str]) -> tuple[int, int]:
         workers = len([name for name in names.split(",") if name.strip()])
         batch = _number(environment, "SLURM_JOB_NUM_NODES", "SLURM_NNODES")  # before the first step
         return max(1, workers, batch), 1
-    here = _number(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
-    here = here or _slurm_ranks_here(environment, world)
+    ranks_here = _number(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+    ranks_here = ranks_here or _slurm_ranks_here(environment, world)
     hosts = _number(environment, "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
     if "OMPI_COMM_WORLD_LOCAL_SIZE" in environment or not hosts:
-        hosts = -(-world.size // here)
-    return min(hosts, world.size), here
+        hosts = -(-world.size // ranks_here)
+    return min(hosts, world.size), ranks_here
 
 
 def _slurm_ranks_here(environment: Mapping[str, str], world: World) -> int:

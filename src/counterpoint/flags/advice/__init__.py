@@ -1,4 +1,4 @@
-"""What to set: recipes, recommendations, and XLA's combine thresholds."""
+"""Advice on settings: recipes, recommendations, and XLA's combine thresholds."""
 
 from __future__ import annotations
 

@@ -147,25 +147,25 @@ def recommend(situation: Situation) -> Recommendation:
     """Recommend settings for a situation."""
     _require(situation.workloads, situation.goal)
     situation = _with_chip(situation)
-    kept: dict[str, Advised] = {}
+    advised: dict[str, Advised] = {}
     dropped: list[Dropped] = []
     chosen = list(_chosen(situation))
     for recipe in chosen:
         for line in recipe.lines:
             fitted, why = _fitted(line, recipe, situation)
-            if fitted is not None and line.name in kept:
-                kept[line.name], why = _together(kept[line.name], fitted, recipe.name)
+            if fitted is not None and line.name in advised:
+                advised[line.name], why = _together(advised[line.name], fitted, recipe.name)
             elif fitted is not None:
-                kept[line.name] = Advised(fitted, (recipe.name,))
+                advised[line.name] = Advised(fitted, (recipe.name,))
             if why is not None:
                 dropped.append(Dropped(line.name, line.value, recipe.name, why))
     # A name may occur in several recipes; report only those whose value was overridden.
-    dropped = [drop for drop in dropped if drop.name not in kept or drop.why.startswith(_LOST)]
+    dropped = [drop for drop in dropped if drop.name not in advised or drop.why.startswith(_LOST)]
     about = [recipe for recipe in chosen if _about(recipe, situation)]
-    dropped += _left_out(about, set(kept) | {drop.name for drop in dropped})
+    dropped += _left_out(about, set(advised) | {drop.name for drop in dropped})
     return Recommendation(
         situation=situation,
-        lines=tuple(kept.values()),
+        lines=tuple(advised.values()),
         dropped=tuple(dropped),
         advice=tuple(_advice(about, situation)),
         layout=_layout(situation, next((recipe.layout for recipe in about if recipe.layout), None)),
@@ -325,8 +325,8 @@ def _together(kept: Advised, line: Line, recipe: str) -> tuple[Advised, str | No
     if line.name == _PASSES:
         value = add(kept.line.value, line.value)
         reason = f"{kept.line.reason}; {line.reason}"
-        both = replace(kept.line, value=value, reason=reason)
-        return Advised(both, (*kept.recipes, recipe)), None
+        combined = replace(kept.line, value=value, reason=reason)
+        return Advised(combined, (*kept.recipes, recipe)), None
     shown = kept.line.value or "nothing"
     return kept, f"{_LOST} {shown} for {kept.recipes[0]}"
 

@@ -106,8 +106,8 @@ def meant(version: str) -> str | None:
         return plain
     if not _NUMBERS.fullmatch(plain):
         return None
-    asked = number(plain)
-    matching = [known for known in releases() if number(known)[: len(asked)] == asked]
+    requested = number(plain)
+    matching = [known for known in releases() if number(known)[: len(requested)] == requested]
     return matching[-1] if matching else None
 
 

@@ -183,15 +183,15 @@ class Fixed:
 
 def fix(written: ParsedSource, check: Check) -> Fixed:
     """Fix what can be fixed safely."""
-    made: list[Remark] = []
+    applied: list[Remark] = []
     for _ in range(_ROUNDS):
         remarks = check(written)
         chosen = dict(_chosen(written, remarks))
         if not chosen:
             break
-        made += chosen.values()
+        applied += chosen.values()
         written = replace(written, given=tuple(_rewritten(written.given, chosen)))
-    return Fixed(written, tuple(made), check(written), left_out(written))
+    return Fixed(written, tuple(applied), check(written), left_out(written))
 
 
 def _chosen(written: ParsedSource, remarks: Iterable[Remark]) -> Iterator[tuple[int, Remark]]:

@@ -153,14 +153,14 @@ class _Trace:
             self._whole[it.name] = self._joined(self._whole[value.name] for value in behind)
 
     def _joined(self, lists: Iterable[Iterable[int]]) -> tuple[int, ...]:
-        kept: list[int] = []
+        nearest: list[int] = []
         known = 0
         for parts in lists:
             for at in parts:
                 if not known >> at & 1:
-                    kept.append(at)
+                    nearest.append(at)
                     known |= self._waits[at] | 1 << at
-        return tuple(kept)
+        return tuple(nearest)
 
     def _closure(self, parts: Iterable[int]) -> int:
         bits = 0

@@ -105,8 +105,8 @@ def said_of(layout: Layout) -> str:
         (layout.cpus_per_process, "CPU", "CPUs", " to each process"),
     )
     words = [
-        f"{count} {one if count == 1 else many}{where}"
-        for count, one, many, where in parts
+        f"{count} {singular if count == 1 else plural}{where}"
+        for count, singular, plural, where in parts
         if count is not None
     ]
     return ", ".join(words)

@@ -53,12 +53,12 @@ def history(name: str) -> History | None:
 def _presence(flags: list[tuple[str, Flag | None]]) -> tuple[str | None, str | None]:
     known = releases()
     taken = [(since, flag is not None and flag.xla_flags) for since, flag in flags]
-    first = next((since for since, there in taken if there), None)
+    first = next((since for since, present in taken if present), None)
     if first is None or taken[-1][1]:
         return first, None
     gone = taken[-1][0]
-    for since, there in reversed(taken):
-        if there:
+    for since, present in reversed(taken):
+        if present:
             break
         gone = since
     return first, known[known.index(gone) - 1]
@@ -71,8 +71,8 @@ def _changes(flags: list[tuple[str, Flag | None]]) -> list[Change]:
         if flag is not None and before is not None:
             found += [Change(version, *change) for change in differences(before, flag)]
         elif version != releases()[0]:
-            there = ("added", "", "") if flag else ("removed", "", "")
-            found.append(Change(version, *there))
+            presence = ("added", "", "") if flag else ("removed", "", "")
+            found.append(Change(version, *presence))
         before = flag
     return found
 

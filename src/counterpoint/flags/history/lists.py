@@ -67,7 +67,7 @@ def channels(flag: Flag) -> tuple[Channel, ...]:
     if flag.name[0].isupper():
         return (Channel.ENVIRONMENT, Channel.JAX_CONFIG)
     ways = ((Channel.XLA_FLAGS, flag.xla_flags), (Channel.COMPILER_OPTIONS, flag.compile_option))
-    return tuple(channel for channel, there in ways if there)
+    return tuple(channel for channel, accepted in ways if accepted)
 
 
 def _all(release: Release, wanted: Wanted) -> Iterator[Listed]:
@@ -85,14 +85,14 @@ def _listed(name: str, release: Release, wanted: Wanted) -> Listed | None:
     """Return a name's history up to a release; None if it was added later."""
     until = number(release.version)
     life = [(since, facts) for since, facts in states(name) if number(since) <= until]
-    there = [(since, facts) for since, facts in life if facts is not None]
-    if not there:
+    present = [(since, facts) for since, facts in life if facts is not None]
+    if not present:
         return None
     known = releases()
-    first = next(since for since, _ in there)
+    first = next(since for since, _ in present)
     last = known[known.index(life[-1][0]) - 1] if life[-1][1] is None else None
     return Listed(
-        flag_of(name, there[-1][1]),
+        flag_of(name, present[-1][1]),
         None if first == known[0] else first,
         last,
         _changes(name, wanted.changed_since, until),

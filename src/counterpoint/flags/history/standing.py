@@ -1,6 +1,6 @@
 """Standing: the state of a name, and of a value, in one release, as a word.
 
-It is for tables over several releases. `fate` gives the long answer, in sentences.
+It is for tables over several releases. `lifecycle.fate` gives the long answer, in sentences.
 """
 
 from __future__ import annotations

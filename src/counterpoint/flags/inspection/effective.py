@@ -154,12 +154,12 @@ def _held(flag: Flag, asked: str, used: str | None) -> tuple[Outcome, str]:
 
 
 def _list_held(flag: Flag, asked: str, used: str) -> tuple[Outcome, str]:
-    wanted, there = _entries(flag, asked), _entries(flag, used)
-    if wanted == there:
+    wanted, in_effect = _entries(flag, asked), _entries(flag, used)
+    if wanted == in_effect:
         return Outcome.APPLIED, ""
-    if wanted < there and flag.type != "enums":  # these lists grow, or have more by default
+    if wanted < in_effect and flag.type != "enums":  # these lists grow, or have more by default
         return Outcome.APPLIED, ""
-    lost = ", ".join(sorted(wanted - there))
+    lost = ", ".join(sorted(wanted - in_effect))
     return Outcome.ALTERED, f"without {lost}" if lost else "with more"
 
 
@@ -203,7 +203,7 @@ def _elsewhere(
 
 
 def _who(name: str, value: str) -> str:
-    """Return who is known to set it; empty if nobody is."""
+    """Return who is known to set it; empty if unknown."""
     if name in _JAX:
         return "JAX"
     if name in _UNOPTIMIZED:

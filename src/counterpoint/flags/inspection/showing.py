@@ -48,11 +48,11 @@ _PREFIXES: Final = ("--xla-", "--xla_")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether a channel accepts a value.
+    """A channel's verdict on a value.
 
     If it refuses the value, `takes` says what it would accept, and `meant` is the same value as
-    spelled there, if that is clear. `ends`: the process, or the compile, fails. `instead`: what to
-    write if the name is unknown or removed.
+    spelled there, if that is clear. `ends`: the process, or the compile, fails. `instead`: the
+    settings to write if the name is unknown or removed.
     """
 
     channel: Channel | None  # None: it is not a flag
@@ -97,7 +97,7 @@ class Shown:
 
     @property
     def use(self) -> tuple[str, ...]:
-        """What to use today, or what is better."""
+        """The recommended replacement or improvement."""
         if self.about is not None and self.about.use:
             return self.about.use
         return self.gone.use if self.gone else ()

@@ -86,7 +86,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mend:
-    """What to write instead of a setting: other settings of its channel; empty: remove it.
+    """A fix of a setting: the settings to write instead in its channel; empty: remove it.
 
     `safe`: the program stays the same, or starts to run at all. `--fix` only reports unsafe ones.
     """

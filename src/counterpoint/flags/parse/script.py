@@ -37,7 +37,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """Where a variable got its value, and how many programs had been started before that."""
+    """The place where a variable got its value, and the number of programs started before that."""
 
     line: int
     branch: Branch
@@ -182,8 +182,8 @@ class Script:
             f'{name}="${{{name}}} {{start}} ..."',
         )
         slip = overwritten(name, before, value, origin, place, mend)
-        here = {block.number: block.arm for block in self.blocks}
-        apart = any(here.get(number, arm) != arm for number, arm in at.branch)
+        arms = {block.number: block.arm for block in self.blocks}
+        apart = any(arms.get(number, arm) != arm for number, arm in at.branch)
         if slip and (apart or self.programs > at.program):
             self.superseded.append(Assigned(name, before, line=at.line))
             note = "set in several branches: each is checked by itself"

@@ -137,7 +137,7 @@ class TooMuchError(InputError):
 
 @dataclass(slots=True)
 class Budget:
-    """How much text of one source may still be assembled: `x="$x$x"` doubles with each line."""
+    """The text of one source that may still be assembled: `x="$x$x"` doubles with each line."""
 
     where: str
     left: int = _MOST

@@ -55,8 +55,10 @@ def read_fields(library: Path) -> tuple[Field, ...]:
         )
         if message is None or not message.field:
             raise _damaged(library, f"its {_FILE} has no DebugOptions")
-        others = (_file(library, data, name) for name in file.dependency)
-        enums = _enums([file, *(other for other in others if other is not None)])
+        imported = (_file(library, data, name) for name in file.dependency)
+        enums = _enums(
+            [file, *(imported_file for imported_file in imported if imported_file is not None)]
+        )
     return tuple(_field(field, message, enums) for field in message.field)
 
 

@@ -44,19 +44,19 @@ def compare_plugin(
 
 
 def _compare(library: Path, fields: tuple[Field, ...], known: Release) -> Plugin:
-    there = {field.name: field for field in fields}
+    plugin_fields = {field.name: field for field in fields}
     options = {name: flag for name, flag in known.flags.items() if _is_field(flag)}
     return Plugin(
         shared_object=library,
         release=known,
         fields=len(fields),
-        more=tuple(sorted(there.keys() - known.flags.keys())),
-        fewer=tuple(sorted(options.keys() - there.keys())),
+        more=tuple(sorted(plugin_fields.keys() - known.flags.keys())),
+        fewer=tuple(sorted(options.keys() - plugin_fields.keys())),
         other=tuple(
             sorted(
                 name
-                for name in there.keys() & options.keys()
-                if _differs(there[name], options[name])
+                for name in plugin_fields.keys() & options.keys()
+                if _differs(plugin_fields[name], options[name])
             )
         ),
     )

@@ -81,7 +81,7 @@ def _stranger(one: Occurrence, fate: Fate) -> Remark:
 def _idle(one: Occurrence, chip: str) -> Iterator[Remark]:
     """Yield a note on a flag of the compiler for another kind of chip."""
     compiler = next((kind for start, kind in _COMPILERS.items() if one.name.startswith(start)), "")
-    here = "TPU" if chip.startswith("TPU") else "GPU"
-    if compiler and compiler != here:
+    target = "TPU" if chip.startswith("TPU") else "GPU"
+    if compiler and compiler != target:
         message = f"only XLA's compiler for {compiler}s reads it, and this is for {chip}"
         yield remark(CODE, Severity.NOTE, one, message, "drop it, or leave it for that one", Mend())

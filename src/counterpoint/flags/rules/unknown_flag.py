@@ -55,7 +55,7 @@ SINCE: Final = "0.1"
 
 
 _LOOKED_UP: Final = 50
-"""How many names get suggestions: more are hardly misspellings, and each search takes ms."""
+"""The most names that get suggestions: more are hardly misspelled, and each search takes ms."""
 
 
 def check(case: Case) -> Iterator[Remark]:

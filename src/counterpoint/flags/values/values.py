@@ -40,7 +40,7 @@ _SHORT_TOO: Final = ("CPU_OPT_PRESET_",)
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a value is refused: what would be accepted, and what was meant, if that is clear.
+    """The reason for refusing a value: what would be accepted, and what was meant, if clear.
 
     Not `sure` if it may have been meant otherwise: GB can mean 10^9 bytes.
     """
