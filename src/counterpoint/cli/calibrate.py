@@ -71,8 +71,8 @@ def calibrate(
     if json:
         sys.stdout.write(calibration_json(found, str(out) if out and found.fitted else None))
     else:
-        then = _next(recordings, str(where), calibration, out) if found.fitted else ""
-        print_document(calibration_document(found, then, str(where)), sys.stdout)
+        next_command = _next(recordings, str(where), calibration, out) if found.fitted else ""
+        print_document(calibration_document(found, next_command, str(where)), sys.stdout)
     found.refuse_nothing(*recordings[:1])
 
 
@@ -82,6 +82,6 @@ def _next(recordings: Sequence[str], target: str, start: Path | None, out: Path 
         begun = [] if start is None else ["--calibration", str(start)]
         words = ["calibrate", *recordings, "--target", target, *begun, "-o", "calibration.toml"]
         return shlex.join(["counterpoint", *words])
-    of = [recordings[0]] if is_run(recordings[0]) else ["--", "python", "train.py"]
-    words = ["predict", "--target", target, "--calibration", str(out), *of]
+    workload = [recordings[0]] if is_run(recordings[0]) else ["--", "python", "train.py"]
+    words = ["predict", "--target", target, "--calibration", str(out), *workload]
     return shlex.join(["counterpoint", *words])

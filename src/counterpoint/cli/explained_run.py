@@ -18,9 +18,9 @@ def find_run(paths: Sequence[str]) -> Run | None:
         return None
     run = _read(named[0])
     if not run.profiles:
-        how = "" if run.outcome.ok else f"{run.outcome}; "
+        ending = "" if run.outcome.ok else f"{run.outcome}; "
         raise InputError(
-            f"{named[0]}: {how}this run left no profile",
+            f"{named[0]}: {ending}this run left no profile",
             why=run.why_no_profile,
             next=_how_to_get_one(run, named[0]),
         )

@@ -205,7 +205,7 @@ def effective(
         json: Print everything as JSON.
     """
     reported = read_reported(source, module, rank)
-    settings, by = _asked(reported, asked, allow)
+    settings, requested_by = _asked(reported, asked, allow)
     ran = jaxlib_of(reported.run) if reported.run else None
     release = nearest_release(ran) if ran and jaxlib is None else chosen_release(jaxlib)
     found = Effective(
@@ -213,7 +213,7 @@ def effective(
         module=reported.step,
         modules=tuple(reported.modules),
         jaxlib=release.version,
-        asked=by,
+        asked=requested_by,
         used=compare(
             settings,
             reported.modules[reported.step],

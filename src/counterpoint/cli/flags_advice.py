@@ -80,7 +80,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
     elif json:
         sys.stdout.write(recommendation_json(found))
     else:
-        again = {
+        options = {
             "--for": ",".join(workloads),
             "--target": target,
             "--jaxlib": jaxlib,
@@ -88,15 +88,17 @@ def recommend(  # noqa: PLR0913 - the options of the command
             "--module": module,
             "--goal": goal if goal != "speed" else None,
         }
-        given = [word for name, text in again.items() if text is not None for word in (name, text)]
+        given = [
+            word for name, text in options.items() if text is not None for word in (name, text)
+        ]
         same = ["counterpoint", "flags", "recommend", *given]
-        then = _check(found, target, program, module)
-        if then is None:
-            then = shlex.join([*same, "--as", "bash"])
-        elif len(then) > _LINE:
-            kept = f"{shlex.join([*same, '--as', 'env'])} > {_KEPT}"
-            then = f"{kept} && {_check(found, target, program, module, candidate=_KEPT)}"
-        print_document(drawn.recommendation_document(found, top, then), sys.stdout)
+        next_command = _check(found, target, program, module)
+        if next_command is None:
+            next_command = shlex.join([*same, "--as", "bash"])
+        elif len(next_command) > _LINE:
+            saved = f"{shlex.join([*same, '--as', 'env'])} > {_KEPT}"
+            next_command = f"{saved} && {_check(found, target, program, module, candidate=_KEPT)}"
+        print_document(drawn.recommendation_document(found, top, next_command), sys.stdout)
 
 
 def _check(

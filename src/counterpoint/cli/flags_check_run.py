@@ -91,14 +91,14 @@ def _fix(found: Source, question: Question, out: Path | None, *, as_json: bool) 
     source, undone = found.written.source, tuple[Remark, ...]()
     if source:
         where = found.written.where
-        mended = in_place(
+        rewritten = in_place(
             source,
             fixed.made,
             fixed.written,
             lambda python_text: read_text(python_text, where, form="python"),
         )
-        text, undone = mended.text, mended.undone
-        fixed = replace(fixed, made=mended.made, omitted=())
+        text, undone = rewritten.text, rewritten.undone
+        fixed = replace(fixed, made=rewritten.made, omitted=())
     else:
         text = corrected(fixed.written, release(question.jaxlib))
     if out is not None:

@@ -73,8 +73,10 @@ def _without(
         yield from _without(given, others, change)
         return
     (place,) = places
-    behind = given[place + 1 : place + 2]
-    counts = (1, 2) if "=" in given[place] or not behind or behind[0].startswith("-") else (2, 1)
+    following = given[place + 1 : place + 2]
+    counts = (
+        (1, 2) if "=" in given[place] or not following or following[0].startswith("-") else (2, 1)
+    )
     for count in counts:
         yield from _without((*given[:place], *given[place + count :]), others, change)
 

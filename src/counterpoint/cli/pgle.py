@@ -122,8 +122,8 @@ def merge(
 
 
 def _size(costs: int, fingerprints: tuple[str, ...]) -> str:
-    of = f"of {count(len(fingerprints), 'module')}" if fingerprints else "with bare names"
-    return f"{count(costs, 'cost')} {of}"
+    scope = f"of {count(len(fingerprints), 'module')}" if fingerprints else "with bare names"
+    return f"{count(costs, 'cost')} {scope}"
 
 
 def diff(

@@ -79,17 +79,17 @@ def predict(  # noqa: PLR0913 - the options of the command
         progress.say("drawing")
         if out is not None:
             write_timeline(prediction.timeline, out, force=force)
-    of = (workload, ()) if words is None else (None, words)
-    then = next_command(prediction, given, *of, seen=(bool(question.what_if), explain))
-    _print(prediction, top, then, as_json=json, explained=explain)
+    named = (workload, ()) if words is None else (None, words)
+    next_line = next_command(prediction, given, *named, seen=(bool(question.what_if), explain))
+    _print(prediction, top, next_line, as_json=json, explained=explain)
     if out is not None:
         print(f"wrote {out}", file=sys.stderr)
     return _exit_code(prediction)
 
 
 def _exit_code(made: Prediction) -> int:
-    for lacking in made.unanswered:
-        print(f"error: {lacking.error}", file=sys.stderr)
+    for question in made.unanswered:
+        print(f"error: {question.error}", file=sys.stderr)
     if made.unanswered:
         return UsageError.exit_code
     return OUT_OF_MEMORY if made.base.memory.fits is False else 0

@@ -29,13 +29,13 @@ def next_command(
 
     `seen` says whether --what-if was answered, and whether everything was explained.
     """
-    behind = shlex.join([workload] if workload is not None else ["--", *words])
-    again = ["counterpoint", "predict", "--target", str(made.target), *_again(given)]
+    workload_words = shlex.join([workload] if workload is not None else ["--", *words])
+    options = ["counterpoint", "predict", "--target", str(made.target), *_again(given)]
     recompiled = made.base.compiled is not None
     if made.base.memory.fits is False and "memory" not in given.candidate:
-        return f"{shlex.join([*again, '--candidate', 'memory'])} {behind}"
+        return f"{shlex.join([*options, '--candidate', 'memory'])} {workload_words}"
     if not made.candidates and recompiled and made.base.memory.fits is not False:
-        return f"{shlex.join([*again, '--candidate', 'pgle-recommended'])} {behind}"
+        return f"{shlex.join([*options, '--candidate', 'pgle-recommended'])} {workload_words}"
     best = made.candidates[0] if made.candidates else None
     if best is not None and not any(
         candidate.is_base and candidate.tied for candidate in made.candidates
@@ -43,10 +43,10 @@ def next_command(
         return _with_best(best, made, given, workload, words)
     answered, explained = seen
     if not answered:
-        return f"{shlex.join([*again, '--what-if', _question(made)])} {behind}"
+        return f"{shlex.join([*options, '--what-if', _question(made)])} {workload_words}"
     if not explained:
-        return f"{shlex.join([*again, '--explain'])} {behind}"
-    return _tune(made, workload, words) if recompiled else _kept(again, behind)
+        return f"{shlex.join([*options, '--explain'])} {workload_words}"
+    return _tune(made, workload, words) if recompiled else _kept(options, workload_words)
 
 
 def _with_best(

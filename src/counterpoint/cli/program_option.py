@@ -37,9 +37,9 @@ def _written(path: Path, devices: int) -> str:
     """Return a command that writes StableHLO; it runs in the directory of the file or package."""
     home, _, name = path.name.partition(":")
     code = _WRITE.format(module=home.removesuffix(".py"), name=name, devices=devices)
-    there = f"cd {shlex.quote(str(path.parent))} && " if path.parent != Path() else ""
+    cd = f"cd {shlex.quote(str(path.parent))} && " if path.parent != Path() else ""
     return (
-        f"{there}JAX_PLATFORMS=cpu XLA_FLAGS=--xla_force_host_platform_device_count={devices}"
+        f"{cd}JAX_PLATFORMS=cpu XLA_FLAGS=--xla_force_host_platform_device_count={devices}"
         f" python -c {shlex.quote(code)}; then --program step.mlir"
     )
 

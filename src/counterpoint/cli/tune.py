@@ -117,8 +117,8 @@ def _deliver(asked: Asked, conclusion: Conclusion, top: int, *, as_json: bool) -
     from counterpoint.tune.study import read_study
 
     study = asked.directory
-    then = next_command(conclusion, read_study(study), study, asked.command)
-    document = tune_document(conclusion, study, top, then)
+    next_line = next_command(conclusion, read_study(study), study, asked.command)
+    document = tune_document(conclusion, study, top, next_line)
     keep_report(conclusion, study, document)
     if as_json:
         sys.stdout.write(tune_json(conclusion, study))
@@ -146,10 +146,12 @@ def beginning(asked: Asked, study: Study) -> Iterator[str]:
     is_new = study == Study(began=study.began)
     yield f"study {place}" if is_new else f"going on with {place}: {_done(asked, study)}"
     if asked.predicts:
-        then = "; then the best of them are run in turns" if asked.measure else "; nothing is run"
+        afterwards = (
+            "; then the best of them are run in turns" if asked.measure else "; nothing is run"
+        )
         yield (
             f"at most {several(asked.plan.candidates, 'candidate')} are compiled for"
-            f" {asked.target} and simulated{then}"
+            f" {asked.target} and simulated{afterwards}"
         )
     else:
         yield "no --target: nothing is predicted, the base and your arms are run in turns"

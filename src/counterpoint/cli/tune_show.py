@@ -134,12 +134,12 @@ def next_command(
     `command` is run if the study itself, a prediction, has no command.
     """
     place = shlex.quote(str(study))
-    behind = shlex.join(told.began.command or command)
+    shown_command = shlex.join(told.began.command or command)
     if conclusion.state == "running":
         return f"watch -n 60 counterpoint tune show {place}"
     if (words := _words_on(conclusion, told)) is not None:
         return _again(told, words, place)
-    return _of_one_that_is_done(conclusion, place, behind)
+    return _of_one_that_is_done(conclusion, place, shown_command)
 
 
 def _of_one_that_is_done(conclusion: Conclusion, place: str, behind: str) -> str:
@@ -184,8 +184,8 @@ def _with_more(conclusion: Conclusion, told: Study) -> tuple[str, ...] | None:
         return None
     suggested = re.search(r"--budget '([^']+)'", conclusion.sentence)
     budget = suggested[1] if suggested else _twice(plan_of(told).budget)
-    behind = at + (1 if "=" in words[at] else 2)
-    return (*words[:at], "--budget", budget, *words[behind:])
+    after = at + (1 if "=" in words[at] else 2)
+    return (*words[:at], "--budget", budget, *words[after:])
 
 
 def _twice(budget: Budget) -> str:
@@ -332,8 +332,8 @@ def _report(told: Study, conclusion: Conclusion, study: Path, top: int, *, as_js
     if as_json:
         sys.stdout.write(tune_json(conclusion, study))
         return
-    then = next_command(conclusion, told, study)
-    print_document(tune_document(conclusion, study, top, then), sys.stdout)
+    next_line = next_command(conclusion, told, study)
+    print_document(tune_document(conclusion, study, top, next_line), sys.stdout)
 
 
 def _settings(

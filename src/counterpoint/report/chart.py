@@ -27,8 +27,8 @@ def chart_lines(chart: Chart, width: int, *, ascii_only: bool) -> Iterator[str]:
     bars = ASCII_BARS if ascii_only else BARS
     side = "|" if ascii_only else "│"
     for course in chart.courses:
-        drawn = "".join(bars[level] for level in _levels(chart, course, room, len(bars) - 1))
-        yield f"{course.label:<{labels}}  {side}{drawn}{side}"
+        row = "".join(bars[level] for level in _levels(chart, course, room, len(bars) - 1))
+        yield f"{course.label:<{labels}}  {side}{row}{side}"
         indent = " " * (labels + 3)
         remarks = textwrap.wrap(course.remark, max(width - len(indent), _LEAST)) or [""]
         yield from (indent + line for line in remarks)

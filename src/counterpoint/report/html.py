@@ -164,11 +164,11 @@ def _table(block: Table) -> str:
     sides = ["right" if column.kind is Kind.NUMBER else "left" for column in block.columns]
 
     def row(cells: Iterable[str], tag: str) -> str:
-        drawn = (
+        elements = (
             _tag(tag, _text(cell), f"text-align:{side}")
             for cell, side in zip(cells, sides, strict=True)
         )
-        return _tag("tr", "".join(drawn))
+        return _tag("tr", "".join(elements))
 
     rows = [row((column.title for column in block.columns), "th")]
     rows += [row(cells, "td") for cells in block.rows]

@@ -101,8 +101,8 @@ class Result(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 def fill(kind: type[R], found: object, /, **given: object) -> R:
     """Return a Result of this kind, filled from what was found and from the given fields."""
     fields = _fields(kind)
-    if strange := given.keys() - fields.keys():
-        raise TypeError(f"{kind.__name__} has no {', '.join(sorted(strange))}")
+    if unknown := given.keys() - fields.keys():
+        raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}")
     values: dict[str, Any] = {}
     for name, (take, make) in fields.items():
         values[name] = make(given[name] if name in given else take(found))

@@ -109,9 +109,9 @@ def _first_sentence(text: str) -> str:
 
 
 def _summary(found: Sequence[Listed], release: Release, wanted: Wanted) -> str:
-    gone = sum(listed.gone for listed in found)
-    parts = [f"{len(found) - gone} of jaxlib {release.version}"]
-    parts += [f"{gone} of earlier ones"] if gone else []
+    removed = sum(listed.gone for listed in found)
+    parts = [f"{len(found) - removed} of jaxlib {release.version}"]
+    parts += [f"{removed} of earlier ones"] if removed else []
     parts += [f"changed after {wanted.changed_since}"] if wanted.changed_since else []
     parts += [f"with {printable(wanted.text)!r}"] if wanted.text else []
     return ", ".join(parts)
@@ -237,14 +237,14 @@ def _words(one: Changed) -> tuple[str, str, str]:
 def _values(one: Changed) -> tuple[str, str, str]:
     """Return only the values that were added or removed."""
     before, after = one.before.split(","), one.after.split(",")
-    gone = [f"-{value}" for value in before if value not in after]
-    new = [f"+{value}" for value in after if value not in before]
-    return "values", "", ",".join(new + gone)
+    removed = [f"-{value}" for value in before if value not in after]
+    added = [f"+{value}" for value in after if value not in before]
+    return "values", "", ",".join(added + removed)
 
 
 def _ways(flag: Flag) -> str:
-    ways = (("XLA_FLAGS", flag.xla_flags), ("compiler_options", flag.compile_option))
-    return ", ".join(way for way, there in ways if there) or "environment"
+    accepts = (("XLA_FLAGS", flag.xla_flags), ("compiler_options", flag.compile_option))
+    return ", ".join(channel for channel, accepted in accepts if accepted) or "environment"
 
 
 def refresh_document(learnt: Learnt, news: Diff, where: Path, plugin: Plugin | None) -> Document:

@@ -187,11 +187,11 @@ def _changes(shown: Shown) -> Iterator[Fact]:
         renamed = next(
             (change.after for change in group if change.what == "alias_of" and change.after), None
         )
-        kept = [
+        shown_changes = [
             change for change in group if change.what not in ("alias_of", "default") or not renamed
         ]
         words = [f"an old name of {renamed}"] if renamed else []
-        words += [_change(change) for change in kept]
+        words += [_change(change) for change in shown_changes]
         yield Fact(f"in {version}", printable("; ".join(words)))
 
 

@@ -158,8 +158,10 @@ def _way(change: float) -> str:
 
 def _parts(found: Comparison, work: Work) -> Section:
     what = f"Where {_OF[work.window]} goes"
-    way = work.step.difference_ms
-    longer = f"{units.milliseconds(abs(way))} {'longer' if way > 0 else 'shorter'} in B"
+    difference = work.step.difference_ms
+    longer = (
+        f"{units.milliseconds(abs(difference))} {'longer' if difference > 0 else 'shorter'} in B"
+    )
     blocks: list[Block] = [changes_table("part", work.parts, work.step)]
     if isinstance(work.phases, Unknown):
         blocks.append(Prose(f"by phase: {printable(work.phases.reason)}", Tone.QUIET))
@@ -172,7 +174,7 @@ def _parts(found: Comparison, work: Work) -> Section:
     if work.window is not Window.STEP:
         warning = f"a side has no whole step: of each, {_OF[work.window]} is compared"
         blocks.append(Prose(warning, Tone.WARNING))
-    return Section(what, longer if way else "equal", tuple(blocks))
+    return Section(what, longer if difference else "equal", tuple(blocks))
 
 
 def _next(found: Comparison) -> str:

@@ -100,8 +100,8 @@ def _differ(rows: Sequence[Row]) -> str:
 
 def _alone(work: Work, side: int) -> tuple[int, float]:
     rows = [row for row in work.ops if row.how is How.ALONE]
-    mine = [row for row in rows if (row.match.a, row.match.b)[side]]
-    return len(mine), math.fsum((row.a_ms, row.b_ms)[side] for row in mine)
+    of_side = [row for row in rows if (row.match.a, row.match.b)[side]]
+    return len(of_side), math.fsum((row.a_ms, row.b_ms)[side] for row in of_side)
 
 
 def _ops_table(listed: Sequence[Row], others: Sequence[Row], busy: Change) -> Table:

@@ -68,11 +68,11 @@ def merged_notes(
     known = {word for host in hosts for word in (host.name, host.source) if word}
     words = sorted({*known, *names}, key=len, reverse=True)
     known_names = re.compile("|".join(map(re.escape, words))) if words else None
-    alike: dict[str, list[str]] = {}
+    by_form: dict[str, list[str]] = {}
     for note in dict.fromkeys(notes):
         form = known_names.sub("*", note) if known_names else note
-        alike.setdefault(_NUMBER.sub("#", _PATH.sub("*", form)), []).append(note)
-    for first, *others in alike.values():
+        by_form.setdefault(_NUMBER.sub("#", _PATH.sub("*", form)), []).append(note)
+    for first, *others in by_form.values():
         yield f"{first} (and {len(others)} more like this)" if others else first
 
 

@@ -57,12 +57,14 @@ def ops_section(ops: pl.DataFrame, top: int, by: By | None = None) -> Section:
         _Told(Column("share", Kind.NUMBER), [units.percent(row["share"]) for row in rows]),
     ]
     if len(rest):
-        of = {
+        others_cells = {
             columns[0].column.title: f"{len(rest):,} others",
             "self ms": units.column([float(rest["self_ms"].sum())])[0],
             "share": units.percent(float(rest["share"].sum())),
         }
-        columns = [replace(column, others=of.get(column.column.title, "")) for column in columns]
+        columns = [
+            replace(column, others=others_cells.get(column.column.title, "")) for column in columns
+        ]
     whole = float(ops["self_ms"].sum())
     share = sum(row["self_ms"] for row in rows) / whole if whole else None
     summary = f"{len(rows)} of {len(table):,}, {units.percent(share, 0)} of the time in ops"
@@ -110,7 +112,9 @@ def _phases(row: Row) -> str:
     """Return the shares of the phases that take more than a hundredth of the time."""
     whole = row["self_ms"]
     shares = {phase: row[f"{phase}_ms"] / whole if whole else 0.0 for phase in PHASES}
-    shown = [f"{phase} {units.percent(of, 0)}" for phase, of in shares.items() if of >= 0.01]
+    shown = [
+        f"{phase} {units.percent(share, 0)}" for phase, share in shares.items() if share >= 0.01
+    ]
     return ", ".join(shown) if shown != ["other 100%"] else units.UNKNOWN
 
 
@@ -164,15 +168,15 @@ def collectives_section(collectives: pl.DataFrame, top: int) -> Section:
 
 
 def _section(title: str, summary: str, told: list[_Told], *before: Prose) -> Section:
-    kept = [column for column in told if column.known]
+    shown = [column for column in told if column.known]
     unknown = [column.column.title for column in told if not column.known]
     if unknown:
         summary += f"; not known: {', '.join(unknown)}"
-    has_total = any(column.total for column in kept)
+    has_total = any(column.total for column in shown)
     table = Table(
-        columns=tuple(column.column for column in kept),
-        rows=tuple(zip(*(column.all_cells for column in kept), strict=True)),
-        total=tuple(column.total for column in kept) if has_total else None,
+        columns=tuple(column.column for column in shown),
+        rows=tuple(zip(*(column.all_cells for column in shown), strict=True)),
+        total=tuple(column.total for column in shown) if has_total else None,
     )
     return Section(title, summary, (*before, table))
 

@@ -68,10 +68,10 @@ class Told:
 
 def table(told: Sequence[Told]) -> Table:
     """Return a table of the columns with any known value."""
-    kept = [column for column in told if any(cell != units.UNKNOWN for cell in column.cells)]
+    known = [column for column in told if any(cell != units.UNKNOWN for cell in column.cells)]
     return Table(
-        columns=tuple(Column(column.title, column.kind, column.rank) for column in kept),
-        rows=tuple(zip(*(column.cells for column in kept), strict=True)),
+        columns=tuple(Column(column.title, column.kind, column.rank) for column in known),
+        rows=tuple(zip(*(column.cells for column in known), strict=True)),
     )
 
 
@@ -145,18 +145,18 @@ def demand_section(analysis: NetworkAnalysis) -> Section:
 
 
 def _course(analysis: NetworkAnalysis, link: str | None) -> Course:
-    mine = analysis.demand.pieces.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))
+    pieces = analysis.demand.pieces.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))
     capacity = analysis.network.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))[
         "capacity_gbps"
     ].max()
-    peak = float(mine.select(pl.col("gbps").max()).item() or 0.0)
+    peak = float(pieces.select(pl.col("gbps").max()).item() or 0.0)
     scale = max(capacity, peak) if isinstance(capacity, float) else peak
     known = isinstance(capacity, float)
     limit = f" of the {capacity:,.4g} that it has" if known else "; what it has is not known"
     remark = f"bars are means, scale to {scale:,.4g} GB/s; the highest is {peak:,.4g}{limit}"
     return Course(
         label=SPELT.get(link, "link not known"),
-        levels=tuple(level / scale if scale else 0.0 for level in _levels(mine, analysis)),
+        levels=tuple(level / scale if scale else 0.0 for level in _levels(pieces, analysis)),
         remark=remark,
     )
 
@@ -180,14 +180,14 @@ def _full(demand: Demand) -> str:
     for (link, limit_is), rows in demand.saturated.group_by("link", "limit_is"):
         ms = units.milliseconds(float(rows["length_ms"].sum()))
         known = limit_is == "capacity"
-        of = (
+        level = (
             f"{SATURATION:.0%} of its capacity or more"
             if known
             else "nearly the most it was seen at"
         )
         name = SPELT.get(str(link) if link else None, "a link that is not known")
         stretches = "stretch" if len(rows) == 1 else "stretches"
-        described.append(f"{name}: {of} for {ms}, in {len(rows):,} {stretches}")
+        described.append(f"{name}: {level} for {ms}, in {len(rows):,} {stretches}")
     return printable("   ".join(sorted(described)))
 
 

@@ -90,8 +90,8 @@ def own_step(explanation: Explanation, run: Run | None) -> Score | None:
     seen_ms, own_ms = explanation.steps.median_ms, timed.seconds * 1e3
     if seen_ms is None:
         return timed if explanation.step is None else None
-    apart = abs(own_ms - seen_ms) > _DISAGREE * min(own_ms, seen_ms)
-    return timed if apart and _is_guess(explanation) else None
+    disagree = abs(own_ms - seen_ms) > _DISAGREE * min(own_ms, seen_ms)
+    return timed if disagree and _is_guess(explanation) else None
 
 
 def subject(explanation: Explanation, run: Run | None) -> str:

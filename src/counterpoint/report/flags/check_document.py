@@ -39,11 +39,11 @@ def remark_line(one: Remark) -> str:
 
 def check_lines(found: Examination) -> Iterator[str]:
     """Yield the result; similar remarks share one line, while the JSON lists each."""
-    alike: dict[tuple[object, ...], list[Remark]] = {}
+    similar: dict[tuple[object, ...], list[Remark]] = {}
     for remark in found.remarks:
-        alike.setdefault(_said(remark), []).append(remark)
+        similar.setdefault(_said(remark), []).append(remark)
     for remark in found.remarks:
-        group = alike[_said(remark)]
+        group = similar[_said(remark)]
         if len(group) < _MANY[remark.severity]:
             yield remark_line(remark)
         elif remark is group[0]:
@@ -98,8 +98,8 @@ def fix_lines(fixed: Fixed, found: Examination, undone: tuple[Remark, ...] = ())
             unsafe = " (its mend may change the program)" if remark.mend else ""
             yield f"left as it is{unsafe}: {remark_line(remark)}"
     if found.written.others:
-        those = _counted(len(found.written.others), "other program")
-        yield f"not written: the flags of {those} of this source; only the last one's are"
+        programs = _counted(len(found.written.others), "other program")
+        yield f"not written: the flags of {programs} of this source; only the last one's are"
     yield from _said_of_reading(found)
     yield printable(_confirmed(found))
 
@@ -164,7 +164,7 @@ def _confirmed(found: Examination) -> str:
         return "the compiler was not asked: --no-probe"
     if answer.note is not None:
         return f"the compiler was not asked: {answer.note}"
-    those = _counted(answer.asked, "flag")
+    flags = _counted(answer.asked, "flag")
     if answer.refused:
         verdict = f"it refuses {answer.refused}"
     else:
@@ -173,7 +173,7 @@ def _confirmed(found: Examination) -> str:
         if not found.failed:
             verdict += ", and XLA starts" + (" with the flags that were read" if doubts else "")
         verdict = "; ".join([verdict, *doubts])
-    return f"the compiler of jaxlib {answer.version} was asked about {those}: {verdict}"
+    return f"the compiler of jaxlib {answer.version} was asked about {flags}: {verdict}"
 
 
 def _doubts(written: ParsedSource) -> Iterator[str]:

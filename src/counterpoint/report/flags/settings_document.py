@@ -150,10 +150,10 @@ def _counted(found: Effective) -> str:
 
 
 def _asked(found: Effective) -> list[Section]:
-    asked = [flag for flag in found.used if flag.outcome is not Outcome.ELSEWHERE]
-    if not asked:
+    requested = [flag for flag in found.used if flag.outcome is not Outcome.ELSEWHERE]
+    if not requested:
         return []
-    rows = sorted(asked, key=lambda flag: _ORDER.index(flag.outcome))
+    rows = sorted(requested, key=lambda flag: _ORDER.index(flag.outcome))
     columns = (
         Column("flag", Kind.WORD),
         Column("asked", Kind.WORD),
@@ -175,15 +175,15 @@ def _asked(found: Effective) -> list[Section]:
 
 
 def _elsewhere(found: Effective) -> list[Section]:
-    there = [flag for flag in found.used if flag.outcome is Outcome.ELSEWHERE]
-    if not there:
+    flags = [flag for flag in found.used if flag.outcome is Outcome.ELSEWHERE]
+    if not flags:
         return []
     title, words = ("Set elsewhere", "not asked, and in effect")
     if found.asked is None:
         title, words = ("In effect", "whatever differs from the defaults")
     columns = (Column("flag", Kind.WORD), Column("used", Kind.WORD), Column("by", Kind.WORD, 1))
     cells = tuple(
-        (flag.name, _flags_effective_document_value(flag.used), flag.note) for flag in there
+        (flag.name, _flags_effective_document_value(flag.used), flag.note) for flag in flags
     )
     return [Section(title, words, (Table(columns=columns, rows=_printable(cells)),))]
 

@@ -110,10 +110,10 @@ def _time(coverage: Coverage) -> str:
 
 
 def _missing(coverage: Coverage, top: int) -> Section:
-    gone = coverage.missing
-    by_kind = Counter(str(answer.category) for answer in gone).most_common()
+    missing = coverage.missing
+    by_kind = Counter(str(answer.category) for answer in missing).most_common()
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in by_kind)
-    shown = gone[:top]
+    shown = missing[:top]
     columns = [Column("name XLA looks for", Kind.NAME), Column("category", Kind.WORD)]
     cells = [
         [printable(answer.name) for answer in shown],
@@ -128,7 +128,7 @@ def _missing(coverage: Coverage, top: int) -> Section:
         [printable(answer.source or units.UNKNOWN) for answer in shown],
     ]
     table = Table(columns=tuple(columns), rows=tuple(zip(*cells, strict=True)))
-    summary = f"{_of(len(shown), len(gone))}: {kinds}"
+    summary = f"{_of(len(shown), len(missing))}: {kinds}"
     return Section("Missing", summary, (table,))
 
 

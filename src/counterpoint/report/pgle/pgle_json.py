@@ -106,7 +106,7 @@ def profile_json(profile: Profile, name: str) -> str:
                 for first, group in same.items()
             ],
             duplicates={
-                key: tuple(cost.us for cost in of) for key, of in profile.duplicates.items()
+                key: tuple(cost.us for cost in costs) for key, costs in profile.duplicates.items()
             },
             latencies=len(profile.latencies),
         )

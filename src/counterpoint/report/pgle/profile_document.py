@@ -167,7 +167,7 @@ def _largest(once: Sequence[Cost], same: _Same, top: int) -> Section:
         [_of_group(cost.fingerprint, same) for cost in shown],
         [f"{cost.us:,.3f}" for cost in shown],
         [
-            units.percent(cost.us / of if (of := whole[cost.fingerprint]) else None)
+            units.percent(cost.us / module_us if (module_us := whole[cost.fingerprint]) else None)
             for cost in shown
         ],
     )

@@ -68,8 +68,8 @@ def _scalars(found: Calibration, target: str) -> Section:
 
 def _fit(fit: Fit) -> tuple[str, ...]:
     if not fit.fitted:
-        kept = f"{fit.before.value:.3g}"
-        return (fit.name, kept, "kept", *[units.UNKNOWN] * 4, printable(fit.how))
+        value = f"{fit.before.value:.3g}"
+        return (fit.name, value, "kept", *[units.UNKNOWN] * 4, printable(fit.how))
     return (
         fit.name,
         f"{fit.before.value:.3g}",
@@ -102,8 +102,8 @@ def _steps(found: Calibration) -> Section:
             for step in found.steps
         ),
     )
-    how = "Not seen: predicted by scalars that were fitted to the other steps alone."
-    return Section("Steps", "measured, and how far predictions are off", (table, Prose(how)))
+    note = "Not seen: predicted by scalars that were fitted to the other steps alone."
+    return Section("Steps", "measured, and how far predictions are off", (table, Prose(note)))
 
 
 def _off(step: StepFit, predicted_s: float | None) -> str:
@@ -181,8 +181,8 @@ def _least(table: Table, least: Mapping[Kind, int]) -> list[int]:
 def _narrowest(column: Column, cells: Sequence[str], least: Mapping[Kind, int]) -> int:
     if column.kind not in least:
         return max(map(_longest, cells))
-    kept = cells if column.kind is Kind.WORD else cells[:1]
-    words = max((len(word) for cell in kept for word in cell.split()), default=0)
+    unbroken = cells if column.kind is Kind.WORD else cells[:1]
+    words = max((len(word) for cell in unbroken for word in cell.split()), default=0)
     whole = max(map(len, cells[1:]), default=0) if column.kind is Kind.NUMBER else 0
     return max(words, whole, least[column.kind])
 

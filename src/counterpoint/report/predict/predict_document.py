@@ -111,19 +111,19 @@ def _exposed(prediction: Prediction) -> str:
 
 
 def _memory(memory: MemoryFit) -> Iterator[Fact]:
-    there = (
+    available = (
         f"JAX's allocator has {units.size(memory.available_bytes)}"
         f" ({units.percent(memory.fraction, 0)} of {units.size(memory.memory_bytes)},"
         f" {memory.fraction_source})"
     )
     if memory.fits is None:
-        yield Fact("memory", f"{units.UNKNOWN} at the peak; {there}")
+        yield Fact("memory", f"{units.UNKNOWN} at the peak; {available}")
     elif memory.fits:
-        yield Fact("memory", f"{units.size(memory.peak_bytes)} at the peak; {there}: it fits")
+        yield Fact("memory", f"{units.size(memory.peak_bytes)} at the peak; {available}: it fits")
     else:
         yield Fact(
             "OUT OF MEMORY",
-            f"{units.size(memory.peak_bytes)} at the peak, and {there}: it does not fit",
+            f"{units.size(memory.peak_bytes)} at the peak, and {available}: it does not fit",
             Tone.WARNING,
         )
 
@@ -166,8 +166,8 @@ def _reach(base: Forecast) -> str:
     }
     largest = sorted(moves.items(), key=lambda move: -move[1])[:_FAMILIES]
     shown = [f"{name} {units.part(share)}" for name, share in largest if share >= _SMALL]
-    by = f"prices move it most by {', '.join(shown)}" if shown else "no price moves it"
-    return f"{_coverage(base)}; {by}"
+    effect = f"prices move it most by {', '.join(shown)}" if shown else "no price moves it"
+    return f"{_coverage(base)}; {effect}"
 
 
 def _coverage(base: Forecast) -> str:

@@ -40,11 +40,12 @@ def candidates_section(prediction: Prediction) -> Iterator[Section]:
         Column("verdict", Kind.WORD),
     )
     named = simplest(found)
-    apart = [candidate for candidate in found if candidate.same_as is None]
+    distinct_programs = [candidate for candidate in found if candidate.same_as is None]
     rows = tuple(
-        _standing(place, candidate, found, named) for place, candidate in enumerate(apart, 1)
+        _standing(place, candidate, found, named)
+        for place, candidate in enumerate(distinct_programs, 1)
     )
-    how = (
+    note = (
         "Differences count errors that two schedules share once; tied means that the difference"
         f" may be within {units.percent(INDIFFERENCE)}, which is no reason to prefer one."
     )
@@ -58,10 +59,10 @@ def candidates_section(prediction: Prediction) -> Iterator[Section]:
         for candidate in found
         if candidate.same_as is not None
     )
-    blocks = (Table(columns=columns, rows=rows), Prose(how, Tone.QUIET))
+    blocks = (Table(columns=columns, rows=rows), Prose(note, Tone.QUIET))
     yield Section(
         "Candidates",
-        _counted(found, apart),
+        _counted(found, distinct_programs),
         (*blocks, *(Facts(candidate) for candidate in (same, errors) if candidate)),
     )
 
@@ -148,13 +149,13 @@ def what_if_section(prediction: Prediction) -> Iterator[Section]:
         )
         for answer in prediction.what_if
     )
-    how = "The schedule is the one above: a compiler that knew might do better."
-    lacking = tuple(
+    note = "The schedule is the one above: a compiler that knew might do better."
+    errors = tuple(
         Fact(question.question, printable(question.error.sentence), Tone.WARNING)
         for question in prediction.unanswered
     )
-    blocks = (Table(columns=columns, rows=rows), Prose(how, Tone.QUIET)) if rows else ()
-    yield Section("What if", "", (*blocks, Facts(lacking)) if lacking else blocks)
+    blocks = (Table(columns=columns, rows=rows), Prose(note, Tone.QUIET)) if rows else ()
+    yield Section("What if", "", (*blocks, Facts(errors)) if errors else blocks)
 
 
 def gain_section(prediction: Prediction) -> Iterator[Section]:
@@ -215,17 +216,17 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
     if found is None:
         return
     warned = [Fact("WARNING", printable(text), Tone.WARNING) for text in found.warnings]
-    there = "there" if found.basis is Basis.PREDICTED else "measured"
+    label = "there" if found.basis is Basis.PREDICTED else "measured"
     facts = [
         *warned,
-        Fact(there, printable(_other(found))),
+        Fact(label, printable(_other(found))),
         Fact("matched", f"{units.percent(found.matched_share)} of its device time, {found.how}"),
     ]
     kinds = Table(
         columns=(
             Column("category", Kind.WORD),
             Column("predicted ms", Kind.NUMBER),
-            Column(f"{there} ms", Kind.NUMBER),
+            Column(f"{label} ms", Kind.NUMBER),
             Column("off by ms", Kind.NUMBER),
         ),
         rows=tuple(
@@ -240,9 +241,9 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
             Column("op", Kind.NAME),
             Column("category", Kind.WORD, rank=1),
             Column("predicted ms", Kind.NUMBER),
-            Column(f"{there} ms", Kind.NUMBER),
+            Column(f"{label} ms", Kind.NUMBER),
             Column("off by ms", Kind.NUMBER),
-            Column(f"{there} as", Kind.NAME, rank=2),
+            Column(f"{label} as", Kind.NAME, rank=2),
             Column("source", Kind.PLACE, rank=3),
         ),
         rows=tuple(
@@ -258,7 +259,7 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
     )
     predicted, measured = units.column([found.predicted_ms, found.measured_ms])
     ratio = units.UNKNOWN if found.ratio is None else f"{found.ratio - 1:+.1%}"
-    summary = f"predicted {predicted} ms, {there} {measured} ms: {ratio}"
+    summary = f"predicted {predicted} ms, {label} {measured} ms: {ratio}"
     if found.program_alone:
         runs = units.milliseconds(found.program_ms)
         summary = f"predicted {predicted} ms, its program ran for {runs}: {ratio}"

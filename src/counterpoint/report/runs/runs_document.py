@@ -67,8 +67,8 @@ def own_profiles(run: Run) -> list[str]:
 def _shown(name: str, cwd: str) -> str:
     if "://" in name:
         return name
-    path, here = Path(cwd) / name, Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+    path, current = Path(cwd) / name, Path.cwd()
+    return str(path.relative_to(current) if path.is_relative_to(current) else path)
 
 
 def asked(rank: Rank) -> Mapping[str, object]:
@@ -220,16 +220,16 @@ def steps_line(run: Run) -> str:
         seen = max((len(rank.steps) for rank in run.ranks), default=0)
         why = f": {BURSTS}" if any(rank.steps_in_bursts for rank in run.ranks) else ""
         return f"{seen} seen, no time known{why}" if seen else "none were seen"
-    of = f" of the {timing.steps:,} {_UNDISTURBED}" if timing.left_out > 1 else ""
+    which = f" of the {timing.steps:,} {_UNDISTURBED}" if timing.left_out > 1 else ""
     if timing.compiled:
         each = "each of which" if timing.steps > 1 else "which"
-        of = f" of {timing.steps:,}, in {each} something was compiled"
+        which = f" of {timing.steps:,}, in {each} something was compiled"
     elif timing.disturbed and timing.left_out > 1:
-        of = f" of the {timing.steps:,} in which nothing was compiled"
+        which = f" of the {timing.steps:,} in which nothing was compiled"
     elif timing.disturbed and run.profiles:
-        of = f" of the {timing.steps:,} after the first, the profiled ones among them"
+        which = f" of the {timing.steps:,} after the first, the profiled ones among them"
     return (
-        f"{len(rank.steps)} seen, median {units.milliseconds(timing.seconds * 1e3)}{of}"
+        f"{len(rank.steps)} seen, median {units.milliseconds(timing.seconds * 1e3)}{which}"
         f"{_spread(timing.each_s)},"
         f" {how_timed(rank)}" + (", of the slowest rank" if run.world_size > 1 else "")
     )

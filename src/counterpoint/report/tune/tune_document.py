@@ -275,7 +275,7 @@ def _changed(path: Path) -> Iterator[tuple[str, str]]:
         added, changed = environment["set"], environment["changed"]
         pairs = [
             *added.items(),
-            *((name, value) for name, both in changed.items() for value in both),
+            *((name, value) for name, values in changed.items() for value in values),
         ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return

@@ -40,14 +40,14 @@ def arms_section(conclusion: Conclusion, top: int) -> Iterator[Section]:
     """Yield all arms in their current order; if there are more than `top`, the first."""
     if not conclusion.rows:
         return
-    apart = [row for row in conclusion.rows if row.status != _QUIET[0]]  # listed below, by name
-    shown = apart[:top]
+    listed = [row for row in conclusion.rows if row.status != _QUIET[0]]  # listed below, by name
+    shown = listed[:top]
     count = sum(not row.arm.is_base for row in conclusion.rows)
     summary = f"{several(count, 'arm')} against the base{_kinds(conclusion)}"
-    if len(shown) < len(apart):
-        rows = f"the first {len(shown)} rows of {len(apart)}"
-        summary += f"; {rows}, all with --top {len(apart)}"
-    if others := len(conclusion.rows) - len(apart):
+    if len(shown) < len(listed):
+        rows = f"the first {len(shown)} rows of {len(listed)}"
+        summary += f"; {rows}, all with --top {len(listed)}"
+    if others := len(conclusion.rows) - len(listed):
         summary += f"; {several(others, 'arm')} with the program of another below the table"
     measured = conclusion.basis != "predicted"
     table = _measured(shown) if measured else _predicted(shown, conclusion.winner)
@@ -67,7 +67,9 @@ def _kinds(conclusion: Conclusion) -> str:
     known = sum(row.arm.predicted is not None for row in others)
     silent = [row.status for row in others if row.arm.predicted is None]
     kinds = Counter("not predictable" if status == "worth a trial" else status for status in silent)
-    return ": " + ", ".join([f"{known} predicted", *(f"{n} {it}" for it, n in kinds.items())])
+    return ": " + ", ".join(
+        [f"{known} predicted", *(f"{number} {kind}" for kind, number in kinds.items())]
+    )
 
 
 def _measured(rows: Iterable[ArmRow]) -> Table:
@@ -201,13 +203,13 @@ def _reasons(rows: Iterable[ArmRow]) -> Iterator[Facts]:
     Arms whose text is identical share one line. If many texts differ only in figures, the first is
     shown, and the others are listed as having other figures.
     """
-    alike: dict[tuple[str, str], list[ArmRow]] = {}
+    groups: dict[tuple[str, str], list[ArmRow]] = {}
     for row in rows:
         if row.why:
-            alike.setdefault((row.status, _NUMBER.sub("0", row.why)), []).append(row)
+            groups.setdefault((row.status, _NUMBER.sub("0", row.why)), []).append(row)
     facts = [
         Fact(printable(status), text)
-        for (status, _), found in sorted(alike.items(), key=lambda group: group[0][0] in _QUIET)
+        for (status, _), found in sorted(groups.items(), key=lambda group: group[0][0] in _QUIET)
         for text in _told(found)
     ]
     if len(facts) > _REASONS:
