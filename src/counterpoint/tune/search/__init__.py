@@ -1,1 +1,1 @@
-"""Offline: arms are compiled for the target, simulated and ranked before anything runs."""
+"""The search: arms are compiled for the target, simulated and ranked before anything runs."""

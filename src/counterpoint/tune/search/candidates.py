@@ -1,4 +1,4 @@
-"""Candidates of a search: the best so far, the short list, and what each change brings."""
+"""Candidates of a search: the best so far, the shortlist, and what each change gains."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from counterpoint.tune.study.study import stamp
 
 @dataclass(slots=True)
 class Board:
-    """What was found; `base` is the first candidate. Points are of arms that have one."""
+    """All candidates so far; `base` is the first. `points` omits arms outside the grid."""
 
     base: CandidateSeen
     candidates: list[CandidateSeen] = field(default_factory=list[CandidateSeen])
@@ -28,17 +28,17 @@ class Board:
         self.points[()] = self.base
 
     def add(self, seen: CandidateSeen, point: Point | None) -> None:
-        """One more; the second of the same point tells nothing."""
+        """Add a candidate; `points` keeps only the first one of each point."""
         self.candidates.append(seen)
         if point is not None:
             self.points.setdefault(point, seen)
 
     def best(self) -> CandidateSeen:
-        """The shortest step that fits into memory, of the fewest changes; the base, if nothing."""
+        """Return the candidate that fits with the shortest step, then fewest changes, or the base."""
         return min((self.base, *self.candidates), key=place)
 
     def best_points(self) -> list[Point]:
-        """Points with another program each, the best first; the base is among them."""
+        """Return one point per distinct program, best first, including the base."""
         found: dict[str, Point] = {}
         for point, seen in sorted(self.points.items(), key=lambda item: place(item[1])):
             if seen.arm.predicted is not None and seen.arm.predicted.fits is not False:
@@ -46,14 +46,14 @@ class Board:
         return list(found.values())
 
     def gain(self, point: Point) -> float | None:
-        """What a point is predicted to save; None where it can't run, or is not known."""
+        """Return a point's predicted gain; None if it does not fit or is unknown."""
         seen = self.points.get(point)
         figures = seen.arm.predicted if seen is not None else None
         return None if figures is None or figures.fits is False else figures.gain
 
     @property
     def programs(self) -> int:
-        """How many there are that differ, the base's among them."""
+        """Number of distinct programs, including the base's."""
         base = self.base.arm.predicted
         known = {prediction.program for prediction in self._predictions()}
         return len(known if base is None else known | {base.program})
@@ -77,7 +77,7 @@ class Board:
 
 
 def place(seen: CandidateSeen) -> tuple[bool, float, int]:
-    """For sorting: what runs first, then the shorter step, then fewer changes."""
+    """Sort key: candidates that fit first, then shorter steps, then fewer changes."""
     figures = seen.arm.predicted
     if figures is None:
         return True, inf, 0
@@ -85,24 +85,24 @@ def place(seen: CandidateSeen) -> tuple[bool, float, int]:
 
 
 _WORTH: Final = 0.25
-"""Of the best gain: whoever is predicted to bring less is not looked at for real."""
+"""Share of the best gain below which a candidate is not measured."""
 _COPY: Final = 0.002
-"""Of the base's step: what changes little, and is predicted to bring no more."""
-_COPIED: Final = 0.9  # of what the changes of both bring
-_LITTLE: Final = 0.001  # what a change counts that nobody knows to bring more
+"""Share of the base's step by which the gains of near-copies differ at most."""
+_COPIED: Final = 0.9  # of the gain from the changes of both
+_LITTLE: Final = 0.001  # minimum weight of a change
 
 Weights: TypeAlias = Mapping[tuple[str, str], float]
-"""What choices of dimensions bring, as shares of the base's step."""
+"""Gains of the choices of dimensions, as shares of the base's step."""
 _NONE: Weights = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Shortlist:
-    """`arms` are worth real time. `tied`: nobody can say that they are behind the best one."""
+    """The arms worth measuring; `tied` names those that may be as fast as the best."""
 
     arms: tuple[Arm, ...]
     tied: tuple[str, ...]
-    effect: bool  # whether the best one is predicted to be faster by what counts
+    effect: bool  # whether the best arm's predicted gain is large enough to matter
 
 
 def shortlist(
@@ -114,9 +114,9 @@ def shortlist(
     indifferent: float,
     weights: Weights = _NONE,
 ) -> Shortlist:
-    """At most so many, none with the same program as another.
+    """Return at most `most` arms, each with a different program.
 
-    `weights` say which changes matter: two arms are alike that owe their gain to the same ones.
+    `weights` are the gains of the changes: arms that owe their gain to the same changes are alike.
     """
     start, best = base.arm.predicted, winner.arm.predicted
     if start is None or best is None:
@@ -134,7 +134,7 @@ def shortlist(
 
 
 def _distinct(candidates: Iterable[CandidateSeen]) -> list[CandidateSeen]:
-    """One for each program, of the fewest changes; the first of several such."""
+    """Return the candidate with the fewest changes for each program; the first of several."""
     found: dict[str, CandidateSeen] = {}
     for seen in candidates:
         if seen.arm.predicted is None or seen.arm.is_base:
@@ -146,7 +146,7 @@ def _distinct(candidates: Iterable[CandidateSeen]) -> list[CandidateSeen]:
 
 
 def _runs(seen: CandidateSeen, base: Predicted) -> bool:
-    """Whether it fits, and is another program than the base, or one that now fits."""
+    """Return whether it fits, and differs from the base in its program or in that it fits."""
     figures = _figures(seen)
     if figures.fits is False:
         return base.fits is False and figures.program != base.program
@@ -156,7 +156,7 @@ def _runs(seen: CandidateSeen, base: Predicted) -> bool:
 def _picked(
     winner: CandidateSeen, worth: Sequence[CandidateSeen], most: int, weights: Weights
 ) -> list[CandidateSeen]:
-    """One after another, whoever brings most and is least like those that are picked."""
+    """Pick candidates one by one: those that gain most and are least like the ones picked."""
     best = _figures(winner)
     left = sorted(worth, key=lambda seen: (-_figures(seen).gain, len(seen.arm.changes)))
     picked: list[CandidateSeen] = []
@@ -178,7 +178,7 @@ def _value(
 
 
 def _alike(one: Arm, other: Arm, weights: Weights) -> float:
-    """What common changes bring, of what the changes of both do."""
+    """Return the gain of the common changes as a share of that of all changes of both."""
     mine, theirs = _changes(one), _changes(other)
     every = sum(max(_LITTLE, weights.get(change, 0.0)) for change in mine | theirs)
     return sum(max(_LITTLE, weights.get(change, 0.0)) for change in mine & theirs) / every
@@ -198,7 +198,7 @@ def _changes(arm: Arm) -> frozenset[tuple[str, str]]:
 
 
 def _ordered(picked: Sequence[CandidateSeen], best: Predicted) -> list[CandidateSeen]:
-    """The best one, those tied with it by their changes, then the rest by what they bring."""
+    """Return the best candidate, those tied with it by number of changes, then the rest by gain."""
     if not picked:
         return []
 
@@ -217,21 +217,21 @@ def _figures(seen: CandidateSeen) -> Predicted:
 
 
 NOTHING: Final = 0.001
-"""Of the base's step: a change that brings less has no reason to be there."""
+"""Share of the base's step below which a change is not worth including."""
 
 Predict: TypeAlias = Callable[[Iterable[Arm]], Iterator[CandidateSeen]]
 
 
 @dataclass(frozen=True, slots=True)
 class Minimal:
-    """A winner of which each change brings something, and what that is."""
+    """A winner in which every change matters, and the loss without each change."""
 
     winner: CandidateSeen
     ablated: tuple[Ablated, ...] = ()
 
 
 def minimal(grid: Grid, base: Predicted, winner: CandidateSeen, predict: Predict) -> Minimal:
-    """The winner without what brings nothing; `predict` is asked for each arm less one change."""
+    """Return the winner without changes that gain nothing; `predict` is called without each."""
     while True:
         figures = winner.arm.predicted
         without = list(_without(grid, winner.arm))
@@ -255,7 +255,7 @@ def _less(
     idle: Sequence[tuple[Change, CandidateSeen]],
     predict: Predict,
 ) -> CandidateSeen:
-    """Without all that is idle if that costs nothing together, else one after another."""
+    """Remove all idle changes if that costs nothing together, else one after another."""
     everything = _arm(grid, winner.arm, {change.dimension for change, _ in idle})
     together = next(predict([everything]), None) if everything is not None else None
     if together is not None and _is_no_worse(base, winner, together):
@@ -274,7 +274,7 @@ def _is_no_worse(base: Predicted, one: CandidateSeen, less: CandidateSeen) -> bo
 
 
 def _without(grid: Grid, arm: Arm) -> Iterator[tuple[Change, Arm]]:
-    """The arm less each of the changes that the compiler sees."""
+    """Yield the arm without each of the changes that the compiler sees."""
     for change in arm.changes:
         if change.acts is Acts.SCHEDULE:
             reduced = _arm(grid, arm, {change.dimension})
@@ -283,7 +283,7 @@ def _without(grid: Grid, arm: Arm) -> Iterator[tuple[Change, Arm]]:
 
 
 def _arm(grid: Grid, arm: Arm, dimensions: set[str]) -> Arm | None:
-    """The arm less those changes, and less what can't be without them."""
+    """Return the arm without those dimensions and without whatever depends on them."""
     point = grid.point_of(arm)
     if point is not None:
         for dimension in dimensions:
@@ -294,7 +294,7 @@ def _arm(grid: Grid, arm: Arm, dimensions: set[str]) -> Arm | None:
 
 
 def _is_idle(base: Predicted, winner: Predicted, less: CandidateSeen) -> bool:
-    """Whether nothing is lost with what the winner has more."""
+    """Return whether nothing is lost without the winner's additional changes."""
     figures = less.arm.predicted
     if figures is None or (figures.fits is False and winner.fits is not False):
         return False
@@ -318,7 +318,7 @@ def _ablated(
     for change, seen in rows:
         less = seen.arm.predicted
         if figures is None or less is None:
-            continue  # what it would be without the change is not known
+            continue  # the step without the change is unknown
         reach = behind(less, figures)
         yield Ablated(
             arm=winner.arm.name,

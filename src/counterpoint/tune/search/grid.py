@@ -1,7 +1,7 @@
-"""Grid: the points of a Space that the compiler can tell apart, and the ways from one to another.
+"""Grid: the points of a Space that the compiler can tell apart, and the steps between them.
 
-A point is one choice for some of the dimensions; the others are as the base has them. Each set of
-arms has one point: what has no effect there, since something that it needs is missing, is left out.
+A point holds one choice for some of the dimensions; the others are as in the base. Equivalent arms
+share one point: choices without effect, because something they need is missing, are left out.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Point: TypeAlias = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Grid:
-    """A space, as far as choices show in the scheduled program."""
+    """A space, restricted to choices that show in the scheduled program."""
 
     space: Space
 
     @cached_property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """Those with choices that act on the schedule, and these choices alone."""
+        """The dimensions with choices that act on the schedule, and only those choices."""
         found: list[Dimension] = []
         for dimension in self.space.dimensions:
             choices = tuple(choice for choice in dimension.choices if choice.acts is Acts.SCHEDULE)
@@ -45,7 +45,7 @@ class Grid:
 
     @cached_property
     def searched(self) -> tuple[Dimension, ...]:
-        """The same without PGLE: a profile is of one program, and comes on top of the rest."""
+        """The dimensions without PGLE: a profile belongs to one program and is added last."""
         found: list[Dimension] = []
         for dimension in self.dimensions:
             choices = tuple(choice for choice in dimension.choices if not choice.profile)
@@ -55,7 +55,7 @@ class Grid:
 
     @cached_property
     def profiled(self) -> tuple[tuple[str, str], ...]:
-        """Choices that want a profile first, with their dimensions."""
+        """Dimension and choice of each choice that needs a profile first."""
         return tuple(
             (dimension.name, choice.choice)
             for dimension in self.dimensions
@@ -65,14 +65,14 @@ class Grid:
 
     @cached_property
     def size(self) -> int:
-        """How many points there are, whatever keeps them apart."""
+        """Number of points, ignoring exclusions."""
         size = 1
         for dimension in self.searched:
             size *= 1 + len(dimension.choices)
         return size
 
     def canonical(self, chosen: Mapping[str, str]) -> Point:
-        """The point of these choices, less those that lack what they need or have a rival."""
+        """Return the point of these choices, less those with a missing requirement or a rival."""
         choices = {
             dimension.name: chosen[dimension.name]
             for dimension in self.dimensions
@@ -92,13 +92,13 @@ class Grid:
         return tuple(choices.items())
 
     def alone(self, name: str, choice: str) -> Point | None:
-        """That choice, with what it needs and nothing else; None where that is not to be had."""
+        """Return that choice with only what it needs; None if that is impossible."""
         found = completed(self.space, {name: choice})
         point = self.canonical(found) if found is not None else ()
         return point if (name, choice) in point else None
 
     def singles(self) -> Iterator[Point]:
-        """Each choice alone: the first ones of all dimensions, then the second ones, and so on."""
+        """Yield each choice alone: the first of all dimensions, then the second, and so on."""
         rows = zip_longest(
             *(
                 [(dimension.name, choice.choice) for choice in dimension.choices]
@@ -112,11 +112,11 @@ class Grid:
                     yield point
 
     def without(self, point: Point, name: str) -> Point:
-        """The point less one dimension, and less what can't be without it."""
+        """Return the point without one dimension and whatever depends on it."""
         return self.canonical({at: choice for at, choice in point if at != name})
 
     def neighbours(self, point: Point) -> Iterator[Point]:
-        """All that differ in one dimension."""
+        """Yield all points that differ in one dimension."""
         chosen = dict(point)
         for dimension in self.searched:
             for choice in dimension.choices:
@@ -126,17 +126,17 @@ class Grid:
                 yield self.without(point, dimension.name)
 
     def point_of(self, arm: Arm) -> Point | None:
-        """Where an arm stands; None for one with anything that is not of this grid."""
+        """Return an arm's point; None if it has anything outside this grid."""
         found = point_of(self.space, arm)
         point = self.canonical(found) if found else ()
         return point if found and dict(point) == found else None
 
     def why_not(self, point: Point) -> str | None:
-        """Why these choices can't be together; None where they can."""
+        """Return why these choices can't be combined; None if they can."""
         return why_not(self.space, dict(point))
 
     def arm(self, point: Point, origin: Origin) -> Arm:
-        """The base with these choices."""
+        """Return the base with these choices."""
         return arm_of(self.space, dict(point), origin)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Predictor: arms go in, candidates come out in the same order."""
+"""Predictor: compiles and simulates arms, and returns candidates in the same order."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from counterpoint.workflow.subject import Variant
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A predicted step, as far as it takes to tell it from another."""
+    """A predicted step, with what it takes to compare it with another."""
 
     step_s: float
     reach_s: Mapping[Family, tuple[float, float]]
 
 
 def predicted(base: Reaching, made: Simulation, memory: MemoryFit, program: str) -> Predicted:
-    """What one simulated step says against the base's."""
+    """Return the prediction of one simulated step, relative to the base's."""
     saves = difference(base, made)
     return Predicted(
         step_s=made.step_s,
@@ -63,7 +63,7 @@ def predicted(base: Reaching, made: Simulation, memory: MemoryFit, program: str)
 
 
 def same_program(one: Predicted, memory: MemoryFit) -> Predicted:
-    """What is predicted for the same program, where there may be more or less memory for it."""
+    """Return the prediction for the same program with another memory limit."""
     return replace(
         one,
         peak_bytes=memory.peak_bytes,
@@ -73,17 +73,17 @@ def same_program(one: Predicted, memory: MemoryFit) -> Predicted:
 
 
 def step_of(one: Predicted) -> Step:
-    """The step as it was simulated, from what was kept of it."""
+    """Return the simulated step, from the parts of it that are stored."""
     return Step(one.step_s, {Family(name): (low, high) for name, low, high in one.reach})
 
 
 def behind(one: Predicted, other: Predicted) -> Range:
-    """By how many seconds the first step is longer: its range, with shared errors cancelled."""
+    """Return by how many seconds the first step is longer: a range, less shared errors."""
     return difference(step_of(one), step_of(other))
 
 
 def are_tied(one: Predicted, best: Predicted) -> bool:
-    """Whether the difference may be nothing that counts."""
+    """Return whether the difference may be too small to matter."""
     reach = behind(one, best)
     band = INDIFFERENCE * best.step_s
     runs = (one.fits is False) == (best.fits is False)
@@ -91,46 +91,46 @@ def are_tied(one: Predicted, best: Predicted) -> bool:
 
 
 Identity: TypeAlias = tuple[str, Settings, bool]
-"""What tells two arms apart: name, settings, and whether a profile comes on top."""
+"""Identity of an arm: name, settings, and whether a profile is added."""
 Key: TypeAlias = tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]], bool]
-"""All that the compiler is told of an arm."""
+"""All compiler inputs of an arm."""
 
 LEAST_AHEAD: Final = 8
-"""Arms under way, so that up to four workers make the same search as one."""
+"""Arms in progress: enough that up to four workers make the same search as one."""
 
-# Read by libraries when the program runs: a compile with others would be the same.
+# Prefixes of variables that libraries read at run time; they do not affect the compile.
 _AT_RUN: Final = ("NCCL_", "CUDA_", "RCCL_", "UCX_", "OMPI_", "FI_")
 _POLL_S: Final = 0.2
 
 
 class SearchStopped(Exception):
-    """Somebody asked for the end."""
+    """The user stopped the search."""
 
 
 @dataclass(slots=True)
 class _Asked:
-    """An arm under way."""
+    """An arm in progress."""
 
     arm: Arm
     key: Key | None = None
     wanted: Asked | None = None
-    number: int | None = None  # of its compile
+    number: int | None = None  # number of its compile
     failure: str | None = None
     known: CandidateSeen | None = None
-    counts: bool = False  # whether it is a compile, or was one
-    first: bool = False  # whether the compile under way is the one that its profile is made of
+    counts: bool = False  # whether it is a compile, now or in the journal
+    first: bool = False  # whether the current compile is the one its profile is made from
 
 
 class Predictor:
-    """Predicts arms against the base that it was made with; use it in one thread.
+    """Predicts arms relative to its base; use it in one thread.
 
     Args:
-        work: The workload, its target, and what is asked of each prediction.
+        work: The workload, its target, and the options of each prediction.
         made: The base's prediction, and what prices instructions.
-        ledger: Where candidates are kept, and found when a search goes on.
+        ledger: Where candidates are recorded, and found when a search continues.
         pool: The compiler.
         scratch: A directory for profiles.
-        stopped: Whether somebody asked for the end.
+        stopped: Returns whether the user stopped the search.
     """
 
     def __init__(
@@ -144,8 +144,8 @@ class Predictor:
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self.base: Forecast = made.base
-        self.asked = 0  # compiles, and those that the journal had
-        self.answered = 0  # of them
+        self.asked = 0  # compiles, including those in the journal
+        self.answered = 0  # of `asked`
         self.ahead = max(LEAST_AHEAD, 2 * pool.jobs)
         self._work = work
         self._bench: Bench = made.bench
@@ -161,7 +161,7 @@ class Predictor:
         self._results: dict[int, Result] = {}
 
     def begin(self, settings: Settings) -> CandidateSeen:
-        """The base itself, with `settings` as its own: the first candidate, and compiled before."""
+        """Return the base, with `settings` as its own: the first candidate, compiled already."""
         variant = Variant(BASE, self._in_full(settings))
         wanted = asked(self._workload, self._bench.target, variant, self._timeout_s)
         arm = Arm(name=BASE, settings=settings, origin=Origin.BASE)
@@ -180,9 +180,9 @@ class Predictor:
         return candidate
 
     def outcomes(self, arms: Iterable[Arm]) -> Iterator[CandidateSeen]:
-        """What comes of each arm, in their order; the next ones are asked for meanwhile.
+        """Yield each arm's candidate in order, while compiling the next ones.
 
-        When an arm is taken from `arms`, all but the last `ahead` before it were answered.
+        When an arm is taken from `arms`, all but the last `ahead` before it have been yielded.
         """
         source = iter(arms)
         waiting: deque[_Asked] = deque()
@@ -204,7 +204,7 @@ class Predictor:
         variant = Variant(arm.name, self._in_full(arm.settings))
         try:
             wanted = asked(self._workload, self._bench.target, variant, self._timeout_s)
-        except CounterpointError as error:  # a value that can't be read
+        except CounterpointError as error:  # an invalid value
             return _Asked(arm, failure=_said(error))
         key = _key(wanted.task, profile=arm.profile)
         entry = _Asked(arm, key, replace(wanted, task=_bare(wanted.task)), first=arm.profile)
@@ -232,7 +232,7 @@ class Predictor:
         return self._keep(one, CandidateSeen(arm=one.arm, failure=failure, at=stamp()))
 
     def _take(self) -> None:
-        """Wait for a compile; one that a profile is made of is followed by the one with it."""
+        """Wait for a compile; if a profile is made from it, start the compile with the profile."""
         if self._stopped():
             raise SearchStopped
         taken = self._pool.take(_POLL_S)
@@ -256,11 +256,11 @@ class Predictor:
         self._pool.ask(one.number, wanted.task)
 
     def _with_profile(self, wanted: Asked, program: Program) -> Asked:
-        """The same compile with what the model says that this very program's instructions cost."""
+        """Return the same compile with a profile of the model's costs for this program."""
         about = f"{program.name} on {self._bench.target}"
         profile = synthetic_profile(program, self._bench.model(), about)
         place = write_profile(profile, self._scratch / f"predicted{self._numbers}.pbtxt")
-        # A profile has the scheduler run where it would not without: as gain.py does.
+        # A profile makes the scheduler run where it would not otherwise, as in gain.py.
         options = {**dict(scheduler_on()), **wanted.task.options, PROFILE: str(place)}
         return replace(wanted, task=replace(wanted.task, options=options))
 
@@ -282,7 +282,7 @@ class Predictor:
         return self._first_of(seen)
 
     def _twin(self, one: _Asked) -> CandidateSeen:
-        """The compiler was told the same before."""
+        """Return the result of an earlier compile with the same inputs."""
         found = self._by_key.get(one.key) if one.key is not None else None
         if found is None:
             raise LookupError(f"{one.arm.name} was asked for before what it equals")
@@ -291,7 +291,7 @@ class Predictor:
         return CandidateSeen(arm=arm, failure=found.failure, same_as=same, at=stamp())
 
     def _know(self, one: _Asked, known: CandidateSeen) -> CandidateSeen:
-        """From the journal: nothing is to be written down."""
+        """Reuse a candidate from the journal, without recording it again."""
         if one.key is not None and self._by_key.get(one.key) is None:
             self._by_key[one.key] = known
         return self._first_of(known) if known.same_as is None else known
@@ -309,7 +309,7 @@ class Predictor:
         return seen
 
     def _in_full(self, settings: Settings) -> Settings:
-        """With what the program sets by itself, which an arm has to beat."""
+        """Add the program's own settings, which an arm must override."""
         return self._work.subject.settings.merged(settings)
 
     @property
@@ -333,7 +333,7 @@ def _identity(arm: Arm) -> Identity:
 
 
 def _bare(task: Task) -> Task:
-    """Without variables that no compile reads: a worker would be started anew for them."""
+    """Remove variables that no compile reads, because a worker would be restarted for them."""
     environment = {
         name: value for name, value in task.environment.items() if not name.startswith(_AT_RUN)
     }

@@ -1,8 +1,8 @@
-"""Proposer: which point to look at next, by Optuna's TPE: choices that good points have in common.
+"""Proposer: chooses the next point with Optuna's TPE, from choices that good points share.
 
-What depends on chance comes from one seed, and what was learned is told in the order of asking: the
-same seed makes the same proposals. A point is proposed once. Where the sampler has nothing new to
-say, points beside the best ones are drawn, then any.
+All randomness comes from one seed, and results are reported in the order of the proposals, so the
+same seed makes the same proposals. A point is proposed once. If the sampler has nothing new,
+neighbors of the best points are drawn, then any points.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 _ALONE: Final = "as the base has it"
 _MOST_ASKS: Final = 24
 _MOST_DRAWS: Final = 400
-_MOST_LISTED: Final = 4096  # points of a space that are gone through one by one
-_BEST: Final = 4  # points that are looked around
+_MOST_LISTED: Final = 4096  # largest space that is enumerated
+_BEST: Final = 4  # points whose neighbors are proposed
 _WORST: Final = 1.0  # a step that is twice the base's
-_OVER: Final = "counterpoint: bytes over the limit"  # as a share: above zero, it can't run
+_OVER: Final = "counterpoint: bytes over the limit"  # as a share: above zero, it does not fit
 
 
 class Proposer:
     """Proposes points of some dimensions of a grid.
 
     Args:
-        grid: All there is.
-        dimensions: Those of it that are varied; they may have fewer choices here.
-        board: What is known.
-        seed: Of all that is drawn.
+        grid: The full grid.
+        dimensions: The dimensions to vary; they may have fewer choices here.
+        board: The candidates so far.
+        seed: Seed for all random choices.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Proposer:
             for dimension in dimensions
         }
         self._board = board
-        self.asked: set[Point] = set()  # whoever proposed them
+        self.asked: set[Point] = set()  # from any source
         self._trials: dict[Point, optuna.trial.Trial] = {}
         self._random = random.Random(seed)  # noqa: S311  nothing secret
         self._distributions: dict[str, optuna.distributions.BaseDistribution] = {
@@ -69,7 +69,7 @@ class Proposer:
             self._remember(point, seen)
 
     def points(self) -> Iterator[Point]:
-        """New points without an end but that of the space; each is to be answered by `tell`."""
+        """Yield new points until the space is exhausted; report each one with `tell`."""
         while self._choices:
             point = self._next()
             if point is None:
@@ -78,7 +78,7 @@ class Proposer:
             yield point
 
     def tell(self, point: Point, seen: CandidateSeen) -> None:
-        """What came of a point, whoever proposed it."""
+        """Report a point's result, whatever its source."""
         trial = self._trials.pop(point, None)
         if trial is None:
             self._remember(point, seen)
@@ -100,7 +100,7 @@ class Proposer:
         return point
 
     def _beside(self) -> Point | None:
-        """A new point that differs in one dimension from one of the best."""
+        """Return a new point that differs in one dimension from one of the best."""
         for point in self._board.best_points()[:_BEST]:
             found = [
                 neighbor
@@ -144,13 +144,13 @@ class Proposer:
         return {**dict.fromkeys(self._choices, _ALONE), **dict(point)}
 
     def _remember(self, point: Point, seen: CandidateSeen) -> None:
-        """Of before this sampler: as if it had proposed it."""
+        """Report an earlier result to the sampler as if it had proposed the point."""
         if self._choices and self._is_mine(point):
             self._study.enqueue_trial(self._parameters(point))
             self._finish(self._study.ask(self._distributions), seen)
 
     def _finish(self, trial: optuna.trial.Trial, seen: CandidateSeen) -> None:
-        """What fails is worse than anything, and against a constraint: so are points like it."""
+        """Report a result; a failure is the worst gain and violates the constraint."""
         figures = seen.arm.predicted
         over = 0.0 if figures is not None else 1.0
         if figures is not None and figures.fits is False:
@@ -160,7 +160,7 @@ class Proposer:
 
 
 def drawn_at_random(grid: Grid, board: Board, seed: int, count: int) -> Iterator[Point]:
-    """So many new points by chance alone: what a search has to beat."""
+    """Yield `count` new points at random: the baseline that a search must beat."""
     chance = random.Random(seed)  # noqa: S311  nothing secret
     known = set(board.points)
 
@@ -180,7 +180,7 @@ def drawn_at_random(grid: Grid, board: Board, seed: int, count: int) -> Iterator
 
 
 def require_optuna() -> None:
-    """Refuse to search without the sampler, before anything is compiled."""
+    """Raise UsageError if Optuna is missing, before anything is compiled."""
     try:
         import optuna
     except ModuleNotFoundError as error:
@@ -193,7 +193,7 @@ def require_optuna() -> None:
 
 
 def _failed() -> optuna.trial.TrialState:
-    """Of it the sampler learns nothing."""
+    """Return the state from which the sampler learns nothing."""
     from optuna.trial import TrialState
 
     return TrialState.FAIL
@@ -202,7 +202,7 @@ def _failed() -> optuna.trial.TrialState:
 def _sampler(seed: int) -> optuna.samplers.BaseSampler:
     import optuna
 
-    with warnings.catch_warnings():  # what it calls experimental is what conditions need
+    with warnings.catch_warnings():  # conditions need its experimental options
         warnings.simplefilter("ignore")
         return optuna.samplers.TPESampler(
             seed=seed,
@@ -214,7 +214,7 @@ def _sampler(seed: int) -> optuna.samplers.BaseSampler:
 
 
 def widened(space: Space) -> Space:
-    """The same, with these changes as choices: those that act on the schedule."""
+    """Return the space with the seeds' changes to the schedule added as choices."""
     dimensions = {dimension.name: dimension for dimension in space.dimensions}
     for arm in space.seeds:
         for change in arm.changes:

@@ -1,7 +1,6 @@
-"""Remedies: the settings that `explain` names against the losses of the base's predicted step.
+"""Remedies: the settings that `explain` recommends for losses in the base's predicted step.
 
-They are tried before anything else, the largest loss first: a person who reads the report would
-begin with them, too.
+They are tried before anything else, the largest loss first, as a reader of the report would.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from counterpoint.tune.space.space import distinct, same_as
 
 
 def remedies(findings: Iterable[Finding], grid: Grid) -> Iterator[Arm]:
-    """An arm for each; one that the space offers already stays the arm that it is there."""
+    """Yield an arm for each remedy; if the space already offers it, that arm."""
     yield from distinct(grid.space.base, _arms(findings, grid))
 
 
@@ -43,7 +42,7 @@ def _arms(findings: Iterable[Finding], grid: Grid) -> Iterator[Arm]:
 
 
 def _is_left_out(settings: Settings, grid: Grid) -> bool:
-    """Whether its dimension is not in this space: it does not apply, or the user dropped it."""
+    """Return whether its dimension is not in this space: inapplicable, or dropped by the user."""
     names = {dimension.name for dimension in grid.space.dimensions}
     return any(
         name not in names and not settings.flags.keys().isdisjoint(pick.settings.flags)

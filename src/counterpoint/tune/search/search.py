@@ -1,11 +1,11 @@
 """`search`: the offline part of a tune. Docs: docs/concepts/tune-search.md.
 
-    base ──► remedies, seeds, choices alone ──► stacks ──► proposals, climbing ──► PGLE on the best
+    base ──► remedies, seeds, single choices ──► stacks ──► proposals, climbing ──► PGLE on the best
                                                                                         │
                                                shortlist ◄── minimal winner (ablation) ◄┘
 
-Each candidate is in the journal as soon as it is known. A search that is begun again asks the same
-questions in the same order, and finds the answers there.
+Each candidate is recorded in the journal as soon as it is known. A restarted search tries the same
+candidates in the same order, and finds their results there.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from counterpoint.tune.space.space import Dimension, Space, distinct, same_as
 from counterpoint.tune.study.study import Ledger, stamp
 from counterpoint.workflow.forecast import Made, Work, forecasts
 
-_STAGES_PROFILED: Final = 3  # points that a profile is tried on
+_STAGES_PROFILED: Final = 3  # points to which a profile is added
 _UNKNOWN: Final = -1.0
 _IDLE: Final = -2.0
 
 
 def singles(grid: Grid) -> Iterator[Point]:
-    """Each choice alone, with what it needs."""
+    """Yield each choice alone, with what it needs."""
     for point in dict.fromkeys(grid.singles()):
         if grid.why_not(point) is None:
             yield point
 
 
 def stacks(grid: Grid, board: Board) -> Iterator[Point]:
-    """What named arms have of the grid, then the best single choices: two, three, and so on."""
+    """Yield the named arms' points, then the best single choices combined: two, three, ..."""
     known: set[Point] = set(board.points)
     for point in (*_of_seeds(grid), *_stacked(grid, board)):
         if point not in known:
@@ -65,7 +65,7 @@ def _stacked(grid: Grid, board: Board) -> Iterator[Point]:
 
 
 def _of_seeds(grid: Grid) -> Iterator[Point]:
-    """What arms that somebody named have of this grid; the rest of them acts when they run."""
+    """Yield the part of each named arm that lies in this grid; the rest acts at run time."""
     offered = {
         (dimension.name, choice.choice)
         for dimension in grid.searched
@@ -79,7 +79,7 @@ def _of_seeds(grid: Grid) -> Iterator[Point]:
 
 
 def lively(grid: Grid, board: Board) -> tuple[Dimension, ...]:
-    """Dimensions and choices that made another program when tried alone; one of several equals."""
+    """Return dimensions with the choices that, alone, gave a new program; one of equal ones."""
     found: list[Dimension] = []
     for dimension in grid.searched:
         seen = {_program(board, ())}
@@ -94,9 +94,9 @@ def lively(grid: Grid, board: Board) -> tuple[Dimension, ...]:
 
 
 def climbing(grid: Grid, board: Board, asked: Collection[Point]) -> Iterator[Point]:
-    """Around the best so far, wherever that is by then; the most promising first.
+    """Yield neighbors of the current best point, the most promising first.
 
-    `asked` are those under way, to which the caller adds each before it wants the next.
+    `asked` are points in progress; the caller adds each point before requesting the next.
     """
     while True:
         best = next(iter(board.best_points()), ())
@@ -111,7 +111,7 @@ def climbing(grid: Grid, board: Board, asked: Collection[Point]) -> Iterator[Poi
 
 
 def profiled(grid: Grid, board: Board) -> Iterator[Point]:
-    """A profile on top of the best few."""
+    """Yield the best few points with a profile added."""
     for point in board.best_points()[:_STAGES_PROFILED]:
         for name, choice in grid.profiled:
             on_top = grid.canonical({**dict(point), name: choice})
@@ -120,7 +120,7 @@ def profiled(grid: Grid, board: Board) -> Iterator[Point]:
 
 
 def _best_choices(grid: Grid, board: Board) -> Iterator[tuple[str, str, float]]:
-    """Of each dimension the choice that gains most alone, if any does."""
+    """Yield each dimension's choice with the largest gain alone, if any gains."""
     for dimension in grid.searched:
         gains: list[tuple[float, str]] = []
         for option in dimension.choices:
@@ -138,7 +138,7 @@ def _is_new(
 ) -> bool:
     point = grid.alone(dimension.name, choice)
     if point is None or point not in board.points:
-        return True  # nobody knows
+        return True  # unknown
     program = _program(board, point)
     if program is None or program in seen:
         return False
@@ -153,9 +153,9 @@ def _program(board: Board, point: Point) -> str | None:
 
 
 def _promise(grid: Grid, board: Board, best: Point, point: Point) -> float:
-    """What the change gains alone; to leave one away is worth a look before what costs time.
+    """Return the gain of the change alone; removing one ranks before changes that cost time.
 
-    What made the base's own program alone comes last: there it most likely makes another's, too.
+    Choices that left the base's program unchanged come last: here, too, they likely change nothing.
     """
     changed = set(point) - set(best)
     if not changed:
@@ -168,9 +168,9 @@ def _promise(grid: Grid, board: Board, best: Point, point: Point) -> float:
 
 Say = Callable[[str], None]
 
-_ALONE: Final = 0.6  # of all candidates: at most so many are single choices
-_PROFILED: Final = 4  # one in so many candidates, at most, is kept for profiles
-_AT_RUN: Final = 4  # one in so many places of the shortlist is for what no simulator can tell
+_ALONE: Final = 0.6  # maximum share of single choices among all candidates
+_PROFILED: Final = 4  # at most one in so many candidates is reserved for profiles
+_AT_RUN: Final = 4  # one in so many places of the shortlist is for arms that can't be predicted
 
 
 def search(  # noqa: PLR0913
@@ -184,12 +184,12 @@ def search(  # noqa: PLR0913
     made: Made | None = None,
     confirm: int | None = None,
 ) -> None:
-    """Predict candidates, and write down those that are worth real time.
+    """Predict candidates, and record the shortlist.
 
-    It ends when `plan.candidates` were compiled or nothing new is left. When `stopped` says so it
-    ends without a SearchEnded: the next call goes on. `made` is the base's prediction, where
-    somebody has it already. With `confirm`, so many are listed beside those that somebody named.
-    The base's failure is the CounterpointError that `predict` gives.
+    It ends when `plan.candidates` were compiled or nothing new is left. If `stopped` returns true,
+    it ends without a SearchEnded, and the next call continues. `made` is the base's prediction, if
+    available. With `confirm`, that many arms are listed in addition to those named by the user.
+    If the base fails, the CounterpointError of `predict` is raised.
     """
     if ledger.study.search is not None:
         return
@@ -227,7 +227,7 @@ def search(  # noqa: PLR0913
 
 
 def _with_remedies(space: Space, work: Work, made: Made) -> Space:
-    """What `explain` names against the base's losses comes before all other seeds."""
+    """Put the remedies that `explain` names for the base's losses before all other seeds."""
     base = made.base
     explained = explain(base.simulation.timeline, target=work.bench.target, settings=base.settings)
     by_hand = [arm for arm in space.seeds if arm.origin is Origin.HAND]
@@ -241,7 +241,7 @@ def _base_alone(work: Work, space: Space) -> Work:
 
 
 class _Search:
-    """One search, stage after stage."""
+    """One search, stage by stage."""
 
     def __init__(
         self,
@@ -264,7 +264,7 @@ class _Search:
         self._reserve = min(3 * len(grid.profiled), plan.candidates // _PROFILED)
 
     def run(self, ledger: Ledger) -> SearchEnded:
-        """All stages; what they came to."""
+        """Run all stages, and return their result."""
         self._look_alone()
         self._combine()
         self._look(self._arms(profiled(self._grid, self._board), Origin.SEARCH), 0)
@@ -302,7 +302,7 @@ class _Search:
         why = words.conclusion(
             self._board, listed, best, end=end, indifferent=self._plan.rule.indifferent
         )
-        # An arm that was predicted to be the base's program is no arm that can't be predicted.
+        # Arms predicted to compile to the base's program do not count as unpredictable.
         unpredictable = [
             [name for name in some if name not in self._known]
             for some in (at_run[:room], at_run[room:])
@@ -317,12 +317,12 @@ class _Search:
         )
 
     def _by_hand(self, names: Iterable[str]) -> int:
-        """How many of them somebody named: those come before what the simulator likes."""
+        """Count the arms named by the user, which take precedence over the search's own."""
         named = {arm.name for arm in self._grid.space.seeds if arm.origin is Origin.HAND}
         return sum(name in named for name in names)
 
     def _weights(self, ablated: Iterable[Ablated]) -> dict[tuple[str, str], float]:
-        """What each choice brings: to the winner, else alone."""
+        """Return each choice's gain: in the winner if known, else alone."""
         found: dict[tuple[str, str], float] = {}
         for point in self._board.points:
             gain = self._board.gain(point) if len(point) == 1 else None
@@ -331,9 +331,11 @@ class _Search:
         return {**found, **{(entry.dimension, entry.choice): entry.loses for entry in ablated}}
 
     def _look_alone(self) -> None:
-        """Remedies, arms that somebody named, and every choice by itself."""
+        """Try remedies, arms named by the user, and every choice by itself."""
         seeds = (arm for arm in self._grid.space.seeds if shows(arm))
-        seeded = {self._grid.point_of(arm) for arm in self._grid.space.seeds}  # the same, named
+        seeded = {
+            self._grid.point_of(arm) for arm in self._grid.space.seeds
+        }  # already tried as a named arm
         points = (point for point in singles(self._grid) if point not in seeded)
         alone = self._arms(points, Origin.SPACE)
         most = int(_ALONE * self._plan.candidates)
@@ -341,14 +343,14 @@ class _Search:
         self._look(chain(seeds, single), self._reserve)
 
     def _combine(self) -> None:
-        """Several choices together."""
+        """Try several choices together."""
         grid, board = self._grid, self._board
         self._look(self._arms(stacks(grid, board), Origin.SEARCH), self._reserve)
         self._propose(lively(grid, board))
         self._propose(grid.searched)
 
     def _propose(self, dimensions: tuple[Dimension, ...]) -> None:
-        """Proposals among these dimensions, and steps from the best so far, in turns."""
+        """Alternate between proposals in these dimensions and neighbors of the best point."""
         proposer = Proposer(self._grid, dimensions, self._board, self._plan.seed)
         climbs = climbing(self._grid, self._board, proposer.asked)
         waiting: list[Point] = []
@@ -376,7 +378,7 @@ class _Search:
             pass
 
     def _outcomes(self, arms: Iterable[Arm], reserve: int) -> Iterator[CandidateSeen]:
-        """What comes of them, while there is room for more."""
+        """Yield the candidates of these arms while there is room for more."""
 
         def within() -> Iterator[Arm]:
             for arm in arms:
@@ -393,7 +395,7 @@ class _Search:
             yield seen
 
     def _predict(self, arms: Iterable[Arm]) -> Iterator[CandidateSeen]:
-        """What comes of each, whatever room there is; what is known is known."""
+        """Yield each arm's candidate, regardless of room; known ones are reused."""
         wanted = list(arms)
         fresh = [arm for arm in wanted if arm.name not in self._known]
         for seen in self._predictor.outcomes(fresh):
@@ -411,7 +413,7 @@ class _Search:
         return self._predictor.asked >= self._plan.candidates - reserve
 
     def _at_run_time(self, ledger: Ledger) -> list[str]:
-        """Arms that no prediction covers: those of the user's first, then single choices."""
+        """Return arms that can't be predicted: the user's first, then single choices."""
         base = self._board.base.arm.predicted
         program = base.program if base is not None else None
         known = {seen.arm.name for seen in ledger.study.candidates}
@@ -424,7 +426,7 @@ class _Search:
             figures = seen.arm.predicted if seen is not None else None
             silent = figures is not None and figures.program == program
             may_run = seen is None or (figures is not None and figures.fits is not False)
-            wanted = arm.origin is Origin.HAND and may_run  # whatever is predicted of it
+            wanted = arm.origin is Origin.HAND and may_run  # whatever its prediction
             if arm.acts is Acts.RUNTIME and (not shows(arm) or silent or wanted):
                 names.append(arm.name)
         return names
@@ -438,7 +440,7 @@ class _Search:
 
 
 def _in_turns(*sources: Iterator[Point]) -> Iterator[Point]:
-    """One of each, as long as any has one."""
+    """Yield from each source in turn until all are exhausted."""
     left = list(sources)
     while left:
         for source in list(left):

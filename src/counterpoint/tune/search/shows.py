@@ -1,4 +1,4 @@
-"""Shows: whether the compiler may see what an arm changes, so that it is worth a compile."""
+"""Shows: whether the compiler may see an arm's changes, so that compiling it is worthwhile."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from counterpoint.tune.arm import Acts, Arm, Origin
 
 
 def shows(arm: Arm) -> bool:
-    """A change that acts on the schedule, or flags by hand.
+    """Return whether an arm has a change that acts on the schedule, or flags by hand.
 
-    What else flags do when they run is not known; what they change in the schedule is.
+    The run-time effect of other flags is unknown, but their effect on the schedule can be seen.
     """
     if not arm.changes or any(change.acts is Acts.SCHEDULE for change in arm.changes):
         return True

@@ -1,4 +1,4 @@
-"""What a search says: of its progress, and of what it came to."""
+"""Messages of a search: its progress and its result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from counterpoint.tune.search.candidates import Board, Shortlist
 
 
 def progress(board: Board, done: int, most: int, seconds: float) -> str:
-    """One line: how far it is, the best so far, and what was dropped and why."""
+    """Return one line: the progress, the best so far, and the numbers of dropped candidates."""
     best = board.best()
     figures = best.arm.predicted
     gain = figures.gain if figures is not None else 0.0
@@ -26,7 +26,7 @@ def progress(board: Board, done: int, most: int, seconds: float) -> str:
 def conclusion(
     board: Board, listed: Shortlist, winner: CandidateSeen, *, end: str, indifferent: float
 ) -> str:
-    """Why the search ended, and what it came to."""
+    """Return why the search ended, and its result."""
     arms, programs = len(board.candidates), board.programs
     counts = f"the base and {_many(arms, 'arm')} looked at, {_many(programs, 'different program')}"
     dropped = ", ".join(_dropped(board))
@@ -45,7 +45,7 @@ def conclusion(
 
 
 def at_run(listed: Sequence[str], left: Sequence[str]) -> str:
-    """What is said of arms that no prediction covers."""
+    """Describe the arms that can't be predicted."""
     predictions = (
         f"{_many(len(listed), 'arm')} on the list can't be predicted (acts at run time)"
         * bool(listed)
@@ -55,7 +55,7 @@ def at_run(listed: Sequence[str], left: Sequence[str]) -> str:
 
 
 def share(of_step: float, sign: str = "+") -> str:
-    """A share of the step as people read it."""
+    """Format a share of the step."""
     return f"{100 * of_step:{sign}.1f} %"
 
 
