@@ -1,4 +1,4 @@
-"""What a study says: the verdict in one sentence, a row for each arm, and what to doubt."""
+"""The conclusion of a study: the verdict in one sentence, a row for each arm, and caveats."""
 
 from counterpoint.tune.conclusion.caveats import beside as beside
 from counterpoint.tune.conclusion.caveats import lacks_profile as lacks_profile

@@ -1,4 +1,4 @@
-"""Doubts about a conclusion: noise, drift, measurements from other machines."""
+"""Caveats of a conclusion: noise, drift, measurements from other machines."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ WITHOUT_PGLE = (
 
 
 def lacks_profile(arm: Arm) -> bool:
-    """Whether no PGLE profile was measured for it yet, though its figures are with one."""
+    """Return whether the arm was predicted with a PGLE profile that was not measured yet."""
     return arm.profile and PROFILE not in arm.settings.flags
 
 
 def beside(arm: Arm) -> tuple[str, ...]:
-    """A line for each."""
+    """Return caveats about an arm's settings, one line each."""
     caveats: list[str] = []
     if lacks_profile(arm):
         caveats.append(WITHOUT_PGLE)
@@ -43,7 +43,7 @@ _CPU: Final = "cpu"  # as JAX calls it
 
 
 def foreign_devices(study: Study) -> str | None:
-    """What the runs were made on, where that is not the target's chip; None where it may be."""
+    """Return the device of the runs if it is certainly not the target's chip."""
     if study.began.target is None:
         return None
     seen = {device for trial in study.trials if trial.report for device in trial.report.devices}
@@ -51,13 +51,13 @@ def foreign_devices(study: Study) -> str | None:
         return None
     try:
         wanted = parse_target(study.began.target).chip.name
-    except CounterpointError:  # a file of the user's that is gone
+    except CounterpointError:  # a target file that no longer exists
         return None
     return min((device for device in seen if _is_another(device, wanted)), default=None)
 
 
 def _is_another(device: str, wanted: str) -> bool:
-    """Of a GPU that we don't know nothing is said."""
+    """Return whether the device is not the wanted chip; False for unknown GPUs."""
     if device.lower() == _CPU:
         return True
     chip = find_chip(device)
@@ -66,11 +66,11 @@ def _is_another(device: str, wanted: str) -> bool:
 
 _NEAR_THE_LIMIT = 0.95
 _AS_FAR = 0.9
-"""Of the base's steps: a program that trains for so long, not for so many, is a bit slower."""
+"""Share of the base's steps: an arm may fall a bit short if the program trains for a fixed time."""
 
 
 def doubts(study: Study, plan: Plan, found: Findings, noise: Noise | None) -> tuple[str, ...]:
-    """In the order of how much they matter; each once."""
+    """Return all caveats once, the most important first."""
     notes = [
         *_remat(study, found),
         *_memory(study, found),
@@ -88,7 +88,7 @@ def doubts(study: Study, plan: Plan, found: Findings, noise: Noise | None) -> tu
 
 
 def _model(study: Study) -> Iterator[str]:
-    """What the study taught the cost model."""
+    """Yield how the study changed the cost model."""
     fitted = study.fitted
     device = foreign_devices(study)
     if device is not None:
@@ -115,7 +115,7 @@ def _reports(study: Study, name: str) -> tuple[Report, ...]:
 
 
 def _remat(study: Study, found: Findings) -> Iterator[str]:
-    """Recomputation on one side only is worth more than most settings are."""
+    """Report recomputation in only one of arm and base: it outweighs most settings."""
     base = {report.remat for report in _reports(study, BASE)} - {None}
     for name, estimate in found.raced.items():
         own = {report.remat for report in _reports(study, name)} - {None}
@@ -148,7 +148,7 @@ def _numbers(study: Study) -> Iterator[str]:
 
 
 def _shorter(study: Study) -> Iterator[str]:
-    """Who ends early and well does less than was asked of it, or another thing."""
+    """Report arms that ended successfully but made fewer steps than the base."""
     base = [report.steps_seen for report in _reports(study, BASE) if report.steps_seen is not None]
     if not base:
         return
@@ -187,7 +187,7 @@ def _others(study: Study, found: Findings) -> Iterator[str]:
 
 
 def _not_tried(study: Study) -> Iterator[str]:
-    """Who never ran is another matter than who ran, and was to run again."""
+    """Report arms without budget, separately for those that never ran and those that did."""
     out = [drop.arm for drop in study.dropped.values() if drop.kind == NO_BUDGET]
     ran = [name for name in out if study.trials_of(name)]
     for names, room in (
@@ -207,12 +207,12 @@ def _of_trials(study: Study) -> Iterator[str]:
 
 
 TELLS_NOTHING: Final = 0.05
-"""A rule of thumb: whoever can't rule out so large an effect has not found that there is none."""
+"""Rule of thumb: if an effect this large can't be ruled out, "no effect" is not claimed."""
 NOISY: Final = "too noisy to tell"
 
 
 def without_vain_claims(found: Findings) -> Findings:
-    """The same, where an arm whose range is too wide is not said to have no effect."""
+    """Return the findings, with "no effect" changed to open where the range is too wide."""
     return replace(
         found,
         raced={name: _said(estimate) for name, estimate in found.raced.items()},

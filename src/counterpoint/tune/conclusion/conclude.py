@@ -1,7 +1,7 @@
-"""`conclude`: what a study says, done or not, by its records alone.
+"""`conclude`: the conclusion of a study, done or not, from its records alone.
 
-A gain is claimed by the confirmation alone where there is one; else by the race, whose rate of
-false positives is shared among all arms and looks, and then it says that it is not confirmed.
+If there is a confirmation, a gain is claimed from it alone; otherwise from the race, whose rate of
+false positives is shared among all arms and looks. The conclusion then says it is not confirmed.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Failure
 
 BY_USER: Final = frozenset({"stopped", "interrupted"})
-"""Why a study paused, where somebody asked for that."""
+"""Reasons for a pause that the user requested."""
 
 
 def conclude(study: Study, plan: Plan) -> Conclusion:
-    """What may be said now."""
+    """Return the conclusion at this point of a study."""
     if not any(trial.report is not None for trial in study.trials):
         return _predicted(study, plan)
     found = without_vain_claims(findings(study, plan))
@@ -84,17 +84,17 @@ def _predicted(study: Study, plan: Plan) -> Conclusion:
 
 
 def _left_out(study: Study) -> tuple[LeftOut, ...]:
-    """What the user named, and no row of the table shows."""
+    """Return what the user named that has no row in the table."""
     return () if study.space is None else tuple(item for item in study.space.left_out if item.named)
 
 
 def _foretold(study: Study, best: Arm | None) -> Iterator[Ablated]:
-    """The predicted ablation of the arm to take: that of another, which lost, helps nobody."""
+    """Return the predicted ablation of the recommended arm only."""
     return (ablated for ablated in study.ablation if best is not None and ablated.arm == best.name)
 
 
 def _left(rows: tuple[ArmRow, ...]) -> Iterator[str]:
-    """What was never predicted, and what helps."""
+    """Report arms that were never predicted, and how to include them."""
     statuses = [row.status for row in rows]
     left, silent = statuses.count(NOT_LOOKED_AT), statuses.count(NOT_PREDICTABLE)
     if left:

@@ -1,4 +1,4 @@
-"""Conclusion: what a study says, done or not. The report draws this, and nothing else."""
+"""Conclusion: the result of a study, done or not, and the only input of its report."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ class ArmRow:
 
     @property
     def told(self) -> Estimate | None:
-        """Of the fresh runs where there were any, else of the race."""
+        """The estimate from fresh runs if there were any, else from the race."""
         return self.confirmed or self.raced
 
     @property
     def step_s(self) -> float | None:
-        """The step that the gain is made of; of the base, and without a gain, of all its runs."""
+        """The step that the gain is computed from; for the base or without a gain, `median_s`."""
         step_s = self.told.step_s if self.told is not None else None
         return self.median_s if step_s is None else step_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What it took so far, and what is left of the budget; None where there is no limit.
+    """The cost so far, and what is left of the budget; None without a limit.
 
-    `why_left` says why a study that is done did not use all of it.
+    `why_left` says why a finished study did not use all of it.
     """
 
     trials: int
@@ -75,11 +75,11 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conclusion:
-    """`sentence` is the verdict; `basis` says whether it is measured, or predicted only.
+    """The result of a study.
 
-    `winner` is the arm to take, None where the base is. `gain` and `range` are of the winner:
-    from the fresh runs alone where it was confirmed. `left_out` are arms that the user named and
-    that take no part.
+    `sentence` is the verdict; `basis` is measured or predicted. `winner` is the recommended arm,
+    None for the base. `gain` and `range` are the winner's: from fresh runs alone if it was
+    confirmed. `left_out` are arms that the user named and that take no part.
     """
 
     sentence: str
@@ -112,7 +112,7 @@ _ORDER = (WINNER, "base", str(Verdict.FASTER), NOT_CONFIRMED, str(Verdict.OPEN))
 
 
 def arm_rows(study: Study, plan: Plan, found: Findings) -> tuple[ArmRow, ...]:
-    """The winner first, then the base, then what is faster, open and not; then what is out."""
+    """Return the winner, the base, faster, unconfirmed and undecided arms, then the others."""
     rows = [_row(study, plan, arm, found) for arm in study.arms]
     known = {arm.name for arm in study.arms}
     rows += [_untried(study, seen) for seen in study.candidates if seen.arm.name not in known]
@@ -157,7 +157,7 @@ def _row(study: Study, plan: Plan, arm: Arm, found: Findings) -> ArmRow:
 
 
 def _off(study: Study, arm: Arm, step: float | None) -> float | None:
-    """None also where it ran on other devices than it was predicted for."""
+    """Return None also if the runs used other devices than the prediction's."""
     if step is None or arm.predicted is None or foreign_devices(study) is not None:
         return None
     return step / arm.predicted.step_s - 1
@@ -184,7 +184,7 @@ def _status(study: Study, plan: Plan, arm: Arm, found: Findings) -> tuple[str, s
 
 
 def _no_more_runs(study: Study, plan: Plan, told: Estimate) -> Iterator[str]:
-    """Why an arm of which nothing is certain was not run any more."""
+    """Yield why an undecided arm was not run again."""
     drop = study.dropped.get(told.arm)
     if drop is not None:
         yield f"it was dropped ({drop.kind}, {drop.why}), which proves nothing in such noise"
@@ -196,7 +196,7 @@ def _no_more_runs(study: Study, plan: Plan, told: Estimate) -> Iterator[str]:
 
 
 def _untried(study: Study, seen: CandidateSeen) -> ArmRow:
-    """Candidates that were predicted only."""
+    """Return the row of a candidate that was only predicted."""
     if seen.failure is not None:
         return ArmRow(arm=seen.arm, status="failed", why=seen.failure)
     if seen.same_as is not None:
@@ -210,7 +210,7 @@ def _untried(study: Study, seen: CandidateSeen) -> ArmRow:
 
 
 def _same(seen: CandidateSeen) -> str:
-    """Equal programs are equally fast only as far as nothing else differs when they run."""
+    """Explain an equal program, which is equally fast only if nothing differs at run time."""
     at_run = [str(change) for change in seen.arm.changes if change.acts is Acts.RUNTIME]
     also = f"; what {', '.join(at_run)} does when it runs, no compiler tells" if at_run else ""
     return f"the same as {seen.same_as}{also}"
@@ -237,7 +237,7 @@ def _too_large(said: Predicted) -> str:
 
 
 def spent(study: Study, plan: Plan) -> Spent:
-    """By the wall times of its trials."""
+    """Return the cost so far, from the wall times of the trials."""
     nodes = {allocation.number: max(len(allocation.nodes), 1) for allocation in study.allocations}
     walls = [
         (trial.wall_s, nodes.get(trial.started.allocation, plan.shape.nodes))
@@ -260,7 +260,7 @@ def spent(study: Study, plan: Plan) -> Spent:
 
 
 def _why_left(study: Study, plan: Plan) -> str | None:
-    """Why a study that is done did not use all of its budget."""
+    """Return why a finished study did not use all of its budget."""
     if study.ended is None:
         return None
     if study.ended.why != SPENT:
@@ -274,7 +274,7 @@ def _why_left(study: Study, plan: Plan) -> str | None:
 
 
 def remedy(study: Study, plan: Plan, noise: Noise | None, estimate: Estimate) -> str:
-    """So many rows, and where the budget was too small for them, one that is not."""
+    """Advise how many rows are needed and, if the budget is too small, which one suffices."""
     needed = _rows_needed(plan, noise, estimate.gain)
     if needed is None:
         return ""
@@ -289,7 +289,7 @@ def remedy(study: Study, plan: Plan, noise: Noise | None, estimate: Estimate) ->
 
 
 def _rows_needed(plan: Plan, noise: Noise | None, gain: float) -> int | None:
-    """Of fresh runs, which are looked at once; where none were asked for, of the race."""
+    """Return the fresh rows needed, with one look; if none were requested, the rows of the race."""
     from counterpoint.tune.statistics.estimate import rows_needed
 
     if noise is None:
@@ -300,7 +300,7 @@ def _rows_needed(plan: Plan, noise: Noise | None, gain: float) -> int | None:
 
 
 def _budget(study: Study, plan: Plan, rows: int) -> str:
-    """In which the race comes to its cap for all that are undecided, and to fresh rows then."""
+    """Return a budget for the race of all undecided arms to its cap, and fresh rows after it."""
     going = undecided(study, plan)
     cap = plan.rule.cap if plan.confirm_rows else rows
     to_go = max((cap - rows_of(study, arm.name, RACE) for arm in going), default=0)

@@ -1,4 +1,4 @@
-"""Findings: what the measurements of a study come to, before anybody puts it into words."""
+"""Findings: the results of a study's measurements, before they are put into words."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from counterpoint.tune.study.study import Study
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """Estimates by arm. `fresh` are those of the confirmation, once that is through.
+    """Estimates by arm; `fresh` are those of the confirmation, once it is complete.
 
-    `refuted` is the arm that was faster, or looked so, in the race and not in its fresh runs.
+    `refuted` is an arm that was or seemed faster in the race but not in its fresh runs.
     """
 
     raced: Mapping[str, Estimate]
@@ -43,16 +43,16 @@ class Findings:
 
     @property
     def claimed(self) -> Estimate | None:
-        """What is claimed of the winner: by fresh runs alone, where there are any."""
+        """The claim about the winner: from fresh runs alone, if there are any."""
         if self.winner is None:
             return None
         return self.fresh.get(self.winner.name) or self.raced.get(self.winner.name)
 
 
 def findings(study: Study, plan: Plan) -> Findings:
-    """Of a study as far as it has come. Nothing is claimed between two looks.
+    """Return the findings so far; nothing is claimed between two looks.
 
-    Of an arm that is out stands what was known when it was dropped: what the drop says.
+    A dropped arm keeps the estimate that it was dropped for.
     """
     estimates = raced(study, plan)
     for name in study.dropped:
@@ -89,12 +89,12 @@ def _best(arms: Mapping[str, Arm], told: Mapping[str, Estimate], plan: Plan) -> 
 
 
 def doubtful(study: Study, plan: Plan) -> Arm | None:
-    """The arm that looks best where none is faster for certain."""
+    """Return the most promising arm if none is certainly faster."""
     return next(iter(finalists(study, plan)), None)
 
 
 def measured_ablation(study: Study, plan: Plan, found: Findings) -> tuple[Ablated, ...]:
-    """What the winner loses without each of its changes, as far as that was measured."""
+    """Return the measured loss of the winner without each of its changes."""
     claim = found.claimed
     if found.winner is None or claim is None:
         return ()
@@ -127,7 +127,7 @@ def measured_ablation(study: Study, plan: Plan, found: Findings) -> tuple[Ablate
 def _loses(
     study: Study, arm: Arm, estimate: Estimate | None, share: float
 ) -> tuple[float, float | None, float | None] | None:
-    """As shares of the base's step, of which the winner's is `share`."""
+    """Return losses as shares of the base's step; `share` is the winner's step in the same unit."""
     drop = study.dropped.get(arm.name)
     if drop is not None:
         return (0.0, 0.0, 0.0) if drop.kind == SAME_PROGRAM else None

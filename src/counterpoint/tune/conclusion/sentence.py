@@ -31,7 +31,7 @@ _OUT = frozenset({"slower", "behind", "below target", "can't win"})
 def measured_sentence(
     study: Study, plan: Plan, found: Findings, rows: tuple[ArmRow, ...], noise: Noise | None
 ) -> str:
-    """Of a study with trials."""
+    """Return the verdict of a study with trials."""
     ended = study.ended.why if study.ended is not None else ""
     if "the base itself fails" in ended:
         return f"nothing could be measured: {ended}"
@@ -83,7 +83,7 @@ def _without_a_winner(
 
 
 def _no_effect(same: int, ran: int, within: float) -> str:
-    """Of so many that ran; of the others the budget did not let anything be said."""
+    """Return the verdict of no effect, with the number of arms left undecided by the budget."""
     none = "it does not change" if same == 1 else "none changes"
     verdict = f"tried, {none} the step by more than {share_text(within)}"
     if same == ran:
@@ -112,7 +112,7 @@ def _open(study: Study, plan: Plan, found: Findings, best: Arm | None, noise: No
 
 
 def _cannot_be_seen(found: Findings) -> str | None:
-    """The widest reach of those that are too noisy, where there is any."""
+    """Return the largest effect that the noise may hide, if any arm was too noisy."""
     noisy = [estimate.range for estimate in found.raced.values() if estimate.why.startswith(NOISY)]
     reach = [max(abs(span.low), abs(span.high)) for span in noisy if isinstance(span, Range)]
     return share_text(max(reach)) if reach else None
@@ -128,7 +128,7 @@ def _nothing(study: Study, rows: tuple[ArmRow, ...]) -> str:
 
 
 def _settings(rows: tuple[ArmRow, ...]) -> list[ArmRow]:
-    """What took part, but the base, and what the study made up of others."""
+    """Return the arms that took part, without the base, combinations and ablations."""
     derived = (Origin.COMBINED, Origin.ABLATION)
     return [
         row
@@ -140,7 +140,7 @@ def _settings(rows: tuple[ArmRow, ...]) -> list[ArmRow]:
 
 
 def _others(rows: tuple[ArmRow, ...], winner: Arm | None) -> Iterator[str]:
-    """What became of all but the winner, in numbers."""
+    """Count the outcomes of all arms but the winner."""
     parts = {str(change) for change in winner.changes} if winner is not None else set[str]()
     others = [
         row
@@ -174,7 +174,7 @@ def _failed(rows: tuple[ArmRow, ...]) -> Iterator[str]:
 
 
 def _within(rows: tuple[ArmRow, ...]) -> float | None:
-    """The most that any of those without effect may change."""
+    """Return the largest change that arms without effect may have."""
     reaches = [
         row.raced.range
         for row in rows
@@ -186,7 +186,7 @@ def _within(rows: tuple[ArmRow, ...]) -> float | None:
 
 
 def predicted_best(study: Study) -> Arm | None:
-    """Of those worth real time the one predicted to save most, or a simpler one tied with it."""
+    """Return the listed arm with the largest predicted gain, or a simpler one tied with it."""
     predicted = [arm for arm in to_enter(study) if arm.predicted is not None]
     if not predicted or _predicted_gain(predicted[0]) <= 0:
         return None
@@ -199,7 +199,7 @@ def predicted_best(study: Study) -> Arm | None:
 
 
 def same_program(one: Arm, other: Arm) -> bool:
-    """As predicted; an arm is one with itself."""
+    """Return whether two arms are predicted to have the same program; an arm equals itself."""
     if one.predicted is None or other.predicted is None:
         return one.name == other.name
     return one.predicted.program == other.predicted.program
@@ -210,7 +210,7 @@ def _predicted_gain(arm: Arm) -> float:
 
 
 def predicted_sentence(study: Study) -> str:
-    """Of a study that was not measured, or not yet."""
+    """Return the verdict of a study without measurements."""
     candidates = [candidate for candidate in study.candidates if not candidate.arm.is_base]
     if study.search is None:
         return f"nothing is known yet: {several(len(candidates), 'candidate')} looked at so far"

@@ -1,8 +1,8 @@
-"""Journal: the file that a study is. Records are appended and synced one by one.
+"""Journal: the file that holds a study. Records are appended and synced one by one.
 
-One process writes to it at a time (a lock of the file that ends with the process). After a write
-that failed, the file ends where it ended before; where even that can't be had, the journal takes
-nothing more, so that a torn line is always the last one.
+One process writes to it at a time, under a file lock that ends with the process. A failed write is
+undone by truncating the file; if that fails too, the journal accepts no more records, so only the
+last line can be incomplete.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from counterpoint.tune.journal.records import Record, StudyBegan
 
 
 class Disk:
-    """What a journal does to files, in one place, so that each can be made to fail."""
+    """All file operations of a journal, so that tests can make each one fail."""
 
     def create(self, path: Path) -> int:
-        """A new file; FileExistsError where there is one."""
+        """Create a new file; raise FileExistsError if it exists."""
         return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
 
     def open(self, path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
 
     def write(self, handle: int, data: bytes) -> int:
-        """As much of it as the disk takes at once."""
+        """Write as much of the data as the disk takes at once."""
         return os.write(handle, data)
 
     def sync(self, handle: int) -> None:
         os.fsync(handle)
 
     def sync_directory(self, path: Path) -> None:
-        """A new file's name is on disk only when its directory is."""
+        """Sync the directory; only then is a new file's name on disk."""
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(handle)
@@ -57,7 +57,7 @@ _REAL: Final = Disk()
 
 
 class Unwritable(InputError):
-    """The journal could not take a record; what it held before, it still holds."""
+    """The journal could not write a record; its previous records are intact."""
 
     def __init__(self, path: Path, failure: OSError) -> None:
         super().__init__(
@@ -70,12 +70,12 @@ class Unwritable(InputError):
 
 
 class Journal:
-    """An open journal, which nobody else writes to."""
+    """An open journal, locked against other writers."""
 
     def __init__(self, path: Path, handle: int, read: Read, disk: Disk) -> None:
         self.path = path
         self.records = read.records
-        """What stood in it when it was opened."""
+        """The records in it when it was opened."""
         self._handle = handle
         self._size = read.size
         self._number = len(read.records)
@@ -84,7 +84,7 @@ class Journal:
 
     @classmethod
     def create(cls, path: Path, first: StudyBegan, disk: Disk = _REAL) -> Self:
-        """A new one. FileExistsError where there is one."""
+        """Create a journal. Raises FileExistsError if it exists."""
         handle = disk.create(path)
         try:
             _lock(handle, path)
@@ -101,7 +101,7 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path, disk: Disk = _REAL) -> Self:
-        """Go on with one; what its writer died over is cut off."""
+        """Open a journal to continue it; an incomplete last record is removed."""
         try:
             handle = disk.open(path)
         except OSError as failure:
@@ -118,7 +118,7 @@ class Journal:
         return journal
 
     def append(self, record: Record) -> None:
-        """Put a record on disk, and return when it is there. Unwritable where it can't be."""
+        """Write a record to disk, and return once it is synced. Raises Unwritable on failure."""
         if self._broken is not None:
             raise Unwritable(self.path, self._broken)
         line = line_of(record, self._number)
@@ -132,7 +132,7 @@ class Journal:
         self._number += 1
 
     def close(self) -> None:
-        """Let others write to it."""
+        """Close the file and release the lock."""
         os.close(self._handle)
 
     def __enter__(self) -> Self:
@@ -146,7 +146,7 @@ class Journal:
             line = line[self._disk.write(self._handle, line) :]
 
     def _cut(self, raising: type[InputError] | None) -> None:
-        """Back to the last whole record."""
+        """Truncate the file to the last complete record."""
         try:
             self._disk.cut(self._handle, self._size)
             self._disk.sync(self._handle)
@@ -157,7 +157,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> Read:
-    """What stands in a journal, whoever writes to it now."""
+    """Return the records of a journal, even while another process writes to it."""
     try:
         data = path.read_bytes()
     except OSError as failure:
@@ -201,7 +201,7 @@ def _lock(handle: int, path: Path) -> None:
     except OSError as failure:
         if failure.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL):
             raise
-        # A file system without locks: nothing keeps two tuners apart there but their users.
+        # On a file system without locks, users must keep two tuners apart themselves.
 
 
 def _unreadable(path: Path, failure: OSError) -> InputError:

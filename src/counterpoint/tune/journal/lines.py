@@ -1,9 +1,9 @@
-"""Lines: a record as one line of JSON, with its number and a checksum of all before it in the line.
+"""Lines: a record as one line of JSON, with its number and a checksum of the rest of the line.
 
     {"n": 7, "is": "TrialEnded", "says": {...}, "crc": "1c291ca3"}
 
-A file is read up to its first line that does not hold. If that is the last one, the tuner died
-while it wrote it, and nothing was built on it; anywhere else the file is damaged.
+A file is read up to its first invalid line. If that is the last one, the tuner died while writing
+it, and nothing depends on it; anywhere else the file is damaged.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ _FIRST: Final = b'{"n": 0, "is": "StudyBegan", '
 
 
 class Damaged(ValueError):
-    """A line that is not what was written."""
+    """A line that differs from what was written."""
 
 
 class Newer(ValueError):
-    """A record that a newer Counterpoint wrote."""
+    """A record written by a newer Counterpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The records of a file, and how many of its bytes they take."""
+    """The records of a file, and their size in bytes."""
 
     records: tuple[Record, ...]
     size: int
 
 
 def line_of(record: Record, number: int) -> bytes:
-    """A record as it is written."""
+    """Return a record as it is written."""
     fields = {"n": number, "is": type(record).__name__, "says": to_plain(record)}
     body = json.dumps(fields, allow_nan=False)[:-1]
     return f'{body}{_SUM}{_checksum(body)}"}}\n'.encode()
 
 
 def read_lines(data: bytes) -> Read:
-    """All whole records.
+    """Return all complete records.
 
     Raises Damaged or Newer, with the number of the line.
     """
@@ -71,7 +71,7 @@ def read_lines(data: bytes) -> Read:
 
 
 def _may_begin(line: bytes) -> bool:
-    """Whether a file's only line, which does not hold, is a journal's first one, cut off."""
+    """Return whether a file's only, invalid line is the beginning of a journal's first record."""
     return line[: len(_FIRST)] == _FIRST[: len(line)]
 
 
@@ -85,7 +85,7 @@ def _record(line: bytes, number: int) -> Record:
     try:
         record: Record = of_plain(kind, fields.get("says"))
     except Misfit as error:
-        raise Newer(str(error)) from None  # what was written whole, was right when it was written
+        raise Newer(str(error)) from None  # its checksum is right, so its writer had other fields
     if isinstance(record, StudyBegan) and record.format > FORMAT:
         raise Newer(f"its format is {record.format}, and this version knows {FORMAT}")
     return record

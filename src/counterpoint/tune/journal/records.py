@@ -1,7 +1,7 @@
-"""Records: what a journal may say. Each is an event; a Study is what they come to.
+"""Records: the events in a journal, from which a Study is folded.
 
 Fields are plain: texts, numbers, tuples, and frozen dataclasses of these, so that one codec writes
-and reads them all. A field that comes later has a default: old journals stay readable.
+and reads them all. Fields added later have defaults, so old journals stay readable.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyBegan:
-    """The first record: what is asked. `question` is a hash of all that must not change.
+    """The first record: the request. `question` is a hash of everything that must not change.
 
-    `parts` are hashes of what it is made of, each under the words that a user knows it by.
+    `parts` are hashes of its parts, each under a name that the user knows.
     """
 
     format: int
     version: str  # Counterpoint's
     question: str
-    workload: str  # for people: the command, or the function or file
-    command: tuple[str, ...]  # empty: nothing is run
+    workload: str  # for display: the command, or the function or file
+    command: tuple[str, ...]  # empty if nothing is run
     target: str | None
     executor: str | None
     base: Settings
-    options: tuple[tuple[str, str], ...]  # budget, cap, indifference, seed and so on, as texts
+    options: tuple[tuple[str, str], ...]  # budget, cap, indifference, seed and so on
     at: str  # ISO 8601, as in all records
     cwd: str = ""
-    words: tuple[str, ...] = ()  # the command line, as it is typed to go on
+    words: tuple[str, ...] = ()  # the command line that continues the study
     parts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceMade:
-    """What the search looks at, and what was left out."""
+    """The dimensions that the search tries, and what was left out."""
 
-    dimensions: tuple[tuple[str, int], ...]  # names, and how many choices
+    dimensions: tuple[tuple[str, int], ...]  # names and numbers of choices
     left_out: tuple[LeftOut, ...]
     at: str
     notes: tuple[str, ...] = ()
-    jaxlib: str | None = None  # whose flags it is made of
+    jaxlib: str | None = None  # the release whose flags it uses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateSeen:
-    """Offline: an arm was predicted, or why it was not. `same_as` is one with the same program."""
+    """Search: an arm was predicted, or why not. `same_as` names an arm with the same program."""
 
-    arm: Arm  # with its prediction, where there is one
+    arm: Arm  # with its prediction, if any
     failure: str | None = None
     same_as: str | None = None
     at: str = ""
@@ -62,7 +62,7 @@ class CandidateSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ablated:
-    """What the best arm loses without one of its changes: a share of the base's step.
+    """The best arm's loss without one of its changes, as a share of the base's step.
 
     `basis` is measured or predicted; a range that is None is unknown.
     """
@@ -79,9 +79,9 @@ class Ablated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchEnded:
-    """Offline: why it ended, and the arms that are worth real time, the best first.
+    """Search: why it ended, and the shortlist, best first.
 
-    `tied`: of all candidates, those of which nobody can say that they are behind the best one.
+    `tied` names all candidates that may be as fast as the best one.
     """
 
     why: str
@@ -93,7 +93,7 @@ class SearchEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmEntered:
-    """Online: an arm takes part."""
+    """Race: an arm takes part."""
 
     arm: Arm
     at: str
@@ -101,7 +101,7 @@ class ArmEntered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmDropped:
-    """Online: it takes part no more; `kind` is one word for the table: slower, same program, ..."""
+    """Race: an arm no longer takes part; `kind` is for the table: slower, same program, ..."""
 
     arm: str
     kind: str
@@ -126,12 +126,12 @@ class AllocationClosed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialStarted:
-    """Written before the gang is started, so that its remains can always be found."""
+    """Written before the gang starts, so that its processes can always be found."""
 
     number: int
     arm: str
     purpose: Purpose
-    row: int  # one pass through the base and the arms; -1 where it is no part of one
+    row: int  # one pass through the base and the arms; -1 if not part of a row
     allocation: int
     directory: str  # of its Run, relative to the study
     at: str
@@ -139,7 +139,7 @@ class TrialStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangStarted:
-    """By what name `Executor.sweep` finds the trial's processes."""
+    """The identity by which `Executor.sweep` finds the trial's processes."""
 
     number: int
     identity: str
@@ -156,7 +156,7 @@ class TrialEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmProfiled:
-    """A PGLE profile was measured for an arm: `settings` are the arm's with it."""
+    """A PGLE profile was measured for an arm: `settings` are the arm's including the profile."""
 
     arm: str
     settings: Settings
@@ -165,9 +165,9 @@ class ArmProfiled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFitted:
-    """The cost model was fitted to what was measured; errors are means over so many arms.
+    """The cost model was fitted to the measurements; errors are means over `arms` arms.
 
-    `path` None: it was not, and `why`.
+    If `path` is None, it was not fitted, for the reason `why`.
     """
 
     path: str | None
@@ -180,7 +180,7 @@ class ModelFitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paused:
-    """The tuner stopped before it was done: Ctrl-C, budget, disk full."""
+    """The tuner stopped before the study was done: Ctrl-C, budget, disk full."""
 
     why: str
     at: str
@@ -188,7 +188,7 @@ class Paused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """It goes on, with what the user says now of budget, limits and the like."""
+    """The study continues, with the user's new options for budget, limits and so on."""
 
     options: tuple[tuple[str, str], ...]
     version: str
@@ -197,7 +197,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyEnded:
-    """It is done; `why` says what ended it: decided, budget, target gain, ..."""
+    """The study is done; `why` is the reason: decided, budget, target gain, ..."""
 
     why: str
     at: str
