@@ -22,7 +22,7 @@ BASE: Final = "base"
 
 
 class Acts(StrEnum):
-    """When a change takes effect.
+    """The time at which a change takes effect.
 
     A change that acts only on the schedule and leaves the schedule unchanged has no effect by
     construction. A change that acts at run time may have an effect that neither the compiler nor
@@ -78,7 +78,7 @@ class Predicted:
 
 
 class Origin(StrEnum):
-    """Where an arm comes from."""
+    """The source of an arm."""
 
     BASE = "base"
     HAND = "by hand"
@@ -115,7 +115,7 @@ class Arm:
 
     @property
     def per(self) -> Per | None:
-        """How processes are distributed, by the last change that sets it."""
+        """The distribution of processes, by the last change that sets it."""
         dealt: list[Per] = [change.per for change in self.changes if change.per is not None]
         return dealt[-1] if dealt else None
 

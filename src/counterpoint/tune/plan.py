@@ -19,11 +19,11 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How a study proceeds.
+    """The options of a study.
 
     Args:
         budget: Limit on the measurements.
-        candidates: How many candidates the search compiles.
+        candidates: Number of candidates that the search compiles.
         shortlist: Maximum number of candidates to measure.
         rule: The decision rule.
         confirm_rows: Rows of the confirmation; 0 for none.

@@ -198,7 +198,7 @@ def _bench(asked: Asked, target: Target) -> Bench:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
-    """What a study would try.
+    """The plan of a study that is not run.
 
     Args:
         workload: For display.

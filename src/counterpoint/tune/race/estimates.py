@@ -1,4 +1,4 @@
-"""Which arms still take part, their estimates, and the failures that drop them."""
+"""Arms still in the race, their estimates, and the failures that drop them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Board:
             self.points.setdefault(point, seen)
 
     def best(self) -> CandidateSeen:
-        """Return the candidate that fits with the shortest step, then fewest changes, or the base."""
+        """Return the shortest step that fits, with the fewest changes, or the base."""
         return min((self.base, *self.candidates), key=place)
 
     def best_points(self) -> list[Point]:

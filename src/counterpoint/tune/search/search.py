@@ -333,9 +333,8 @@ class _Search:
     def _look_alone(self) -> None:
         """Try remedies, arms named by the user, and every choice by itself."""
         seeds = (arm for arm in self._grid.space.seeds if shows(arm))
-        seeded = {
-            self._grid.point_of(arm) for arm in self._grid.space.seeds
-        }  # already tried as a named arm
+        # Points already tried as named arms.
+        seeded = {self._grid.point_of(arm) for arm in self._grid.space.seeds}
         points = (point for point in singles(self._grid) if point not in seeded)
         alone = self._arms(points, Origin.SPACE)
         most = int(_ALONE * self._plan.candidates)
