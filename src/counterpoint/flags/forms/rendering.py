@@ -285,10 +285,10 @@ def _whole(flag: Flag, value: str) -> str:
 
 def _option(flag: Flag | None, value: str) -> Option:
     if flag is None or refusal(flag, value, Channel.COMPILER_OPTIONS) is not None:
-        spelt = as_option(flag, value) if flag else value
+        spelled = as_option(flag, value) if flag else value
     else:
-        spelt = value
-    return _typed(flag.type if flag else "", spelt)
+        spelled = value
+    return _typed(flag.type if flag else "", spelled)
 
 
 def _typed(kind: str, value: str) -> Option:

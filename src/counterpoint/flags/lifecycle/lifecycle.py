@@ -29,8 +29,10 @@ _TRUTH: Final = {"1": "true", "0": "false"}
 def successors(name: str, value: str) -> Pairs:
     """Return the replacements, spelled as in XLA_FLAGS; empty if none are known."""
     rows = _rows().get(name, {})
-    spelt = value.lower()
-    heirs = next((rows[key] for key in (spelt, _TRUTH.get(spelt, spelt), "*") if key in rows), None)
+    lowered = value.lower()
+    heirs = next(
+        (rows[key] for key in (lowered, _TRUTH.get(lowered, lowered), "*") if key in rows), None
+    )
     if heirs is None:
         return ()
     return tuple((heir, text.replace("{value}", value)) for heir, text in heirs)
@@ -39,8 +41,8 @@ def successors(name: str, value: str) -> Pairs:
 def is_default_now(name: str, value: str) -> bool:
     """Return whether a flag's effect is the default now, so that it can be removed."""
     rows = _rows().get(name, {})
-    spelt = value.lower()
-    return rows.get(_TRUTH.get(spelt, spelt)) == ()
+    lowered = value.lower()
+    return rows.get(_TRUTH.get(lowered, lowered)) == ()
 
 
 @cache

@@ -84,8 +84,10 @@ def as_option(flag: Flag, value: str) -> str:
     if flag.type == "bool":
         return _BOOLS.get(value.lower(), value)
     if flag.type in ("enum", "enums") and flag.enum:
-        spelt = _spoken(flag)
-        return ",".join(spelt.get(_read(flag, item) or "", item) for item in _items(flag, value))
+        spellings = _spoken(flag)
+        return ",".join(
+            spellings.get(_read(flag, item) or "", item) for item in _items(flag, value)
+        )
     return value
 
 

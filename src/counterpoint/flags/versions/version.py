@@ -65,7 +65,7 @@ def scheduler_on() -> Pairs:
 
 
 def false_is_obeyed(version: str | None) -> bool:
-    """Return whether `=false` of the scheduler's flag stops it on Hopper, and disables profiles."""
+    """Return whether `=false` of the scheduler's flag stops it on Hopper; profiles stay unread."""
     return number(version) >= (0, 12)
 
 
