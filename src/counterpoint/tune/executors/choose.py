@@ -1,6 +1,6 @@
-"""Choosing an executor: the one named, else the one that the environment suggests.
+"""Choosing an executor: the one named, or the one that the environment suggests.
 
-What an executor would refuse later is refused here: missing tools, options of another executor,
+What an executor would reject later is rejected here: missing tools, options of another executor,
 options that contradict the tuner's own, and requests that Slurm itself would reject.
 """
 
@@ -28,7 +28,7 @@ _OPTIONS: Final = {"gpus": "local", "cpus": "local", "slurm": "slurm", "ray-addr
 """Options that describe the place, by the executor that takes them."""
 _TOOLS: Final = ("scontrol", "squeue", "scancel", "srun")
 _STEPS_OF_SLURM_S_OWN: Final = 0xFFFFFFF0
-"""Steps from here on are no steps of srun: those of batch scripts, and of salloc's shell."""
+"""Steps from here on are not steps of srun: those of batch scripts, and of salloc's shell."""
 _RESERVED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("--job-name", "-J"), "the tuner finds its jobs by their names"),
     **dict.fromkeys(("--array", "-a"), "each trial is one job"),
@@ -41,7 +41,7 @@ _REFUSED: Final = re.compile(
     r"|^.*\b(?:unrecognized|ambiguous|invalid) option.*$|^.* requires an argument.*$",
     re.MULTILINE,
 )
-"""Refusals that time does not change. Unavailable nodes are none: they may only be down."""
+"""Permanent refusals. Unavailable nodes are not among them: they may only be down."""
 
 
 def choose_executor(
@@ -53,10 +53,10 @@ def choose_executor(
     say: Callable[[str], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Executor:
-    """The executor of that name; None for Slurm within a job of it, Ray where it is, else here.
+    """Return the executor of that name; for None, Slurm inside a Slurm job, Ray if set, else local.
 
-    Options are gpus, cpus, slurm and ray-address, in the user's words. While the executor waits
-    for nodes, it reports through `say`, and stops when `stopped` is true.
+    Options are gpus, cpus, slurm and ray-address, in the user's words. While the executor waits for
+    nodes, it reports through `say`, and stops when `stopped` is true.
     """
     variables = os.environ if environ is None else environ
     chosen = name or _usual(variables, options)
@@ -73,7 +73,7 @@ def choose_executor(
 
 
 def nodes_around(environ: Mapping[str, str] | None = None) -> int | None:
-    """The number of nodes of the Slurm job around us; None where there is none."""
+    """Return the number of nodes of the Slurm job around us; None if there is none."""
     variables = os.environ if environ is None else environ
     count = variables.get("SLURM_JOB_NUM_NODES", "")
     return int(count) if count.isdecimal() and "SLURM_JOB_ID" in variables else None
@@ -160,7 +160,7 @@ def _slurm(
 
 
 def _refuse_job(job: str, shape: Shape, variables: Mapping[str, str]) -> None:
-    """Refuse the job around us if we are a step of it, or if it is over or too small."""
+    """Reject the job around us if we are a step of it, or if it is over or too small."""
     step = variables.get("SLURM_STEP_ID", "")
     if step.isdecimal() and int(step) < _STEPS_OF_SLURM_S_OWN:
         raise UsageError(
@@ -173,7 +173,7 @@ def _refuse_job(job: str, shape: Shape, variables: Mapping[str, str]) -> None:
 
 
 def _refuse_options(words: tuple[str, ...], shape: Shape) -> None:
-    """Refuse options that contradict the tuner's own."""
+    """Reject options that contradict the tuner's own."""
     for word, after in zip_longest(words, words[1:], fillvalue=""):
         name = word.partition("=")[0] if word.startswith("--") else word[:2]
         if name in _RESERVED:
@@ -189,7 +189,7 @@ def _refuse_options(words: tuple[str, ...], shape: Shape) -> None:
 
 
 def _refuse_rejected(words: tuple[str, ...], shape: Shape, environ: Mapping[str, str]) -> None:
-    """Refuse a partition or an account that does not exist: `--test-only` submits no job."""
+    """Reject a partition or an account that does not exist: `--test-only` submits no job."""
     refuse_silence(environ)
     if shutil.which("sbatch", path=environ.get("PATH")) is None:
         return  # salloc will report it

@@ -2,8 +2,8 @@
 
     Executor.open() ──► Allocation.start(Job) ──► Gang.poll() ──► Ended
 
-No executor waits for a Gang: `wait_for` polls it, keeps the time, and kills it whole. Each rank is
-a `counterpoint run` (rank_command.py), so a Run has the same files wherever it ran.
+No executor waits for a Gang: `wait_for` polls it, enforces its time limit, and kills it as a whole.
+Each rank is a `counterpoint run` (rank_command.py), so a Run has the same files wherever it ran.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from counterpoint.runs.outcomes import TIMED_OUT
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _GRACE_S: Final = 120.0
-"""`counterpoint run` keeps the time limit itself, and needs some to end its ranks and to write."""
+"""`counterpoint run` enforces the time limit itself, then has to end its ranks and to write."""
 _LOOK_S: Final = 0.25
 
 
@@ -53,8 +53,8 @@ class Job:
     Args:
         name: Unique in the study; letters, digits, dots and dashes.
         command: The user's.
-        directory: The directory of its Run in the end, wherever it was written first.
-        settings: On top of what processes there inherit.
+        directory: The final directory of its Run, wherever it is written first.
+        settings: Applied on top of the inherited environment.
         environment: More variables, verbatim; None as a value unsets one.
         shape: The number of nodes and processes.
         limits: When it is ended.
@@ -87,7 +87,7 @@ class EndedKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a gang ended: the exit code of the process that failed first, if there is one."""
+    """The end of a gang: the exit code of the process that failed first, if there is one."""
 
     kind: EndedKind
     exit_code: int | None = None
@@ -95,7 +95,7 @@ class Ended:
 
 
 class Gang(Protocol):
-    """All processes of one trial, which live and die together."""
+    """All processes of one trial, which start and end together."""
 
     @property
     def identity(self) -> str:
@@ -103,7 +103,7 @@ class Gang(Protocol):
         ...
 
     def poll(self) -> Ended | None:
-        """How it ended; None while it runs. When it has ended, the Run here is complete."""
+        """Return how it ended; None while it runs. When it has ended, the Run here is complete."""
         ...
 
     def kill(self) -> None:
@@ -125,7 +125,7 @@ class Allocation(Protocol):
 
     @property
     def identity(self) -> str:
-        """As `Gang.identity`, for the whole allocation."""
+        """Like `Gang.identity`, for the whole allocation."""
         ...
 
     @property
@@ -134,11 +134,11 @@ class Allocation(Protocol):
         ...
 
     def start(self, job: Job) -> Gang:
-        """Start a job, one at a time; a UsageError if it can't be started at all."""
+        """Start a job, one at a time; raise a UsageError if it can't be started at all."""
         ...
 
     def close(self) -> None:
-        """End whatever runs there, and give the nodes back."""
+        """End whatever runs there, and release the nodes."""
         ...
 
 
@@ -159,11 +159,11 @@ class Executor(Protocol):
         ...
 
     def sweep(self, identity: str) -> None:
-        """End what an earlier tuner left under that identity, if anything."""
+        """End the processes that an earlier tuner left under that identity, if any."""
         ...
 
     def describe(self) -> str:
-        """A description for people: `local: 1 node, 2 processes`."""
+        """Return a human-readable description: `local: 1 node, 2 processes`."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""How a gang ended that ended by itself: by its Run, else by the last words of its launcher.
+"""The end of a gang that was not killed: from its Run, or from the last output of its launcher.
 
-Ranks on other nodes write their part of the Run there; `Arrival` knows when all of it can be read
+Ranks on other nodes write their part of the Run there; `Arrival` detects when all of it can be read
 here, which takes a network file system a while.
 """
 
@@ -20,21 +20,21 @@ from counterpoint.tune.executors.executor import Ended, EndedKind
 _TAIL: Final = 1 << 14
 _LINES: Final = 6
 _PATIENCE_S: Final = 90.0
-"""Network file systems remember for up to a minute what was not there."""
+"""Network file systems cache for up to a minute that a file does not exist."""
 _PATIENCE_AFTER_FAILURE_S: Final = 5.0
-"""Ranks that were killed have written no end, so there is none to wait for."""
+"""Killed ranks have recorded no end, so there is none to wait for."""
 
 
 def launcher_log(directory: Path) -> Path:
-    """The file for what launchers and ranks print before there is a Run; it lies beside the Run."""
+    """Return the file for output of launchers and ranks before there is a Run, beside the Run."""
     return directory.with_name(f"{directory.name}.launcher.log")
 
 
 def exit_report(directory: Path, code: int) -> Ended:
-    """The end of a gang that nobody killed; its launcher's log is kept only after a failure.
+    """Report the end of a gang that nobody killed; its log is kept only after a failure.
 
-    The Run knows which rank was the first to fail, and so the code that counts; a launcher knows
-    only the codes of all, of which some died because of the first.
+    The Run records which rank was the first to fail, and so the relevant exit code; a launcher has
+    only the codes of all, some of which are consequences of the first failure.
     """
     log = launcher_log(directory)
     exit_code, detail = code, ""
@@ -53,7 +53,7 @@ def exit_report(directory: Path, code: int) -> Ended:
 
 
 def last_words(log: Path) -> str:
-    """The last error in a log with its indented lines, else the log's last lines."""
+    """Return the last error in a log with its indented lines, or the log's last lines."""
     lines = tail(log, _TAIL).strip().splitlines()
     errors = [number for number, line in enumerate(lines) if line.startswith("error:")]
     if not errors:
@@ -63,14 +63,14 @@ def last_words(log: Path) -> str:
 
 
 def _first_code(log: Path) -> int | None:
-    """The exit code of the task that failed first, in srun's words; others die of it."""
+    """Return the exit code of the task that failed first, according to srun."""
     words = r"^srun: error: .*: Exited with exit code (\d+)$"
     found = re.search(words, tail(log, _TAIL), re.MULTILINE)
     return int(found.group(1)) if found else None
 
 
 def tail(log: Path, size: int) -> str:
-    """The last so many bytes of a file as text; empty where there is none."""
+    """Return the last bytes of a file as text; empty if there is no file."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - size))
@@ -80,7 +80,7 @@ def tail(log: Path, size: int) -> str:
 
 
 class Arrival:
-    """The Run of a gang that has ended, on its way here; polled until it is complete."""
+    """The Run of a gang that has ended, in transit to this machine; polled until it is complete."""
 
     def __init__(self, directory: Path, ranks: int) -> None:
         self._directory = directory
@@ -88,7 +88,7 @@ class Arrival:
         self._began: float | None = None
 
     def is_here(self, code: int) -> bool:
-        """Tell whether there is no more to wait for, after this exit code of the launcher."""
+        """Return True if there is nothing to wait for, after this exit code of the launcher."""
         now = time.monotonic()
         if self._began is None:
             self._began = now
@@ -103,7 +103,7 @@ class Arrival:
 
     def _is_whole(self) -> bool:
         try:
-            os.listdir(self._directory)  # noqa: PTH208 - makes NFS look again
+            os.listdir(self._directory)  # noqa: PTH208 - makes NFS refresh its cache
             run = read_run(self._directory)
         except (OSError, CounterpointError):
             return False

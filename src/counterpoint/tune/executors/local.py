@@ -22,13 +22,13 @@ from counterpoint.tune.executors.process_supervisor import start_supervised, sup
 from counterpoint.tune.executors.rank_command import rank_command
 
 MARK: Final = "COUNTERPOINT_GANG"
-"""The variable by which all processes of a gang can be found, whoever their parents are."""
+"""The variable by which all processes of a gang can be found, whatever their parents."""
 _PATIENCE_S: Final = 60.0
-"""A supervisor is done long before, unless the machine is very busy."""
+"""A supervisor needs much less, unless the machine is very busy."""
 _LIMIT_S: Final = 120.0
-"""For processes to disappear that have been sent SIGKILL."""
+"""Time limit for processes to disappear after SIGKILL."""
 _OF_LAUNCHERS: Final = ("SLURM_PROCID", "SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
-"""Variables of a launcher that may have started the tuner; its trials are not that launcher's."""
+"""Variables of a launcher that may have started the tuner; they do not apply to its trials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +44,12 @@ class Local:
         return "local"
 
     def open(self) -> LocalAllocation:
-        """There is nothing to wait for: the machine is here."""
+        """Return an allocation at once: there is no queue."""
         refuse_nodes(self.shape)
         return LocalAllocation(self, uuid.uuid4().hex)
 
     def sweep(self, identity: str) -> None:
-        """End what carries the mark of a gang, or of an allocation."""
+        """End all processes with the mark of a gang, or of an allocation."""
         executor, _, mark = identity.partition(":")
         if executor == self.name and mark:
             kill_marked(mark)
@@ -82,7 +82,7 @@ class LocalAllocation:
         return (socket.gethostname(),)
 
     def start(self, job: Job) -> LocalGang:
-        """Start a job. That its program can't be executed shows when the gang has ended."""
+        """Start a job. If its program can't be executed, that shows when the gang has ended."""
         refuse_nodes(job.shape)
         job.directory.parent.mkdir(parents=True, exist_ok=True)
         command = rank_command(job, starts_ranks=True)
@@ -98,7 +98,7 @@ class LocalAllocation:
         kill_marked(self._mark)
 
     def _environment(self, more: Mapping[str, str | None]) -> dict[str, str]:
-        """Ours, without what would make ranks of a launcher out of the trial's."""
+        """Return our variables without a launcher's, which would misplace the trial's ranks."""
         variables = {name: text for name, text in os.environ.items() if name not in _OF_LAUNCHERS}
         if self._executor.gpus is not None:
             variables["CUDA_VISIBLE_DEVICES"] = ",".join(self._executor.gpus)
@@ -142,7 +142,7 @@ class LocalGang:
 
 
 def refuse_nodes(shape: Shape) -> None:
-    """Raise a UsageError for more nodes than this machine."""
+    """Raise a UsageError for more than one node."""
     if shape.nodes != 1:
         raise UsageError(
             f"{shape.nodes} nodes, but the local executor has one",
@@ -167,7 +167,7 @@ def kill_marked(mark: str) -> None:
 
 
 def _marked(mark: str) -> list[int]:
-    """Process numbers. The environment of a zombie is empty, so none is among them."""
+    """Return process IDs. The environment of a zombie is empty, so zombies are not among them."""
     sought = f"{MARK}={mark}".encode()
     found: list[int] = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -178,9 +178,9 @@ def _marked(mark: str) -> list[int]:
 
 
 def read_gpus(text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """GPUs as in CUDA_VISIBLE_DEVICES: numbers or UUIDs, of those that this process may use."""
+    """Parse GPUs as in CUDA_VISIBLE_DEVICES: numbers or UUIDs that this process may use."""
     named = tuple(part.strip() for part in text.split(","))
-    bad = [one for one in named if not (one.isdecimal() or one.startswith(("GPU-", "MIG-")))]
+    bad = [part for part in named if not (part.isdecimal() or part.startswith(("GPU-", "MIG-")))]
     if bad or len(set(named)) < len(named):
         raise UsageError(
             f"--gpus takes numbers separated by commas, not {text!r}", next="--gpus 0,1"
@@ -191,7 +191,7 @@ def read_gpus(text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
         if shown is not None
         else tuple(map(str, range(count_gpus(environ))))
     )
-    unknown = [one for one in named if one.isdecimal() and one not in allowed]
+    unknown = [part for part in named if part.isdecimal() and part not in allowed]
     if unknown:
         why = "CUDA_VISIBLE_DEVICES shows" if shown is not None else "nvidia-smi lists"
         raise UsageError(
@@ -202,7 +202,7 @@ def read_gpus(text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def read_cpus(text: str) -> tuple[int, ...]:
-    """CPUs from numbers and ranges, `0-3,8`, of those that this process may use."""
+    """Parse CPUs as numbers and ranges, `0-3,8`, that this process may use."""
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")

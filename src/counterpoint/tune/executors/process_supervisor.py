@@ -1,11 +1,11 @@
-"""A process around a command which ensures that nothing of the command is left in the end.
+"""A process around a command which ensures that no process of the command is left in the end.
 
     python -I -S process_supervisor.py [OPTIONS] -- COMMAND...
 
-Whatever the command starts stays below this process, including what starts a session of its own
-or is orphaned. All of it is killed when the command has ended, when this process is asked to end,
-or when the tuner has died. The file runs as a script and imports nothing but the standard library,
-so that it starts at once; `supervised` writes its command line.
+Whatever the command starts stays below this process, including processes that start their own
+session or are orphaned. All of it is killed when the command has ended, when this process is asked
+to end, or when the tuner has died. The file runs as a script and imports nothing but the standard
+library, so that it starts at once; `supervised` writes its command line.
 
     --tuner PID:START  end when this process ends; START is when it began, in the kernel's ticks;
                        without it, when the process that started this one has ended
@@ -33,9 +33,9 @@ from typing import IO
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _APART_S = 3.0
-"""Between signals that ask: after the second one `counterpoint run` hurries."""
+"""Time between these signals: after the second one `counterpoint run` hurries."""
 _PATIENCE_S = 20.0
-"""From the last of them until all is killed; a Run is written meanwhile."""
+"""Time from the last of them until all is killed; a Run is written meanwhile."""
 _KILLED = 137
 
 
@@ -49,10 +49,10 @@ def supervised(
     devices: str = "",
     tasks: str = "",
 ) -> tuple[str, ...]:
-    """The command line of a supervisor around a command; the options are those listed above.
+    """Return the command line of a supervisor around a command; the options are listed above.
 
-    `with_tuner` ties it to this process, which is identified by its start, too: a later process
-    may get the same number.
+    `with_tuner` ties it to this process, which is identified by its start time, too: a later
+    process may get the same number.
     """
     me = os.getpid()
     options = {
@@ -70,7 +70,7 @@ def supervised(
 def start_supervised(
     command: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | int
 ) -> subprocess.Popen[bytes]:
-    """Start a supervisor beside us, in a session of its own: Ctrl-C is ours to pass on."""
+    """Start a supervisor in a session of its own, so that Ctrl-C does not reach it directly."""
     return subprocess.Popen(  # noqa: S603
         command,
         env=environment,
@@ -82,12 +82,12 @@ def start_supervised(
 
 
 class Supervisor:
-    """Runs one command. The exit code is the command's, 128 + number for a signal."""
+    """Runs one command. The exit code is the command's, or 128 + number for a signal."""
 
     def __init__(self, options: dict[str, str], command: list[str]) -> None:
         self._options = options
         self._command = command
-        self._signals = [int(one) for one in options.get("--stop", "2,2").split(",")]
+        self._signals = [int(number) for number in options.get("--stop", "2,2").split(",")]
         self._stopping_since: float | None = None
         self._orphaned = False
         self._parent = os.getppid()
@@ -97,11 +97,11 @@ class Supervisor:
         signal.set_wakeup_fd(wake)
 
     def run(self) -> int:
-        """Run the command to its end, and leave nothing of it behind."""
+        """Run the command to its end, and leave no process of it behind."""
         signal.pthread_sigmask(signal.SIG_SETMASK, ())  # Ray's workers block SIGINT
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if "--cpus" in self._options:
-            os.sched_setaffinity(0, {int(one) for one in self._options["--cpus"].split(",")})
+            os.sched_setaffinity(0, {int(number) for number in self._options["--cpus"].split(",")})
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._stop)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
@@ -153,17 +153,17 @@ class Supervisor:
         return code if code >= 0 else 128 - code
 
     def _stop(self, number: int = 0, frame: FrameType | None = None) -> None:
-        """Note that it is time to end; also a signal handler."""
+        """Record that the command must end; also a signal handler."""
         del number, frame
         if self._stopping_since is None:
             self._stopping_since = time.monotonic()
 
     def _tie(self) -> None:
-        """In the child: should the supervisor itself be killed, the kernel asks it to end."""
+        """Make the kernel end the child if the supervisor itself is killed; runs in the child."""
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, self._signals[0], 0, 0, 0)
 
     def _tuner(self) -> int | None:
-        """A file descriptor that becomes readable when the tuner has ended."""
+        """Open a file descriptor that becomes readable when the tuner has ended."""
         if "--tuner" not in self._options:
             return None
         number, _, began = self._options["--tuner"].partition(":")
@@ -178,7 +178,7 @@ class Supervisor:
         return handle
 
     def _devices(self) -> dict[str, str]:
-        """Under Slurm, JAX gives a process one device unless a variable names more."""
+        """Return JAX_LOCAL_DEVICE_IDS: under Slurm, JAX gives a process one device by default."""
         if "--devices" not in self._options or "JAX_LOCAL_DEVICE_IDS" in os.environ:
             return {}
         devices, tasks = int(self._options["--devices"]), int(self._options["--tasks"])
@@ -190,7 +190,7 @@ class Supervisor:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat behind the name; none where there is no such process."""
+    """Return the fields of /proc/PID/stat after the name; none if there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
             return file.read().rpartition(")")[2].split()
@@ -214,7 +214,7 @@ def _children(parent: int) -> list[int]:
 
 
 def _kill_descendants() -> None:
-    """Kill all descendants. Orphans come to us, so those that are left are children in the end."""
+    """Kill all descendants. Orphans become our children, so the last ones left are children."""
     while True:
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -233,7 +233,7 @@ def _kill_descendants() -> None:
 
 
 def main(words: list[str]) -> int:
-    """Options come in pairs; the command follows `--`."""
+    """Parse options, which come in pairs, and the command after `--`, and run it."""
     split = words.index("--")
     options = dict(zip(words[:split:2], words[1:split:2], strict=True))
     return Supervisor(options, words[split + 1 :]).run()

@@ -10,11 +10,11 @@ from counterpoint.tune.executors.executor import Job, Limits, Shape
 
 
 def rank_command(job: Job, *, starts_ranks: bool = False) -> tuple[str, ...]:
-    """The command of a rank; `Job.environment` is the caller's to set.
+    """Return the command of a rank; the caller sets `Job.environment`.
 
     With `starts_ranks` it is one command for all ranks of this machine, which starts them itself;
-    else a launcher has put each into its place. `-P` keeps files of the working directory from
-    being taken for modules of Python.
+    otherwise a launcher has started each rank. `-P` keeps files of the working directory from being
+    imported as Python modules.
     """
     return (
         *(sys.executable, "-P", "-m", "counterpoint", "run"),

@@ -1,7 +1,7 @@
 """Ray: each trial is a gang of actors, one on each node of a placement group that many trials use.
 
-The tuner is a driver of the cluster (ray_cluster.py). When it dies, Ray gives the nodes back and
-ends its actors, and with them the supervisors of all ranks (ray_node.py).
+The tuner is a driver of the cluster (ray_cluster.py). When it dies, Ray releases the nodes and ends
+its actors, and with them the supervisors of all ranks (ray_node.py).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _START_S: Final = 120.0
 """A busy node may need this long to start the process of an actor."""
 _END_S: Final = 90.0
 _DEATH_S: Final = 40.0
-"""Ray may need this long to notice that a node has died, and not one process alone."""
+"""Ray may need this long to tell the death of a node from that of a process."""
 _SETTINGS: Final = ("XLA_", "JAX_", "NCCL_", "LIBTPU_")
 _NOT_SETTINGS: Final = ("JAX_COORDINATOR", "JAX_PROCESS", "JAX_NUM_PROCESSES", "JAX_LOCAL_DEVICE")
 
@@ -47,7 +47,7 @@ def _silent(text: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ray:
-    """A cluster of Ray.
+    """A Ray cluster.
 
     Args:
         shape: Nodes, and processes on each.
@@ -55,8 +55,8 @@ class Ray:
             RAY_ADDRESS, or the cluster that runs on this machine.
         bundle: Resources requested on each node; None for all its GPUs, or all its CPUs.
         wait_s: Longest wait for nodes.
-        say: Hears what is waited for.
-        stopped: Ends the waiting once it is true.
+        say: Receives reports on what is waited for.
+        stopped: Ends the wait once it is true.
     """
 
     shape: Shape = field(default_factory=Shape)
@@ -90,7 +90,7 @@ class Ray:
             return RayAllocation(holding, undo.pop_all())
 
     def sweep(self, identity: str) -> None:
-        """Kill what is left of a gang; Ray itself has ended its actors and given back the nodes."""
+        """Kill what is left of a gang; Ray itself has ended its actors and released the nodes."""
         name, _, mark = identity.partition(":")
         if name == _NAME and mark:
             self._connection.join(self.address)
@@ -122,7 +122,7 @@ class RayAllocation:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Host names, with the start of Ray's node ID where one host runs several nodes."""
+        """Host names, with the start of Ray's node ID if one host runs several nodes."""
         members = self._holding.members
         hosts = [member.host for member in members]
         return tuple(
@@ -131,9 +131,9 @@ class RayAllocation:
         )
 
     def start(self, job: Job) -> RayGang:
-        """Start a job, unless a node has left: then it has ended by that, and so would all others.
+        """Start a job, unless a node has left: then this job and all others end with that report.
 
-        Ray may have moved the node's bundle, but what runs on another node can't be compared.
+        Ray may have moved the node's bundle, but results from another node can't be compared.
         """
         ranks = self._ranks_per_node(job.shape)
         members = self._holding.members[: job.shape.nodes]
@@ -176,9 +176,10 @@ class RayAllocation:
         self._undo.close()
 
     def _ranks_per_node(self, shape: Shape) -> int:
-        if shape.nodes > (there := len(self._holding.members)):
+        if shape.nodes > (available := len(self._holding.members)):
             raise UsageError(
-                f"{shape.nodes} nodes, but the allocation has {there}", next=f"--nodes {there}"
+                f"{shape.nodes} nodes, but the allocation has {available}",
+                next=f"--nodes {available}",
             )
         if shape.ranks_per_node is not None:
             return shape.ranks_per_node
@@ -217,7 +218,7 @@ class RayGang:
         self._runs = [actor.run.remote(coordinator) for actor in actors]
 
     def _look_around(self) -> str:
-        """Where rank 0 may listen. A UsageError where a node sees other paths than the tuner."""
+        """Return an address for rank 0; raise a UsageError if a node lacks the tuner's paths."""
         study = self._directory.parent
         study.mkdir(parents=True, exist_ok=True)
         marker = study / f".{uuid.uuid4().hex}.seen"
@@ -253,7 +254,7 @@ class RayGang:
             self._ended = Ended(kind=EndedKind.KILLED)
 
     def _collect(self) -> None:
-        """Take the results that are there; the first failure ends the other nodes' ranks."""
+        """Collect the available results; the first failure ends the other nodes' ranks."""
         if not self._runs:
             return
         done, self._runs = ray.wait(self._runs, num_returns=len(self._runs), timeout=0)
@@ -270,7 +271,7 @@ class RayGang:
                 actor.stop.remote()
 
     def _exited(self, arrival: Arrival, code: int, text: str) -> Ended | None:
-        """How all ranks ended, once the Run is complete here; None until then."""
+        """Return how all ranks ended, once the Run is complete here; None until then."""
         if code:
             launcher_log(self._directory).write_text(text, encoding="utf-8")
         if not arrival.is_here(code):
@@ -279,7 +280,7 @@ class RayGang:
         return exit_report(self._directory, code)
 
     def _blame(self, since: float, failure: Exception) -> Ended | None:
-        """What took an actor away: its node, or something on it; None until that is known."""
+        """Return what ended an actor: its node, or something on it; None until that is known."""
         ended = departed(self._members)
         if ended is None and getattr(failure, "preempted", False):
             ended = Ended(kind=EndedKind.PREEMPTED, detail=str(failure).strip())
@@ -291,7 +292,7 @@ class RayGang:
         return ended
 
     def _end(self) -> None:
-        """End all ranks in order where an actor still does that, and kill what is left."""
+        """End all ranks in order if an actor still does that, and kill what is left."""
         try:
             ray.get([actor.kill.remote() for actor in self._actors], timeout=_END_S)
         except ray.exceptions.RayError:
@@ -301,9 +302,9 @@ class RayGang:
 
 
 def settings_of(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the tuner that are settings, and so hold for its trials.
+    """Return the variables of the tuner that are settings, and so apply to its trials.
 
-    The others say where the tuner is, or are secret; the nodes have their own.
+    The others describe the tuner's machine, or are secret; the nodes have their own.
     """
     return {
         name: text

@@ -1,4 +1,4 @@
-"""A cluster of Ray as its drivers see it: joined, asked for nodes and tasks, and left again."""
+"""A driver's view of a Ray cluster: join it, request nodes and run tasks, and leave it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ray: Any = untyped  # most of its functions have no types
 _LOOK_S: Final = 0.3
 _SAY_S: Final = 10.0
 _ELSEWHERE_S: Final = 5.0
-"""Nodes other than those of earlier allocations are waited for no longer than this."""
+"""The longest wait for nodes other than those of earlier allocations."""
 _REACH_S: Final = 10.0
 _SWEEP_S: Final = 150.0
 _CLIENT_PORT: Final = 10001
@@ -37,13 +37,13 @@ _ADDRESSES: Final = "it is ray://HOST:10001, or HOST:6379 on a node of the clust
 NodeEntry = Mapping[str, Any]
 """A node as `ray.nodes()` describes it."""
 Look = Callable[[], None]
-"""Called now and then while something is waited for; what it raises ends the waiting."""
+"""Called periodically during a wait; an exception from it ends the wait."""
 
 
 class Member(NamedTuple):
     """A granted node: its ID and host, its Python, and the Counterpoint in it or why there is none.
 
-    The problem is empty where Counterpoint could be imported.
+    The problem is empty if Counterpoint could be imported.
     """
 
     node: str
@@ -56,7 +56,7 @@ class Member(NamedTuple):
 class Connection:
     """This process as a driver of a cluster, from its first `join` to the last `leave`.
 
-    Where the program around us has called `ray.init` already, its connection is used and kept.
+    If the program around us has called `ray.init` already, its connection is used and left open.
     """
 
     def __init__(self) -> None:
@@ -77,14 +77,14 @@ class Connection:
 
 
 class Holding(NamedTuple):
-    """A placement group, what it has on each node, and the nodes in the order of its bundles."""
+    """A placement group, its resources on each node, and the nodes in the order of its bundles."""
 
     group: Any
     bundle: Mapping[str, float]
     members: list[Member]
 
     def place(self, number: int) -> Any:  # noqa: ANN401
-        """The scheduling strategy of what runs on one of the nodes."""
+        """Return the scheduling strategy for work on one of the nodes."""
         return _placed(self.group, number)
 
     def give_back(self) -> None:
@@ -102,8 +102,8 @@ def hold_nodes(
 ) -> Holding:
     """Wait for nodes that can run trials; for used ones only if the cluster has no others.
 
-    Without a bundle it is the usual one. Nodes that Ray grants may still have to be set up, as by
-    the runtime_env of the job.
+    Without a bundle the usual one is requested. Nodes that Ray grants may still have to be set up,
+    for example by the runtime_env of the job.
     """
     nodes = alive_nodes()
     bundle = bundle or usual_bundle(nodes, count)
@@ -143,7 +143,7 @@ def _placed(group: Any, number: int) -> Any:  # noqa: ANN401
 def _group(
     count: int, bundle: Mapping[str, float], avoid: Sequence[str], within_s: float, look: Look
 ) -> Any | None:  # noqa: ANN401
-    """A placement group on that many nodes; None where Ray does not grant it in time."""
+    """Create a placement group on that many nodes; return None if Ray does not grant it in time."""
     make, options = ray.util.placement_group, dict[str, object]()
     if avoid:
         selectors = "bundle_label_selector"  # newer than the oldest Ray that is supported
@@ -173,7 +173,7 @@ def _not_granted(wanted: str) -> UsageError:
 
 
 def _summary() -> str:
-    """What there is, and how much of it is free."""
+    """Describe the cluster, and how much of it is free."""
     free = ray.available_resources()
     amounts = ", ".join(f"{free.get(name, 0):g} {name}s" for name in ("GPU", "CPU"))
     return f"{summary_of(alive_nodes())}; free now: {amounts}"
@@ -184,7 +184,7 @@ def alive_nodes() -> list[NodeEntry]:
 
 
 def answers(refs: list[Any], within_s: float, look: Look = lambda: None) -> list[Any]:
-    """The results of tasks; a UsageError where a node gives none."""
+    """Return the results of tasks; raise a UsageError if a node gives none."""
     until = time.monotonic() + within_s
     while ray.wait(refs, num_returns=len(refs), timeout=_LOOK_S)[1]:
         look()
@@ -204,7 +204,7 @@ def answers(refs: list[Any], within_s: float, look: Look = lambda: None) -> list
 
 
 def departed(members: Sequence[Member]) -> Ended | None:
-    """How a gang ended whose nodes have left the cluster; None while all are there."""
+    """Return the end of a gang whose nodes have left the cluster; None while all are there."""
     entries = {node["NodeID"]: node for node in ray.nodes()}
     gone = [(member.host, entries.get(member.node, {})) for member in members]
     gone = [(host, entry) for host, entry in gone if not entry.get("Alive")]
@@ -237,7 +237,7 @@ def _connect(address: str) -> None:
             socket.create_connection(_host_and_port(address), _REACH_S).close()
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError) as failure:
-        ray.shutdown()  # a client that failed to connect stands in the way of the next one
+        ray.shutdown()  # a client that failed to connect would block the next one
         raise UsageError(
             f"no cluster of Ray answers at {address}: {' '.join(str(failure).split())[:300]}",
             why=f"the tuner joins the cluster by its address; {_ADDRESSES}",
@@ -260,7 +260,7 @@ def _host_and_port(address: str) -> tuple[str | None, int]:
 
 
 def _node_probe() -> Callable[[], tuple[str, ...]]:
-    """A function that Ray sends by value, for a node may have no module to load it from."""
+    """Return a function that Ray sends by value, since a node may lack the module."""
 
     def probe() -> tuple[str, ...]:
         import socket
@@ -280,14 +280,20 @@ def _node_probe() -> Callable[[], tuple[str, ...]]:
 
 
 def _refuse_other_versions(members: Sequence[Member]) -> None:
-    """Every node needs the tuner's version of Counterpoint in the Python of Ray's workers."""
-    other = next((one for one in members if one.problem or one.version != __version__), None)
-    if other is None:
+    """Require the tuner's version of Counterpoint in the Python of Ray's workers on every node."""
+    member = next(
+        (member for member in members if member.problem or member.version != __version__), None
+    )
+    if member is None:
         return
     package = f"counterpoint=={__version__}"
-    has = f"no Counterpoint ({other.problem})" if other.problem else f"Counterpoint {other.version}"
+    has = (
+        f"no Counterpoint ({member.problem})"
+        if member.problem
+        else f"Counterpoint {member.version}"
+    )
     raise UsageError(
-        f"{other.host} has {has} in {other.python}, but trials need {__version__} on every node",
+        f"{member.host} has {has} in {member.python}, but trials need {__version__} on every node",
         why="the runtime_env of a Ray job can install it: ray job submit --runtime-env-json"
         f""" '{{"pip": ["{package}"]}}' -- counterpoint tune ...""",
         next=f"pip install '{package}'",
@@ -295,7 +301,7 @@ def _refuse_other_versions(members: Sequence[Member]) -> None:
 
 
 def summary_of(nodes: Sequence[NodeEntry]) -> str:
-    """Nodes in words: `4 x (8 GPUs, 96 CPUs)`."""
+    """Describe nodes: `4 x (8 GPUs, 96 CPUs)`."""
     each = [
         ", ".join(f"{node['Resources'].get(name, 0):g} {name}s" for name in ("GPU", "CPU"))
         for node in nodes
@@ -305,9 +311,9 @@ def summary_of(nodes: Sequence[NodeEntry]) -> str:
 
 
 def usual_bundle(nodes: Sequence[NodeEntry], count: int) -> dict[str, float] | None:
-    """All GPUs of a node, or all CPUs where there are no GPUs; None where nodes are missing.
+    """Return all GPUs of a node, or all CPUs if there are no GPUs; None if nodes are missing.
 
-    Nodes may differ: it is as much as the `count` largest have in common.
+    Nodes may differ: it is what the `count` largest have in common.
     """
 
     def common(resource: str) -> float:
@@ -323,7 +329,7 @@ def usual_bundle(nodes: Sequence[NodeEntry], count: int) -> dict[str, float] | N
 def to_avoid(
     nodes: Sequence[NodeEntry], bundle: Mapping[str, float], count: int, used: Sequence[str]
 ) -> list[str]:
-    """As many used nodes as leave enough others, the most recently used first."""
+    """Return as many used nodes as leave enough others, the most recently used first."""
     fit = [
         node["NodeID"]
         for node in nodes

@@ -1,7 +1,7 @@
 """The part of a gang on one node: an actor of Ray, and below it the node's ranks, each supervised.
 
-All ranks of a node see all GPUs that Ray gave to the actor, as under Slurm: JAX is told which of
-them are a rank's own, and NCCL finds its neighbors.
+All ranks of a node see all GPUs that Ray gave to the actor, as under Slurm: JAX gets the numbers of
+a rank's own GPUs, and NCCL finds its neighbors.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _TAIL: Final = 1 << 14
 
 @dataclass(kw_only=True)
 class Node:
-    """The actor for one trial on one node. `stop` and `kill` are called while `run` works.
+    """The actor for one trial on one node. `stop` and `kill` are called while `run` is active.
 
     Args:
         job: The trial; its directory is absolute.
-        mark: Carried by all processes of the gang.
+        mark: The mark of all processes of the gang.
         ranks: The numbers of this node's ranks.
-        size: Ranks of the whole gang.
+        size: Number of ranks of the whole gang.
         settings: Variables of the tuner that count as settings.
         cwd: The tuner's working directory, which is the command's, too.
     """
@@ -60,7 +60,7 @@ class Node:
         self._over = False
 
     def see(self, marker: Path) -> tuple[str, Path | None]:
-        """A free HOST:PORT of this node, and which of the tuner's paths it lacks."""
+        """Return a free HOST:PORT of this node, and which of the tuner's paths it lacks."""
         import ray
 
         util: Any = ray.util  # which leaves its types open
@@ -74,7 +74,7 @@ class Node:
         return f"{util.get_node_ip_address()}:{port}", unseen
 
     def run(self, coordinator: str) -> tuple[int, str]:
-        """Run the node's ranks to their end: the first bad exit code, and what was said of it.
+        """Run the node's ranks to their end; return the first bad exit code and its output.
 
         Rank 0 listens at the coordinator's address.
         """
@@ -95,7 +95,7 @@ class Node:
             return code if code >= 0 else 128 - code, _tail(logs[first])
 
     def stop(self) -> None:
-        """Ask all ranks to end; their supervisors see to it that they do."""
+        """Ask all ranks to end; their supervisors enforce it."""
         with self._lock:
             self._over = True
         for process in self._processes:
@@ -103,7 +103,7 @@ class Node:
                 process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End all ranks, and return when nothing is left of them."""
+        """End all ranks, and return when no process is left."""
         self.stop()
         until = time.monotonic() + _PATIENCE_S
         while self._is_running() and time.monotonic() < until:
@@ -121,7 +121,7 @@ class Node:
         own = self._world(place, coordinator) if self.size > 1 else {}
         more = {**self.settings, **self.job.environment, MARK: self.mark, **own}
         environment = {**_inherited(), **more}
-        # Where the tuner dies, Ray kills the children of its actors: the outer supervisor, so that
+        # If the tuner dies, Ray kills the children of its actors: the outer supervisor, so that
         # the inner one ends the rank in order.
         command = supervised(supervised(rank_command(self.job), with_tuner=True))
         return subprocess.Popen(  # noqa: S603 - the user's own command
@@ -135,7 +135,7 @@ class Node:
         )
 
     def _world(self, place: int, coordinator: str) -> dict[str, str]:
-        """The rank's place in the words of Open MPI, as `counterpoint run` puts it for its own."""
+        """Return the rank's place in Open MPI's variables, which `counterpoint run` uses, too."""
         words = {
             "JAX_COORDINATOR_ADDRESS": coordinator,
             "OMPI_MCA_orte_hnp_uri": f"0.0;tcp://{coordinator}",
@@ -145,18 +145,18 @@ class Node:
         }
         gpus = [gpu for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
         share = len(gpus) // len(self.ranks)
-        if share > 1:  # else JAX takes the one of the rank's place
+        if share > 1:  # otherwise JAX takes the one with the rank's local number
             mine = range(place * share, (place + 1) * share)
             words["JAX_LOCAL_DEVICE_IDS"] = ",".join(map(str, mine))
         return words
 
 
 def _inherited() -> dict[str, str]:
-    """The node's variables as Ray's process got them: later Ray sets OMP_NUM_THREADS, too."""
+    """Return the variables with which Ray's process began: later Ray sets OMP_NUM_THREADS, too."""
     lines = Path("/proc/self/environ").read_bytes().split(b"\0")
     pairs = (os.fsdecode(line).partition("=") for line in lines if line)
     found = {name: text for name, _, text in pairs if not name.startswith(_OF_LAUNCHERS)}
-    if "CUDA_VISIBLE_DEVICES" in os.environ:  # Ray says here which GPUs are the actor's
+    if "CUDA_VISIBLE_DEVICES" in os.environ:  # Ray sets here which GPUs are the actor's
         found["CUDA_VISIBLE_DEVICES"] = os.environ["CUDA_VISIBLE_DEVICES"]
     return found
 

@@ -1,7 +1,7 @@
 """Slurm: trials as steps (`srun`) of one allocation, the job around us or one of our own.
 
-A supervisor holds each srun and salloc, and on the nodes one stands around each task, so that
-nothing of a trial outlives the tuner.
+Each srun and salloc runs under a supervisor, and so does each task on the nodes, so that no process
+of a trial outlives the tuner.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ JOB: Final = "slurm-job"
 BATCH: Final = "slurm-batch"
 _GRANTED: Final = "counterpoint: granted"
 _SALLOC: Final = f'salloc "$@" && echo "{_GRANTED}" >&2 && exec sleep infinity'
-"""The sleep ends with the allocation; while it is there, its supervisor watches the tuner."""
+"""The sleep ends with the allocation; while it runs, its supervisor watches the tuner."""
 _GRANT_LOOK_S: Final = 0.2
 _STEP_LOOK_S: Final = 0.5
 _PORTS: Final = range(61440, 65536)
-"""JAX derives its port from the job's number: the same for all steps, so we give out others."""
+"""JAX derives its port from the job's number: the same for all steps, so we assign others."""
 _ABOUT_US: Final = (
     *("SLURM_STEP", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_TASK", "SLURM_MEM_PER", "SLURM_NNODES"),
     *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_CPUS_PER_TASK"),
@@ -62,7 +62,7 @@ _OF_THE_CLUSTER: Final = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slurm:
-    """`within` is the job around us; without one each `open` is an allocation by salloc.
+    """Trials as Slurm steps. `within` is the job around us; without it each `open` calls salloc.
 
     `options` are for salloc, in the user's words. `say` gets reports on waiting in the queue, which
     ends when `stopped` is true.
@@ -95,7 +95,7 @@ class Slurm:
 
 
 class SlurmAllocation:
-    """A job of Slurm's in which our steps run; with a guard it is ours, and ends with us."""
+    """A Slurm job in which our steps run; with a guard it is ours, and ends with us."""
 
     def __init__(self, grant: Grant, mark: str, guard: subprocess.Popen[bytes] | None) -> None:
         self._grant = grant
@@ -130,7 +130,7 @@ class SlurmAllocation:
 
 
 class StepGang:
-    """A supervised srun beside us; and its tasks on the nodes, each supervised, too."""
+    """A supervised srun on this machine, and its tasks on the nodes, each supervised, too."""
 
     def __init__(self, srun: subprocess.Popen[bytes], job: Job, grant: Grant, name: str) -> None:
         self._srun = srun
@@ -151,7 +151,7 @@ class StepGang:
         if self._ended is None and due and (code := self._srun.poll()) is not None:
             self._looked_at = time.monotonic()
             left = steps_named(self._job, self._name)
-            if left:  # its srun was killed, or has given up waiting
+            if left:  # its srun was killed, or has stopped waiting
                 _end_steps(self._job, self._name)
             if left is not None:
                 self._ended = self._judge(code)
@@ -164,7 +164,7 @@ class StepGang:
         self._ended = Ended(kind=EndedKind.KILLED)
 
     def _judge(self, code: int) -> Ended | None:
-        """How it ended; None while part of the Run is still on its way.
+        """Return how it ended; None while part of the Run is still in transit.
 
         srun's exit code alone proves nothing: it is also 0 if the node of a step died.
         """
@@ -198,11 +198,11 @@ def _outcome(directory: Path) -> Outcome | None:
     try:
         return read_run(directory).outcome if is_run(directory) else None
     except (OSError, CounterpointError):
-        return None  # half of it is here
+        return None  # only part of it has arrived
 
 
 def new_mark() -> str:
-    """A name for all that one allocation starts, by which it is found again."""
+    """Return a unique name for all that one allocation starts, by which it can be found."""
     return f"{MARK_PREFIX}{uuid.uuid4().hex[:12]}"
 
 
@@ -221,7 +221,7 @@ def sweep(identity: str) -> None:
 
 
 def shape_text(shape: Shape) -> str:
-    """`2 nodes, a process per GPU`."""
+    """Describe a shape: `2 nodes, a process per GPU`."""
     nodes = f"{shape.nodes} node{'' if shape.nodes == 1 else 's'}"
     count = shape.ranks_per_node
     if count is not None:
@@ -230,19 +230,19 @@ def shape_text(shape: Shape) -> str:
 
 
 def request_text(shape: Shape, options: tuple[str, ...]) -> str:
-    """`2 nodes, a process per GPU (--partition=gpu)`."""
+    """Describe a request: `2 nodes, a process per GPU (--partition=gpu)`."""
     return shape_text(shape) + (f" ({shlex.join(options)})" if options else "")
 
 
 def exclusive(options: tuple[str, ...]) -> tuple[str, ...]:
-    """Whole nodes with all their memory, unless the options say otherwise: neighbors make noise."""
-    shared = any(one.startswith(("--exclusive", "--oversubscribe", "-s")) for one in options)
-    memory = any(one.startswith("--mem") for one in options)
+    """Request whole nodes with all memory, unless the options differ: neighbors cause noise."""
+    shared = any(option.startswith(("--exclusive", "--oversubscribe", "-s")) for option in options)
+    memory = any(option.startswith("--mem") for option in options)
     return (*(() if shared else ("--exclusive",)), *(() if memory else ("--mem=0",)), *options)
 
 
 def outside(variables: Mapping[str, str]) -> dict[str, str]:
-    """Variables without those of the job around us, for a request of another job."""
+    """Return variables without those of the job around us, for a request of another job."""
     return {
         name: text
         for name, text in variables.items()
@@ -251,17 +251,17 @@ def outside(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def step_environment(more: Mapping[str, str | None]) -> dict[str, str]:
-    """Our variables without those of our own task, and with more; None unsets one."""
+    """Return our variables without those of our own task, and with more; None unsets one."""
     plain = {name: text for name, text in os.environ.items() if not name.startswith(_ABOUT_US)}
     both = {**plain, **more}
     return {name: text for name, text in both.items() if text is not None}
 
 
 def step_options(log: Path) -> tuple[str, ...]:
-    """Options of every srun of ours: ranks die together, and inherit srun's own environment.
+    """Return options of every srun of ours: ranks die together, and inherit srun's environment.
 
-    What ranks print is in the Run; their stderr also goes to the log, which has what was printed
-    before there was a Run. The log is appended to, because srun itself writes to it, too.
+    What ranks print is in the Run; their stderr also goes to the log, for output from before there
+    is a Run. The log is opened for appending, because srun itself writes to it, too.
     """
     return (
         *("--mem=0", "--kill-on-bad-exit=1", "--export=ALL", "--input=none", "--output=none"),
@@ -270,12 +270,12 @@ def step_options(log: Path) -> tuple[str, ...]:
 
 
 def file_pattern(path: Path) -> str:
-    """A file's name for --output and --error, in which % is special."""
+    """Return a file name for --output and --error, in which % is special."""
     return str(path.absolute()).replace("%", "%%")
 
 
 def task(job: Job, gpus: str, ranks: str) -> tuple[str, ...]:
-    """The command of a task: a supervisor around `counterpoint run`."""
+    """Return the command of a task: a supervisor around `counterpoint run`."""
     return supervised(rank_command(job), devices=gpus, tasks=ranks)
 
 
@@ -328,7 +328,7 @@ def _wait_for_grant(guard: subprocess.Popen[bytes], log: Path, executor: Slurm) 
 
 
 def _start_step(job: Job, grant: Grant, name: str, number: int) -> StepGang:
-    """Start a step; `number` counts those of the allocation."""
+    """Start a step; `number` counts the steps of the allocation."""
     job.directory.parent.mkdir(parents=True, exist_ok=True)
     log = launcher_log(job.directory)
     ranks = grant.ranks_per_node(job.shape)

@@ -1,4 +1,4 @@
-"""Slurm, where long allocations are not welcome: each trial is a batch job of its own."""
+"""Slurm batch jobs, one per trial, for clusters that discourage long allocations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from counterpoint.tune.executors.slurm_control import (
 )
 
 _LOOK_S: Final = 1.0
-"""All users share Slurm's controller: it is not asked more often."""
+"""Limits requests to Slurm's controller, which all users share."""
 _SUBMIT_S: Final = 120.0
 
 _SCRIPT: Final = """#!/bin/sh
@@ -62,7 +62,7 @@ exec srun --nodes={nodes} --ntasks=$(({nodes} * ranks)) --ntasks-per-node="$rank
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmBatch:
-    """`options` are for sbatch, in the user's words. `say` gets reports on waiting in the queue."""
+    """Trials as batch jobs. `options` are for sbatch; `say` gets reports on the queue."""
 
     shape: Shape = field(default_factory=Shape)
     options: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class SlurmBatch:
         return BATCH
 
     def open(self) -> BatchAllocation:
-        """Nothing is held between trials."""
+        """Return an allocation that holds no nodes between trials."""
         return BatchAllocation(self, new_mark())
 
     def sweep(self, identity: str) -> None:
@@ -84,7 +84,7 @@ class SlurmBatch:
 
 
 class BatchAllocation:
-    """No nodes, but a name for all jobs of one session."""
+    """A name for all jobs of one session, without nodes."""
 
     def __init__(self, executor: SlurmBatch, mark: str) -> None:
         self._executor = executor
@@ -112,7 +112,7 @@ class BatchAllocation:
 
 
 class BatchGang:
-    """A batch job; beside us waits a supervisor that cancels it should we die."""
+    """A batch job, with a supervisor on this machine that cancels it if the tuner dies."""
 
     def __init__(self, number: str, name: str, job: Job, say: Callable[[str], None]) -> None:
         self._number = number
@@ -167,7 +167,7 @@ class BatchGang:
             self.nodes = node_names(fields.get("NodeList", ""))
 
     def _judge(self, fields: Mapping[str, str]) -> Ended | None:
-        """How it ended; None while part of the Run is still on its way."""
+        """Return how it ended; None while part of the Run is still in transit."""
         status, _, number = fields.get("ExitCode", "0:0").partition(":")
         code = int(status) or (128 + int(number) if number.isdecimal() and int(number) else 0)
         if fields.get("JobState") != "COMPLETED":
@@ -199,7 +199,7 @@ def _submit(job: Job, name: str, executor: SlurmBatch) -> str:
             timeout=_SUBMIT_S,
         )
     except subprocess.TimeoutExpired:
-        cancel(jobs_named(name))  # it may have been accepted all the same
+        cancel(jobs_named(name))  # it may have been accepted nevertheless
         raise UsageError(
             f"sbatch did not answer within {_SUBMIT_S:g} s", next="scontrol ping"
         ) from None
@@ -215,7 +215,7 @@ def _submit(job: Job, name: str, executor: SlurmBatch) -> str:
 
 
 def batch_script(job: Job) -> str:
-    """A step as large as the job; only there it shows how many CPUs and GPUs a node has."""
+    """Return a script that starts one step on the whole job, whose node knows its CPUs and GPUs."""
     shape = job.shape
     per_gpu = shape.ranks_per_node is None and shape.per == "gpu"
     words = shlex.join(task(job, "GPUS", "RANKS"))

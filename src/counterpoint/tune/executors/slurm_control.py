@@ -1,10 +1,10 @@
-"""Slurm's controller: what it knows of jobs, steps and nodes, and how they are ended.
+"""Slurm's controller: the state of jobs, steps and nodes, and how to end them.
 
-Everything is read by squeue, sinfo and scontrol and ended by scancel, for accounting may be off.
+Everything is read by squeue, sinfo and scontrol and ended by scancel, since accounting may be off.
 
     job_fields ──► Grant        the nodes of a job, with their CPUs and GPUs
                ──► QueueWatch   the reason why a job is pending
-               ──► fault        what befell a job from outside
+               ──► fault        what ended a job from outside
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUICK_S: Final = 15.0
 _ANSWER_S: Final = 120.0
 _LOOK_S: Final = 0.2
 _QUEUE_LOOK_S: Final = 1.0
-"""All users share the controller: it is not asked about the queue more often."""
+"""Limits queries of the queue: all users share the controller."""
 _ESCALATION: Final[tuple[tuple[float, str], ...]] = (
     (0.0, "--signal=TERM"),  # what runs there ends its ranks, and writes the Run
     (40.0, ""),  # as Slurm ends steps: SIGTERM, and SIGKILL after its KillWait
@@ -44,7 +44,7 @@ _CHANGING: Final = ("REQUEUED", "RESIZING", "SIGNALING", "STAGE_OUT")
 def slurm(
     *command: str, limit_s: float = _ANSWER_S, environ: Mapping[str, str] | None = None
 ) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of one of Slurm's commands; no answer in time is code 1."""
+    """Run a Slurm command; return exit code, stdout and stderr. No answer in time is code 1."""
     path = None if environ is None else environ.get("PATH")
     program = shutil.which(command[0], path=path) or command[0]
     try:
@@ -81,42 +81,45 @@ def refuse_silence(environ: Mapping[str, str]) -> None:
 
 
 def job_fields(job: str, environ: Mapping[str, str] | None = None) -> Mapping[str, str] | None:
-    """The fields of `scontrol show job`, with the whole text under "".
+    """Return the fields of `scontrol show job`, with the whole text under "".
 
-    Empty if Slurm knows no such job, None if it does not answer.
+    Empty if Slurm has no such job, None if it does not answer.
     """
     command = ("scontrol", "--details", "--oneliner", "show", "job", job)
     code, output, errors = slurm(*command, environ=environ)
     if code:
         return {} if _UNKNOWN_JOB in errors else None
-    return {**dict(reversed(_FIELD.findall(output))), "": output}  # the first of a name counts
+    return {
+        **dict(reversed(_FIELD.findall(output))),
+        "": output,
+    }  # the first occurrence of a name counts
 
 
 def is_over(fields: Mapping[str, str]) -> bool:
-    """Tell whether a job has ended, and its nodes are free again."""
+    """Return True if a job has ended, and its nodes are free again."""
     return fields.get("JobState") not in (*_ACTIVE, *_CHANGING)
 
 
 def node_names(expression: str, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """`n[0-1],m3` in full."""
+    """Expand `n[0-1],m3` into the names of the nodes."""
     return tuple(slurm("scontrol", "show", "hostnames", expression, environ=environ)[1].split())
 
 
 def dead_nodes(names: Sequence[str]) -> tuple[str, ...]:
-    """Nodes that are down, or do not answer Slurm."""
+    """Return the nodes that are down, or do not answer Slurm."""
     command = ("sinfo", "--noheader", "--Node", f"--nodes={','.join(names)}", "-o", "%N|%T")
     dead = (row[0] for row in _rows(*command) or () if row[1].endswith("*") or "down" in row[1])
     return tuple(dict.fromkeys(dead))
 
 
 def steps_named(job: str, name: str) -> tuple[str, ...] | None:
-    """Steps of a job that have this name, or begin with it and a dash; None for no answer."""
+    """Return a job's steps of this name, or with it and a dash as a prefix; None for no answer."""
     rows = _rows("squeue", "--noheader", "--steps", f"--jobs={job}", "-o", "%i|%j")
     return None if rows is None else tuple(row[0] for row in rows if _is_named(row[1], name))
 
 
 def jobs_named(name: str) -> tuple[str, ...] | None:
-    """Jobs that are pending, running or ending, by name as in `steps_named`."""
+    """Return jobs that are pending, running or ending, by name as in `steps_named`."""
     rows = _rows("squeue", "--noheader", "--states=all", "-o", "%i|%j|%T")
     if rows is None:
         return None
@@ -139,7 +142,7 @@ def end_all(
 ) -> None:
     """End the jobs or steps that `remaining` returns, and return when there are none.
 
-    `no_more` tells whether none can start any more. They are first asked to end, then killed.
+    `no_more` returns True if no more can start. They are first asked to end, then killed.
     """
     began, sent = time.monotonic(), 0
     while True:
@@ -170,7 +173,7 @@ def cancel(jobs: Sequence[str] | None) -> None:
 
 
 def live_jobs(jobs: Sequence[str]) -> tuple[str, ...] | None:
-    """Those of the jobs that have not ended; None for no answer."""
+    """Return those of the jobs that have not ended; None for no answer."""
     known = {job: job_fields(job) for job in jobs}
     if any(fields is None for fields in known.values()):
         return None
@@ -179,7 +182,7 @@ def live_jobs(jobs: Sequence[str]) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """An allocation's job, its nodes in order, and the least that one of them has for it."""
+    """An allocation's job, its nodes in order, and the smallest CPU and GPU count of any node."""
 
     job: str
     nodes: tuple[str, ...]
@@ -187,7 +190,7 @@ class Grant:
     gpus: int
 
     def ranks_per_node(self, shape: Shape) -> int:
-        """The number of processes that a node gets."""
+        """Return the number of processes on a node."""
         if shape.ranks_per_node is not None:
             return shape.ranks_per_node
         if shape.per == "node":
@@ -210,7 +213,7 @@ class Grant:
 
 
 def read_grant(job: str, environ: Mapping[str, str] | None = None) -> Grant:
-    """The grant of a running job."""
+    """Return the grant of a running job."""
     fields = job_fields(job, environ)
     if not fields or fields.get("JobState") != "RUNNING":
         state = "unknown to Slurm" if not fields else fields.get("JobState", "?").lower()
@@ -221,7 +224,7 @@ def read_grant(job: str, environ: Mapping[str, str] | None = None) -> Grant:
 
 
 def grant_of(job: str, fields: Mapping[str, str], nodes: tuple[str, ...]) -> Grant:
-    """A grant from the fields of a job, which list CPUs and GPUs by groups of like nodes."""
+    """Make a grant from the fields of a job, which list CPUs and GPUs by groups of like nodes."""
     cpus = [_count(ids) for ids in re.findall(r"\bCPU_IDs=(\S+)", fields[""])]
     counts = re.findall(r"\bGRES=\S*?gpu(?::[^:,(\s]+)?:(\d+)", fields[""])
     gpus = min(map(int, counts), default=0) if len(counts) >= len(cpus) else 0
@@ -229,7 +232,7 @@ def grant_of(job: str, fields: Mapping[str, str], nodes: tuple[str, ...]) -> Gra
 
 
 def _count(ids: str) -> int:
-    """`0-3,8` are five."""
+    """Count the CPUs in a list: five in `0-3,8`."""
     ends = (part.partition("-") for part in ids.split(","))
     return sum(int(last or first) - int(first) + 1 for first, _, last in ends)
 
@@ -238,17 +241,19 @@ _NEVER: Final = re.compile(
     r"BadConstraints|PartitionTimeLimit|InvalidAccount|InvalidQOS|AccountNotAllowed|QOSNotAllowed"
     r"|DependencyNeverSatisfied|(?:Assoc|QOS)\w+PerJob(?:Limit)?|QOSMin\w+"
 )
-"""Reasons that only other options remove, however long one waits. Others pass: nodes that are down
-are repaired, jobs of others end."""
+"""Reasons that no wait removes, only other options.
+
+Others are temporary: nodes that are down are repaired, jobs of others end.
+"""
 _TOO_MANY: Final = ("PartitionNodeLimit", "PartitionConfig")
 """Given for more nodes than a partition has, and also for nodes that are down."""
 _NO_REASON: Final = ("", "None")
 _PATIENCE: Final = 3
-"""Looks after which a pending job is reported although Slurm gives no reason yet."""
+"""The number of polls after which a pending job is reported even if Slurm gives no reason."""
 
 
 class QueueWatch:
-    """Reports each reason why a job is pending once; a UsageError for one that never passes."""
+    """Reports each reason why a job is pending once; raises a UsageError for a permanent one."""
 
     def __init__(self, job: str, what: str, say: Callable[[str], None]) -> None:
         self._job = job
@@ -259,7 +264,7 @@ class QueueWatch:
         self._reported: set[str] = set()
 
     def look(self) -> None:
-        """Ask Slurm, unless it was asked a moment ago."""
+        """Query Slurm, unless it was queried a moment ago."""
         if time.monotonic() - self._looked_at < _QUEUE_LOOK_S:
             return
         self._looked_at = time.monotonic()
@@ -268,7 +273,7 @@ class QueueWatch:
             self.note(fields)
 
     def note(self, fields: Mapping[str, str]) -> None:
-        """Report what the fields of the job tell about its waiting."""
+        """Report why the job waits, according to its fields."""
         if fields.get("JobState") != "PENDING":
             return
         self._looks += 1
@@ -288,7 +293,7 @@ class QueueWatch:
 
 
 def _never(reason: str, fields: Mapping[str, str]) -> str:
-    """Why waiting is of no use; empty where it may be."""
+    """Return why waiting is futile; an empty string if it may not be."""
     if _NEVER.fullmatch(reason):
         return "only other options change that, not time"
     if reason not in _TOO_MANY:
@@ -327,9 +332,9 @@ _MUCH: Final = 1 << 18
 
 
 def fault(fields: Mapping[str, str], log: Path, *, ran: bool) -> Ended | None:
-    """What ended a step or job from outside, by the job's fields and srun's log; else None.
+    """Return what ended a step or job from outside, by the job's fields and srun's log; else None.
 
-    `ran` tells whether a rank has left anything: if none has, srun's complaints about nodes count.
+    `ran`: a rank has left output. If none has, srun's complaints about nodes count.
     """
     if not fields:
         return Ended(kind=EndedKind.LOST, detail="Slurm does not know the job any more")
