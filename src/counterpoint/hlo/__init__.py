@@ -1,9 +1,9 @@
 """Program: one compiled, scheduled HLO module.
 
-`read_program` makes one from a proto, a dump or text (reader.py, then proto_reader.py and
-text_reader.py); program.py and instruction.py are the model. What an instruction works on is told
-by `hlo.work`, who takes part in it by `hlo.collectives`, where it comes from by `hlo.origin`, how
-often it runs by `hlo.schedule`.
+`read_program` reads one from a proto, a dump or text (reader.py, then proto_reader.py and
+text_reader.py); program.py and instruction.py define the model. `hlo.work` has the work of an
+instruction, `hlo.collectives` its participants, `hlo.origin` its source, and `hlo.schedule` how
+often it runs.
 """
 
 from counterpoint.hlo.model.instruction import Computation as Computation

@@ -1,6 +1,6 @@
-"""Read a Program from a serialized HloProto or HloModuleProto.
+"""Reads a Program from a serialized HloProto or HloModuleProto.
 
-The text reader makes the same Program of the same module. Two things differ by nature: only the
+The text reader yields the same Program for the same module, with two inherent differences: only the
 proto has the module's id, and only the proto names the instruction inside an async wrapper (text
 prints `reduce-scatter-start` where the proto has an `async-start` that calls a computation).
 """
@@ -192,7 +192,7 @@ ELEMENT_TYPES = {
 }  # fmt: skip
 
 
-# Opcodes that have nothing but operands, so that nobody looks for more.
+# Opcodes that have only operands, so that reading of details can be skipped.
 _PLAIN_WORDS = (
     "abs add and bitcast bitcast-convert ceil clamp convert copy cosine divide "
     "dynamic-slice dynamic-update-slice exponential exponential-minus-one floor is-finite log "
@@ -208,7 +208,7 @@ _INTEGERS = {
 
 
 def shape(message: Message) -> Shape:
-    """A shape of xla_data.proto."""
+    """Convert a shape of xla_data.proto."""
     dtype = ELEMENT_TYPES.get(message.element_type)
     if dtype is None:
         raise InputError(
@@ -226,12 +226,12 @@ def shape(message: Message) -> Shape:
 
 
 def attributes(message: Message) -> Attributes:
-    """Frontend attributes, by name."""
+    """Return frontend attributes, sorted by name."""
     return tuple(sorted((entry.key, entry.value.decode(errors="replace")) for entry in message.map))
 
 
 def details(it: Message, of: Shape) -> dict[str, Any]:
-    """Everything beside name, opcode, operands, shape and metadata that is not at its default."""
+    """Return all fields except name, opcode, operands, shape and metadata that are not defaults."""
     found: dict[str, Any] = {
         "frontend_attributes": attributes(it.frontend_attributes),
         "channel_id": it.channel_id if it.channel_id > 0 else None,
@@ -328,7 +328,7 @@ FINGERPRINT = "fingerprint_before_lhs"
 
 
 def program_from_proto(data: bytes) -> Program:
-    """The Program in a serialized HloProto or HloModuleProto."""
+    """Return the Program in a serialized HloProto or HloModuleProto."""
     module, _ = _decode(data)
     try:
         return sound(unwrap(_program(module)))
@@ -340,12 +340,12 @@ def program_from_proto(data: bytes) -> Program:
 
 
 def module_bytes(data: bytes) -> bytes:
-    """The HloModuleProto in a serialized HloProto or HloModuleProto."""
+    """Return the HloModuleProto in a serialized HloProto or HloModuleProto."""
     return _decode(data)[1]
 
 
 def _decode(data: bytes) -> tuple[Message, bytes]:
-    """A module, wrapped in an HloProto or bare: both start with field 1, a message or a name."""
+    """Decode a module, in an HloProto or bare: both start with field 1, a message or a name."""
     for unwrapped in (_inner(data), data):
         try:
             module = MESSAGES["Module"].FromString(unwrapped)
@@ -399,7 +399,10 @@ def _computation(message: Message, order: Iterable[int] | None, build: Build) ->
     scheduled = [found[number] for number in order] if order is not None else found.values()
     return Computation(
         message.name,
-        tuple(build(it, message.name, index) for index, it in enumerate(scheduled)),
+        tuple(
+            build(message_of_instruction, message.name, index)
+            for index, message_of_instruction in enumerate(scheduled)
+        ),
         root=found[message.root_id].name,
     )
 

@@ -1,4 +1,4 @@
-"""Read a Program from a file or from bytes: HLO proto or HLO text, compressed or not."""
+"""Reads a Program from a file or from bytes: HLO proto or HLO text, compressed or not."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _TEXT_MARK = b"HloModule "
 
 
 def read_program(source: bytes | str | PathLike[str]) -> Program:
-    """The Program in a file (or in its bytes): *.hlo.pb or HLO text, also .xz, .gz or .bz2.
+    """Read the Program in a file (or in its bytes): *.hlo.pb or HLO text, also .xz, .gz or .bz2.
 
-    A str with a line break, or one that starts with `HloModule`, is no path but HLO text itself,
+    A str with a line break, or one that starts with `HloModule`, is not a path but HLO text itself,
     as `compiled.as_text()` returns it.
     """
     given = cast("object", source)
@@ -107,30 +107,30 @@ _ENTRY = "fragments"
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """The text of one instruction, and its op_name path where the profiler gives one."""
+    """The text of one instruction, and its op_name path if the profiler records it."""
 
     text: str
     op_name: str | None = None
 
 
 def program_from_fragments(name: str, fragments: Iterable[Fragment]) -> Program:
-    """The Program of all fragments that can be read; a text that was cut off is left out."""
+    """Build a Program from all readable fragments; truncated texts are left out."""
     shapes = Shapes()
     read: dict[str, tuple[Instruction, str]] = {}
     for fragment in fragments:
         try:
-            one = parts.instruction(fragment.text, _ENTRY, 0, shapes)
+            parsed = parts.instruction(fragment.text, _ENTRY, 0, shapes)
         except (InputError, ValueError, IndexError, KeyError):
             continue
-        one = replace(one, calls=(), op_name=one.op_name or fragment.op_name or "")
-        read[one.name] = (one, fragment.text)
+        parsed = replace(parsed, calls=(), op_name=parsed.op_name or fragment.op_name or "")
+        read[parsed.name] = (parsed, fragment.text)
     instructions: list[Instruction] = []
     placed: set[str] = set()
     for name_of in read:
         instructions += _with_its_start(name_of, read, placed, shapes)
     if not instructions:
         instructions = [parts.instruction("nothing = () tuple()", _ENTRY, 0, shapes)]
-    numbered = tuple(replace(one, index=index) for index, one in enumerate(instructions))
+    numbered = tuple(replace(parsed, index=index) for index, parsed in enumerate(instructions))
     entry = Computation(_ENTRY, numbered, numbered[-1].name)
     return Program(name=name, entry=_ENTRY, computations={_ENTRY: entry}, is_scheduled=False)
 
@@ -138,15 +138,18 @@ def program_from_fragments(name: str, fragments: Iterable[Fragment]) -> Program:
 def _with_its_start(
     name: str, read: dict[str, tuple[Instruction, str]], placed: set[str], shapes: Shapes
 ) -> Iterator[Instruction]:
-    """An instruction behind its operands; of these only the start of an async op is kept real."""
+    """Yield an instruction after its operands.
+
+    Only the start of an async op is kept as an operand.
+    """
     if name in placed:
         return
     placed.add(name)
-    one, text = read[name]
+    parsed, text = read[name]
     operands: list[str] = []
     for index, written in enumerate(_operands(text, shapes)):
         operand = written.rpartition(" ")[2].removeprefix("%")
-        if operand in read and one.opcode.endswith(("-done", "-update")):
+        if operand in read and parsed.opcode.endswith(("-done", "-update")):
             yield from _with_its_start(operand, read, placed, shapes)
             operands.append(operand)
             continue
@@ -154,11 +157,11 @@ def _with_its_start(
         if parameter is not None:
             yield parameter
             operands.append(parameter.name)
-    yield replace(one, operands=tuple(operands))
+    yield replace(parsed, operands=tuple(operands))
 
 
 def _operands(text: str, shapes: Shapes) -> list[str]:
-    """The texts between the parentheses of the opcode, each a shape and a name."""
+    """Return the texts between the parentheses of the opcode, each a shape and a name."""
     start = text.index(" = ") + len(" = ")
     _, end = shapes.at_start(text[start:])
     opening = text.index("(", start + end)

@@ -1,4 +1,4 @@
-"""Read a Program from HLO text, as `compiled.as_text()` and XLA's text dumps give it.
+"""Reads a Program from HLO text, as in `compiled.as_text()` and XLA's text dumps.
 
     HloModule jit_step, is_scheduled=true, ...
     (tables of file names, functions, locations and stack frames)
@@ -7,8 +7,8 @@
     }
     ENTRY %main ...
 
-Names come with and without %, operands with and without their shapes, instructions on one line
-or on several (constants). Attributes that we don't know are skipped.
+Names come with and without %, operands with and without their shapes, instructions on one line or
+on several (constants). Unknown attributes are skipped.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ _BUFFER = re.compile(r"b\((.*)\)", re.DOTALL)
 
 
 class Shapes:
-    """Reads shapes, each spelling once."""
+    """Parses shapes, each distinct text once."""
 
     def __init__(self) -> None:
         self._known: dict[str, Shape] = {}
 
     def at_start(self, text: str) -> tuple[Shape, int]:
-        """The shape at the start of the text and the index after it."""
+        """Return the shape at the start of the text and the index after it."""
         if text.startswith(("(", "b(")):
             end = closing(text, text.index("("))
         else:
@@ -64,7 +64,7 @@ class Shapes:
         return self.read(text[:end]), end
 
     def read(self, text: str) -> Shape:
-        """The shape which the whole text spells."""
+        """Return the shape that the whole text describes."""
         shape = self._known.get(text)
         if shape is None:
             shape = self._known[text] = self._parse(without_comments(text).strip())
@@ -111,7 +111,7 @@ _INTEGERS = ("s32", "s64", "u32", "u64")
 
 
 def instruction(line: str, computation: str, index: int, shapes: Shapes) -> Instruction:
-    """The instruction which a line (or several, for constants) spells."""
+    """Parse an instruction from a line (or several, for constants)."""
     name = _NAME.match(line)
     if not name:
         raise InputError(f"instruction {shown(line)} can't be read", why="it has no `name =`")
@@ -142,7 +142,7 @@ def instruction(line: str, computation: str, index: int, shapes: Shapes) -> Inst
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """`{0,1}` or `0,1` as integers."""
+    """Parse `{0,1}` or `0,1` as integers."""
     return tuple(int(number) for number in re.findall(r"-?\d+", text))
 
 
@@ -208,7 +208,10 @@ def _dot(found: dict[str, str]) -> DotDimensions:
 
 
 def _convolution(found: dict[str, str]) -> Convolution:
-    """`window={size=3x3 stride=2x2}, dim_labels=b01f_01io->b01f`; i and o are the features."""
+    """Parse `window={size=3x3 stride=2x2}, dim_labels=b01f_01io->b01f`.
+
+    I and o are the features.
+    """
     size = _WINDOW_SIZE.search(found.get("window", ""))
     kernel = found["dim_labels"].partition("_")[2].partition("->")[0]
     return Convolution(
@@ -229,7 +232,7 @@ _INSTRUCTION = re.compile(r"\s+(ROOT\s+)?%?([\w.\-]+)\s*=\s")
 
 
 def program_from_text(text: str) -> Program:
-    """The Program in HLO text."""
+    """Read the Program in HLO text."""
     start = _MODULE.search(text)
     if not start:
         raise InputError(
@@ -274,7 +277,7 @@ def _program(name: str, text: str) -> Program:
 def _blocks(
     text: str, tables: dict[str, list[str]]
 ) -> Iterator[tuple[re.Match[str], list[tuple[bool, str]]]]:
-    """Every computation: its header, and its instructions with whether each is the root."""
+    """Yield each computation: its header, and its instructions with whether each is the root."""
     table: list[str] = []
     header: re.Match[str] | None = None
     lines: list[tuple[bool, str]] = []
@@ -290,7 +293,7 @@ def _blocks(
         elif start := _INSTRUCTION.match(line):
             lines.append((bool(start[1]), line))
         elif lines and line.strip():
-            # A constant that is written over several lines.
+            # A constant written over several lines.
             lines[-1] = (lines[-1][0], f"{lines[-1][1]}\n{line}")
     if header is not None:
         raise InputError(
@@ -299,7 +302,7 @@ def _blocks(
 
 
 def _table_row(line: str, table: list[str], tables: dict[str, list[str]]) -> list[str]:
-    """Put a row where it belongs; the table that the next row goes to."""
+    """Add a row to its table; return the table for the next row."""
     if line.strip() in tables:
         return tables[line.strip()]
     row = _ROW.match(line)
@@ -324,7 +327,7 @@ def _computation(name: str, lines: list[tuple[bool, str]], shapes: Shapes) -> Co
 
 
 def _take_element(operand: str, found: dict[str, Instruction]) -> None:
-    """Since 0.12 `%loop#2` stands for an element of a tuple that has no line of its own."""
+    """Add the element that `%loop#2`, since 0.12, refers to without a line of its own."""
     whole, sign, index = operand.rpartition("#")
     if not sign or operand in found:
         return
@@ -356,8 +359,8 @@ def _stacks(tables: dict[str, list[str]]) -> StackTable:
     locations = (dict(fields(row)) for row in tables["FileLocations"])
     rows = [dict(fields(row)) for row in tables["StackFrames"]]
     frames = [(_index(row, "file_location_id"), _index(row, "parent_frame_id")) for row in rows]
-    # Newer text writes a parent as its index plus one, protos don't. An outermost frame tells: it
-    # has 0 for its parent in the old way, never in the new one.
+    # Newer text writes a parent as its index plus one, protos don't. An outermost frame shows
+    # which: its parent is 0 in the old form, never in the new one.
     shift = 1 if all(parent > 0 for _, parent in frames) else 0
     return StackTable(
         files=tuple(unquote(row.strip()) for row in tables["FileNames"]),

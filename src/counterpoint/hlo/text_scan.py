@@ -1,7 +1,7 @@
-"""Cutting HLO text into pieces without being fooled by quotes, braces and comments.
+"""Splits HLO text into pieces, with regard to quotes, braces and comments.
 
-Everything in HLO text nests in (), {} and [] and hides in double quotes with backslash escapes.
-The functions here find where one piece ends; what a piece means is the text reader's business.
+Everything in HLO text nests in (), {} and [] and may be in double quotes with backslash escapes.
+The functions here find where a piece ends; the text reader interprets it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAMED_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def closing(text: str, start: int) -> int:
-    """The index after the bracket that closes the one at `start`."""
+    """Return the index after the bracket that closes the one at `start`."""
     depth = 0
     for mark in _MARK.finditer(text, start):
         symbol = mark[0]
@@ -37,7 +37,7 @@ def closing(text: str, start: int) -> int:
 
 
 def split(text: str) -> list[str]:
-    """The pieces between the commas that are inside nothing, stripped."""
+    """Return the pieces between top-level commas, stripped."""
     pieces: list[str] = []
     depth, begin = 0, 0
     for mark in _MARK.finditer(text):
@@ -55,7 +55,7 @@ def split(text: str) -> list[str]:
 
 
 def attributes(text: str) -> dict[str, str]:
-    """`key=value, key=value` as a dict; a piece without a key belongs to the one before."""
+    """Parse `key=value, key=value` as a dict; a piece without a key belongs to the previous one."""
     found: dict[str, str] = {}
     key = ""
     for piece in split(text):
@@ -64,24 +64,24 @@ def attributes(text: str) -> dict[str, str]:
             key = name
             found[key] = value
         elif key:
-            # A mesh of devices in no particular order: mesh['x'=2], device_ids=(1,0) {'x'}.
+            # A mesh of devices in arbitrary order: mesh['x'=2], device_ids=(1,0) {'x'}.
             found[key] += f", {piece}"
     return found
 
 
 def fields(text: str) -> Iterator[tuple[str, str]]:
-    """The `key=value` pairs of `{key="value" key=value}`, values unquoted."""
+    """Yield the `key=value` pairs of `{key="value" key=value}`, values unquoted."""
     for match in _FIELD.finditer(text):
         yield match[1], unquote(match[2])
 
 
 def without_comments(text: str) -> str:
-    """The text without /* ... */, except in quotes."""
+    """Remove /* ... */ from the text, except in quotes."""
     return _COMMENT.sub(lambda found: found[1] or "", text) if "/*" in text else text
 
 
 def unquote(text: str) -> str:
-    """A C-escaped string without its quotes; other text as it is."""
+    """Return a C-escaped string without its quotes; other text unchanged."""
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text
     text = text[1:-1]
@@ -101,6 +101,6 @@ def _unescape(code: str) -> str:
 
 
 def shown(text: str) -> str:
-    """The beginning of a text, for an error message."""
+    """Return the beginning of a text, for an error message."""
     line = text.strip().partition("\n")[0]
     return repr(line if len(line) <= 80 else f"{line[:77]}...")

@@ -1,15 +1,15 @@
-"""Protobuf message classes from a short table of the fields we read.
+"""Builds protobuf message classes from a short table of the fields to read.
 
-The schemas of XLA and of its profiler are large and change often; a reader needs a few dozen
-fields of them. A table names these, everything else is skipped while decoding:
+The schemas of XLA and of its profiler are large and change often; a reader needs a few dozen fields
+of them. A table names these, everything else is skipped while decoding:
 
     Module
-      1 name string
-      3 computations Computation*
+    1 name string
+    3 computations Computation*
 
-A star repeats. Enums are read as int32 and maps as repeated pairs of fields 1 and 2: the bytes
-are the same. A message declared `bytes` is left undecoded until somebody asks. The classes live
-in a pool of their own, so they never clash with the same messages of other packages.
+A star repeats. Enums are read as int32 and maps as repeated pairs of fields 1 and 2: the bytes are
+the same. A message declared `bytes` is left undecoded until needed. The classes live in their own
+pool, so they never clash with the same messages of other packages.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 _SCALARS = ("string", "bytes", "int32", "int64", "uint32", "uint64", "bool", "float", "double")
 
-# A decoded message: its attributes are the fields of the table, which no type checker can see.
+# A decoded message: its attributes are the fields of the table, unknown to type checkers.
 Message = Any
 MessageClass = Any
 
 
 def message_classes(package: str, table: str) -> Mapping[str, MessageClass]:
-    """One class per message of the table, by name; `cls.FromString(data)` decodes."""
+    """Return one class per message of the table, by name; `cls.FromString(data)` decodes."""
     file: Any = descriptor_pb2.FileDescriptorProto(
         name=f"{package}.proto", package=package, syntax="proto3"
     )

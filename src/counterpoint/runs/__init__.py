@@ -1,8 +1,8 @@
 """Runs: the record that one execution of a workload leaves. No processes are started here.
 
-run.py is the model, reader.py reads a Run directory, layout.py names what lies in it.
-`runs.recording` writes it, `runs.reports` reads what XLA logged, `runs.scores` says how long a step
-takes, and `runs.timeline` reads the profiles of all ranks.
+run.py is the model, reader.py reads a Run directory, layout.py names its files. `runs.recording`
+writes it, `runs.reports` reads XLA's logs, `runs.scores` computes the step time, and
+`runs.timeline` reads the profiles of all ranks.
 """
 
 from counterpoint.runs import layout as layout

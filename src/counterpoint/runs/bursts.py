@@ -1,9 +1,9 @@
-"""Whether the arrival of lines tells when steps began.
+"""Decides whether arrival times of lines can be used as step times.
 
-A program that fills a block of output before it writes (into a pipe, say), or that
-is read late, hands over many lines at once: the gaps between them are those of our reading. Where
-more than a third of the gaps is under a millisecond, no gap is believed. So steps that really are
-that short are not timed by lines either.
+A program that fills a block of output before it writes (into a pipe, for example), or that is read
+late, delivers many lines at once: the gaps between them then reflect the reading. If more than a
+third of the gaps is under a millisecond, no gap is used. So steps that really are that short are
+not timed by lines either.
 """
 
 from __future__ import annotations
@@ -18,6 +18,6 @@ BURSTS: Final = "lines came in bursts"
 
 
 def in_bursts(arrivals: Sequence[float]) -> bool:
-    """Whether too many lines arrived together for the others to be trusted."""
+    """Return whether too many lines arrived together for the others to be trusted."""
     gaps = [after - before for before, after in pairwise(arrivals)]
     return sum(gap < _AT_ONCE for gap in gaps) > _TOO_MANY * len(gaps)

@@ -1,4 +1,4 @@
-"""The lines that XLA and its libraries log, picked out of a process's stderr.
+"""Extracts the lines that XLA and its libraries log from a process's stderr.
 
 I1121 09:25:01.123456   4711 gpu_compiler.cc:12] text          absl
 W0000 00:00:1763717101.123456   4711 hlo.cc:12] text           absl before it is set up
@@ -20,7 +20,7 @@ _LINE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CompilerLine:
-    """One line: its level (I, W, E or F), where in the compiler it comes from, and what it says."""
+    """One line: its level (I, W, E or F), its place in the compiler's source, and its text."""
 
     level: str
     file: str
@@ -29,7 +29,7 @@ class CompilerLine:
 
 
 def compiler_lines(text: str) -> tuple[CompilerLine, ...]:
-    """All such lines of a log, in order."""
+    """Return all such lines of a log, in order."""
     return tuple(
         CompilerLine(
             found["absl"] or found["tsl"], found["file"], int(found["line"]), found["text"].rstrip()

@@ -1,4 +1,4 @@
-"""Names within a Run directory: docs/reference/run-directory.md."""
+"""File names in a Run directory: docs/reference/run-directory.md."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ IR: Final = "ir"
 STEPS_OF_LOG: Final = "steps-log.jsonl"
 STEPS_OF_BARS: Final = "steps-bars.jsonl"
 STOPPED: Final = ".stopped"
-"""Left where a rank was ended after its steps, as asked: the others are to end, too."""
+"""Marker written when a rank was ended after its requested steps: the others must end too."""
 RESERVE: Final = ".reserve"
-"""Space that is kept for the last words, should the disk be full by then."""
+"""Space reserved for the final records, in case the disk is full by then."""
 
 
 def rank_directory(run: Path, number: int) -> Path:
-    """Where a rank keeps its files."""
+    """Return the directory of a rank's files."""
     return run / f"rank{number}"
 
 
 def rank_numbers(run: Path) -> list[int]:
-    """The ranks that have a directory, in order."""
+    """Return the ranks that have a directory, in order."""
     names = (path.name.removeprefix("rank") for path in run.glob("rank*") if path.is_dir())
     return sorted(int(name) for name in names if name.isdecimal())

@@ -1,7 +1,7 @@
-"""Whether what was asked of XLA reached the program: a script may set XLA_FLAGS anew.
+"""Checks whether the requested flags reached the program: a script may overwrite XLA_FLAGS.
 
-Then flags are dropped without a word. The agent notes the variable as its process had it when it
-first compiled, and that is laid beside the Settings.
+Flags are then silently dropped. The agent records the variable as its process had it when it first
+compiled, and that is compared with the Settings.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _ITSELF: Final = "it sets XLA_FLAGS itself (it may append to what is there)"
 
 
 def unreached(settings: Given, ranks: Iterable[Rank]) -> tuple[str, ...]:
-    """What did not reach a process that compiled, in words; the same is said once."""
-    said = (
+    """Return notes on flags that did not reach a compiling process, each distinct one once."""
+    notes = (
         note
         for rank in ranks
         for process in rank.processes
         for note in _of(settings, rank, process)
     )
-    return tuple(dict.fromkeys(said))
+    return tuple(dict.fromkeys(notes))
 
 
 def _of(settings: Given, rank: Rank, process: Process) -> list[str]:
     text = process.facts.get("xla_flags", None)
     if not isinstance(text, str) or not _compiled(process) or text.lstrip()[:1] not in ("", "-"):
-        return []  # not told, not used, or the name of a file
+        return []  # not recorded, not used, or the name of a file
     had = flags_in(text)
     notes = [
         _note(name, value, had.get(name))
@@ -51,17 +51,17 @@ def _note(name: str, value: str, had: str | None) -> str:
 
 
 def _same_place(had: str | None, dump: Path) -> bool:
-    """One of the user's may be relative to where the program runs."""
+    """Return whether the dump goes to the expected place; the user's may be a relative path."""
     return had is not None and (had == str(dump) or not Path(had).is_absolute())
 
 
 def _compiled(process: Process) -> bool:
-    told = process.facts.get("compiles")
-    return isinstance(told, dict) and bool(cast("Mapping[str, object]", told).get("count"))
+    compiles = process.facts.get("compiles")
+    return isinstance(compiles, dict) and bool(cast("Mapping[str, object]", compiles).get("count"))
 
 
 def flags_in(text: str) -> dict[str, str]:
-    """The flags of a variable, the last of a name, as XLA takes them: without quotes."""
+    """Parse the flags of a variable as XLA does: the last of a name counts, without quotes."""
     return {
         name: _plain(value)
         for name, value in cast("Sequence[tuple[str, str]]", _FLAG.findall(text))

@@ -1,4 +1,4 @@
-"""Reading of a Run directory: what is damaged or missing within is left out, and said."""
+"""Reads a Run directory; damaged or missing parts are left out, with a note."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COMES_WITHIN_S: Final = 600.0
 
 
 def is_run(path: str | os.PathLike[str]) -> bool:
-    """Whether this is a Run directory; a damaged one is one, too."""
+    """Return whether this is a Run directory, even a damaged one."""
     try:
         manifest = Path(path) / layout.MANIFEST
         text = manifest.read_text(encoding="utf-8", errors="replace")[:4096]
@@ -40,7 +40,7 @@ def is_run(path: str | os.PathLike[str]) -> bool:
 
 
 def find_runs(directory: str | os.PathLike[str]) -> list[Path]:
-    """The Run directories in a directory, or the directory itself; oldest name first."""
+    """Return the Run directories in a directory, or the directory itself; oldest name first."""
     place = Path(directory)
     if is_run(place):
         return [place]
@@ -54,7 +54,7 @@ def find_runs(directory: str | os.PathLike[str]) -> list[Path]:
 
 
 def list_runs(directory: str | os.PathLike[str]) -> list[Run]:
-    """The Runs in a directory in the order of their start; damaged ones are left out."""
+    """Return the Runs in a directory by start time; damaged ones are left out."""
     runs: list[Run] = []
     for path in find_runs(directory):
         try:
@@ -65,7 +65,7 @@ def list_runs(directory: str | os.PathLike[str]) -> list[Run]:
 
 
 def read_run(path: str | os.PathLike[str]) -> Run:
-    """A Run, also one that is still going on."""
+    """Read a Run, even one in progress."""
     place = Path(path)
     try:
         return _run(place, _manifest(place))
@@ -79,7 +79,7 @@ def read_run(path: str | os.PathLike[str]) -> Run:
 def _manifest(place: Path) -> Manifest:
     file = place / layout.MANIFEST
     try:
-        made: object = parse_json(file.read_text(encoding="utf-8"))
+        content: object = parse_json(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(
             f"{place}: not a Run directory: there is no {layout.MANIFEST}",
@@ -89,10 +89,12 @@ def _manifest(place: Path) -> Manifest:
         raise InputError(f"{file}: can't be read: {failure.strerror or failure}") from None
     except ValueError as damage:
         raise InputError(f"{file}: damaged: {damage}") from None
-    schema = cast("Mapping[str, object]", made).get("schema") if isinstance(made, dict) else None
+    schema = (
+        cast("Mapping[str, object]", content).get("schema") if isinstance(content, dict) else None
+    )
     if schema != layout.SCHEMA:
         raise InputError(f"{file}: not a manifest this version knows: schema is {schema!r}")
-    return of_plain(Manifest, cast("object", made))
+    return of_plain(Manifest, cast("object", content))
 
 
 def _run(place: Path, manifest: Manifest) -> Run:
@@ -121,7 +123,7 @@ def _run(place: Path, manifest: Manifest) -> Run:
 
 
 def _outcome(manifest: Manifest, ranks: Sequence[Rank]) -> Outcome:
-    """The ranks tell it; the manifest only where no rank has left a word."""
+    """Return the outcome according to the ranks; from the manifest only if no rank has one."""
     if ranks:
         ends = [(r.number, r.outcome, r.ended.timestamp() if r.ended else _LATE) for r in ranks]
         outcome = outcome_of_ranks(ends)
@@ -134,7 +136,10 @@ def _outcome(manifest: Manifest, ranks: Sequence[Rank]) -> Outcome:
 
 
 def _missing(count: int, last_end_s: float) -> Outcome:
-    """Ranks that may yet come; long after all others ended they won't."""
+    """Return the outcome for ranks that may still start.
+
+    Long after all others ended they are lost.
+    """
     kind = OutcomeKind.LOST if time.time() - last_end_s > _COMES_WITHIN_S else OutcomeKind.RUNNING
     return Outcome(kind, detail=f"{count} ranks are not there")
 
@@ -185,7 +190,7 @@ def _rank(directory: Path, number: int) -> Rank:
 
 
 def _rest(directory: Path, number: int, manifest: Manifest) -> Rank:
-    """What is left of a rank without its manifest; that of the run may say how it ended."""
+    """Return the remaining data of a rank without its manifest; the run's may have the outcome."""
     lost = Outcome(OutcomeKind.LOST, detail=f"{layout.RANK_MANIFEST} is damaged")
     return Rank(
         number=number,
@@ -199,7 +204,7 @@ def _rest(directory: Path, number: int, manifest: Manifest) -> Rank:
 
 
 def _still(manifest: RankManifest) -> Outcome:
-    """Running, as it says: or is nobody left who would write how it ended?"""
+    """Return the outcome: lost if still running without a supervisor to record its end."""
     outcome, keeper = manifest.outcome, manifest.keeper
     if outcome.kind is not OutcomeKind.RUNNING or manifest.host != socket.gethostname():
         return outcome
@@ -209,12 +214,12 @@ def _still(manifest: RankManifest) -> Outcome:
 
 
 def when(text: str | None) -> datetime | None:
-    """From ISO 8601."""
+    """Parse an ISO 8601 time."""
     return None if text is None else datetime.fromisoformat(text)
 
 
 def profiles_of(run: Run) -> Iterator[Path]:
-    """The profiles of all ranks; an error that says why where there is none."""
+    """Yield the profiles of all ranks; raise an error with the reason if there are none."""
     if not run.profiles:
         raise InputError(
             f"{run.path}: this run left no profile",

@@ -22,18 +22,18 @@ from counterpoint.runs.run import Compile, Process, ProfileWindow, StepStart
 
 T = TypeVar("T")
 _SOURCES: Final = ("annotation", "api", "log")
-"""How steps were seen, the most exact first."""
+"""Sources of step times, the most exact first."""
 
 
 class GivenRecord(msgspec.Struct):
-    """The settings that were asked for, without what was inherited."""
+    """The requested settings, without inherited ones."""
 
     xla_flags: tuple[tuple[str, str], ...]
     env: dict[str, str]
 
 
 class Manifest(msgspec.Struct, kw_only=True):
-    """`run.json`: a run as it starts, and how it ended; `ranks` is how many there are."""
+    """`run.json`: a run at its start, and how it ended; `ranks` is their number."""
 
     schema: Literal["counterpoint.run/1"]
     version: str = ""
@@ -51,14 +51,14 @@ class Manifest(msgspec.Struct, kw_only=True):
 
 
 class Keeper(msgspec.Struct):
-    """The process that will say how a rank ended, and its start in the kernel's ticks."""
+    """The process that will record how a rank ended, and its start in the kernel's ticks."""
 
     pid: int
     started: int | None = None
 
 
 class RankManifest(msgspec.Struct, kw_only=True):
-    """`rank.json`: a rank as it starts, and how it ended."""
+    """`rank.json`: a rank at its start, and how it ended."""
 
     rank: int | None = None
     local_rank: int = 0
@@ -96,7 +96,7 @@ class CompileRecord(msgspec.Struct):
 
 
 class ProcessRecord(msgspec.Struct):
-    """`process-<pid>.json`, as far as it is known here."""
+    """`process-<pid>.json`, as far as its fields are used here."""
 
     pid: int | None = None
     python: str | None = None
@@ -113,43 +113,43 @@ class ProcessRecord(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Records(Generic[T]):
-    """What was read, and what has to be said about it."""
+    """The records read, and notes on them."""
 
     found: tuple[T, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def record_bytes(record: object) -> bytes:
-    """A record as it is written."""
-    # Names of files may hold bytes that are no text.
+    """Encode a record for writing."""
+    # File names may contain bytes that are not text.
     text = json.dumps(to_plain(record), indent=2) + "\n"
     return text.encode("utf-8", errors="surrogateescape")
 
 
 def read_record(path: Path, kind: type[T]) -> T:
-    """A record; an OSError or a ValueError where it can't be read."""
+    """Read a record; raise OSError or ValueError if it can't be read."""
     return of_plain(kind, parse_json(path.read_text(encoding="utf-8")))
 
 
 def read_steps(agent: Path) -> Records[StepStart]:
-    """The steps of a rank: from the best source, and of the process that made most of them.
+    """Read the steps of a rank: from the best source, and of the process with the most.
 
-    Progress bars are a last resort: what they count may be less than a step, or more.
+    Progress bars are a last resort: their counts may be finer or coarser than steps.
     """
     best: tuple[StepStart, ...] = ()
     notes: list[str] = []
     of_lines = (STEPS_OF_LOG, STEPS_OF_BARS)
     files = sorted(path for path in agent.glob("steps-*.jsonl") if path.name not in of_lines)
-    for file in [*files, *(agent / it for it in of_lines)]:
+    for file in [*files, *(agent / record for record in of_lines)]:
         if file.name == STEPS_OF_BARS and len(best) > 1:
             break
         read = _read_lines(file, StepRecord)
         notes += read.notes
         for source in _SOURCES:
             steps = tuple(
-                StepStart(it.step, it.start_s, source, it.seconds)
-                for it in read.found
-                if it.source == source
+                StepStart(record.step, record.start_s, source, record.seconds)
+                for record in read.found
+                if record.source == source
             )
             if _merit(steps) > _merit(best):
                 best = steps
@@ -157,14 +157,14 @@ def read_steps(agent: Path) -> Records[StepStart]:
 
 
 def _merit(steps: tuple[StepStart, ...]) -> tuple[bool, int, int]:
-    """Two starts make a step time; then exactness counts before number."""
+    """Rank step records: two starts give a step time; then exactness precedes number."""
     if not steps:
         return (False, -len(_SOURCES), 0)
     return (len(steps) > 1, -_SOURCES.index(steps[0].source), len(steps))
 
 
 def read_compiles(agent: Path) -> Records[Compile]:
-    """What all processes of a rank compiled, in the order of time within each."""
+    """Read the compiles of all processes of a rank, in time order within each."""
     files = sorted(agent.glob("compiles-*.jsonl"))
     parts = [_read_lines(file, CompileRecord) for file in files]
     return Records(
@@ -179,7 +179,7 @@ def _compile(it: CompileRecord) -> Compile:
 
 
 def _read_lines(file: Path, kind: type[T]) -> Records[T]:
-    """A line that is cut off or damaged is left out; a process may die while it writes."""
+    """Read lines, leaving out damaged ones: a process may die while it writes."""
     found: list[T] = []
     damaged = 0
     for line in _lines(file):
@@ -200,7 +200,7 @@ def _lines(file: Path) -> Iterator[str]:
 
 
 def read_processes(agent: Path) -> Records[Process]:
-    """The processes of a rank that the agent was in."""
+    """Read the processes of a rank that the agent was in."""
     found: list[Process] = []
     notes: list[str] = []
     for file in sorted(agent.glob("process-*.json")):
@@ -218,7 +218,7 @@ def _process(file: Path, it: ProcessRecord, facts: Mapping[str, object]) -> Proc
     peak = {"device": it.peak_memory} if isinstance(it.peak_memory, int) else it.peak_memory or {}
     return Process(
         pid=int(file.stem.rpartition("-")[2]) if it.pid is None else it.pid,
-        versions={name: of for name, of in own.items() if of} | (it.plugins or {}),
+        versions={name: version for name, version in own.items() if version} | (it.plugins or {}),
         platform=it.platform or None,
         devices=it.devices or (),
         process_index=it.process_index,

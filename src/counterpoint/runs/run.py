@@ -1,4 +1,4 @@
-"""One execution of a workload, as it lies on disk."""
+"""One execution of a workload, as stored on disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _UNSAID: Final = {
     ("open", True): "the program was ended while it was profiled",
     ("open", False): "the program was ended while it was profiled",
 }
-"""Where a process was killed, its agent has given no reason: by state, and if steps were asked."""
+"""Reasons if a killed process's agent has given none: by state, and whether steps were requested.
+"""
 _GOES_ON: Final = {
     "waiting": "the run goes on, and its profile has not begun yet",
     "open": "the run goes on, and is being profiled now",
@@ -30,7 +31,7 @@ _SHUT_OUT: Final = (
     "its PYTHONPATH was set anew (add to it: PYTHONPATH=x:$PYTHONPATH), "
     "or Python ignores it (env -i, python -I, -E or -S)"
 )
-"""The agent comes in by PYTHONPATH."""
+"""The agent is loaded through PYTHONPATH."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class StepStart:
-    """A step began; `seconds` where the program itself says how long it took."""
+    """The start of a step; `seconds` if the program itself reports its duration."""
 
     step: int | None
     start_s: float
@@ -53,7 +54,7 @@ class StepStart:
 
 @dataclass(frozen=True, slots=True)
 class Compile:
-    """Something that JAX traced, lowered or compiled, or took from its cache."""
+    """A trace, lowering or compile by JAX, or a cache hit."""
 
     name: str | None
     seconds: float
@@ -65,14 +66,14 @@ class Compile:
 
 @dataclass(frozen=True, slots=True)
 class WindowAsked:
-    """The step from which to profile; None: when compilation has been quiet long enough."""
+    """The step from which to profile; None: once compilation has been quiet long enough."""
 
     start_step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileWindow:
-    """What became of a process's profile: waiting, open, done, failed or never, and why."""
+    """The state of a process's profile: waiting, open, done, failed or never, and the reason."""
 
     state: str = "waiting"
     reason: str | None = None
@@ -80,15 +81,15 @@ class ProfileWindow:
     steps: int | None = None
     path: str | None = None
     opened_s: float | None = None  # on the clock of the steps
-    closed_s: float | None = None  # then it is written, which takes its time
-    files: tuple[str, ...] = ()  # those of the rank's directory relative to it
+    closed_s: float | None = None  # then it is written, which takes time
+    files: tuple[str, ...] = ()  # the rank directory's files, relative to it
     asked: WindowAsked = WindowAsked()
-    counted: str | None = None  # the steps, in words
+    counted: str | None = None  # description of the counted steps
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What the agent saw in one Python process of a rank; `facts` is all that it wrote."""
+    """Observations of the agent in one Python process of a rank; `facts` is all it recorded."""
 
     pid: int
     versions: Mapping[str, str]
@@ -103,7 +104,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Rank:
-    """One process of the workload, with all that it left."""
+    """One process of the workload, with all its files."""
 
     number: int
     host: str
@@ -124,22 +125,22 @@ class Rank:
 
     @property
     def stdout(self) -> Path:
-        """What it printed."""
+        """The file of its stdout."""
         return self.path / layout.STDOUT
 
     @property
     def stderr(self) -> Path:
-        """What it printed there, the compiler's log included."""
+        """The file of its stderr, which includes the compiler's log."""
         return self.path / layout.STDERR
 
     @property
     def agent(self) -> Path:
-        """Where the agent writes what it sees."""
+        """The directory that the agent writes to."""
         return self.path / layout.AGENT
 
     @property
     def profiles(self) -> tuple[Path, ...]:
-        """The XPlane files of the newest profile, also where the program wants it elsewhere."""
+        """The XPlane files of the newest profile, even if the program stores it elsewhere."""
         windows = [process.window for process in self.processes if process.window]
         named = [self.path / file for window in windows for file in window.files]
         if there := sorted(file for file in named if file.is_file()):
@@ -152,9 +153,9 @@ class Rank:
 
     @property
     def hlo(self) -> tuple[Path, ...]:
-        """The scheduled modules that XLA dumped, `step_module` first; as text if it was told so.
+        """The scheduled modules that XLA dumped, `step_module` first; as text if configured so.
 
-        In the order of how long their compiles took, as far as that is known, then by size.
+        Sorted by compile time as far as it is known, then by size.
         """
         place = self.dump or self.path / layout.XLA
         protos = self._made(place, "*after_optimizations.hlo.pb")
@@ -164,7 +165,7 @@ class Rank:
 
     @property
     def step_module(self) -> str | None:
-        """The name of the module that took longest to compile: the step's, as a rule."""
+        """The name of the module that took longest to compile: usually the step's."""
         took = longest_compiles(self.compiles)
         for path in self.hlo[:1]:
             return module_of(path, took) or _stem_of(path)
@@ -172,12 +173,12 @@ class Rank:
 
     @property
     def unoptimized(self) -> tuple[Path, ...]:
-        """The same modules as XLA was given them, the largest first."""
+        """The same modules as passed to XLA, the largest first."""
         return self._made(self.dump or self.path / layout.XLA, "*before_optimizations.hlo.pb")
 
     @property
     def lowered(self) -> tuple[Path, ...]:
-        """What JAX handed to the compiler, the largest first."""
+        """The modules that JAX passed to the compiler, the largest first."""
         return self._made(self.ir or self.path / layout.IR, "*.mlir")
 
     @property
@@ -196,9 +197,9 @@ class Rank:
 
     @property
     def step_seconds(self) -> tuple[float, ...]:
-        """What steps took: the program's own figures, or from one start to the next.
+        """Step durations: the program's own, or from one start to the next.
 
-        Where only every tenth step is named, their mean stands for the ten.
+        If only every tenth step is reported, their mean stands for the ten.
         """
         own = tuple(step.seconds for step in self.steps if step.seconds is not None)
         if own and len(own) == len(self.steps):
@@ -213,30 +214,30 @@ class Rank:
 
     @property
     def steps_in_bursts(self) -> bool:
-        """Whether steps are known by lines only, and those came together."""
+        """True if steps are known only from lines, and those arrived together."""
         if self.step_source != "log" or self.steps[0].seconds is not None:
             return False
         return in_bursts([step.start_s for step in self.steps])
 
     @property
     def step_source(self) -> str | None:
-        """How steps were seen: annotation, api or log."""
+        """The source of the steps: annotation, api or log."""
         return self.steps[0].source if self.steps else None
 
     @property
     def window(self) -> ProfileWindow | None:
-        """What became of the profile; None where no agent ran."""
+        """The outcome of the profile; None if no agent ran."""
         windows = [process.window for process in self.processes if process.window]
         order = ("done", "open", "failed", "waiting", "never")
         known = [window for window in windows if window.state in order]
         return min(known, key=lambda window: order.index(window.state), default=None)
 
     def _made(self, directory: Path, pattern: str) -> tuple[Path, ...]:
-        """Files by size. A directory of the user's own may hold those of earlier runs, too."""
+        """Return files by size. A user's own directory may also contain those of earlier runs."""
         since = self.started.timestamp() if self.started else 0.0
-        ours = directory.is_relative_to(self.path)
+        in_run = directory.is_relative_to(self.path)
         about = ((path.stat(), path) for path in directory.glob(pattern))
-        sized = [(-it.st_size, path) for it, path in about if ours or it.st_mtime >= since - 1]
+        sized = [(-it.st_size, path) for it, path in about if in_run or it.st_mtime >= since - 1]
         return tuple(path for _, path in sorted(sized))
 
 
@@ -260,7 +261,7 @@ class Run:
     notes: tuple[str, ...] = ()
 
     def rank(self, number: int) -> Rank:
-        """The rank with this number."""
+        """Return the rank with this number."""
         for rank in self.ranks:
             if rank.number == number:
                 return rank
@@ -273,41 +274,43 @@ class Run:
 
     @property
     def timed(self) -> Rank | None:
-        """The rank whose steps stand for the run's: the first that saw any."""
+        """The rank whose steps represent the run: the first that has any."""
         return next((rank for rank in self.ranks if rank.step_seconds), None)
 
     @property
     def state(self) -> str:
-        """`running` or `ended`, by the ranks."""
+        """`running` or `ended`, according to the ranks."""
         return "running" if self.outcome.kind is OutcomeKind.RUNNING else "ended"
 
     @property
     def versions(self) -> dict[str, str]:
-        """Python's, JAX's and its plugins', as the processes told them."""
+        """Versions of Python, JAX and its plugins, as the processes reported them."""
         processes = [process for rank in self.ranks for process in rank.processes]
-        return {name: it for process in processes for name, it in process.versions.items()}
+        return {
+            name: version for process in processes for name, version in process.versions.items()
+        }
 
     @property
     def why_no_profile(self) -> str:
-        """In words, where `profiles` is empty."""
-        asked = [rank for rank in self.ranks if rank.profile_asked]
-        if not asked:
+        """The reason why `profiles` is empty."""
+        profiled = [rank for rank in self.ranks if rank.profile_asked]
+        if not profiled:
             return "none was asked for"
-        for rank in asked:
+        for rank in profiled:
             if rank.window is not None and rank.window.state != "done":
                 return _unsaid(rank.window, rank.outcome)
-        gone = next((rank.window.path for rank in asked if rank.window), None)
+        gone = next((rank.window.path for rank in profiled if rank.window), None)
         if gone is not None:
             return f"it was written to {gone}, and is not there any more"
-        if any(rank.outcome.kind is OutcomeKind.RUNNING for rank in asked):
+        if any(rank.outcome.kind is OutcomeKind.RUNNING for rank in profiled):
             return "the run goes on, and no Python process that imports jax was seen yet"
-        if any(rank.lowered or rank.hlo for rank in asked):
+        if any(rank.lowered or rank.hlo for rank in profiled):
             return f"JAX ran, but the agent is in none of its processes: {_SHUT_OUT}"
         return f"no Python process that imports jax was seen; if there was one, {_SHUT_OUT}"
 
 
 def _unsaid(window: ProfileWindow, outcome: Outcome) -> str:
-    """Why a window has no profile, if its process did not come to say it."""
+    """Return why a window has no profile, if its process did not record the reason."""
     if window.reason:
         return window.reason
     if outcome.kind is OutcomeKind.RUNNING and window.state in _GOES_ON:
@@ -316,27 +319,27 @@ def _unsaid(window: ProfileWindow, outcome: Outcome) -> str:
 
 
 def longest_compiles(compiles: Iterable[Compile]) -> dict[str, float]:
-    """Seconds of the longest compile of each module; what came from a cache tells no time."""
+    """Return seconds of the longest compile of each module; cache hits have no time."""
     took: dict[str, float] = {}
-    for it in compiles:
-        if it.kind == "backend" and it.name:
-            took[it.name] = max(it.seconds, took.get(it.name, 0.0))
+    for compiled in compiles:
+        if compiled.kind == "backend" and compiled.name:
+            took[compiled.name] = max(compiled.seconds, took.get(compiled.name, 0.0))
     return took
 
 
 def module_of(path: Path, names: Iterable[str]) -> str:
-    """Which of these modules a dumped file is of: `module_0001.NAME.cpu_after_...`, or none."""
+    """Return the module of a dumped file (`module_0001.NAME.cpu_after_...`), or an empty string."""
     rest = path.name.partition(".")[2]
     return max((name for name in names if rest.startswith(f"{name}.")), key=len, default="")
 
 
 def _stem_of(path: Path) -> str:
-    """As well as the file's name tells it: a module's name may hold dots, too."""
+    """Return the module name in a file name as well as possible: it may contain dots, too."""
     return path.name.partition(".")[2].partition(".")[0] or path.stem
 
 
 def _apart(before: StepStart, after: StepStart) -> int:
-    """How many steps lie between two starts: one, where they have no numbers."""
+    """Return the steps between two starts; one if they have no numbers."""
     if before.step is None or after.step is None:
         return 1
     return after.step - before.step

@@ -1,4 +1,4 @@
-"""Collectives: what kind, how many bytes, among how many devices.
+"""Collectives: kind, number of bytes, number of devices.
 
 Bytes follow the convention of nccl-tests, so that bandwidths compare with published ones: an
 all-gather counts its whole output, a reduce-scatter its whole input, everything else its buffer.
@@ -31,7 +31,7 @@ class Collective:
 
     kind: str
     bytes: int
-    # None when the module does not say who takes part.
+    # None if the module does not name the participants.
     group_size: int | None
     is_async: bool
     channel_id: int | None
@@ -40,7 +40,7 @@ class Collective:
 
     @property
     def bus_factor(self) -> float | None:
-        """Bus bandwidth over algorithm bandwidth; None when the group is unknown."""
+        """Bus bandwidth over algorithm bandwidth; None if the group is unknown."""
         if self.kind in ("collective-permute", "collective-broadcast", "send", "recv"):
             return 1.0
         if self.kind == UNKNOWN_KIND:
@@ -53,7 +53,10 @@ class Collective:
 
 @remembered
 def collective(program: Program, instruction: Instruction) -> Collective | None:
-    """The collective which an instruction starts, runs or waits for; None when it is none."""
+    """Return the collective that an instruction starts, runs or waits for.
+
+    None if there is none.
+    """
     transfer = transfer_of(program, instruction)
     if transfer is not None:
         return between_slices(transfer, instruction.channel_id)
@@ -69,7 +72,7 @@ def collective(program: Program, instruction: Instruction) -> Collective | None:
 
 
 def between_slices(transfer: Transfer, channel_id: int | None = None) -> Collective:
-    """A transfer between TPU slices as the collective that it is, among slices."""
+    """Return a transfer between TPU slices as the collective that it is, among slices."""
     counted = transfer.bytes(transfer.slices)
     return Collective(
         kind=transfer.kind,
@@ -82,7 +85,10 @@ def between_slices(transfer: Transfer, channel_id: int | None = None) -> Collect
 
 
 def replica_groups(program: Program, instruction: Instruction) -> Groups:
-    """The devices of every group, as replica * partitions + partition; () when not written."""
+    """Return the devices of every group, as replica * partitions + partition.
+
+    () if not specified.
+    """
     if instruction.groups is None:
         return _pair_groups(instruction)
     written = expand(instruction.groups)
@@ -101,7 +107,7 @@ def replica_groups(program: Program, instruction: Instruction) -> Groups:
 
 
 def _mode(instruction: Instruction) -> str:
-    """What the ids in replica groups mean (CollectiveOpGroupMode in xla_data.proto)."""
+    """Return the meaning of ids in replica groups (CollectiveOpGroupMode in xla_data.proto)."""
     if instruction.use_global_device_ids:
         return "flattened"
     if instruction.channel_id is None:
@@ -122,11 +128,14 @@ def _of(program: Program, instruction: Instruction, kind: str) -> Collective:
 
 
 def _inside(program: Program, instruction: Instruction) -> Collective | None:
-    """The collective in a fusion (TPU) or in an async computation; the largest of several."""
+    """Return the collective in a fusion (TPU) or in an async computation.
+
+    The largest of several.
+    """
     found = [
         inner
-        for it in program.body(instruction)
-        if (inner := collective(program, it)) and not is_done(it)
+        for member in program.body(instruction)
+        if (inner := collective(program, member)) and not is_done(member)
     ]
     if not found:
         return None
@@ -174,7 +183,7 @@ def _group_size(program: Program, instruction: Instruction, kind: str) -> int | 
 
 
 def _pair_groups(instruction: Instruction) -> Groups:
-    """Devices that reach each other through source-target pairs."""
+    """Group the devices that reach each other through source-target pairs."""
     pairs = instruction.source_target_pairs
     if not pairs:
         written = dict(instruction.frontend_attributes).get(_SEND_PAIRS, "")

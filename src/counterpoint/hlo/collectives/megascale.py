@@ -1,13 +1,13 @@
-"""Transfers between TPU slices: what XLA makes of a collective that leaves its slice.
+"""Transfers between TPU slices: XLA's form of a collective that leaves its slice.
 
 It becomes a send to the host and a recv from it, each with its done; Megascale's runtime on the
-host does the rest. The frontend attributes say which collective it was, the rendezvous names all
-four (the dones carry nothing: they belong to the start they wait for, or of the same channel), and
-`_xla_megascale_target` says among which slices: `{1,2}x{0:3}` are slices 1 and 2, each device with
-its like. Group sizes are counted in slices: inside of them nothing goes over the network.
+host does the rest. The frontend attributes name the collective it was, the rendezvous names all
+four (the dones have no attributes: they belong to the start they wait for, or of the same channel),
+and `_xla_megascale_target` names the slices: `{1,2}x{0:3}` are slices 1 and 2, each device with its
+counterpart. Group sizes are counted in slices: within a slice nothing goes over the network.
 
-Reference: xprof's xspace_to_dcn_slack_analysis.cc. Sends and receives of the host's own (callbacks,
-offload) are not meant.
+Reference: xprof's xspace_to_dcn_slack_analysis.cc. The host's own sends and receives (callbacks,
+offload) are not included.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _SLICES: Final = re.compile(r"\{([\d,:\s]+)\}\s*x")
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One collective between slices; instructions that the program lacks are null."""
+    """One collective between slices; instructions that the program lacks are None."""
 
     kind: str
     rendezvous: str | None
     slices: int | None
-    buffer_bytes: int  # of what a device receives; of what it sends where nothing is received
+    buffer_bytes: int  # of the data a device receives; of the data it sends if it receives none
     received: bool  # whether `buffer_bytes` is of the recv
     send: str | None = None
     send_done: str | None = None
@@ -57,13 +57,13 @@ class Transfer:
 
     @property
     def name(self) -> str | None:
-        """What all four go by: the instruction that begins it."""
+        """The name shared by all four: the instruction that begins it."""
         return self.send or self.recv
 
     def bytes(self, slices: int | None) -> int | None:
-        """As nccl-tests counts: an all-gather's output, a reduce-scatter's input, else the buffer.
+        """Count like nccl-tests: an all-gather's output, a reduce-scatter's input, else the buffer.
 
-        Times the bus factor that is what one device sends over the network.
+        Multiplied by the bus factor, this is what one device sends over the network.
         """
         whole = {"all-gather": self.received, "reduce-scatter": not self.received}
         if whole.get(self.kind, True):
@@ -72,19 +72,19 @@ class Transfer:
 
 
 def transfer_of(program: Program, instruction: Instruction) -> Transfer | None:
-    """The transfer that a send, a recv or one of their dones is part of."""
+    """Return the transfer that a send, a recv or one of their dones is part of."""
     return transfers(program).get(instruction.name)
 
 
 def transfers(program: Program) -> Mapping[str, Transfer]:
-    """All transfers between slices, by the name of each instruction that is part of one."""
+    """Return all transfers between slices, by the name of each instruction that is part of one."""
     key = "megascale_transfers"
     if key not in program.answers:
         found = list(_transfers(program))
         program.answers[key] = {
-            name: one
-            for one in found
-            for name in (one.send, one.send_done, one.recv, one.recv_done)
+            name: transfer
+            for transfer in found
+            for name in (transfer.send, transfer.send_done, transfer.recv, transfer.recv_done)
             if name is not None
         }
     known: Mapping[str, Transfer] = program.answers[key]
@@ -92,17 +92,21 @@ def transfers(program: Program) -> Mapping[str, Transfer]:
 
 
 def _transfers(program: Program) -> Iterator[Transfer]:
-    starts = [it for it in program.instructions if it.opcode in _STARTS and _is_between_slices(it)]
+    starts = [
+        start
+        for start in program.instructions
+        if start.opcode in _STARTS and _is_between_slices(start)
+    ]
     if not starts:
         return
     dones = _dones(program, starts)
     by_rendezvous: dict[str, dict[str, list[Instruction]]] = {}
-    for it in starts:
-        # Without a rendezvous nobody can tell which recv answers which send.
-        named = dict(it.frontend_attributes).get(_RENDEZVOUS) or f" {it.name}"
-        by_rendezvous.setdefault(named, {}).setdefault(it.opcode, []).append(it)
-    for rendezvous, of in by_rendezvous.items():
-        for send, recv in zip_longest(of.get("send", []), of.get("recv", [])):
+    for start in starts:
+        # Without a rendezvous, sends and receives cannot be matched.
+        named = dict(start.frontend_attributes).get(_RENDEZVOUS) or f" {start.name}"
+        by_rendezvous.setdefault(named, {}).setdefault(start.opcode, []).append(start)
+    for rendezvous, by_opcode in by_rendezvous.items():
+        for send, recv in zip_longest(by_opcode.get("send", []), by_opcode.get("recv", [])):
             yield _transfer(rendezvous, send, recv, dones)
 
 
@@ -112,17 +116,23 @@ def _is_between_slices(it: Instruction) -> bool:
 
 
 def _dones(program: Program, starts: list[Instruction]) -> dict[str, str]:
-    """Names of starts to names of their dones: by operand, else by channel."""
-    names = {it.name for it in starts}
-    by_channel = {(it.opcode, it.channel_id): it.name for it in starts if it.channel_id}
+    """Map names of starts to names of their dones: by operand, else by channel."""
+    names = {instruction.name for instruction in starts}
+    by_channel = {
+        (instruction.opcode, instruction.channel_id): instruction.name
+        for instruction in starts
+        if instruction.channel_id
+    }
     dones: dict[str, str] = {}
-    for it in program.instructions:
-        if it.opcode in _DONES:
-            start = start_of(program, it)
-            told = by_channel.get((_DONES[it.opcode], it.channel_id or 0))
-            waits_for = start.name if start else told
+    for instruction in program.instructions:
+        if instruction.opcode in _DONES:
+            start = start_of(program, instruction)
+            by_channel_name = by_channel.get(
+                (_DONES[instruction.opcode], instruction.channel_id or 0)
+            )
+            waits_for = start.name if start else by_channel_name
             if waits_for in names:
-                dones[waits_for] = it.name
+                dones[waits_for] = instruction.name
     return dones
 
 
@@ -147,12 +157,12 @@ def _transfer(
 
 
 def _buffer(it: Instruction) -> int:
-    """Both are typed (value, context, token)."""
+    """Return the size of the value; both are typed (value, context, token)."""
     return it.shape.parts[0].bytes if it.shape.parts else it.shape.bytes
 
 
 def _count_slices(target: str) -> int | None:
-    """How many slices `{1,2}x{0:3}` or `{1:4}x{0:7}` names."""
+    """Return how many slices `{1,2}x{0:3}` or `{1:4}x{0:7}` names."""
     found = _SLICES.search(target)
     if found is None:
         return None
@@ -170,7 +180,7 @@ _CONTAINERS = ("fusion", "call", "async-start", "call-start", "fusion-start")
 
 @remembered
 def speaker(program: Program, instruction: Instruction) -> Instruction | None:
-    """The instruction whose op_name tells where this one comes from; None when none does."""
+    """Return the instruction whose op_name gives this one's origin; None if there is none."""
     own = _own(program, instruction)
     if own:
         return own
@@ -190,15 +200,20 @@ def _own(program: Program, instruction: Instruction, depth: int = 0) -> Instruct
     root = program.root(instruction.calls[0])
     if root and tells(root):
         return root
-    named = [it for it in program.body(instruction) if tells(it)]
+    named = [member for member in program.body(instruction) if tells(member)]
     if named:
         return max(named, key=_weight)
-    inner = (_own(program, it, depth + 1) for it in program.body(instruction) if it.calls)
+    inner = (
+        _own(program, member, depth + 1) for member in program.body(instruction) if member.calls
+    )
     return next((found for found in inner if found), None)
 
 
 def tells(instruction: Instruction) -> bool:
-    """Whether its op_name is a path: a parameter's is its argument, others are XLA's own names."""
+    """Return whether its op_name is a path.
+
+    A parameter's op_name is its argument, others are XLA's own names.
+    """
     return "/" in instruction.op_name and instruction.opcode not in ("parameter", "constant")
 
 
@@ -211,19 +226,19 @@ def _nearest(
     instruction: Instruction,
     neighbours: Callable[[Instruction], Iterable[Instruction]],
 ) -> Instruction | None:
-    """Breadth first, a few dozen instructions far."""
+    """Search breadth first, up to a few dozen instructions."""
     front = [instruction]
     seen = {instruction.name}
     while front and len(seen) < _SEARCH_LIMIT:
         reached: list[Instruction] = []
-        for it in (near for one in front for near in neighbours(one)):
-            if it.name in seen:
+        for candidate in (near for node in front for near in neighbours(node)):
+            if candidate.name in seen:
                 continue
-            seen.add(it.name)
-            found = _own(program, it)
+            seen.add(candidate.name)
+            found = _own(program, candidate)
             if found:
                 return found
-            if it.opcode not in ("parameter", "while", "conditional"):
-                reached.append(it)
+            if candidate.opcode not in ("parameter", "while", "conditional"):
+                reached.append(candidate)
         front = reached
     return None

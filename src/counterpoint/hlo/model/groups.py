@@ -1,12 +1,12 @@
-"""Which devices talk to each other in a collective: XLA's ways of writing replica groups.
+"""Replica groups: the devices that communicate in a collective, in XLA's notations.
 
     {{0,1},{2,3}}                              listed
     [4,2]<=[2,4]T(1,0)                         iota: count devices, reshape, transpose, cut
     mesh['x'=4,'y'=2] {'x'}                    axes of a named mesh, also parts of one: 'x':(2)2
     {}                                         all devices in one group
 
-The compact ways are kept as they are and expanded on demand, so that a thousand devices cost
-nothing until somebody asks. See xla/hlo/ir/replica_group.cc.
+The compact notations are stored as they are and expanded on demand, so that a thousand devices cost
+nothing until then. See xla/hlo/ir/replica_group.cc.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from counterpoint.core import InputError
 
 Groups = tuple[tuple[int, ...], ...]
 
-# A profile may name any number of devices; beyond this it is damaged, not large.
+# Larger counts indicate a damaged profile.
 _MOST_DEVICES = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Groups written out; no group at all means that every device is in one."""
+    """Groups written out; no group at all means one group of all devices."""
 
     groups: Groups
 
@@ -43,7 +43,7 @@ class Iota:
     permutation: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        # Protos write out the permutation that changes nothing, text leaves it away.
+        # Protos write out the identity permutation, text omits it.
         if self.permutation == tuple(range(len(self.reshape))):
             object.__setattr__(self, "permutation", ())
 
@@ -70,7 +70,7 @@ ReplicaGroups = Listed | Iota | Mesh
 
 
 def group_size(groups: ReplicaGroups) -> int | None:
-    """Devices per group without expanding; None when groups differ or none is written."""
+    """Return devices per group without expanding; None if groups differ or there are none."""
     if isinstance(groups, Iota):
         return groups.size
     if isinstance(groups, Mesh):
@@ -81,7 +81,7 @@ def group_size(groups: ReplicaGroups) -> int | None:
 
 @lru_cache(maxsize=256)
 def expand(groups: ReplicaGroups) -> Groups:
-    """The device ids of every group."""
+    """Return the device ids of every group."""
     if isinstance(groups, Listed):
         return groups.groups
     try:
@@ -118,7 +118,7 @@ def _mesh_devices(groups: Mesh, total: int) -> np.ndarray[tuple[int, ...], np.dt
 
 
 def _split_axes(groups: Mesh) -> tuple[list[int], list[int]]:
-    """Cut every axis where a part of it is used: all dimensions, and those that form a group."""
+    """Split each axis where a part of it is used; return all dimensions, and those of a group."""
     dims: list[int] = []
     place: dict[Axis, int] = {}
     for index, full in enumerate(groups.sizes):
@@ -146,7 +146,7 @@ _GROUP = re.compile(r"\{([\d,\s]*)\}")
 
 
 def parse_groups(text: str) -> ReplicaGroups:
-    """Replica groups from any of the ways of writing them."""
+    """Parse replica groups in any notation."""
     text = text.strip()
     iota = _IOTA.fullmatch(text)
     if iota:

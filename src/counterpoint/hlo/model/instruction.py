@@ -1,8 +1,8 @@
 """One instruction of a compiled module, as the compiler wrote it, and its computation.
 
 Names refer to other instructions and computations of the same module, where they are unique.
-What follows from more than one instruction (pairs, loops, provenance, costs) is asked elsewhere
-in this package. Values of constants are kept for single integers only: they count loops.
+Properties that depend on several instructions (pairs, loops, provenance, costs) are computed
+elsewhere in this package. Values of constants are kept for single integers only: they count loops.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cache
 from counterpoint.core import InputError
 from counterpoint.hlo.model.groups import ReplicaGroups
 
-# Element types whose name does not say how many bits they take.
+# Element types whose names do not contain their width in bits.
 _BITS = {"pred": 8, "token": 0, "opaque": 0}
 _BITS_IN_NAME = re.compile(r"(?:bf|[fsuc])(\d+)(?:e\d+m\d+[a-z0-9]*)?")
 
@@ -65,7 +65,7 @@ class Shape:
 
 @cache
 def element_bits(dtype: str) -> int:
-    """Bits of one element; 0 for what holds no data."""
+    """Return the bits of one element; 0 for types without data."""
     if dtype in _BITS:
         return _BITS[dtype]
     if dtype in ("tuple", "buffer"):
@@ -84,7 +84,7 @@ Attributes = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class DotDimensions:
-    """Which dimensions a dot contracts and which it batches, left and right."""
+    """The contracting and batch dimensions of a dot, left and right."""
 
     lhs_contracting: tuple[int, ...] = ()
     rhs_contracting: tuple[int, ...] = ()
@@ -94,7 +94,10 @@ class DotDimensions:
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """What a convolution's arithmetic depends on: `kernel_output_feature` is a dimension."""
+    """The properties that determine a convolution's arithmetic.
+
+    `kernel_output_feature` is a dimension.
+    """
 
     window: tuple[int, ...]
     kernel_output_feature: int
@@ -104,13 +107,13 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction. `index` is its place in the schedule of its computation."""
+    """One instruction. `index` is its position in the schedule of its computation."""
 
     name: str
     opcode: str
     shape: Shape
     operands: tuple[str, ...]
-    # Called computations; of a while the body, then the condition.
+    # Called computations; for a while the body, then the condition.
     calls: tuple[str, ...]
     computation: str
     index: int
@@ -118,7 +121,7 @@ class Instruction:
     source_file: str = ""
     source_line: int = 0
     stack_frame_id: int = 0
-    # JSON as a rule. Not compared: text and proto order its keys differently.
+    # Usually JSON. Not compared: text and proto order its keys differently.
     backend_config: str = field(default="", repr=False, compare=False)
     frontend_attributes: Attributes = ()
     channel_id: int | None = None
@@ -135,18 +138,18 @@ class Instruction:
     dot: DotDimensions | None = None
     convolution: Convolution | None = None
     is_host_transfer: bool = False
-    # What the scheduler knew it as, where the module tells: later passes rename and clone.
+    # The scheduler's name for it, if the module contains it: later passes rename and clone.
     scheduling_name: str = ""
 
     @property
     def is_sync(self) -> bool:
-        """A collective in start/done form that XLA nevertheless runs on the main stream."""
+        """True for a collective in start/done form that XLA still runs on the main stream."""
         return '"is_sync":true' in self.backend_config.replace(" ", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """Instructions in the order in which they are launched."""
+    """Instructions in launch order."""
 
     name: str
     instructions: tuple[Instruction, ...]

@@ -1,8 +1,8 @@
-"""Program: one compiled, scheduled HLO module, and the graph its instructions form.
+"""Program: one compiled, scheduled HLO module, and the graph of its instructions.
 
-A Program holds what the module says; the answers that need thought (collectives, provenance,
-loops, categories, costs) are functions of a Program and an Instruction in the modules beside
-this one. They may keep answers in `answers`, so that asking twice costs nothing.
+A Program holds the content of the module; derived properties (collectives, provenance, loops,
+categories, costs) are functions of a Program and an Instruction in the neighboring modules. They
+may cache results in `answers`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from counterpoint.hlo.model.stack import Frame, StackTable
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """An output which is written into the buffer of an input."""
+    """An output that is written into the buffer of an input."""
 
     output: tuple[int, ...]
     parameter: int
@@ -29,7 +29,7 @@ class Alias:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """One compiled module. Made by a reader, which checks that it makes sense."""
+    """One compiled module, created and validated by a reader."""
 
     name: str
     entry: str
@@ -41,9 +41,9 @@ class Program:
     num_replicas: int = 1
     aliases: tuple[Alias, ...] = field(default=(), repr=False)
     stacks: StackTable = field(default_factory=StackTable, repr=False)
-    # Instructions that run inside an async wrapper, and the start that stands for them.
+    # Instructions that run inside an async wrapper, and the start that represents them.
     wrapped: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    # What it was read from, where whoever read it wants it kept with what becomes of it.
+    # The bytes it was read from, if the reader is to keep them.
     written: bytes | None = field(default=None, repr=False)
     answers: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any], repr=False)
 
@@ -54,35 +54,35 @@ class Program:
             yield from computation.instructions
 
     def instruction(self, name: str) -> Instruction | None:
-        """The instruction of that name; for one inside an async wrapper, its start."""
+        """Return the instruction of that name; for one inside an async wrapper, its start."""
         name = name.removeprefix("%")
         return self._by_name.get(self.wrapped.get(name, name))
 
     def root(self, computation: str) -> Instruction | None:
-        """The instruction whose value the computation returns."""
+        """Return the instruction whose value the computation returns."""
         found = self.computations.get(computation)
         return self._members(computation).get(found.root) if found else None
 
     def body(self, instruction: Instruction) -> tuple[Instruction, ...]:
-        """The instructions of the first computation it calls."""
+        """Return the instructions of the first computation it calls."""
         found = self.computations.get(instruction.calls[0]) if instruction.calls else None
         return found.instructions if found else ()
 
     def operands(self, instruction: Instruction) -> list[Instruction]:
-        """The instructions whose values it reads, in order."""
+        """Return the instructions whose values it reads, in order."""
         members = self._members(instruction.computation)
         return [members[name] for name in instruction.operands]
 
     def users(self, instruction: Instruction) -> tuple[Instruction, ...]:
-        """The instructions that read its value."""
+        """Return the instructions that read its value."""
         return self._users.get((instruction.computation, instruction.name), ())
 
     def callers(self, computation: str) -> tuple[Instruction, ...]:
-        """The instructions that call the computation."""
+        """Return the instructions that call the computation."""
         return self._callers.get(computation, ())
 
     def stack(self, instruction: Instruction) -> tuple[Frame, ...]:
-        """The Python calls behind an instruction, innermost first."""
+        """Return the Python calls behind an instruction, innermost first."""
         frames = self.stacks.stack(instruction.stack_frame_id)
         if frames or not instruction.source_file:
             return frames
@@ -92,7 +92,9 @@ class Program:
         members = self._by_computation.get(computation)
         if members is None:
             found = self.computations[computation].instructions
-            members = self._by_computation[computation] = {it.name: it for it in found}
+            members = self._by_computation[computation] = {
+                instruction.name: instruction for instruction in found
+            }
         return members
 
     @cached_property
@@ -120,12 +122,12 @@ class Program:
         return {name: tuple(found) for name, found in callers.items()}
 
 
-# Real modules stay below twenty; the walks over a Program recurse once per level.
+# Real modules stay below twenty levels; functions that traverse a Program recurse once per level.
 _DEEPEST_CALLS = 100
 
 
 def sound(program: Program) -> Program:
-    """The same Program, if it makes sense, with its computations before those that call them."""
+    """Validate a Program and sort its computations, callees before callers."""
     if program.entry not in program.computations:
         raise _damaged(program, f"its entry computation {program.entry!r} is missing")
     for computation in program.computations.values():
@@ -148,9 +150,13 @@ def _check_order(program: Program, computation: Computation) -> None:
 
 
 def _order_of_calls(program: Program) -> dict[str, None]:
-    """Walk the calls depth first; meeting a computation inside itself is a cycle."""
+    """Traverse the calls depth first; meeting a computation inside itself is a cycle."""
     calls = {
-        name: [callee for it in reversed(computation.instructions) for callee in it.calls]
+        name: [
+            callee
+            for instruction in reversed(computation.instructions)
+            for callee in instruction.calls
+        ]
         for name, computation in program.computations.items()
     }
     done: dict[str, None] = {}
@@ -165,7 +171,7 @@ def _order_of_calls(program: Program) -> dict[str, None]:
 
 
 def _step(program: Program, path: dict[str, list[str]], done: dict[str, None]) -> str | None:
-    """The next computation to enter, after leaving those that are finished."""
+    """Return the next computation to enter, after leaving the finished ones."""
     while path:
         name, left = next(reversed(path.items()))
         if not left:
@@ -200,14 +206,14 @@ _RUNNING = ("while", "conditional", "call", "call-start", "async-start")
 
 
 def launches(instruction: Instruction) -> bool:
-    """Whether running it launches work (a loop or a call launches what it contains)."""
+    """Return whether running it launches work (a loop or a call launches its content)."""
     return instruction.opcode not in _FREE
 
 
 def launched(program: Program) -> Iterator[Computation]:
-    """The computations whose instructions are launched one by one.
+    """Yield the computations whose instructions are launched one by one.
 
-    That is the entry, and what loops, branches and calls run; not the insides of fusions.
+    These are the entry, and the computations that loops, branches and calls run, but not fusions.
     """
     waiting = [program.entry]
     seen = set(waiting)
@@ -226,7 +232,7 @@ Question = Callable[[Program, Instruction], Answer]
 
 
 def remembered(question: Question[Answer]) -> Question[Answer]:
-    """Ask once per instruction of a Program."""
+    """Cache a function's result per instruction of a Program."""
 
     @wraps(question)
     def ask(program: Program, instruction: Instruction) -> Answer:

@@ -1,8 +1,8 @@
-"""The table of Python call stacks which a module carries, and the frames behind one instruction.
+"""The table of Python call stacks in a module, and the frames of one instruction.
 
-JAX records for each instruction the stack of its call. XLA stores it once per module as four
-tables (file names, function names, locations, frames) that refer to each other by 1-based index;
-a frame knows its caller.
+JAX records for each instruction the stack of its call. XLA stores it once per module as four tables
+(file names, function names, locations, frames) that refer to each other by 1-based index; a frame
+refers to its caller.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StackTable:
     frames: tuple[tuple[int, int], ...] = ()
 
     def stack(self, frame_id: int) -> tuple[Frame, ...]:
-        """The calls behind a frame id, innermost first; empty when there are none."""
+        """Return the calls of a frame id, innermost first; empty if there are none."""
         calls: list[Frame] = []
         seen: set[int] = set()
         while 0 < frame_id <= len(self.frames) and frame_id not in seen:

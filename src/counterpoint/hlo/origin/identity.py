@@ -1,7 +1,7 @@
-"""A key under which costs move between two compiles of one workload.
+"""A key that identifies an instruction across two compiles of one workload.
 
-Instruction names change with every flag; where an instruction comes from and what it computes does
-not. Equal instructions are told apart by their order in the schedule.
+Instruction names change with every flag; an instruction's source and computation do not. Equal
+instructions are distinguished by their order in the schedule.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _KEYS = "stable_keys"
 
 @dataclass(frozen=True, slots=True)
 class StableKey:
-    """Scope with primitive, phase, opcode, operand and result shapes, and which one of equals."""
+    """Scope with primitive, phase, opcode, operand and result shapes, and number among equals."""
 
     scope: str
     phase: Phase
@@ -32,9 +32,9 @@ _Keys = dict[str, dict[str, StableKey]]
 
 
 def stable_key(program: Program, instruction: Instruction) -> StableKey:
-    """The key of an instruction; no two that are launched share one.
+    """Return the key of an instruction; it is unique among the launched ones.
 
-    Inside a fusion equals are counted within the fusion.
+    Inside a fusion, equal instructions are counted within the fusion.
     """
     if _KEYS not in program.answers:
         program.answers[_KEYS] = {}
@@ -46,14 +46,14 @@ def stable_key(program: Program, instruction: Instruction) -> StableKey:
 
 
 def _number(program: Program, computations: Iterable[Computation]) -> None:
-    """Give every instruction its key, in schedule order."""
+    """Assign a key to every instruction, in schedule order."""
     seen: Counter[tuple[str, Phase, str, str]] = Counter()
     for computation in computations:
         keys: dict[str, StableKey] = {}
         program.answers[_KEYS][computation.name] = keys
-        for it in computation.instructions:
-            parts = _without_occurrence(program, it)
-            keys[it.name] = StableKey(*parts, occurrence=seen[parts])
+        for instruction in computation.instructions:
+            parts = _without_occurrence(program, instruction)
+            keys[instruction.name] = StableKey(*parts, occurrence=seen[parts])
             seen[parts] += 1
 
 

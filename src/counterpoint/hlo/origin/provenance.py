@@ -1,7 +1,7 @@
-"""Where an instruction comes from: the user's scope, the source line, the phase of the step.
+"""The origin of an instruction: the user's scope, the source line, the phase of the step.
 
-The source line is the innermost frame outside JAX, Flax and the like, and outside Python's own
-library; where there is no such frame, the innermost one.
+The source line is the innermost frame outside JAX, Flax and similar libraries, and outside Python's
+standard library; if there is no such frame, the innermost one.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Scope:
 
 
 def scope(op_name: str) -> Scope:
-    """The readable part of an op_name; of merged names the first."""
+    """Return the readable part of an op_name; of merged names, of the first."""
     name = names(op_name)[0]
     if "/" not in name and not _CALL.fullmatch(name):
-        # The name of an argument, which is all that a parameter has.
+        # The name of an argument: a parameter has nothing else.
         return Scope("", name)
     *above, last = _without_parameters(name).split("/")
     path = [word for part in above if (word := _cleaned(part))]
@@ -56,13 +56,13 @@ def scope(op_name: str) -> Scope:
 
 
 def names(op_name: str) -> list[str]:
-    """The names which XLA merged into one; at least one."""
+    """Return the names that XLA merged into one; at least one."""
     merged = [part for name in op_name.split(";") for part in _alternatives(name)]
     return merged or [""]
 
 
 def _alternatives(name: str) -> list[str]:
-    """`a/(b:c)/d` as a/b/d and a/c/d."""
+    """Split `a/(b:c)/d` into a/b/d and a/c/d."""
     start = name.find("/(")
     if start < 0:
         return [name] if name else []
@@ -79,7 +79,7 @@ def _alternatives(name: str) -> list[str]:
 
 
 def _without_parameters(name: str) -> str:
-    """The name without `[axes=(0,)]` and the like, which may hold slashes."""
+    """Remove `[axes=(0,)]` and similar, which may contain slashes."""
     while "[" in name:
         shorter = _PARAMETERS.sub("", name)
         if shorter == name:
@@ -89,7 +89,7 @@ def _without_parameters(name: str) -> str:
 
 
 def _cleaned(part: str) -> str:
-    """One step of the path without JAX's wrapping; empty when there was nothing else."""
+    """Return one path component without JAX's wrapping; empty if nothing else is left."""
     while call := _CALL.fullmatch(part):
         if call[1] in _DROPPED_CALLS:
             return ""
@@ -112,7 +112,7 @@ _Flow = tuple[frozenset[str], frozenset[str]]
 
 @remembered
 def phase(program: Program, instruction: Instruction) -> Phase:
-    """The part of the step it belongs to."""
+    """Return the phase of the step that it belongs to."""
     named = _named(program, instruction)
     if named:
         return named
@@ -122,10 +122,12 @@ def phase(program: Program, instruction: Instruction) -> Phase:
 
 
 def phase_of_name(op_name: str) -> Phase | None:
-    """What an op_name says; of merged names the most frequent, then the latest."""
-    said = Counter(found for name in names(op_name) if (found := _of_one(name)))
+    """Return the phase in an op_name; of merged names the most frequent, then the latest."""
+    phases = Counter(found for name in names(op_name) if (found := _of_one(name)))
     order = (Phase.FORWARD, Phase.REMAT, Phase.BACKWARD)
-    return max(said, key=lambda it: (said[it], order.index(it)), default=None)
+    return max(
+        phases, key=lambda candidate: (phases[candidate], order.index(candidate)), default=None
+    )
 
 
 def _of_one(name: str) -> Phase | None:
@@ -146,14 +148,16 @@ def _named(program: Program, instruction: Instruction) -> Phase | None:
 def _is_training(program: Program) -> bool:
     key = "is_training"
     if key not in program.answers:
-        program.answers[key] = any("transpose(" in it.op_name for it in program.instructions)
+        program.answers[key] = any(
+            "transpose(" in instruction.op_name for instruction in program.instructions
+        )
     return bool(program.answers[key])
 
 
 def _has_names(program: Program) -> bool:
     key = "has_op_names"
     if key not in program.answers:
-        program.answers[key] = any(it.op_name for it in program.instructions)
+        program.answers[key] = any(instruction.op_name for instruction in program.instructions)
     return bool(program.answers[key])
 
 
@@ -172,7 +176,7 @@ def _by_flow(program: Program, instruction: Instruction, seen: frozenset[str]) -
 
 
 def _flow(program: Program, computation: str) -> _Flow:
-    """What depends on backward work in a computation, and what differentiated work depends on."""
+    """Return a computation's dependents of backward work, and dependencies of differentiated work."""
     key = ("flow", computation)
     if key not in program.answers:
         program.answers[key] = _reach(program, computation)
@@ -181,16 +185,24 @@ def _flow(program: Program, computation: str) -> _Flow:
 
 def _reach(program: Program, computation: str) -> _Flow:
     instructions = program.computations[computation].instructions
-    said = {it.name: found for it in instructions if (found := _contains(program, it))}
-    if Phase.BACKWARD not in said.values():
+    phases = {
+        instruction.name: found
+        for instruction in instructions
+        if (found := _contains(program, instruction))
+    }
+    if Phase.BACKWARD not in phases.values():
         return frozenset(), frozenset()
-    backward = [it for it in instructions if said.get(it.name) is Phase.BACKWARD]
-    either = [it for it in instructions if it.name in said]
+    backward = [
+        instruction
+        for instruction in instructions
+        if phases.get(instruction.name) is Phase.BACKWARD
+    ]
+    either = [instruction for instruction in instructions if instruction.name in phases]
     return _closure(backward, program.users), _closure(either, program.operands)
 
 
 def _contains(program: Program, instruction: Instruction) -> Phase | None:
-    """What an instruction says, a loop also through its body."""
+    """Return the phase of an instruction; of a loop also from its body."""
     named = _named(program, instruction)
     if named or instruction.opcode not in ("while", "conditional", "call"):
         return named
@@ -204,7 +216,7 @@ def _closure(
     start: Iterable[Instruction], neighbours: Callable[[Instruction], Iterable[Instruction]]
 ) -> frozenset[str]:
     front = list(start)
-    seen = {it.name for it in front}
+    seen = {instruction.name for instruction in front}
     while front:
         for near in neighbours(front.pop()):
             if near.name not in seen:
@@ -222,7 +234,7 @@ _FRAMEWORK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What the user wrote that became this instruction. Empty or None where nobody knows."""
+    """The user code that became this instruction. Empty or None where unknown."""
 
     scope: str
     primitive: str
@@ -235,7 +247,7 @@ class Provenance:
 
 @remembered
 def provenance(program: Program, instruction: Instruction) -> Provenance:
-    """Where an instruction comes from, through the one that speaks for it."""
+    """Return the origin of an instruction, from the instruction that carries its op_name."""
     source = speaker(program, instruction) or instruction
     where = scope(source.op_name)
     stack = program.stack(source) or program.stack(instruction)
@@ -252,6 +264,6 @@ def provenance(program: Program, instruction: Instruction) -> Provenance:
 
 
 def user_frame(stack: tuple[Frame, ...]) -> Frame | None:
-    """The innermost frame of user code; without any, the innermost frame."""
+    """Return the innermost frame of user code; without any, the innermost frame."""
     users = (frame for frame in stack if not _FRAMEWORK.search(frame.file))
     return next(users, stack[0] if stack else None)

@@ -1,8 +1,8 @@
 """Loops: how often a while runs, and which instructions are inside one.
 
-XLA notes the count of most loops in the backend config of the while. Where it does not, a loop
-that counts an integer from a constant by a constant up to a constant is counted here; every other
-loop has an unknown count (None), never a guessed one.
+XLA notes the count of most loops in the backend config of the while. If it does not, a loop that
+counts an integer from a constant by a constant up to a constant is evaluated here; every other loop
+has an unknown count (None), never a guessed one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DEEPEST = 12
 
 @remembered
 def trip_count(program: Program, instruction: Instruction) -> int | None:
-    """How often the body of a while runs; None when that can't be known, or it is no while."""
+    """Return how often the body of a while runs; None if unknown, or if it is not a while."""
     if instruction.opcode != "while":
         return None
     known = _KNOWN.search(instruction.backend_config)
@@ -32,12 +32,12 @@ def trip_count(program: Program, instruction: Instruction) -> int | None:
 
 
 def in_loop(program: Program, computation: str) -> bool:
-    """Whether the computation runs inside the body (or the condition) of a loop."""
+    """Return whether the computation runs inside the body (or the condition) of a loop."""
     return any(caller.opcode == "while" for caller in _enclosing(program, computation))
 
 
 def loop_multiplier(program: Program, computation: str) -> int | None:
-    """How often the computation runs per execution of the program; None when unknown."""
+    """Return how often the computation runs per execution of the program; None if unknown."""
     product = 1
     for caller in _enclosing(program, computation):
         if caller.opcode == "while":
@@ -49,7 +49,7 @@ def loop_multiplier(program: Program, computation: str) -> int | None:
 
 
 def _enclosing(program: Program, computation: str) -> list[Instruction]:
-    """The instruction that calls the computation, the one around that, and so on."""
+    """Return the instruction that calls the computation, the one around that, and so on."""
     found: list[Instruction] = []
     seen: set[str] = set()
     while computation not in seen:
@@ -76,7 +76,7 @@ _Fusions = tuple[Instruction, ...]
 
 
 def _counted(program: Program, loop: Instruction) -> int | None:
-    """The count of `for (i = first; i < last; i += step)`."""
+    """Return the count of `for (i = first; i < last; i += step)`."""
     body, condition = (program.root(name) for name in loop.calls)
     start = next(iter(program.operands(loop)), None)
     limit = _limit(program, condition) if condition else None
@@ -97,7 +97,7 @@ def _is_tuple(instruction: Instruction | None) -> TypeGuard[Instruction]:
 
 
 def _limit(program: Program, condition: Instruction) -> tuple[int, int] | None:
-    """Which element of the tuple the loop compares, and below which constant it goes on."""
+    """Return the tuple element that the loop compares, and its exclusive upper bound."""
     around: _Fusions = ()
     while condition.opcode == "fusion" and condition.calls:
         around = (*around, condition)
@@ -107,7 +107,7 @@ def _limit(program: Program, condition: Instruction) -> tuple[int, int] | None:
         condition = root
     if condition.opcode != "compare" or len(condition.operands) != 2:
         return None
-    left, right = (_value(program, it, around) for it in program.operands(condition))
+    left, right = (_value(program, operand, around) for operand in program.operands(condition))
     if condition.comparison in ("GT", "GE"):
         left, right = right, left
     if not isinstance(left, _Counter) or not isinstance(right, int):
@@ -117,7 +117,7 @@ def _limit(program: Program, condition: Instruction) -> tuple[int, int] | None:
 
 
 def _value(program: Program, it: Instruction, around: _Fusions = (), depth: int = 0) -> _Value:
-    """What an integer is: a constant, or an element of the loop's tuple plus a constant."""
+    """Evaluate an integer: a constant, or an element of the loop's tuple plus a constant."""
     if depth > _DEEPEST or it.opcode == "constant":
         return it.literal
     operands = program.operands(it)
@@ -153,7 +153,7 @@ _GENERIC = ("async-start", "async-update", "async-done")
 
 
 def async_pairs(program: Program) -> Mapping[str, str]:
-    """Names of starts to names of their dones."""
+    """Map names of starts to names of their dones."""
     key = "async_pairs"
     if key not in program.answers:
         program.answers[key] = dict(_pairs(program))
@@ -162,7 +162,7 @@ def async_pairs(program: Program) -> Mapping[str, str]:
 
 
 def start_of(program: Program, done: Instruction) -> Instruction | None:
-    """The start which a done (or an update between) waits for."""
+    """Return the start that a done (or an intermediate update) waits for."""
     seen: set[str] = set()
     while not is_start(done) and done.name not in seen:
         seen.add(done.name)
@@ -180,7 +180,7 @@ def is_start(instruction: Instruction) -> bool:
 
 
 def is_done(instruction: Instruction) -> bool:
-    """Also true of the updates of a generic async instruction."""
+    """Return whether it is a done; also true for updates of a generic async instruction."""
     return instruction.opcode.endswith(("-done", "-update")) and (
         instruction.opcode != "dynamic-update"
     )
@@ -195,7 +195,7 @@ def _pairs(program: Program) -> Iterator[tuple[str, str]]:
 
 
 def unwrap(program: Program) -> Program:
-    """Fold computations of one instruction into the generic async instructions that call them."""
+    """Inline one-instruction computations into the generic async instructions that call them."""
     folded = dict(_foldable(program))
     if not folded:
         return program
@@ -219,14 +219,14 @@ def _foldable(program: Program) -> Iterator[tuple[str, Instruction]]:
             continue
         called = program.computations[instruction.calls[0]]
         *parameters, root = called.instructions
-        plain = all(it.opcode == "parameter" for it in parameters)
+        plain = all(parameter.opcode == "parameter" for parameter in parameters)
         if plain and root.name == called.root and root.operands == _names(parameters):
             yield called.name, root
 
 
 def _names(parameters: list[Instruction]) -> tuple[str, ...]:
-    ordered = sorted(parameters, key=lambda it: it.parameter_number or 0)
-    return tuple(it.name for it in ordered)
+    ordered = sorted(parameters, key=lambda parameter: parameter.parameter_number or 0)
+    return tuple(parameter.name for parameter in ordered)
 
 
 def _fold(computation: Computation, folded: Mapping[str, Instruction]) -> Computation:

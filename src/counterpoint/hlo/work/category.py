@@ -1,7 +1,7 @@
-"""What kind of work an instruction is, looking into fusions and at the targets of custom calls.
+"""The category of an instruction's work, from its fusions and custom-call targets.
 
-A fusion is what its heaviest part is: one with a dot is a matmul, whatever else it does on the way.
-One that only moves elements about (transpose, slice, pad) is a copy.
+A fusion has the category of its heaviest part: one with a dot is a matmul, whatever else it
+contains. One that only moves elements (transpose, slice, pad) is a copy.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Category(StrEnum):
     OTHER = "other"
 
 
-# What a fusion is called after, heaviest first.
+# Categories of a fusion's parts, heaviest first.
 _HEAVIEST_FIRST = (
     Category.COLLECTIVE,
     Category.HOST, Category.ATTENTION, Category.CONVOLUTION, Category.MATMUL,
@@ -64,7 +64,7 @@ _OPCODES = {
 }
 _BY_OPCODE = {word: kind for kind, words in _OPCODES.items() for word in words.split()}
 
-# The first pattern found in the target of a custom call, or in the name the user gave it, counts.
+# The first pattern found in the target of a custom call, or in the user's name for it, counts.
 _TARGETS = (
     (re.compile(r"fmha|flash|attention|attn|splash", re.IGNORECASE), Category.ATTENTION),
     (re.compile(r"\$conv|conv(Forward|Backward|BiasActivation)|miopen", re.IGNORECASE),
@@ -82,7 +82,7 @@ _HOST_MEMORY = 5
 
 @remembered
 def category(program: Program, instruction: Instruction) -> Category:
-    """What kind of work it is; for a done, what it waits for."""
+    """Return the category of work; for a done, of what it waits for."""
     if is_done(instruction):
         start = start_of(program, instruction)
         return category(program, start) if start else Category.OTHER
@@ -91,14 +91,14 @@ def category(program: Program, instruction: Instruction) -> Category:
     opcode = instruction.opcode.removesuffix("-start")
     if opcode == "copy" and _touches_host(program, instruction):
         return Category.HOST
-    if opcode in ("fusion", "async"):  # without its body, only a profiler may know what it is
+    if opcode in ("fusion", "async"):  # without its body, only a profiler may know the category
         return _of_parts(program, instruction) if instruction.calls else Category.OTHER
     special = {"convolution": _of_convolution, "custom-call": _of_custom_call}.get(opcode)
     return special(instruction) if special else _BY_OPCODE.get(opcode, Category.ELEMENTWISE)
 
 
 def _of_parts(program: Program, instruction: Instruction) -> Category:
-    inside = {category(program, it) for it in program.body(instruction)}
+    inside = {category(program, member) for member in program.body(instruction)}
     found = (kind for kind in _HEAVIEST_FIRST if kind in inside)
     return next(found, Category.OTHER)
 
@@ -115,7 +115,7 @@ def _of_custom_call(instruction: Instruction) -> Category:
     target = instruction.custom_call_target
     named = target
     if any(word in target for word in _GENERIC_TARGETS):
-        # Kernels written by users share one target: what they are is in the name only.
+        # User-written kernels share one target: only the name identifies them.
         named = f"{target} {instruction.name} {instruction.op_name}"
     found = (kind for pattern, kind in _TARGETS if pattern.search(named))
     return next(found, Category.CUSTOM_CALL)
@@ -135,16 +135,16 @@ _WORKSPACE = re.compile(r"__cu(blas|dnn)\$|__hipblas|__miopen")
 
 @remembered
 def flops(program: Program, instruction: Instruction) -> int | None:
-    """Arithmetic operations of one execution; None when they can't be counted."""
+    """Return the arithmetic operations of one execution; None if they can't be counted."""
     if is_done(instruction):
         return 0
     opcode = instruction.opcode.removesuffix("-start")
     if opcode in ("fusion", "async") and instruction.calls:
-        return _sum([flops(program, it) for it in program.body(instruction)])
+        return _sum([flops(program, member) for member in program.body(instruction)])
     kind = category(program, instruction)
     if kind is Category.CONTROL or opcode in _UNCOUNTED:
         return None
-    operands = [it.shape for it in program.operands(instruction)]
+    operands = [member.shape for member in program.operands(instruction)]
     if opcode in ("dot", "convolution", "custom-call"):
         return _multiply_adds(instruction, opcode, operands, kind)
     if kind in _NO_ARITHMETIC or opcode in ("gather", "iota", "broadcast"):
@@ -166,7 +166,7 @@ def _multiply_adds(
 
 @remembered
 def bytes_accessed(program: Program, instruction: Instruction) -> int | None:
-    """Bytes read and written by one execution; None for loops and calls."""
+    """Return bytes read and written by one execution; None for loops and calls."""
     if is_done(instruction):
         return 0
     if category(program, instruction) is Category.CONTROL:
@@ -174,13 +174,13 @@ def bytes_accessed(program: Program, instruction: Instruction) -> int | None:
     opcode = instruction.opcode.removesuffix("-start")
     if opcode in ("fusion", "async") and instruction.calls:
         return _called_bytes(program, instruction, opcode)
-    operands = [it.shape for it in program.operands(instruction)]
+    operands = [operand.shape for operand in program.operands(instruction)]
     written = _result(instruction)
     if opcode in _SLICING:
         return 2 * written
     if opcode in ("dynamic-update-slice", "scatter"):
-        return 2 * sum(it.bytes for it in operands[1:])
-    return sum(it.bytes for it in operands) + written
+        return 2 * sum(operand.bytes for operand in operands[1:])
+    return sum(operand.bytes for operand in operands) + written
 
 
 def _sum(counts: list[int | None]) -> int | None:
@@ -241,7 +241,7 @@ def _config(instruction: Instruction) -> dict[str, Any]:
 
 
 def _result(instruction: Instruction) -> int:
-    """Bytes written: a start is typed (inputs, outputs, ...), a GEMM carries its workspace."""
+    """Return bytes written: a start is typed (inputs, outputs, ...), a GEMM has a workspace."""
     shape = instruction.shape
     if instruction.opcode.endswith("-start") and len(shape.parts) > 1:
         # An all-reduce alone is typed by its results; a copy puts the result first.
@@ -254,23 +254,23 @@ def _result(instruction: Instruction) -> int:
 
 
 def _called_bytes(program: Program, instruction: Instruction, opcode: str) -> int | None:
-    """A fusion keeps to itself what passes within; what an async start calls does not."""
+    """Return bytes accessed inside a call: all for an async start, external ones for a fusion."""
     if opcode == "fusion":
         return _fusion_bytes(program, instruction)
     inside = program.body(instruction)
-    return _sum([bytes_accessed(program, it) for it in inside if launches(it)])
+    return _sum([bytes_accessed(program, member) for member in inside if launches(member)])
 
 
 def _fusion_bytes(program: Program, fusion: Instruction) -> int:
     inside = program.body(fusion)
-    read = sum(_read(program, it) for it in inside if it.opcode == "parameter")
+    read = sum(_read(program, member) for member in inside if member.opcode == "parameter")
     root = program.root(fusion.calls[0])
     results = program.operands(root) if root and root.opcode == "tuple" else [root]
-    return read + sum(_written(program, it) for it in results if it)
+    return read + sum(_written(program, member) for member in results if member)
 
 
 def _read(program: Program, parameter: Instruction) -> int:
-    """What a fusion reads of a parameter: only slices of it, when nothing else uses it."""
+    """Return the bytes a fusion reads of a parameter: only slices, if it has no other users."""
     users = program.users(parameter)
     total = 0
     for user in users:
@@ -283,7 +283,7 @@ def _read(program: Program, parameter: Instruction) -> int:
 
 
 def _written(program: Program, result: Instruction) -> int:
-    """What a fusion writes: of an update in place only what changes."""
+    """Return the bytes a fusion writes: for an in-place update only the changed part."""
     seen = result
     while seen.opcode in ("bitcast", "copy", "convert", "reshape") and seen.operands:
         seen = program.operands(seen)[0]
@@ -303,14 +303,14 @@ _MOST_WORDS = 3
 
 
 def describe(program: Program, instruction: Instruction) -> str:
-    """What the user wrote that became this instruction."""
+    """Describe the user code that became this instruction."""
     where = provenance(program, instruction)
-    said = _what(program, instruction, where.primitive)
+    description = _what(program, instruction, where.primitive)
     if where.scope:
-        said += f" in {where.scope}"
+        description += f" in {where.scope}"
     if where.source:
-        said += f" ({PurePath(where.source).name})"
-    return said
+        description += f" ({PurePath(where.source).name})"
+    return description
 
 
 def _what(program: Program, instruction: Instruction, primitive: str) -> str:
@@ -325,10 +325,10 @@ def _what(program: Program, instruction: Instruction, primitive: str) -> str:
 
 
 def _primitives(program: Program, instruction: Instruction) -> list[str]:
-    """The primitives fused into it, the heavy ones first, without mere bookkeeping."""
+    """Return the primitives fused into it, heavy ones first, without bookkeeping."""
     if instruction.opcode not in ("fusion", "fusion-start"):
         return []
-    named = [it for it in program.body(instruction) if tells(it)]
-    named.sort(key=lambda it: category(program, it) not in _HEAVY)
-    words = list(dict.fromkeys(scope(it.op_name).primitive for it in named))
+    named = [member for member in program.body(instruction) if tells(member)]
+    named.sort(key=lambda member: category(program, member) not in _HEAVY)
+    words = list(dict.fromkeys(scope(member.op_name).primitive for member in named))
     return [word for word in words if word and word not in _BYWORK] or words[:1]

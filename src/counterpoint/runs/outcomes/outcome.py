@@ -1,4 +1,4 @@
-"""How a process, or a run of several, ended."""
+"""Outcomes of a process, or of a run of several."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final
 
 
 class OutcomeKind(StrEnum):
-    """What a run ended with, as far as its exit status and its output tell."""
+    """How a run ended, according to its exit status and its output."""
 
     OK = "ok"
     UNKNOWN_FLAG = "unknown_flag"
@@ -40,12 +40,12 @@ TELLING: Final = (
     OutcomeKind.TIMEOUT,
     OutcomeKind.NOT_STARTED,
 )
-"""Kinds that name a cause. Other ranks then often die of the first one's death."""
+"""Kinds that name a cause. Other ranks often fail as a consequence of the first one."""
 
-TIMED_OUT: Final = 124  # what timeout(1) exits with
+TIMED_OUT: Final = 124  # exit code of timeout(1)
 DISK_FULL: Final = 3
 INTERRUPTED: Final = 128 + signals.SIGINT
-NO_END: Final = 1  # running or lost: there is no status to hand on
+NO_END: Final = 1  # running or lost: there is no exit status
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself, and well."""
+        """True if it ended by itself, successfully."""
         return self.kind is OutcomeKind.OK
 
     @property
     def status(self) -> int:
-        """The exit code that a shell would see: the workload's own where it has one."""
+        """The exit code that a shell would see: the workload's own if it has one."""
         if self.kind in (OutcomeKind.TIMEOUT, OutcomeKind.HANG):
             return TIMED_OUT
         if self.kind is OutcomeKind.DISK_FULL:
@@ -76,7 +76,7 @@ class Outcome:
         return 128 + number_of(self.signal) if self.signal else NO_END
 
     def __str__(self) -> str:
-        """In words: `error, exit code 7: ValueError: no such dataset`."""
+        """Return words such as `error, exit code 7: ValueError: no such dataset`."""
         parts = [self.kind.replace("_", " ")]
         if self.signal:
             parts.append(self.signal)
@@ -87,7 +87,7 @@ class Outcome:
 
 
 def number_of(signal: str) -> int:
-    """SIGKILL is 9."""
+    """Return the number of a signal: SIGKILL is 9."""
     try:
         return signals.Signals[signal]
     except KeyError:
@@ -95,7 +95,7 @@ def number_of(signal: str) -> int:
 
 
 def name_of(number: int) -> str:
-    """9 is SIGKILL."""
+    """Return the name of a signal: 9 is SIGKILL."""
     try:
         return signals.Signals(number).name
     except ValueError:
@@ -103,10 +103,10 @@ def name_of(number: int) -> str:
 
 
 def outcome_of_ranks(ended: Sequence[tuple[int, Outcome, float]]) -> Outcome:
-    """The outcome of a run: rank, outcome and time of the end of each.
+    """Return the outcome of a run from the rank, outcome and end time of each.
 
-    One rank's death takes the others along, so the run ended as the rank did that names a cause,
-    else as the first one that failed by itself.
+    One rank's failure ends the others, so the run has the outcome of the rank that names a cause,
+    else of the first one that failed by itself.
     """
     if not ended:
         return Outcome(OutcomeKind.NOT_STARTED, detail="no rank has started")
@@ -163,22 +163,22 @@ _COMPLAINT: Final = re.compile(
 _STEP_LINE: Final = re.compile(
     r"\bstep\b[\"']?\s*[:=#]?\s*\d|(?<![\d.])\d+/\d+ \[|\d+%\|", re.IGNORECASE
 )
-"""What a trainer prints of a step that went well, and progress bars."""
+"""Lines that a trainer prints for a successful step, and progress bars."""
 _SHELL_SIGNALS: Final = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15})
-"""Those a shell reports as 128 and more; other such codes are a program's own."""
+"""Signals that a shell reports as 128 and more; other such codes are a program's own."""
 _LONGEST: Final = 300
 
 
 def classify(
     exit_code: int | None, signal: int | None, output: str, errors: str | None = None
 ) -> Outcome:
-    """The outcome of a process that ended by itself.
+    """Return the outcome of a process that ended by itself.
 
     Args:
-        exit_code: Its exit code, None where a signal ended it.
+        exit_code: Its exit code, None if a signal ended it.
         signal: That signal.
-        output: What it printed last: stdout, then stderr.
-        errors: Of that what came by stderr; all of it, where that is not known.
+        output: The end of its output: stdout, then stderr.
+        errors: The stderr part of it; None if unknown, which means all of it.
     """
     if exit_code == 0:
         if last_loss_is_nan(output):
@@ -187,24 +187,24 @@ def classify(
     if signal is None and exit_code is not None and exit_code - 128 in _SHELL_SIGNALS:
         signal = exit_code - 128
     name = None if signal is None else name_of(signal)
-    told = _told(output)
-    if told is not None:
-        kind, detail = told
+    cause = _told(output)
+    if cause is not None:
+        kind, detail = cause
         return Outcome(kind, exit_code, name, _short(detail))
     if name is not None:
         return Outcome(OutcomeKind.SIGNAL, exit_code, name, _of_signal(name, output))
-    said = _last_words(output, output if errors is None else errors)
-    return Outcome(OutcomeKind.ERROR, exit_code, None, said)
+    last_words = _last_words(output, output if errors is None else errors)
+    return Outcome(OutcomeKind.ERROR, exit_code, None, last_words)
 
 
 def last_loss_is_nan(output: str) -> bool:
-    """Whether the last figure that is called a loss is not a number."""
+    """Return whether the last number called a loss is NaN."""
     losses = _LOSS.findall(output)
     return bool(losses) and math.isnan(float(losses[-1].rstrip(".") or "0"))
 
 
 def _told(output: str) -> tuple[OutcomeKind, str] | None:
-    """The cause that the output of a failed process names."""
+    """Return the cause that the output of a failed process names."""
     if flags := _FLAG.findall(output):
         return OutcomeKind.UNKNOWN_FLAG, flags[0]
     if memory := _memory(output):
@@ -219,9 +219,10 @@ def _told(output: str) -> tuple[OutcomeKind, str] | None:
 
 
 def _memory(output: str) -> str | None:
-    """The line that tells of memory running out.
+    """Return the line that reports running out of memory.
 
-    The compiler logs so of kernels that it tries and gives up, too: then another error follows.
+    The compiler also logs such lines for kernels that it tries and rejects: then another error
+    follows.
     """
     found = list(_MEMORY.finditer(output))
     if not found:
@@ -241,10 +242,10 @@ def _of_signal(name: str, output: str) -> str:
 
 
 def _last_words(output: str, errors: str) -> str:
-    """The exception's line, where there is one; else the last line that tells of anything wrong.
+    """Return the exception's line if there is one; else the last line that reports a problem.
 
-    What stdout said last is as a rule a step that went well, and no cause of anything: then the
-    exit code is all that is known.
+    The last line of stdout is usually a successful step, not a cause: then only the exit code is
+    known.
     """
     if not output.strip():
         return "it printed nothing"
@@ -258,7 +259,7 @@ def _last_words(output: str, errors: str) -> str:
 
 
 def _is_no_step(line: str) -> bool:
-    """Trainers log to stderr, too."""
+    """Return whether a line is not about a step: trainers log to stderr, too."""
     return _STEP_LINE.search(line) is None or _COMPLAINT.search(line) is not None
 
 
@@ -268,7 +269,7 @@ def _short(text: str) -> str:
 
 
 def start_of(pid: int) -> int | None:
-    """When a process started, in the kernel's ticks; None where that can't be told."""
+    """Return the start of a process in the kernel's ticks; None if unknown."""
     try:
         return int(_alive_told(pid)[19])
     except (ValueError, IndexError):
@@ -276,7 +277,7 @@ def start_of(pid: int) -> int | None:
 
 
 def _alive_told(pid: int) -> list[str]:
-    """What the kernel says behind the name, which in its brackets may hold anything."""
+    """Return the kernel's fields after the process name, which may contain anything in brackets."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -285,16 +286,16 @@ def _alive_told(pid: int) -> list[str]:
 
 
 def is_alive(pid: int, started: int | None) -> bool:
-    """Whether the process with this number, started then, is there and can still do something.
+    """Return whether the process with this number and start time exists and is not a zombie.
 
-    One that has ended keeps its number until its parent asks: in a container perhaps nobody does.
+    An ended process keeps its number until its parent reaps it: in a container perhaps nobody does.
     """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody else's, so it is there
+        pass  # it exists, but belongs to another user
     if _alive_told(pid)[:1] in (["Z"], ["X"]):
         return False
     return started is None or start_of(pid) in (started, None)

@@ -1,4 +1,4 @@
-"""Writing a Run directory while its ranks run, and how each of them ended."""
+"""Writes a Run directory while its ranks run, and their outcomes."""
 
 from counterpoint.runs.recording.writer import RankStart as RankStart
 from counterpoint.runs.recording.writer import RunWriter as RunWriter

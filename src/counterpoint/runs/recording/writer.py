@@ -1,4 +1,4 @@
-"""Writing of a Run directory: claimed by one job, each rank by one process, nothing overwritten."""
+"""Writes a Run directory: claimed by one job, each rank by one process, nothing overwritten."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from counterpoint.runs.records import (
 from counterpoint.runs.run import Given
 
 LOCAL: Final = "local"
-"""The launcher of ranks that one Counterpoint starts: nobody joins those."""
+"""The launcher of ranks that one Counterpoint starts: no other process joins those."""
 _RESERVED: Final = 64 * 1024
 RUNNING: Final = Outcome(OutcomeKind.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What is known of a run when it starts; `job` is the launcher's name for it."""
+    """Properties of a run at its start; `job` is the launcher's name for it."""
 
     name: str
     command: tuple[str, ...]
@@ -49,7 +49,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class RankStart:
-    """What is known of a rank when it starts."""
+    """Properties of a rank at its start."""
 
     number: int
     local_rank: int = 0
@@ -60,7 +60,7 @@ class RankStart:
 
 
 class RunWriter:
-    """Writes the manifests of one Run directory. `claim` makes the directory."""
+    """Writes the manifests of one Run directory. `claim` creates the directory."""
 
     def __init__(self, path: Path, start: Start, *, created: bool) -> None:
         self.path = path
@@ -70,7 +70,7 @@ class RunWriter:
 
     @classmethod
     def claim(cls, path: Path, start: Start) -> RunWriter:
-        """Make the directory ours, or join it where another rank of our job has."""
+        """Create the directory, or join it if another rank of the same job has created it."""
         try:
             created = not path.exists()
             path.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ class RunWriter:
         return cls(path, start, created=False)
 
     def add_rank(self, number: int) -> Path:
-        """The directory of a rank, which nobody has had before."""
+        """Create the directory of a rank; it must not exist yet."""
         directory = layout.rank_directory(self.path, number)
         try:
             directory.mkdir()
@@ -102,7 +102,7 @@ class RunWriter:
         return directory
 
     def start_rank(self, rank: RankStart, pid: int) -> None:
-        """Say that the process of a rank runs, and who will say how it ended."""
+        """Record that the process of a rank runs, and which process will record its end."""
         keeper = os.getpid()
         self._ranks[rank.number] = RankManifest(
             rank=rank.number,
@@ -120,14 +120,14 @@ class RunWriter:
         self._write_rank(rank.number)
 
     def end_rank(self, number: int, outcome: Outcome) -> None:
-        """Say how a rank ended, in the space reserved for it."""
+        """Record how a rank ended, in the space reserved for it."""
         directory = layout.rank_directory(self.path, number)
         self._ranks[number].ended, self._ranks[number].outcome = _now(), outcome
         (directory / layout.RESERVE).unlink(missing_ok=True)
         self._write_rank(number)
 
     def end(self) -> None:
-        """Say how the run ended, when all its ranks have: the last one to end does it."""
+        """Record how the run ended, once all its ranks have: the last one to end does it."""
         run = read_run(self.path)
         if run.outcome.kind is OutcomeKind.RUNNING:
             return
@@ -136,7 +136,7 @@ class RunWriter:
         _replace(self.path / layout.MANIFEST, record_bytes(manifest))
 
     def withdraw(self, ranks: Iterable[int]) -> None:
-        """Leave nothing behind of ranks that did not start, nor of a run that had no other."""
+        """Remove ranks that did not start, and the run if it has no other."""
         for number in ranks:
             shutil.rmtree(layout.rank_directory(self.path, number), ignore_errors=True)
         with suppress(OSError):
@@ -168,30 +168,32 @@ def _manifest(start: Start) -> Manifest:
 
 
 def _refuse_foreign(path: Path, start: Start) -> None:
-    """A directory that holds other things is not written into."""
-    names = sorted(it.name for it in path.iterdir() if not it.name.startswith(".run.json."))
+    """Refuse a directory that holds other things."""
+    names = sorted(
+        entry.name for entry in path.iterdir() if not entry.name.startswith(".run.json.")
+    )
     if not names:
         return
-    if (path / layout.MANIFEST).exists():  # others of our job may have come first
+    if (path / layout.MANIFEST).exists():  # other ranks of this job may have come first
         _refuse_other_job(path, start)
         return
     raise _taken(path, f"it holds {', '.join(names[:3])}")
 
 
 def _refuse_other_job(path: Path, start: Start) -> None:
-    """Let in who belongs to the run that is there.
+    """Refuse a directory of another job.
 
-    Some launchers give a job no name. Then the same program's name will do: a rank that was there
-    before is refused for itself. Arguments may differ from rank to rank.
+    Some launchers give a job no name. Then the program's name must match: a rank that already
+    exists is refused separately. Arguments may differ from rank to rank.
     """
     try:
-        there = read_record(path / layout.MANIFEST, Manifest)
-        theirs = (there.launcher, there.job, there.ranks, there.name)
+        manifest = read_record(path / layout.MANIFEST, Manifest)
+        found = (manifest.launcher, manifest.job, manifest.ranks, manifest.name)
     except ValueError:
-        theirs = None
-    ours = (start.launcher, start.job, start.world_size, start.name)
+        found = None
+    expected = (start.launcher, start.job, start.world_size, start.name)
     compared = 4 if start.job is None else 3
-    if start.launcher == LOCAL or theirs is None or theirs[:compared] != ours[:compared]:
+    if start.launcher == LOCAL or found is None or found[:compared] != expected[:compared]:
         raise _taken(path, "it holds a run already" if is_run(path) else "it is not empty")
 
 
@@ -216,7 +218,7 @@ def _now() -> str:
 
 
 def _publish(path: Path, content: bytes) -> bool:
-    """Let a file appear whole, and only where there is none."""
+    """Create a file atomically, only if it does not exist."""
     part = _part(path, content)
     try:
         os.link(part, path)

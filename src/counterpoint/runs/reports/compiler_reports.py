@@ -1,7 +1,7 @@
-"""The flags as the compiler reports them, module by module, in the dump of `--xla_dump_to`.
+"""The flags as the compiler reports them per module, in the dump of `--xla_dump_to`.
 
 A `.debug_options` file is the text of XLA's DebugOptions: all that differs from the defaults, after
-XLA_FLAGS and a program's own compiler options. It is what was used, whatever was asked for.
+XLA_FLAGS and a program's own compiler options. These are the values used, whatever was requested.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ENTRY: Final = re.compile(r'\{\s*key: "(.*?)"\s*value: "?(.*?)"?\s*\}', re.DOTA
 
 
 def read_debug_options(path: Path) -> dict[str, str]:
-    """One module's flags. Empty if unreadable."""
+    """Read one module's flags. Empty if unreadable."""
     try:
         return parse_debug_options(path.read_text(encoding="utf-8", errors="replace"))
     except OSError:
@@ -30,14 +30,14 @@ def read_debug_options(path: Path) -> dict[str, str]:
 
 
 def is_debug_options(text: str) -> bool:
-    """Whether all of a text is such a message, as XLA writes it; an empty one changes nothing."""
+    """Return whether the text is such a message, as XLA writes it; an empty one changes nothing."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     closed = sum(line.endswith(" {") for line in lines) == lines.count("}")
     return closed and all(_LINE.fullmatch(line) for line in lines)
 
 
 def parse_debug_options(text: str) -> dict[str, str]:
-    """Flags in a file's text; a list has its values with commas between, a map `key=value`."""
+    """Parse flags; values of a list are joined by commas, a map is `key=value`."""
     flags: dict[str, str] = {}
     for name, value in _FIELD.findall(text):
         entry = _ENTRY.fullmatch(value)
@@ -51,7 +51,7 @@ def _unquoted(value: str) -> str:
 
 
 def effective_flags(rank: Rank) -> dict[str, str]:
-    """Those of `rank.step_module`, or of the next one whose flags are there."""
+    """Return the flags of `rank.step_module`, or of the next module whose flags exist."""
     by_stem = {_stem(path): path for path in rank.debug_options}
     for module in rank.hlo:
         stem = next((stem for stem in by_stem if module.name.startswith(f"{stem}.")), None)
@@ -61,7 +61,7 @@ def effective_flags(rank: Rank) -> dict[str, str]:
 
 
 def flags_by_module(rank: Rank) -> dict[str, dict[str, str]]:
-    """Those of each module, by what XLA calls its files: `module_0001.jit_step`."""
+    """Return the flags of each module, by XLA's file name stem: `module_0001.jit_step`."""
     return {_stem(path): read_debug_options(path) for path in rank.debug_options}
 
 
@@ -75,7 +75,7 @@ _NAMED: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """Flags by what XLA calls a module's files (`module_0001.jit_step`); `step` is the main one."""
+    """Flags by file name stem of the module (`module_0001.jit_step`); `step` is the main one."""
 
     where: Path
     modules: Mapping[str, Mapping[str, str]]
@@ -84,7 +84,7 @@ class Reported:
 
 
 def read_reported(path: Path, module: str | None = None, rank: int = 0) -> Reported:
-    """What is in a Run, a directory of dumps, or one file; `module` chooses the main one."""
+    """Read a Run, a directory of dumps, or one file; `module` selects the main module."""
     run = read_run(path) if path.is_dir() and is_run(path) else None
     files = _of_run(run, rank) if run else _of_dump(path)
     by_name = {file.name.removesuffix(_ENDING): file for file in files}
@@ -113,7 +113,7 @@ def _read(file: Path) -> dict[str, str]:
 
 
 def _of_run(run: Run, rank: int) -> list[Path]:
-    numbers = [one.number for one in run.ranks]
+    numbers = [entry.number for entry in run.ranks]
     if rank not in numbers:
         raise UsageError(
             f"{run.path} has no rank {rank}", why=f"its ranks are {', '.join(map(str, numbers))}"
@@ -147,7 +147,10 @@ def _of_dump(path: Path) -> list[Path]:
 
 
 def _named(wanted: str, modules: Iterable[str], path: Path) -> str:
-    """A module by its whole name, or by the part behind `module_0001.`; the last if several."""
+    """Return a module by its whole name, or by the part after `module_0001.`.
+
+    The last if several.
+    """
     names = [*modules]
     exact = [name for name in names if wanted in (name, name.partition(".")[2])]
     if exact:
@@ -157,10 +160,10 @@ def _named(wanted: str, modules: Iterable[str], path: Path) -> str:
 
 
 def _main(run: Run | None, rank: int, names: Mapping[str, Path]) -> str:
-    """The module of which the program hands over the most.
+    """Return the largest module that the program passed to XLA.
 
     Its compile is not always the longest: JAX's own small ones can take longer than a small step.
-    Where XLA did not dump what it was given, a Run knows, else it is the one with the most text.
+    Without a dump of XLA's input, a Run's order is used, else the module with the most text.
     """
     given = {name: _size(file, f"{name}.*before_optimizations*") for name, file in names.items()}
     if any(given.values()):
@@ -173,11 +176,11 @@ def _main(run: Run | None, rank: int, names: Mapping[str, Path]) -> str:
 
 
 def _size(file: Path, pattern: str) -> int:
-    return max((one.stat().st_size for one in file.parent.glob(pattern)), default=0)
+    return max((dumped.stat().st_size for dumped in file.parent.glob(pattern)), default=0)
 
 
 def variables_of(run: Run) -> dict[str, str]:
-    """Variables of the first rank that were set or changed, and XLA_FLAGS as XLA read them."""
+    """Return the first rank's variables that were set or changed, and XLA_FLAGS as XLA read them."""
     if not run.ranks:
         return {}
     rank = run.ranks[0]
@@ -189,13 +192,13 @@ def variables_of(run: Run) -> dict[str, str]:
 
 
 def jaxlib_of(run: Run) -> str | None:
-    """The jaxlib that the program ran on."""
+    """Return the jaxlib version of the program."""
     versions = (process.versions.get("jaxlib") for rank in run.ranks for process in rank.processes)
     return next((version for version in versions if version), None)
 
 
 def device_of(run: Run) -> str | None:
-    """What its devices are called."""
+    """Return the name of its devices."""
     devices = (name for rank in run.ranks for process in rank.processes for name in process.devices)
     return next(devices, None)
 

@@ -1,8 +1,8 @@
-"""How long a run's step takes: one figure for the run, from its undisturbed steps.
+"""The step time of a run: one number, from its undisturbed steps.
 
-A step in which something was compiled, or which was being profiled, says nothing of the others.
-Where the program counts no steps, those found in the profile stand in; they carry the profiler's
-overhead, which runs that are compared share.
+Steps with a compile or under the profiler are not representative. If the program counts no steps,
+those found in the profile are used; they include the profiler's overhead, which all compared runs
+share.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ _PS_PER_S = 1e12
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The median of undisturbed steps: one that was seen, the lower of two in the middle."""
+    """The median of undisturbed steps, an actual value: the lower of two in the middle."""
 
     seconds: float
     steps: int
     source: str  # annotation, api, log or profile
     left_out: int  # steps with a compile or under the profiler
     each_s: tuple[float, ...] = ()  # those steps, in order
-    disturbed: bool = False  # too few were left alone: of all but the first, where nothing compiled
-    compiled: bool = False  # even then something was compiled in each, so these are all of those
+    disturbed: bool = False  # too few undisturbed: of all but the first, where nothing compiled
+    compiled: bool = False  # something was compiled in each of those, so these are all of them
 
 
 def score(run: Run) -> Score | Unknown:
-    """The median step time of a run."""
+    """Return the median step time of a run."""
     return score_of_steps(run) or _of_profile(run)
 
 
 def score_of_steps(run: Run) -> Score | None:
-    """By steps that were seen while it ran; None where too few were."""
+    """Return the score of steps seen while it ran; None if there are too few."""
     found = slowest_rank(run)
     return None if found is None else found[1]
 
 
 def slowest_rank(run: Run) -> tuple[Rank, Score] | None:
-    """The rank whose steps are the run's: ranks go in lockstep, and a late one makes all late."""
-    found = [(rank, it) for rank in run.ranks if (it := _of_rank(rank)) is not None]
+    """Return the slowest rank: ranks go in lockstep, and a late one delays all."""
+    found = [(rank, rank_score) for rank in run.ranks if (rank_score := _of_rank(rank)) is not None]
     return max(found, key=lambda pair: pair[1].seconds, default=None)
 
 
 def seen_steps(run: Run) -> Score | Unknown:
-    """The same; of few steps all but the first, or the only one."""
+    """Return the score of seen steps; with few steps, of all but the first, or of the only one."""
     scored, rank = score_of_steps(run), run.timed
     if scored is not None:
         return scored
     if rank is None:
-        bursts = any(it.steps_in_bursts for it in run.ranks)
+        bursts = any(each.steps_in_bursts for each in run.ranks)
         return Unknown(BURSTS if bursts else "no steps were seen")
     return _disturbed(rank)
 
@@ -75,7 +75,7 @@ def _of_rank(rank: Rank) -> Score | None:
 
 
 def _disturbed(rank: Rank) -> Score:
-    """Of a rank that has few steps but those of the profile."""
+    """Return the score of a rank with few steps outside the profile."""
     calm = undisturbed(rank.steps[1:], _compiles(rank))
     seconds = calm or tuple(rank.step_seconds[1:] or rank.step_seconds)
     left_out = len(rank.step_seconds) - len(seconds)
@@ -95,7 +95,7 @@ def _disturbed(rank: Rank) -> Score:
 def undisturbed(
     steps: Sequence[StepStart], disturbances: Iterable[tuple[float, float]]
 ) -> tuple[float, ...]:
-    """Seconds of the steps during which nothing of that went on; the program's own, if known."""
+    """Return seconds of the steps that overlap no disturbance; the program's own, if known."""
     spans = tuple(disturbances)
     return tuple(
         after.seconds if after.seconds is not None else (after.start_s - before.start_s) / apart
@@ -112,7 +112,7 @@ def _apart(before: StepStart, after: StepStart) -> int:
 
 
 def disturbances(rank: Rank) -> list[tuple[float, float]]:
-    """Compiles, and the profile with the time it takes to write it."""
+    """Return the intervals of compiles, and of the profile until it is written."""
     found = _compiles(rank)
     for process in rank.processes:
         window = process.window
@@ -123,7 +123,11 @@ def disturbances(rank: Rank) -> list[tuple[float, float]]:
 
 
 def _compiles(rank: Rank) -> list[tuple[float, float]]:
-    return [(it.at_s - it.seconds, it.at_s) for it in rank.compiles if it.at_s is not None]
+    return [
+        (compiled.at_s - compiled.seconds, compiled.at_s)
+        for compiled in rank.compiles
+        if compiled.at_s is not None
+    ]
 
 
 def _of_profile(run: Run) -> Score | Unknown:
@@ -148,29 +152,29 @@ def _of_profile(run: Run) -> Score | Unknown:
 
 CONFIDENCE: Final = 0.95
 INDIFFERENT: Final = 0.005
-"""A change within this share of the step, both ways, is no change (rule of thumb)."""
+"""A change within this share of the step, either way, counts as none (rule of thumb)."""
 RUNS_DIFFER: Final = 0.013
-"""By how much identical runs of a well-run job have been seen to differ (rule of thumb)."""
+"""Observed difference between identical runs of a well-run job (rule of thumb)."""
 _TO_SPREAD: Final = 1.4826  # from a median deviation to a normal distribution's sigma
 _BLOCKS: Final = 4
-_BLOCK: Final = 4  # steps at least, where there are so many
+_BLOCK: Final = 4  # minimum number of steps, if there are enough
 
 
 def student(freedom: int, comparisons: int = 1) -> float:
-    """Student's t for a two-sided interval of `CONFIDENCE`, shared by so many comparisons."""
+    """Return Student's t for a two-sided `CONFIDENCE` interval, shared by this many comparisons."""
     from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
 
     return float(stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2 / max(comparisons, 1)))
 
 
 def assumed(a: Sequence[float], b: Sequence[float]) -> float:
-    """By how much the logarithms of two medians may differ though nothing changed (95 %).
+    """Return how much the logarithms of two medians may differ by chance (95 %).
 
-    `a` and `b` are the steps of one run each. Their scatter and drift, as if it were that of runs,
-    and in quadrature what the quietest runs differ by.
+    `a` and `b` are the steps of one run each. Their scatter and drift are taken as if between runs,
+    combined in quadrature with the difference between the quietest runs.
     """
-    spreads = [spread(it) for it in (a, b)]
-    freedom = sum(len(_blocks(it)) - 1 for it in (a, b))
+    spreads = [spread(steps) for steps in (a, b)]
+    freedom = sum(len(_blocks(steps)) - 1 for steps in (a, b))
     if freedom < 2:
         return math.inf
     of_runs = student(freedom) * math.sqrt(2) * max(spreads)
@@ -178,14 +182,14 @@ def assumed(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def spread(steps: Sequence[float]) -> float:
-    """Sigma of a run's steps as a share: of step to step, or of long blocks where that is more.
+    """Return sigma of a run's steps as a share: step to step, or of long blocks if that is more.
 
-    Outliers count for nothing in the first, and slow drift for all in the second.
+    Outliers do not affect the first, and slow drift fully affects the second.
     """
-    logs = [math.log(it) for it in steps]
+    logs = [math.log(value) for value in steps]
     middle = median(logs)
-    scatter = _TO_SPREAD * median(abs(it - middle) for it in logs)
-    blocks = [median(it) for it in _blocks(logs)]
+    scatter = _TO_SPREAD * median(abs(value - middle) for value in logs)
+    blocks = [median(value) for value in _blocks(logs)]
     return max(scatter, stdev(blocks) if len(blocks) > 1 else 0.0)
 
 

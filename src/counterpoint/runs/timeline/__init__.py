@@ -1,3 +1,3 @@
-"""The profiles of a Run's ranks as one Timeline."""
+"""Reads the profiles of a Run's ranks as one Timeline."""
 
 from counterpoint.runs.timeline.read import read as read

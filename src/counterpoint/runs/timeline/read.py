@@ -20,8 +20,8 @@ def read(
     """Read profiles into one Timeline.
 
     A path may be a Run, a file (XPlane, Nsight Systems, trace.json), a profile directory, a stored
-    Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run;
-    `jobs` processes read them (None: as many as there are cores, where that is worth it).
+    Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run.
+    `jobs` is the number of processes that read them (None: one per core, if worthwhile).
     """
     if jobs is not None and jobs < 1:
         raise UsageError(f"jobs counts processes from 1 on, not {jobs}", next="--jobs 1")
@@ -47,7 +47,7 @@ def _profiles(paths: tuple[str | PathLike[str], ...]) -> Iterator[str | PathLike
                 next=f"counterpoint runs {shlex.quote(str(path))}",
             )
         else:
-            yield path  # what is no path is refused where all are
+            yield path  # invalid types are refused with the others, later
 
 
 def _is_run(path: object) -> bool:
@@ -55,11 +55,11 @@ def _is_run(path: object) -> bool:
 
 
 def _holds_runs(path: object) -> bool:
-    """A directory of Runs, whose profiles are not of one run; a log directory is none."""
+    """Return whether a path is a directory of Runs, whose profiles are not of one run."""
     if not isinstance(path, str | PathLike):
         return False
     place = Path(cast("str | PathLike[str]", path))
     try:
         return place.is_dir() and not (place / "plugins").is_dir() and bool(find_runs(place))
     except (OSError, ValueError, InputError):
-        return False  # whoever reads it says why it can't be
+        return False  # its reader reports why it can't be read
