@@ -1,4 +1,4 @@
-"""What the processes of a workload find in their environment: theirs, the Settings, and us."""
+"""The environment of a workload's processes: inherited, Settings, and the agent's variables."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from counterpoint.runs import Outcome, OutcomeKind, layout
 
 AGENT: Final = Path(__file__).parent / "agent"
 _NOWHERE: Final = ("", "-", "sponge", "test_undeclared_outputs_dir")
-"""Values that XLA and JAX take for something else than a directory's path."""
+"""Values that XLA and JAX do not take as a directory's path."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildEnvironment:
-    """The whole environment of a rank, and what of it is told in the Run."""
+    """The whole environment of a rank, and the part recorded in the Run."""
 
     variables: Mapping[str, str]
     added: Mapping[str, str]
@@ -32,21 +32,21 @@ class ChildEnvironment:
 
     @property
     def difference(self) -> dict[str, object]:
-        """Against what the rank would have inherited; variables of the user's stay untold."""
+        """The difference from the inherited environment; the user's variables are not recorded."""
         return {"set": dict(self.added), "changed": {k: list(v) for k, v in self.changed.items()}}
 
 
 def child_environment(
     request: Request, inherited: Mapping[str, str], seat: Seat, directory: Path
 ) -> ChildEnvironment:
-    """The environment of a rank that keeps its files in a directory."""
+    """Return the environment of a rank that keeps its files in a directory."""
     given = inherited_settings(inherited).merged(request.settings)
     dump = given.flags.get("xla_dump_to")
-    ours = _ours(dump, directory)
-    variables = environment(_appended(request.settings, ours), inherited)
+    dump_settings = _ours(dump, directory)
+    variables = environment(_appended(request.settings, dump_settings), inherited)
     variables |= seat.variables
-    variables.setdefault("PYTHONUNBUFFERED", "1")  # lines come when they are printed
-    variables.setdefault("PYTHONFAULTHANDLER", "1")  # what crashes or hangs shows its stack
+    variables.setdefault("PYTHONUNBUFFERED", "1")  # lines arrive when they are printed
+    variables.setdefault("PYTHONFAULTHANDLER", "1")  # crashes and hangs show their stack
     variables.setdefault("JAX_DUMP_IR_TO", str(directory / layout.IR))
     variables |= injected(variables, AGENT)
     variables["COUNTERPOINT_AGENT_DIR"] = str(directory)
@@ -65,12 +65,12 @@ def child_environment(
 
 
 def _place(told: str) -> str | None:
-    """The directory that is meant; one of the user's may be relative."""
+    """Return the absolute directory; one of the user's may be relative."""
     return None if told in _NOWHERE else str(Path(told).absolute())
 
 
 def _ours(dump: str | None, directory: Path) -> Settings:
-    """Where XLA shall leave its modules, unless the user has it dump already."""
+    """Return settings for XLA's dump directory, unless the user's settings have one."""
     if dump:
         return Settings()
     return Settings(
@@ -79,7 +79,7 @@ def _ours(dump: str | None, directory: Path) -> Settings:
 
 
 def _appended(settings: Settings, ours: Settings) -> Settings:
-    """Ours behind theirs, to the letter: XLA itself folds what is given twice."""
+    """Append our flags after the user's, verbatim: XLA itself resolves duplicates."""
     return Settings((*settings.xla, *ours.xla), settings.env)
 
 
@@ -89,12 +89,12 @@ _MOST: Final = 3
 
 
 def with_hints(outcome: Outcome) -> Outcome:
-    """The outcome, with what to write instead of flags that XLA ended the program at."""
-    told = _UNKNOWN.search(outcome.detail)
-    if outcome.kind is not OutcomeKind.UNKNOWN_FLAG or told is None:
+    """Add hints to the outcome for flags that XLA rejected."""
+    unknown = _UNKNOWN.search(outcome.detail)
+    if outcome.kind is not OutcomeKind.UNKNOWN_FLAG or unknown is None:
         return outcome
-    names = list(dict.fromkeys(_NAMES.findall(told[1])))[:_MOST]
+    names = list(dict.fromkeys(_NAMES.findall(unknown[1])))[:_MOST]
     hints = [f"{name}: {unknown_hint(name)}" for name in names]
-    words = " ".join(dict.fromkeys(told[1].split(" ")))  # a flag that was given twice, once
-    detail = outcome.detail.replace(told[1], words)
+    words = " ".join(dict.fromkeys(unknown[1].split(" ")))  # list a repeated flag once
+    detail = outcome.detail.replace(unknown[1], words)
     return replace(outcome, detail=". ".join([detail, *hints]))

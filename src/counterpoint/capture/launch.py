@@ -1,4 +1,4 @@
-"""`launch`: run a workload once, and keep all that it leaves in a Run directory."""
+"""`launch`: runs a workload once, and keeps all its output in a Run directory."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ HOME: Final = Path("counterpoint-runs")
 _OTHERS: Final = 3.0  # seconds
 _OTHERS_WELL: Final = 60.0
 _TAIL: Final = 1 << 18
-"""As much of each stream is searched for how it ended."""
+"""Number of bytes at the end of each stream that are searched for the outcome."""
 
 
 def _silent(what: str) -> None:
@@ -55,10 +55,10 @@ def _silent(what: str) -> None:
 
 
 def unfailing(say: Say) -> Say:
-    """Words that can't be shown end nothing: a job's log may lie on the disk that is full."""
+    """Return a `say` that never raises: a job's log may lie on the disk that is full."""
 
     def said(what: str) -> None:
-        with suppress(OSError, ValueError):  # the latter of a stream that is closed
+        with suppress(OSError, ValueError):  # ValueError: the stream is closed
             say(what)
 
     return said
@@ -67,8 +67,8 @@ def unfailing(say: Say) -> Say:
 def launch(request: Request, say: Say = _silent) -> Run:
     """Run the workload, and wait for it.
 
-    Raises a UsageError or InputError before anything is started; after that, the Run says what
-    happened, also where it went wrong.
+    Raises a UsageError or InputError before anything is started; after that, the Run records what
+    happened, including failures.
     """
     say = unfailing(say)
     inherited = dict(os.environ if request.environment is None else request.environment)
@@ -88,7 +88,7 @@ def launch(request: Request, say: Say = _silent) -> Run:
             Watch(children, _limits(request, world, writer.path, children), noted).run()
         finally:
             at_end = _finish(children, writer)
-            if len(children) == 1:  # of several, whole lines are shown
+            if len(children) == 1:  # with several ranks, only whole lines are shown
                 end_line(children[0].outputs, request.echo)
     if world.launched and world.seats[0].rank == 0:
         _wait_for_others(writer.path, _OTHERS if children[0].failed else _OTHERS_WELL)
@@ -99,15 +99,15 @@ def _limits(request: Request, world: World, run: Path, children: Sequence[Child]
     limits = Limits(request.timeout_s, request.hang_after_s)
     if request.stop_after_steps is None:
         return limits
-    agents = [it.directory / layout.AGENT for it in children]
+    agents = [child.directory / layout.AGENT for child in children]
     others = world.size > len(children)
     return replace(limits, goal=StepGoal(request.stop_after_steps, run, agents, others=others))
 
 
 def _wait_for_others(path: Path, seconds: float) -> None:
-    """Ranks of a launcher end one after the other; so that the first can tell of all, it waits.
+    """Wait for a launcher's other ranks to end, so that the first can report on all.
 
-    Not for long where it failed: launchers end the others when they hear of it.
+    Only briefly if it failed: launchers then end the others.
     """
     until = time.monotonic() + seconds
     while read_run(path).outcome.kind is OutcomeKind.RUNNING and time.monotonic() < until:
@@ -138,7 +138,7 @@ def _world(request: Request, inherited: Mapping[str, str]) -> World:
 
 
 def _refuse_strangers(window: Window | None, size: int) -> None:
-    """A profile of ranks that there are not would be none, and said so much later."""
+    """Reject unknown ranks early."""
     if window is None or window.processes == "all":
         return
     strangers = [rank for rank in window.processes if rank >= size]
@@ -150,7 +150,7 @@ def _refuse_strangers(window: Window | None, size: int) -> None:
 
 
 def _refuse_too_few(request: Request) -> None:
-    """Steps to profile that never come would be noticed when all is over."""
+    """Refuse to stop before the steps to profile have come."""
     steps, window = request.stop_after_steps, request.window
     if steps is None:
         return
@@ -168,7 +168,7 @@ def _refuse_too_few(request: Request) -> None:
 
 
 def _claim(request: Request, world: World) -> RunWriter:
-    """The directory that was asked for, or one that nobody has yet."""
+    """Create the requested directory, or an unused one."""
     start = Start(
         name=_name(request),
         command=request.command,
@@ -189,7 +189,7 @@ def _claim(request: Request, world: World) -> RunWriter:
 
 
 def _of_job(world: World) -> Path:
-    """The directory that all ranks of a job find by themselves."""
+    """Return the directory that all ranks of a job compute alike."""
     if world.job is None:
         raise UsageError(
             f"{world.launcher} gives the job no name, so its ranks can't find one directory",
@@ -199,7 +199,7 @@ def _of_job(world: World) -> Path:
 
 
 def _name(request: Request) -> str:
-    """What it is called: as asked for, or after the script or module that is run."""
+    """Return the requested name, or one from the script or module that is run."""
     if request.name is not None:
         return _plain(request.name)
     words = [word for word in request.command if not word.startswith("-")]
@@ -216,7 +216,7 @@ def _plain(text: str) -> str:
 def _start_ranks(
     request: Request, world: World, inherited: Mapping[str, str], writer: RunWriter, say: Say
 ) -> list[Child]:
-    """Start all ranks that are ours, or none."""
+    """Start all ranks that belong here, or none."""
     children: list[Child] = []
     begun: list[int] = []
     try:
@@ -280,7 +280,7 @@ def _described(request: Request, seat: Seat, environment: ChildEnvironment) -> R
 
 
 def _finish(children: Sequence[Child], writer: RunWriter) -> AtEnd:
-    """Say in the Run how each rank ended; what can't be written is handed back."""
+    """Record in the Run how each rank ended; return what can't be written."""
     was_full = is_full(writer.path)
     unwritten: list[Unwritten] = []
     for child in children:
@@ -303,23 +303,23 @@ def _finish(children: Sequence[Child], writer: RunWriter) -> AtEnd:
 def _outcome(child: Child, status: tuple[int | None, int | None]) -> Outcome:
     code, number = status
     output = _tail(child)
-    told = with_hints(classify(code, number, "\n".join(output), output[1]))
+    own_outcome = with_hints(classify(code, number, "\n".join(output), output[1]))
     stop = child.stopped
     if stop is None:
-        return told
-    if stop.because_of is not None and told.kind in TELLING:
-        return told  # it had died of the same cause by itself
+        return own_outcome
+    if stop.because_of is not None and own_outcome.kind in TELLING:
+        return own_outcome  # it had already died of the same cause
     if stop.is_asked:
         if last_loss_is_nan("\n".join(output)):
             return classify(0, None, "\n".join(output))
         return Outcome(OutcomeKind.OK, 0, detail=stop.detail)
     if stop.is_patient and code == 0:
-        return told  # it was asked to end, and did so in its own way
-    return Outcome(stop.kind, code, stop.signal or told.signal, stop.detail)
+        return own_outcome  # it was asked to end, and did so itself
+    return Outcome(stop.kind, code, stop.signal or own_outcome.signal, stop.detail)
 
 
 def _tail(child: Child) -> tuple[str, str]:
-    """The end of what a rank printed: to stdout, to stderr."""
+    """Return the end of a rank's stdout and stderr."""
     out, err = (output.tail.decode("utf-8", errors="replace") for output in child.outputs)
     place = child.directory
     return _end_of(place / layout.STDOUT) + out, _end_of(place / layout.STDERR) + err

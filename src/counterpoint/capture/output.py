@@ -1,4 +1,4 @@
-"""What a rank prints: kept in its files, shown while it runs, and searched for steps."""
+"""A rank's output: kept in its files, shown while it runs, and searched for steps."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from counterpoint.runs import Outcome, OutcomeKind, Rank, Run, layout
 
 _CHUNK: Final = 1 << 16
 _LONGEST: Final = 1 << 16
-"""A line is cut there: progress bars may never end one."""
+"""Length at which a line is cut: progress bars may never end one."""
 _TAIL: Final = 1 << 18
-"""Of what can't be kept, as much is remembered as how a program ended is told by."""
+"""Number of bytes kept in memory, to determine the outcome, if the log can't be written."""
 
 
 class Output:
@@ -36,7 +36,7 @@ class Output:
     ) -> None:
         self.source = source
         self.unkept: str | None = None  # why the log ends before the program did
-        self.tail = b""  # of what is not in the log
+        self.tail = b""  # output that is not in the log
         self._lost = lost
         self._log = log.open("xb", buffering=0)
         self._sink = sink
@@ -46,7 +46,7 @@ class Output:
         self.is_mid_line = False
 
     def pump(self) -> bool:
-        """Take what is there; False at the end of the stream."""
+        """Read what is available; return False at the end of the stream."""
         try:
             chunk = os.read(self.source, _CHUNK)
         except OSError:
@@ -62,7 +62,7 @@ class Output:
         return True
 
     def close(self) -> None:
-        """No more is kept."""
+        """Close the log."""
         with suppress(OSError):
             self._log.close()
 
@@ -71,7 +71,7 @@ class Output:
             while chunk and self.unkept is None:
                 chunk = chunk[self._log.write(chunk) :]
         except OSError as failure:
-            self.close()  # from here on what is printed is shown only
+            self.close()  # from here on output is only shown
             name = Path(self._log.name).name
             self.unkept = f"{name} is cut short: {failure.strerror or failure}"
             self._lost(f"{self.unkept}; the program goes on, and its output is only shown")
@@ -87,14 +87,14 @@ class Output:
 
 
 class StepLog:
-    """Writes down the steps that a rank's lines name, with the time of their arrival."""
+    """Records the steps that a rank's lines name, with their arrival times."""
 
     def __init__(self, agent: Path) -> None:
         self._lines = (agent / layout.STEPS_OF_LOG, StepLines(step_of))
         self._bars = (agent / layout.STEPS_OF_BARS, StepLines(bar_step_of))
 
     def see(self, line: str) -> None:
-        """Look at a line."""
+        """Check a line for a step."""
         for path, steps in (self._lines, self._bars):
             found = steps.find(line)
             if found is None:
@@ -113,9 +113,9 @@ class StepLog:
 def sink(
     echo: bool | Literal["stderr"], *, is_stderr: bool, prefix: bytes = b""
 ) -> Callable[[bytes], None]:
-    """Where a stream is shown: as it comes, or by whole lines behind a prefix.
+    """Return the display of a stream: as it comes, or by whole lines after a prefix.
 
-    Nothing shown is the end of the stream.
+    Empty bytes mark the end of the stream.
     """
     if echo is False:
         return lambda _: None
@@ -124,7 +124,7 @@ def sink(
 
 
 def end_line(outputs: tuple[Output, Output], echo: bool | Literal["stderr"]) -> None:
-    """What we say next on stderr begins a line. What the program wrote to stdout stays its own."""
+    """End a partial line of the program before our next message; its stdout stays unchanged."""
     if echo is False:
         return
     shared = outputs if echo == "stderr" or _is_one_place() else outputs[1:]
@@ -133,7 +133,7 @@ def end_line(outputs: tuple[Output, Output], echo: bool | Literal["stderr"]) -> 
 
 
 def _is_one_place() -> bool:
-    """Whether stdout and stderr go to the same terminal, file or pipe."""
+    """Return whether stdout and stderr go to the same terminal, file or pipe."""
     try:
         return os.path.sameopenfile(1, 2)
     except OSError:
@@ -141,7 +141,7 @@ def _is_one_place() -> bool:
 
 
 class _Plain:
-    """Shows bytes as they are. A terminal that is gone ends the show, not the run."""
+    """Shows bytes unchanged. If the terminal is gone, display ends, not the run."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream: TextIO | None = stream
@@ -161,7 +161,7 @@ class _Plain:
 
 
 class _Prefixed:
-    """Shows whole lines, each behind the number of its rank."""
+    """Shows whole lines, each after the number of its rank."""
 
     def __init__(self, stream: TextIO, prefix: bytes) -> None:
         self._show = _Plain(stream)
@@ -178,12 +178,12 @@ class _Prefixed:
 
 
 _LEFT: Final = 64 * 1024
-"""Less than that is no room for what a program, a profile and we write."""
+"""Less free space than this is too little for a program, a profile and our records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unwritten:
-    """What of the end of a run is not on disk: that of a rank, or of the whole."""
+    """A record of the end of a run that could not be written: of a rank, or of the whole run."""
 
     failure: OSError | CounterpointError
     rank: int | None = None
@@ -191,15 +191,19 @@ class Unwritten:
 
     @property
     def words(self) -> str:
-        """For people."""
-        told = self.failure
-        why = told.what if isinstance(told, CounterpointError) else told.strerror or str(told)
+        """A description for people."""
+        failure = self.failure
+        why = (
+            failure.what
+            if isinstance(failure, CounterpointError)
+            else failure.strerror or str(failure)
+        )
         return f"how it ended can't be written down: {why}"
 
 
 @dataclass(frozen=True, slots=True)
 class AtEnd:
-    """What was to be seen of the disk when the program had ended, and then."""
+    """The state of the disk when the program had ended, and afterwards."""
 
     unwritten: tuple[Unwritten, ...]
     was_full: bool
@@ -208,10 +212,12 @@ class AtEnd:
 
 
 def told_of_disk(run: Run, at_end: AtEnd) -> Run:
-    """The run as it was read, with what could not be written to it."""
-    lost = {one.rank: one for one in at_end.unwritten if one.rank is not None}
+    """Return the run as read, plus what could not be written to it."""
+    lost = {
+        unwritten.rank: unwritten for unwritten in at_end.unwritten if unwritten.rank is not None
+    }
     ranks = tuple(_with_end(rank, lost.get(rank.number)) for rank in run.ranks)
-    notes = [*at_end.unkept, *(one.words for one in at_end.unwritten)]
+    notes = [*at_end.unkept, *(unwritten.words for unwritten in at_end.unwritten)]
     if at_end.was_full:
         notes.append("the disk is full: what is missing here may be missing for that")
     outcome = run.outcome
@@ -221,14 +227,14 @@ def told_of_disk(run: Run, at_end: AtEnd) -> Run:
 
 
 def _with_end(rank: Rank, lost: Unwritten | None) -> Rank:
-    """How it ended, as it was seen: that it can't be written down is no failure of the program."""
+    """Use the observed outcome: failing to record it is not the program's failure."""
     if lost is None or lost.outcome is None:
         return rank
     return replace(rank, outcome=lost.outcome)
 
 
 def is_full(place: Path) -> bool:
-    """Whether nothing of use can be written there."""
+    """Return whether there is practically no space left."""
     try:
         about = os.statvfs(place)
     except OSError:

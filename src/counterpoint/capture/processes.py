@@ -1,4 +1,4 @@
-"""Processes of a run: groups, signals, and why ranks are ended."""
+"""Processes of a run: groups, signals, and reasons for ending ranks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from counterpoint.runs import OutcomeKind
 
 
 class Group:
-    """A process in a session of its own. It is not reaped before the group has ended.
+    """A process in its own session, not reaped before the group has ended.
 
-    So long its number belongs to nobody else, and a signal to the group can't meet strangers.
+    Until then its number is not reused, and a signal to the group can't reach other processes.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -38,30 +38,30 @@ class Group:
 
     @property
     def pipes(self) -> tuple[int, int]:
-        """Where its stdout and its stderr come out."""
+        """File descriptors of its stdout and stderr."""
         out, err = self._process.stdout, self._process.stderr
         if out is None or err is None:
             raise RuntimeError("the process has no pipes")
         return out.fileno(), err.fileno()
 
     def has_ended(self) -> bool:
-        """Whether the process itself has; its descendants may go on."""
+        """Return whether the process itself has ended; its descendants may go on."""
         if not self._over:
             options = os.WEXITED | os.WNOHANG | os.WNOWAIT
             self._over = os.waitid(os.P_PID, self.pid, options) is not None
         return self._over
 
     def send(self, number: int) -> None:
-        """Send a signal to all of the group."""
+        """Send a signal to the whole group."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
     def has_members(self) -> bool:
-        """Whether anybody of the group is left beside the process itself."""
+        """Return whether the group has members besides the process itself."""
         return any(_is_member(path, self.pid) for path in Path("/proc").glob("[0-9]*"))
 
     def reap(self) -> tuple[int | None, int | None]:
-        """Exit code and signal of the process. Whoever is left of the group is killed."""
+        """Return exit code and signal of the process, after killing the rest of the group."""
         self.send(signal.SIGKILL)
         status = self._process.wait()
         for pipe in (self._process.stdout, self._process.stderr):
@@ -82,19 +82,19 @@ def _is_member(path: Path, group: int) -> bool:
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PASSED: Final = (signal.SIGUSR1, signal.SIGUSR2)
-"""Schedulers and people tell trainers with them to write a checkpoint."""
+"""Signals by which schedulers and people ask trainers to write a checkpoint."""
 _SAME: Final = 1.0
-"""Schedulers may send SIGTERM to us both directly and by our parent: that is one, not two."""
+"""Schedulers may send SIGTERM to us both directly and through our parent: that counts once."""
 
 
 @dataclass(slots=True)
 class Interrupts:
-    """What we were sent, until the watch looks at it in its next turn."""
+    """Received signals, until the watch handles them in its next iteration."""
 
     received: list[int] = field(default_factory=list[int])
-    """Those that ask us to end."""
+    """Signals that ask us to end."""
     passing: list[int] = field(default_factory=list[int])
-    """Those that are for the program."""
+    """Signals for the program."""
     pause: bool = False
     ignored: tuple[int, ...] = ()
     termed_at: float = float("-inf")
@@ -109,7 +109,7 @@ class Interrupts:
         self.received.append(number)
 
     def note_passing(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal that is for the program."""
+        """Handle a signal for the program."""
         del frame
         self.passing.append(number)
 
@@ -119,16 +119,16 @@ class Interrupts:
         self.pause = True
 
     def children_started(self) -> None:
-        """Children have got the default; from here on we ignore what we ignored before."""
+        """Ignore again the signals ignored before; children have received the default."""
         for number in self.ignored:
             signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
 def interrupts() -> Generator[Interrupts]:
-    """Note signals instead of dying of them; those ignored stay so.
+    """Record signals instead of dying from them; ignored ones stay ignored.
 
-    Children get the default for SIGINT even where we ignore it, as jobs in the background do.
+    Children get the default for SIGINT even if we ignore it, as background jobs do.
     """
     if threading.current_thread() is not threading.main_thread():
         yield Interrupts()
@@ -152,24 +152,24 @@ def interrupts() -> Generator[Interrupts]:
 
 
 Schedule = tuple[tuple[float, int], ...]
-"""Signals, and after how many seconds."""
+"""Signals, and after how many seconds to send them."""
 
 _ASK: Final[Schedule] = ((0.0, signal.SIGINT), (10.0, signal.SIGTERM), (15.0, signal.SIGKILL))
 _PASS_ON: Final[Schedule] = ((0.0, signal.SIGTERM),)
-"""Trainers write a checkpoint then, and the scheduler knows for how long it lets them."""
+"""Trainers then write a checkpoint, and the scheduler limits the time for it."""
 _DUMP: Final[Schedule] = ((0.0, signal.SIGABRT), (5.0, signal.SIGKILL))
-"""Python's fault handler then says where it hung."""
+"""Python's fault handler then shows where it hung."""
 _ENOUGH: Final[Schedule] = ((0.0, signal.SIGINT), (5.0, signal.SIGTERM), (10.0, signal.SIGKILL))
-"""SIGINT first: at SIGTERM trainers write checkpoints, and nobody wants one.
+"""SIGINT first: at SIGTERM trainers write checkpoints, which are not wanted here.
 
-Not for long: of ranks that are in a collective with one that has left, none hears SIGINT.
+The wait is short: ranks in a collective with one that has left do not handle SIGINT.
 """
 TELL: Final[Schedule] = ((0.0, signal.SIGTERM), (5.0, signal.SIGKILL))
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why the ranks were ended by us."""
+    """Why Counterpoint ended the ranks."""
 
     kind: OutcomeKind
     detail: str
@@ -178,22 +178,22 @@ class Stop:
 
     @property
     def is_patient(self) -> bool:
-        """Whether the program may take as long as it wants to end."""
+        """True if the program may take as long as it wants to end."""
         return self.signal == signal.SIGTERM.name
 
     @property
     def is_asked(self) -> bool:
-        """Whether it is the end that was asked for from the start: no failure, whatever follows."""
+        """True if this end was requested from the start: not a failure, whatever follows."""
         return self.kind is OutcomeKind.OK
 
     @property
     def schedule(self) -> Schedule:
-        """How they are ended."""
+        """The signals that end the ranks."""
         if self.kind is OutcomeKind.HANG:
             return _DUMP
         if self.is_asked:
             return _ENOUGH
         if self.is_patient:
             return _PASS_ON
-        asked = self.kind in (OutcomeKind.INTERRUPTED, OutcomeKind.TIMEOUT)
-        return _ASK if asked and self.because_of is None else TELL
+        is_request = self.kind in (OutcomeKind.INTERRUPTED, OutcomeKind.TIMEOUT)
+        return _ASK if is_request and self.because_of is None else TELL

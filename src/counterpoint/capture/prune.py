@@ -1,7 +1,7 @@
-"""Leaving of XLA's dump only what is read again.
+"""Removes files of XLA's dump that are not read again.
 
-`--xla_dump_hlo_as_proto` brings LLVM IR, objects, PTX and a directory per module along, and no
-flag that all versions know keeps them away; so they go when the process has ended.
+`--xla_dump_hlo_as_proto` also writes LLVM IR, objects, PTX and a directory per module, and no flag
+that all versions know prevents it; so they are removed when the process has ended.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KEPT: Final = (
 
 
 def prune_dump(directory: Path) -> None:
-    """Remove what nobody needs; what can't be removed stays."""
+    """Remove unneeded files; ignore those that can't be removed."""
     if not directory.is_dir():
         return
     for path in directory.iterdir():

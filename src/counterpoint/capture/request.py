@@ -24,18 +24,21 @@ QUIET_S: Final = 1.0
 CALM_STEPS: Final = 2
 SECONDS: Final = 3.0
 LONGEST_S: Final = 60.0
-"""A window without steps may wait for a long one; not where the profile grows fast."""
+"""Maximum length of a window without steps, which may wait for a long one.
+
+It is shorter if the profile grows fast.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """When a process profiles: from a step on, or once compilation is over.
 
-    Steps are counted where the program names them (`StepTraceAnnotation`, `StepProfiler`), else by
+    Steps are counted by the program's marks (`StepTraceAnnotation`, `StepProfiler`), else by
     executions of its largest compiled function. Without `start_step` the window opens after a few
-    steps in a row without a compile, or when nothing was compiled for a second. `quiet_s` is to be
-    waited for whatever steps are seen, and `seconds` is as long as the window then stays open
-    where no steps are seen.
+    steps in a row without a compile, or when nothing was compiled for a second. An explicit
+    `quiet_s` is waited for even if there are steps, and `seconds` is the length of the window if
+    there are no steps.
     """
 
     start_step: int | None = None
@@ -46,7 +49,7 @@ class Window:
     processes: Literal["all"] | tuple[int, ...] = "all"
 
     def for_agent(self, rank: int) -> dict[str, object]:
-        """What the agent of a rank is told."""
+        """Return the window as the agent of a rank receives it."""
         return {
             "start_step": self.start_step,
             "steps": self.steps,
@@ -59,16 +62,16 @@ class Window:
         }
 
     def has(self, rank: int) -> bool:
-        """Whether a rank profiles."""
+        """Return whether a rank profiles."""
         return self.processes == "all" or rank in self.processes
 
 
 def agent_window(window: Window | None, rank: int) -> str:
-    """The same as JSON; without a window the agent counts steps and compilations only."""
-    told = (
+    """Return the window as JSON; without one the agent only counts steps and compilations."""
+    fields = (
         Window().for_agent(rank) | {"profile": False} if window is None else window.for_agent(rank)
     )
-    return json.dumps(told)
+    return json.dumps(fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +79,19 @@ class Request:
     """One execution of a workload.
 
     Args:
-        command: What to run.
-        directory: Where to keep it; None for a directory of its own under counterpoint-runs.
-        name: What to call it; None for the program's name.
-        settings: Flags and variables, behind the inherited ones.
-        window: What to profile; None for no profile.
+        command: The command to run.
+        directory: Where to keep it; None for a new directory under counterpoint-runs.
+        name: The run's name; None for the program's name.
+        settings: Flags and variables, after the inherited ones.
+        window: The profile window; None for no profile.
         ranks: Processes to start here; None for one, or for one per GPU. Not under a launcher.
-        per: What a process gets: a GPU, or all that the node has.
-        timeout_s: End it after so long.
-        hang_after_s: End it when there was no output, step or compilation for so long.
-        stop_after_steps: End it once so many steps were seen: that is no failure.
+        per: What each process gets: a GPU, or the whole node.
+        timeout_s: End it after this time.
+        hang_after_s: End it after this time without output, step or compilation.
+        stop_after_steps: End it after this many steps: that is not a failure.
         echo: Show its output while it runs: as it is, all on stderr, or not.
-        environment: What it inherits; None for ours.
-        origins: Where each flag was given, in words, for errors.
+        environment: The environment it inherits; None for ours.
+        origins: The source of each flag, in words, for errors.
     """
 
     command: tuple[str, ...]
@@ -106,26 +109,26 @@ class Request:
     origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def profiles(self, rank: int) -> bool:
-        """Whether a rank is asked for a profile."""
+        """Return whether a rank is to be profiled."""
         return self.window is not None and self.window.has(rank)
 
 
 def refuse_missing(
     command: Sequence[str], env: Mapping[str, str], before: str = "counterpoint run"
 ) -> None:
-    """An error where the first word can't be started; `before` is what stands before `--`."""
+    """Raise an error if the command can't be started; `before` is the text before `--`."""
     if not command:
         raise UsageError("no command was given", next=f"{before} -- python train.py")
     if shutil.which(command[0], path=env.get("PATH")) is not None:
         return
     by_path = "/" in command[0]
-    here = Path(command[0]).is_file()
+    is_file = Path(command[0]).is_file()
     may_run = os.access(command[0], os.X_OK)
     raise UsageError(
-        f"{command[0]} {'is not executable' if here and by_path else 'was not found'}",
+        f"{command[0]} {'is not executable' if is_file and by_path else 'was not found'}",
         why=None if by_path else "it is nowhere on the PATH",
         next=f"{before} -- {'./' if may_run else 'python '}{shlex.join(command)}"
-        if here
+        if is_file
         else f"command -v {shlex.quote(command[0])}",
     )
 
@@ -154,26 +157,29 @@ class Interpreter:
 
 
 def find_interpreter(command: Sequence[str], env: Mapping[str, str]) -> Interpreter | None:
-    """The Python behind a command: its first word, that of its script, or the one on the PATH.
+    """Return the Python of a command: its first word, its script's, or the one on the PATH.
 
-    None where there is none, or where it does not answer.
+    None if there is none, or if it does not answer.
     """
     path = interpreter_path(command, env)
     return None if path is None else _ask(path, env)
 
 
 def interpreter_path(command: Sequence[str], env: Mapping[str, str]) -> Path | None:
-    """The same, without asking it anything."""
+    """Return the path of the same Python, without running it."""
     return named_interpreter(command, env) or _first(("python3", "python"), env)
 
 
 def named_interpreter(command: Sequence[str], env: Mapping[str, str]) -> Path | None:
-    """The Python that the command itself names. A wrapper such as a shell script names none."""
+    """Return the Python that the command itself names.
+
+    A wrapper such as a shell script names none.
+    """
     return _first(_named(command, env.get("PATH")), env)
 
 
 def is_python(word: str) -> bool:
-    """Whether a command's word is a Python, by its name."""
+    """Return whether a command's word is the name of a Python."""
     return _PYTHON.match(Path(word).name) is not None
 
 
@@ -194,7 +200,7 @@ def _named(command: Sequence[str], search: str | None) -> list[str]:
 
 
 def _shebang(script: Path) -> list[str]:
-    """The Python that a console script names in its first line."""
+    """Return the Python in a console script's first line."""
     try:
         with script.open("rb") as file:
             line = file.readline(1024)
@@ -208,7 +214,7 @@ def _ask(path: Path, env: Mapping[str, str]) -> Interpreter | None:
     try:
         done = subprocess.run(  # noqa: S603 - the user's own interpreter
             [path.absolute(), "-c", _ASK],
-            cwd="/",  # a file of the user's called like a module is not to be imported
+            cwd="/",  # avoid importing a user's file that is named like a module
             env={**env, "PYTHONWARNINGS": "ignore"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -227,9 +233,10 @@ _INHERITED = "the inherited XLA_FLAGS"
 def refuse_unknown_flags(
     request: Request, inherited: Mapping[str, str], say: Callable[[str], None]
 ) -> None:
-    """Ask the XLA that will run whether it takes the flags, if there are any.
+    """Check the flags, if there are any, with the XLA that will run.
 
-    Where the command does not name its Python, another may run in the end: then it is said only.
+    If the command does not name its Python, another one may run in the end: then it is only a
+    message.
     """
     variables = environment(request.settings, inherited)
     text = variables.get("XLA_FLAGS")
@@ -239,28 +246,28 @@ def refuse_unknown_flags(
     answer = ask(python, text, variables)
     if not answer.rejected:
         return
-    refused = _refusal(answer, request, inherited_settings(inherited).flags)
+    error = _refusal(answer, request, inherited_settings(inherited).flags)
     if named_interpreter(request.command, variables) is None:
-        say(f"{python} would refuse: {refused.what}")
+        say(f"{python} would refuse: {error.what}")
         return
-    raise refused
+    raise error
 
 
 def _refusal(answer: Answer, request: Request, theirs: Mapping[str, str]) -> UsageError:
-    """The error, blamed on those who gave the flags."""
+    """Return the error, with the sources of the rejected flags."""
     where = dict.fromkeys(_origin(flag, request, theirs) for flag in answer.rejected)
-    told = rejection(answer, where=", ".join(where))
+    error = rejection(answer, where=", ".join(where))
     places = [place for place in where if place != _INHERITED]
     if _INHERITED in where:
         places.append("it where XLA_FLAGS is set")
-    return UsageError(told.what, why=told.why, next=f"correct {', and '.join(places)}")
+    return UsageError(error.what, why=error.why, next=f"correct {', and '.join(places)}")
 
 
 def _origin(flag: Rejected, request: Request, theirs: Mapping[str, str]) -> str:
-    """What is inherited comes first: settings that repeat it may be made of it."""
-    ours = request.settings.flags.get(flag.name)
-    repeated = flag.name in theirs and theirs[flag.name] == ours
-    if ours is None or repeated or flag.value not in (None, ours):
+    """Return the source of a flag; the environment first, since settings may repeat it."""
+    requested = request.settings.flags.get(flag.name)
+    repeated = flag.name in theirs and theirs[flag.name] == requested
+    if requested is None or repeated or flag.value not in (None, requested):
         return _INHERITED
     return request.origins.get(flag.name, f"the setting {flag.name}")
 
@@ -275,16 +282,16 @@ _LIBRARIES: Final = (
 
 
 def shows_gpu(environ: Mapping[str, str], root: Path = Path("/")) -> bool:
-    """Whether a program that is started here with these variables may find a GPU."""
+    """Return whether a program started here with these variables may find a GPU."""
     if not sys.platform.startswith("linux"):
-        return True  # where nothing is known of what a GPU leaves
+        return True  # a GPU's traces are unknown here
     if any(shutil.which(tool, path=environ.get("PATH")) for tool in _TOOLS):
         return True
-    named = (Path(it) for it in environ.get("LD_LIBRARY_PATH", "").split(":") if it)
+    named = (Path(pattern) for pattern in environ.get("LD_LIBRARY_PATH", "").split(":") if pattern)
     found = chain(
-        *((root / "dev").glob(it) for it in _DEVICES),
+        *((root / "dev").glob(pattern) for pattern in _DEVICES),
         root.glob("proc/driver/nvidia*"),
-        *(root.glob(f"{it}/{_LIBRARY}") for it in _LIBRARIES),
-        *(it.glob(_LIBRARY) for it in named),
+        *(root.glob(f"{pattern}/{_LIBRARY}") for pattern in _LIBRARIES),
+        *(pattern.glob(_LIBRARY) for pattern in named),
     )
     return any(True for _ in found)

@@ -1,4 +1,4 @@
-"""The profile window as a program asks for it itself.
+"""The profile window, requested by the program itself.
 
     with StepProfiler(start_step=5, num_steps=100) as profiler:
         for step in range(steps):
@@ -38,21 +38,21 @@ from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.injection import NAME as AGENT
 
 HERE = Path("counterpoint-profile")
-"""Where a profile goes when nobody said."""
+"""The default directory of a profile."""
 
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
 
 class _Numbered(Protocol):
-    """What a trainer's hook is given: Levanter's StepInfo."""
+    """The argument of a trainer's hook: Levanter's StepInfo."""
 
     @property
     def step(self) -> object: ...
 
 
 class _Keeper(Protocol):
-    """Who moves the window: the agent of the process, or we."""
+    """The object that moves the window: the process's agent, or `_Alone`."""
 
     @property
     def recorder(self) -> Recorder: ...
@@ -65,13 +65,13 @@ class StepProfiler:
     """Profiles `num_steps` steps from step `start_step` on, counted from 0.
 
     Args:
-        start_step: the first step to record. The first steps compile and warm up: leave them out.
-        num_steps: how many.
-        log_dir: where to, as JAX writes it. By default the directory of the run, else
+        start_step: The first step to record. The first steps compile and warm up: leave them out.
+        num_steps: The number of steps.
+        log_dir: The output directory, in JAX's layout. By default the directory of the run, else
             ./counterpoint-profile.
-        perfetto_link: have JAX print a link to ui.perfetto.dev. The program waits until someone
+        perfetto_link: Have JAX print a link to ui.perfetto.dev. The program waits until someone
             opens it.
-        processes: "all", or the indices (`jax.process_index()`) of those that are to be profiled.
+        processes: "all", or the indices (`jax.process_index()`) of the processes to profile.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class StepProfiler:
 
     @property
     def state(self) -> str:
-        """waiting, open, done, failed or never."""
+        """One of waiting, open, done, failed, never."""
         return "waiting" if self._keeper is None else self._keeper.recorder.state
 
     @property
@@ -115,23 +115,26 @@ class StepProfiler:
 
     @property
     def path(self) -> Path | None:
-        """Where the profile is, once it is there."""
+        """The directory of the profile, once it exists."""
         if self._keeper is None or self.state != "done":
             return None
         return self._keeper.recorder.directory
 
     def on_step(self, step: object = None) -> None:
-        """A step is about to begin; its number, or anything with `.step`, is only noted."""
+        """Handle a step that is about to begin.
+
+        Its number, or anything with `.step`, is only noted.
+        """
         if self._keeper is None:
             self._keeper = _agent(self._window, self._log_dir)
         if self._keeper is None:
             alone = _Alone(self._window, self._log_dir or HERE)
-            self._keeper = alone  # a caller who goes on after the error does so without a profile
+            self._keeper = alone  # a caller who goes on after the error runs without a profile
             alone.refuse()
         self._keeper.on_step(getattr(step, "step", step))
 
     def close(self) -> None:
-        """No more steps: end the profile if it is still open."""
+        """End the steps, and the profile if it is still open."""
         if self._keeper is not None:
             self._keeper.no_more_steps()
         if self._keeper is None:
@@ -153,7 +156,7 @@ class StepProfiler:
     @overload
     def __call__(self, step: int | _Numbered | None) -> None: ...
     def __call__(self, step: object) -> object:
-        """As a callback with a step, as a decorator with a function that takes one."""
+        """Act as a callback if given a step, as a decorator if given a function."""
         if callable(step) and not hasattr(step, "step"):
             return self._around(step)
         return self.on_step(step)
@@ -171,8 +174,8 @@ class StepProfiler:
 
 
 def _agent(window: Window, directory: Path | None) -> _Keeper | None:
-    """The agent of this process, with our window in its hands."""
-    _jax()  # with it the agent comes to life, if there is one
+    """Return the agent of this process, with the window handed to it."""
+    _jax()  # starts the agent, if there is one
     observer = sys.modules.get(f"{AGENT}.observer")
     current = getattr(observer, "current", None)
     if current is not None:
@@ -193,8 +196,8 @@ def _jax() -> ModuleType:
 class _Alone:
     """Moves the window in a process without an agent.
 
-    What speaks against a profile is raised before the first step; later it is a warning, for a
-    profile is not worth a training.
+    Problems that prevent a profile are raised before the first step; later they are warnings, since
+    training matters more than a profile.
     """
 
     def __init__(self, window: Window, directory: Path) -> None:
@@ -213,7 +216,7 @@ class _Alone:
         atexit.register(self._at_exit)
 
     def refuse(self) -> None:
-        """Raise what can be known before there is a step."""
+        """Raise problems that can be detected before the first step."""
         try:
             if self._chosen():
                 self._remarks.refuse_two_profilers()
@@ -225,7 +228,7 @@ class _Alone:
             ) from refused
 
     def on_step(self, number: object) -> None:
-        del number  # counted, not believed
+        del number  # steps are counted instead
         with _warned():
             self.recorder.step_begins(self._steps.begin(API, time.monotonic()))
 
@@ -241,7 +244,7 @@ class _Alone:
     def why_never(self) -> str:
         seen = Seen(
             now_s=time.monotonic(),
-            compiled=1,  # not watched here, and not the reason
+            compiled=1,  # not observed here, and not the reason
             busy=False,
             last_compile_s=None,
             steps=self._steps.count,
@@ -264,7 +267,7 @@ class _Alone:
 
 @contextmanager
 def _warned() -> Generator[None]:
-    """A warning of one line, for what speaks against a profile once the program is under way."""
+    """Turn errors into one-line warnings once the program is running."""
     try:
         yield
     except Exception as error:  # noqa: BLE001  the program's step is worth more

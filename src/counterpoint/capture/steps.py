@@ -15,13 +15,13 @@ from counterpoint.core import parse_json
 from counterpoint.runs import OutcomeKind, layout
 
 _SOURCES: Final = ("annotation", "api", "log")
-"""The most exact first, as whoever reads the Run prefers them."""
+"""Sources of steps, the most exact first, in the order a reader of the Run prefers."""
 
 
 class StepGoal:
-    """So many steps, of the ranks whose agents write into these directories.
+    """A number of steps, of the ranks whose agents write into these directories.
 
-    `others`: whether there are ranks elsewhere.
+    `others` is true if there are ranks elsewhere.
     """
 
     def __init__(self, steps: int, run: Path, agents: Sequence[Path], *, others: bool) -> None:
@@ -32,7 +32,7 @@ class StepGoal:
         self._counts = [StepCount(agent) for agent in agents]
 
     def is_reached(self) -> bool:
-        """Whether a rank here has come so far, or one elsewhere has; others then hear of it."""
+        """Return whether any rank has reached it, and notify the others."""
         if self._mark.exists():
             return True
         reached = self._seen() >= self._steps
@@ -42,7 +42,7 @@ class StepGoal:
         return reached
 
     def is_near(self) -> bool:
-        """Whether a rank that ended now may have died of the end of others."""
+        """Return whether a rank that ended now may have died because others ended."""
         if not self._others:
             return False
         return self._mark.exists() or self._seen() >= max(self._steps - 1, 1)
@@ -53,7 +53,7 @@ class StepGoal:
 
 @dataclass(slots=True)
 class _Series:
-    """Starts of steps from one source, and the distances between their numbers."""
+    """Starts of steps from one source, and the differences between their numbers."""
 
     starts: int = 0
     last: int | None = None
@@ -67,13 +67,13 @@ class _Series:
             self.last = number
 
     def passed(self, source: str) -> int:
-        """Steps between the first start and the last: a line may be printed every tenth step."""
+        """Return steps between the first and last start: a line may come every tenth step."""
         usual = self.apart.most_common(1)[0][0] if source == "log" and self.apart else 1
         return (self.starts - 1) * usual
 
 
 class StepCount:
-    """Steps that a rank has done, counted as they are written down; each byte is read once."""
+    """Counts the steps of a rank as they are written; each byte is read once."""
 
     def __init__(self, agent: Path) -> None:
         self._agent = agent
@@ -81,7 +81,7 @@ class StepCount:
         self._series: dict[tuple[Path, str], _Series] = {}
 
     def seen(self) -> int:
-        """Whole steps up to now, by the best source that has any."""
+        """Return the whole steps so far, by the best source that has any."""
         for file in self._agent.glob("steps-*.jsonl"):
             with suppress(OSError):
                 self._take(file)
@@ -91,10 +91,13 @@ class StepCount:
         return self._passed("log", bars=True)
 
     def _passed(self, source: str, *, bars: bool) -> int:
-        """By one source; lines that name a step come before progress bars."""
+        """Return the steps of one source.
+
+        Lines that name a step are separate from progress bars.
+        """
         found = (
-            it.passed(source)
-            for (file, named), it in self._series.items()
+            series.passed(source)
+            for (file, named), series in self._series.items()
             if named == source and (file.name == layout.STEPS_OF_BARS) is bars
         )
         return max(found, default=0)
@@ -103,17 +106,17 @@ class StepCount:
         at = self._read.get(file, 0)
         with file.open("rb") as lines:
             lines.seek(at)
-            fresh, end, _ = lines.read().rpartition(b"\n")  # the last line may be half there
+            fresh, end, _ = lines.read().rpartition(b"\n")  # the last line may be incomplete
         self._read[file] = at + len(fresh) + len(end)
         for line in fresh.splitlines():
             try:
-                made: object = parse_json(line)
+                record: object = parse_json(line)
             except ValueError:
                 continue
-            if isinstance(made, dict):
-                told = cast("dict[str, object]", made)
-                key = (file, str(told.get("source")))
-                self._series.setdefault(key, _Series()).add(told.get("step"))
+            if isinstance(record, dict):
+                fields = cast("dict[str, object]", record)
+                key = (file, str(fields.get("source")))
+                self._series.setdefault(key, _Series()).add(fields.get("step"))
 
 
 _STEP: Final = re.compile(
@@ -143,26 +146,26 @@ _NOT_OF_TRAINING: Final = re.compile(
     re.IGNORECASE,
 )
 _LONGEST: Final = 2000
-"""Of a line no more is looked at: what a trainer says of a step is short."""
+"""Characters of a line that are searched: a trainer's step report is short."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedStep:
-    """A step that a line names, with its seconds where the line tells them."""
+    """A step that a line names, with its seconds if the line has them."""
 
     step: int
     seconds: float | None = None
 
 
 class StepLines:
-    """Finds steps in the lines of one process, in order; `named` is the step that a line names."""
+    """Finds steps in the lines of one process, in order; `named` returns the step in a line."""
 
     def __init__(self, named: Callable[[str], int | None] | None = None) -> None:
         self._named = named or step_of
         self._last = -1
 
     def find(self, line: str) -> NamedStep | None:
-        """The step that begins, or has ended, with this line."""
+        """Return the step that begins, or has ended, with this line."""
         step = self._named(line)
         if step is None or step <= self._last:
             return None
@@ -172,7 +175,7 @@ class StepLines:
 
 
 def step_of(line: str) -> int | None:
-    """The number of the step that a line names."""
+    """Return the number of the step that a line names."""
     line = line[:_LONGEST]
     found = _STEP.search(line)
     if found is not None:
@@ -184,10 +187,10 @@ def step_of(line: str) -> int | None:
 
 
 def bar_step_of(line: str) -> int | None:
-    """How far the progress bar of a training has come."""
+    """Return the position of a training's progress bar."""
     line = line[:_LONGEST]
     bar = _BAR.search(line)
     if bar is None or not _OF_TRAINING.search(line):
         return None
-    head = line[: bar.start()].rpartition(":")[0]  # what stands before the bar says of what it is
+    head = line[: bar.start()].rpartition(":")[0]  # the text before the bar describes it
     return None if _NOT_OF_TRAINING.search(head) else int(bar["step"])

@@ -1,4 +1,4 @@
-"""Standing by while ranks run: taking their output, keeping their limits, ending them together."""
+"""Supervises running ranks: reads their output, enforces limits, ends them together."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from counterpoint.runs import OutcomeKind
 
 _TICK: Final = 0.1
 _LOOK: Final = 1.0
-"""How often what the agent writes is looked at, for a sign of life."""
+"""Seconds between checks of the agent's files for a sign of life."""
 _LINGER: Final = 2.0
-"""What is left of a group gets so long after its process has ended, then half as long again."""
+"""Seconds for the rest of a group after its process has ended, then half as long again."""
 
 
 @dataclass(slots=True)
@@ -33,20 +33,20 @@ class Child:
     outputs: tuple[Output, Output]
     open_outputs: int = 2
     ended_at: float | None = None
-    seen_at: float = 0.0  # when others of its group were last there
+    seen_at: float = 0.0  # when others of its group were last seen
     status: tuple[int | None, int | None] | None = None
     stopped: Stop | None = None
 
     @property
     def failed(self) -> bool:
-        """Whether it ended, and not well."""
+        """True if it ended unsuccessfully."""
         as_asked = self.stopped is not None and self.stopped.is_asked
         return self.status is not None and self.status != (0, None) and not as_asked
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long ranks may take, and be silent, and after how many steps they are ended."""
+    """How long ranks may run, and be silent, and after how many steps they are ended."""
 
     timeout_s: float | None = None
     hang_after_s: float | None = None
@@ -71,7 +71,7 @@ class Watch:
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> None:
-        """Stand by. Afterwards each child has its status, and its group is no more."""
+        """Supervise. Afterwards each child has its status, and its group is gone."""
         with self._selector:
             for child in self._children:
                 for output in child.outputs:
@@ -103,7 +103,7 @@ class Watch:
             if child.ended_at is None:
                 child.ended_at, child.stopped = now, self._stop
             members = child.group.has_members()
-            # What the last of the group said is still on its way when it has gone.
+            # Output of the group's last process is still in the pipe when it has gone.
             over = now - (child.ended_at if members else max(child.ended_at, child.seen_at))
             child.seen_at = now if members else child.seen_at
             if members or child.open_outputs:
@@ -123,14 +123,14 @@ class Watch:
                 self._end(Stop(OutcomeKind.INTERRUPTED, detail, because_of=child.rank))
 
     def _excuse(self, child: Child) -> None:
-        """A rank may die of the end of others before we have counted its steps."""
+        """Excuse a rank that died because others ended before we had counted its steps."""
         goal = self._limits.goal
         if child.failed and child.stopped is None and goal is not None and goal.is_near():
             child.stopped = replace(goal.stop, because_of=child.rank)
             self._end(child.stopped)
 
     def _attribute(self, child: Child) -> None:
-        """Schedulers send their signal to all: a rank may die of it before we hear of it."""
+        """Attribute a death to a scheduler's signal, which a rank may receive before we do."""
         stop = self._stop
         if child.stopped is None and stop is not None and stop.signal is not None:
             _, number = child.status or (None, None)
@@ -138,7 +138,7 @@ class Watch:
                 child.stopped = stop
 
     def _judge(self) -> None:
-        """Is there a reason to end them?"""
+        """End the ranks if there is a reason."""
         now = time.monotonic()
         if self._noted.received and self._may_interrupt(self._noted.received[0]):
             name = signal.Signals(self._noted.received[0]).name
@@ -157,11 +157,11 @@ class Watch:
                 self._end(Stop(OutcomeKind.HANG, f"no output and no step for {silence:g} s"))
 
     def _may_interrupt(self, number: int) -> bool:
-        """What ends already is not given the time that comes with SIGTERM."""
+        """Return whether to act on a signal: ranks already ending get no extra time for SIGTERM."""
         return self._stop is None or (self._stop.signal is None and number != signal.SIGTERM)
 
     def _look(self, now: float) -> None:
-        """What the agent writes down is a sign of life, too."""
+        """Count the agent's writes as a sign of life, too."""
         if now - self._looked < _LOOK:
             return
         self._looked = now
@@ -175,11 +175,11 @@ class Watch:
 
     @property
     def _waits(self) -> bool:
-        """Whether the program was asked to end, and may take its time."""
+        """True if the program was asked to end, and may take its time."""
         return self._stop is not None and self._stop.is_patient and not self._hurried
 
     def _signal(self) -> None:
-        """Send what is due."""
+        """Send the signals that are due."""
         if self._stop is None:
             return
         self._hurry()
@@ -191,7 +191,7 @@ class Watch:
             self._send(number)
 
     def _hurry(self) -> None:
-        """A second Ctrl-C is an order, not a question; after SIGTERM it is the third."""
+        """End the ranks at once after a second Ctrl-C; after SIGTERM, after a third."""
         if len(self._noted.received) <= self._orders:
             return
         self._orders = len(self._noted.received)
@@ -201,7 +201,7 @@ class Watch:
             self._stop_at = float("-inf")
 
     def _pass_on(self) -> None:
-        """What is for the program goes to it; Ctrl-Z stops it, and then us."""
+        """Pass signals to the program; on Ctrl-Z stop it, and then us."""
         while self._noted.passing:
             self._send(self._noted.passing.pop(0))
         if not self._noted.pause:
@@ -210,7 +210,7 @@ class Watch:
         began = time.monotonic()
         self._send(signal.SIGSTOP)  # SIGTSTP does nothing in a session without a terminal
         os.kill(os.getpid(), signal.SIGSTOP)
-        self._send(signal.SIGCONT)  # somebody has continued us
+        self._send(signal.SIGCONT)  # we have been continued
         away = time.monotonic() - began
         self._began, self._life = self._began + away, self._life + away
         self._stop_at += away

@@ -1,11 +1,11 @@
-"""What enters the user's process: it watches JAX through its public hooks, and takes the profile.
+"""The code inside the user's process: it observes JAX through its public hooks, and profiles it.
 
 `counterpoint run` has it loaded by its path when Python starts (`core/injection`). Nothing happens
-until the program itself imports jax. Whatever fails in here is written down and never reaches the
-program: docs/concepts/agent.md.
+until the program itself imports jax. Any failure in here is recorded and never reaches the program:
+docs/concepts/agent.md.
 
-The interpreter may be older than ours and know nothing of Counterpoint. So this package and all it
-imports is the standard library's, Python 3.9's, and imported relatively.
+The interpreter may be older than ours and without Counterpoint. So this package and all it imports
+is limited to the standard library of Python 3.9, and imported relatively.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import sys
 from collections.abc import Callable
 
 DIRECTORY = "COUNTERPOINT_AGENT_DIR"
-"""Where to write: the directory of this rank. Without it the agent stays out."""
+"""The output directory of this rank. Without it the agent does nothing."""
 
 WINDOW = "COUNTERPOINT_AGENT_WINDOW"
-"""What to profile, as JSON; without it nothing is."""
+"""The profile window, as JSON; without it there is no profile."""
 
 
 def enter(when_loaded: Callable[[str, Callable[[], None]], None]) -> None:
-    """Watch for jax, if this process was asked to."""
+    """Wait for jax to be imported, if this process was configured for it."""
     directory = os.environ.get(DIRECTORY)
     if directory:
         when_loaded("jax", lambda: _begin(directory))

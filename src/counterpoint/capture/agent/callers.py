@@ -1,4 +1,4 @@
-"""Whose code asked for what is compiled now: read off the Python stack of the thread that waits."""
+"""Finds the caller of the current compile on the Python stack of the waiting thread."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _PLUMBING = ("contextlib.py", "functools.py", "threading.py")
 
 
 class Caller(NamedTuple):
-    """`aot`: by `.lower().compile()`. `where`: the first frame that is not JAX's, file:line."""
+    """`aot`: by `.lower().compile()`. `where`: the first frame outside JAX, file:line."""
 
     aot: bool
     where: str | None
 
 
 def caller(jax_directory: str) -> Caller:
-    """Who is waiting for the call we are in."""
+    """Return the caller that waits for the current call."""
     aot, where = False, None
     frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
@@ -33,7 +33,7 @@ def caller(jax_directory: str) -> Caller:
 
 
 def _is_between(file: str, jax_directory: str) -> bool:
-    """Frames of JAX, of the agent, and of what both go through."""
+    """Return whether a frame belongs to JAX, the agent, or the plumbing between them."""
     return (
         file.startswith((jax_directory, _OWN, "<frozen")) or os.path.basename(file) in _PLUMBING  # noqa: PTH119
     )

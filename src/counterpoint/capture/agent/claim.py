@@ -1,7 +1,7 @@
-"""One profile per rank: of all its processes that compile, the first to come takes it.
+"""One profile per rank: the first of its compiling processes takes it.
 
 A record lock on a file: the kernel drops it with the process, so a helper that ends unprofiled
-leaves the turn to the next; once a profile is there, the file says so and nobody else takes one.
+leaves it to the next process; once a profile exists, the file says so and no other is taken.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Claim:
         self._mine = False
 
     def take(self) -> bool:
-        """Try; True from the first success on."""
+        """Try to take it; return True from the first success on."""
         if not self._mine:
             self._mine = self._try()
         return self._mine
@@ -42,7 +42,7 @@ class Claim:
         return True
 
     def use_up(self) -> None:
-        """The profile is there."""
+        """Record that the profile exists."""
         self._say(_DONE + b" by ")
 
     def _say(self, what: bytes) -> None:
@@ -52,13 +52,13 @@ class Claim:
 
     @property
     def holder(self) -> str:
-        """Whose it is, in words."""
+        """The holder, in words."""
         words = self._words()
         return f"process {words[-1]}" if words else "another process"
 
     @property
     def used_up(self) -> bool:
-        """Whether a profile is there, of this process or of another."""
+        """True if a profile exists, of this process or of another."""
         return self._words()[:1] == [_DONE.decode()]
 
     def _words(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What JAX traces, lowers and compiles, as `jax.monitoring` tells it.
+"""Records what JAX traces, lowers and compiles, from `jax.monitoring`.
 
 JAX reports each of the three by a scalar when it begins and a duration when it ends, in the thread
 that does it (0.8 to 0.12). A hit in the persistent cache comes between the two of a compile.
@@ -26,11 +26,11 @@ _COUNTED = {
     _CACHE + "cache_misses": "misses",
     _CACHE + "compile_requests_use_cache": "requests",
 }
-_WORTH_A_LINE_S = 0.01  # of tracing and lowering; every jnp function traces a little
+_WORTH_A_LINE_S = 0.01  # minimum for tracing and lowering; every jnp function traces a little
 
 
 class Compiles:
-    """Counts, and tells whether compilation has been quiet."""
+    """Counts compiles, and detects quiet periods."""
 
     def __init__(self, write: Callable[[dict[str, Any]], None], jax_directory: str) -> None:
         self.count = 0
@@ -49,31 +49,31 @@ class Compiles:
 
     @property
     def busy(self) -> bool:
-        """Something is being traced, lowered or compiled."""
+        """True while something is being traced, lowered or compiled."""
         return self._under_way > 0
 
     def quiet(self, now_s: float, for_s: float) -> bool:
-        """Whether something has been compiled, and nothing for so long."""
+        """Return whether something has been compiled, and nothing for this long."""
         if not self.count or self.last_end_s is None:
             return False
         return not self.busy and now_s - self.last_end_s >= for_s
 
     def began(self, event: str) -> bool:
-        """A scalar: the time when a stage begins. Whether a program is compiled now."""
+        """Handle a scalar, the start of a stage; return whether it is a program's compile."""
         if event in _STAGES:
             with self._lock:
                 self._under_way += 1
         return _STAGES.get(event) == "backend"
 
     def happened(self, event: str) -> None:
-        """An event without a duration."""
+        """Handle an event without a duration."""
         if event in _COUNTED:
             self.cache[_COUNTED[event]] += 1
         if event == _CACHE + "cache_hits":
             self._thread.hit = True
 
     def ended(self, event: str, seconds: float, name: str | None) -> bool:
-        """A duration. Whether it was a program's, which can run now."""
+        """Handle a duration; return whether it was a program's compile, so that it can run now."""
         stage = _STAGES.get(event)
         if stage is None:
             return False
@@ -90,18 +90,18 @@ class Compiles:
     def _compiled(self, seconds: float, name: str | None, now_s: float) -> None:
         hit = getattr(self._thread, "hit", False)
         self._thread.hit = False
-        who = caller(self._jax_directory)
+        compile_caller = caller(self._jax_directory)
         with self._lock:
             self.count += 1
-            self.ahead_of_time += who.aot
+            self.ahead_of_time += compile_caller.aot
             self.seconds += seconds
-            self.last_name, self.last_was_aot = name, who.aot
+            self.last_name, self.last_was_aot = name, compile_caller.aot
             self.times[name or ""] += 1
         line = _line("cache_hit" if hit else "backend", seconds, name, now_s)
-        self._write({**line, "aot": who.aot, "where": who.where})
+        self._write({**line, "aot": compile_caller.aot, "where": compile_caller.where})
 
     def facts(self) -> dict[str, Any]:
-        """For the process file."""
+        """Return the facts for the process file."""
         return {
             "count": self.count,
             "ahead_of_time": self.ahead_of_time,
@@ -123,6 +123,6 @@ def _line(kind: str, seconds: float, name: str | None, now_s: float) -> dict[str
 
 
 def module_name(name: str | None) -> str | None:
-    """How XLA calls what JAX calls `jit(step)`; a bare function is no module yet."""
+    """Return XLA's name for what JAX calls `jit(step)`; a bare function is not yet a module."""
     found = re.match(r"(\w+)\((.*)\)$", name or "")
     return re.sub(r"[^\w.-]", "_", f"{found[1]}_{found[2]}") if found else None

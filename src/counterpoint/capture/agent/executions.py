@@ -1,13 +1,13 @@
-"""Counts executions of compiled functions, for programs that do not say where a step begins.
+"""Counts executions of compiled functions, for programs that do not mark their steps.
 
-From its second call on a jitted function is C++, and nothing public tells of its calls. What JAX
-checks for NaNs with is called after each, though: a hook that takes the place of that check while
-the profile window waits or is open, and leaves it to the check where the program has switched that
-on. It costs a fraction of a microsecond. The call that compiles does not come by here, so each
-compile counts as an execution.
+From its second call on a jitted function is C++, and no public interface reports its calls. JAX's
+check for NaNs is called after each, though: a hook replaces that check while the profile window
+waits or is open, and yields to it if the program has switched the check on. It costs a fraction of
+a microsecond. The call that compiles does not reach the hook, so each compile counts as an
+execution.
 
 The function that took longest to compile leads: its executions are the steps, as a reader of the
-profile takes them. Functions of JAX itself (`jnp.add`, `random.split`) never lead.
+profile also assumes. Functions of JAX itself (`jnp.add`, `random.split`) never lead.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-_GONE = 300  # executions of others, after which the leading one is taken to be over
+_GONE = 300  # executions of others after which the leading one is considered finished
 _NAMELESS = "a program compiled ahead of time"
 _JAX = ("jax.", "jax._src.")
 _PMAP = "jax._src.pmap"
 
 
 class Executions:
-    """The executions of one process. `then`: called after each of the leading function."""
+    """The executions of one process. `then` is called after each of the leading function."""
 
     def __init__(self, then: Callable[[str, int], None]) -> None:
         self._then = then
@@ -46,27 +46,30 @@ class Executions:
 
     @property
     def count(self) -> int:
-        """How often the leading function was executed."""
+        """Number of executions of the leading function."""
         return self._turns.get(self._leading, 0)
 
     def count_of(self, name: str) -> int:
-        """How often functions of this name were executed."""
-        turns = [*self._turns.items()]  # another thread may execute something new meanwhile
+        """Return the number of executions of functions of this name."""
+        turns = [*self._turns.items()]  # another thread may execute something new concurrently
         return sum(n for key, n in turns if (key[0] or _NAMELESS) == name)
 
     def listen(self) -> None:
-        """Hear of executions from now on."""
+        """Start receiving executions."""
         if self._hook is None:
             self._hook = _Hook(self._executed)
         self._hook.enter()
 
     def leave(self) -> None:
-        """Hear no more of them."""
+        """Stop receiving executions."""
         if self._hook is not None:
             self._hook.leave()
 
     def compiled(self, about: str | None, seconds: float, *, aot: bool) -> None:
-        """A compile has ended; who leads is seen anew, among what runs from here on."""
+        """Handle the end of a compile.
+
+        The leader is redetermined among the functions that run next.
+        """
         name = None if aot else _function(about)
         self._took[name] = max(seconds, self._took.get(name, 0.0))
         self._leading, self._others = None, 0
@@ -98,24 +101,24 @@ class Executions:
 
 
 def _line(function: Any) -> int | None:  # noqa: ANN401
-    """Where it is written: two of one name, such as two lambdas, are two functions."""
+    """Return its source line: two functions of one name, such as two lambdas, are distinct."""
     while (inner := getattr(function, "__wrapped__", None)) is not None:
         function = inner
-    code = getattr(getattr(function, "func", function), "__code__", None)  # of a partial, too
+    code = getattr(getattr(function, "func", function), "__code__", None)  # also of a partial
     return None if code is None else code.co_firstlineno
 
 
 def _function(about: str | None) -> str | None:
-    """`step`, of what JAX compiles as `jit(step)`."""
+    """Return `step` for `jit(step)`, JAX's name of the compiled function."""
     return about.partition("(")[2].removesuffix(")") if about and "(" in about else about
 
 
 class _Hook:
-    """Our function in the place of JAX's check for NaNs, and how it comes out again.
+    """A function in the place of JAX's check for NaNs, and its installation and removal.
 
-    Where JAX keeps a value for each thread, that one hides the value for all. `debug_nans(False)`,
-    under which `jnp.var`, `jax.nn.relu` and the gradient of a `scan` are traced, leaves None
-    there when it ends, so ours has to be put into such a thread as well.
+    If JAX keeps a value per thread, that value hides the one for all threads. `debug_nans(False)`,
+    under which `jnp.var`, `jax.nn.relu` and the gradient of a `scan` are traced, leaves None there
+    when it ends, so the hook must be installed in such a thread as well.
     """
 
     def __init__(self, executed: Callable[..., None]) -> None:
@@ -126,19 +129,19 @@ class _Hook:
         self._follow_debug_nans()
 
     def enter(self) -> None:
-        """Go in, where nobody else has taken the place."""
+        """Install the hook, unless the place is taken."""
         if self._get() is None:
             self._put(self._heard)
             self._listens = True
         self.reappear()
 
     def reappear(self) -> None:
-        """Come back into this thread, if JAX has left None there."""
+        """Reinstall the hook in this thread, if JAX has left None there."""
         if self._listens and self._of_thread and self._of_thread.get_local() is None:
             self._of_thread.set_local(self._heard)
 
     def leave(self) -> None:
-        """Come out: now of this thread, and of others when they execute something next."""
+        """Remove the hook: now in this thread, in others when they next execute something."""
         self._listens = False
         if self._get() == self._heard:  # else the program has switched the check for NaNs on
             self._put(None)
@@ -155,7 +158,7 @@ class _Hook:
             self.leave()
 
     def _follow_debug_nans(self) -> None:
-        """Come back as soon as `debug_nans(False)` ends, where it did not end in a compile."""
+        """Reinstall the hook when `debug_nans(False)` ends, if it did not end in a compile."""
         state: Any = getattr(sys.modules.get("jax._src.config"), "debug_nans", None)
         original = getattr(state, "_update_thread_local_hook", None)
         if original is None:
@@ -169,7 +172,7 @@ class _Hook:
 
 
 def _for_all_threads() -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    """What reads and writes the hook that all threads have."""
+    """Return functions that read and write the hook for all threads."""
     state = getattr(sys.modules.get("jax._src.api"), "_post_hook_state", None)
     if state is not None:
         return state.get_global, state.set_global

@@ -26,11 +26,11 @@ _PLUGINS = (
     "nvidia-cuda-cupti-cu12",
     "nvidia-cuda-cupti",
 )
-"""Packages that programs or collectives depend on: asked by name, as listing all takes long."""
+"""Packages that programs or collectives depend on, queried by name since listing all is slow."""
 
 
 def versions(jax: ModuleType) -> dict[str, Any]:
-    """Of Python, JAX and what JAX runs on."""
+    """Return the versions of Python, JAX and jaxlib."""
     jaxlib = sys.modules.get("jaxlib")
     return {
         "python": platform.python_version(),
@@ -40,7 +40,7 @@ def versions(jax: ModuleType) -> dict[str, Any]:
 
 
 def plugins() -> dict[str, str]:
-    """Versions of the packages that are installed beside jaxlib."""
+    """Return versions of the packages that are installed beside jaxlib."""
     from importlib.metadata import PackageNotFoundError, version
 
     found: dict[str, str] = {}
@@ -53,10 +53,10 @@ def plugins() -> dict[str, str]:
 
 
 def backend_is_up() -> bool:
-    """Whether the program has a backend: a compile for absent devices needs none.
+    """Return whether the program has a backend: a compile for absent devices needs none.
 
-    The one thing that is asked of JAX's insides, and only so as not to start a backend: to learn it
-    in public is to start one. Where it can't be asked, a compile is taken for a sign.
+    This is the only use of JAX's internals, and only so as not to start a backend: the public way
+    to find out starts one. If it is unavailable, a compile is taken as a sign of a backend.
     """
     bridge = sys.modules.get("jax._src.xla_bridge")
     ask = getattr(bridge, "backends_are_initialized", None)
@@ -64,7 +64,7 @@ def backend_is_up() -> bool:
 
 
 def devices(jax: ModuleType) -> dict[str, Any]:
-    """This process's devices and its place among the processes."""
+    """Return this process's devices and its index among the processes."""
     own = jax.local_devices()
     return {
         "platform": jax.default_backend(),
@@ -76,7 +76,7 @@ def devices(jax: ModuleType) -> dict[str, Any]:
 
 
 def peak_memory(jax: ModuleType | None) -> dict[str, int]:
-    """The most bytes ever in use: `host`, and `device <id>` where the device keeps count."""
+    """Return peak bytes in use: `host`, and `device <id>` if the device counts them."""
     import resource
 
     peak = {"host": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}  # Linux: KiB
@@ -84,16 +84,16 @@ def peak_memory(jax: ModuleType | None) -> dict[str, int]:
 
 
 def memory_limit(jax: ModuleType | None) -> dict[str, int]:
-    """The most bytes that each device's allocator may hand out, where it has a limit."""
+    """Return the limit of each device's allocator in bytes, if it has one."""
     return _of_devices(jax, "bytes_limit")
 
 
 def _of_devices(jax: ModuleType | None, figure: str) -> dict[str, int]:
-    """One figure of each device's allocator, as `device <id>`."""
+    """Return one statistic of each device's allocator, as `device <id>`."""
     found: dict[str, int] = {}
     for device in jax.local_devices() if jax is not None else ():
         stats: dict[str, int] = {}
-        with suppress(Exception):  # not every backend keeps count, and some say so by raising
+        with suppress(Exception):  # not every backend has statistics, and some raise instead
             stats = device.memory_stats() or {}
         if figure in stats:
             found[f"device {device.id}"] = stats[figure]

@@ -1,8 +1,8 @@
-"""The files the agent leaves: RANK/agent/process-<pid>.json and lines of steps and compiles.
+"""The agent's files: RANK/agent/process-<pid>.json and lines of steps and compiles.
 
-Lines are kept in memory and written by whoever calls `flush`, at most a second later: a step costs
-an append. The process file is replaced whole, so a reader never sees half of it. No fsync: what a
-killed process wrote is safe with the kernel, and what a killed machine wrote nobody waits for.
+Lines are kept in memory and written by the caller of `flush`, at most a second later: a step costs
+an append. The process file is replaced whole, so a reader never sees half of it. No fsync: the
+kernel keeps what a killed process wrote, and after a killed machine nobody reads it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from .steps import Kind, line
 
-_FAILURES = 20  # the same one in every step tells no more than a few do
+_FAILURES = 20  # maximum number recorded; repeats of the same one add nothing
 
 
 class Journal:
@@ -28,32 +28,35 @@ class Journal:
         self._pid = pid
         self._steps: list[Any] = []  # flat, as in StepLog
         self._compiles: list[dict[str, Any]] = []
-        self._lock = threading.RLock()  # a signal handler may come by while it is held
+        self._lock = threading.RLock()  # a signal handler may run while it is held
 
     def open(self) -> None:
-        """Make the place to write."""
+        """Create the output directory."""
         self.directory.mkdir(parents=True, exist_ok=True)
 
     def step(self, kind: Kind, step: int | None, start_s: float, wall_s: float) -> None:
-        """Note that a step began."""
+        """Record the start of a step."""
         self._steps += (kind, step, start_s, wall_s)
 
     def compiled(self, about: dict[str, Any]) -> None:
-        """Note that something was compiled."""
+        """Record a compile."""
         self._compiles.append(about)
 
     def failed(self, what: str) -> None:
-        """Note what went wrong in the agent itself."""
+        """Record a failure of the agent itself."""
         if len(self.failures) < _FAILURES:
             self.failures.append(what)
 
     def flush(self) -> None:
-        """Write the lines that came up to now."""
+        """Write the lines recorded so far."""
         with self._lock:
-            steps, compiles = len(self._steps), len(self._compiles)  # more may come meanwhile
+            steps, compiles = (
+                len(self._steps),
+                len(self._compiles),
+            )  # more may be added
             parts = [self._steps[part:steps:4] for part in range(4)]
             compiled = self._compiles[:compiles]
-            del self._steps[:steps]  # also where they can't be written: a disk may stay full
+            del self._steps[:steps]  # even if they can't be written: a disk may stay full
             del self._compiles[:compiles]
             self._append("compiles", list(map(json.dumps, compiled)))
             self._append("steps", list(map(line, *parts)))

@@ -1,4 +1,4 @@
-"""One per process: listens to JAX, counts steps, moves the profile window, writes it all down."""
+"""The observer, one per process: listens to JAX, counts steps, moves the window, records it all."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from .window import NONE, UNSEEN, Seen, Window, parse_window, why_never
 _TICK_S = 0.2  # while a window by time may open or close
 _FLUSH_S = 1.0  # of lines otherwise
 _REFRESH_S = 10.0  # of the process file
-_STEPS_EXPECTED_S = 60.0  # after the last one, or after what it waited for was compiled
-_TOLD = 2  # steps that the program told of: its executions are not counted any more
-_EARLY_S = 60.0  # a profile of executions that began later is of what the program trains with
-_FIRST = 1  # steps up to this one can't be waited for by executions: it is over when it is heard of
+_STEPS_EXPECTED_S = 60.0  # after the last one, or after the compile it waited for
+_TOLD = 2  # steps marked by the program: after these its executions are not counted any more
+_EARLY_S = 60.0  # a profile of executions that began later is of the training itself
+_FIRST = 1  # steps up to this one are over when an execution is reported, too late to wait for
 
 current: Observer | None = None
 """The observer of this process, for `StepProfiler` to find."""
 
 
 def begin(jax: ModuleType, directory: str, window: str | None) -> None:
-    """Observe this process from now on; jax has just been loaded."""
+    """Observe this process from now on; jax has just been imported."""
     global current  # noqa: PLW0603  one process, one observer
     if current is None:
         current = Observer(jax, directory)
@@ -47,7 +47,7 @@ def begin(jax: ModuleType, directory: str, window: str | None) -> None:
 
 
 class Observer:
-    """What the agent knows of its process."""
+    """The agent's state in its process."""
 
     def __init__(self, jax: ModuleType, directory: str) -> None:
         self._jax = jax
@@ -62,7 +62,7 @@ class Observer:
         self._log = StepLog(self._journal.step)
         self._steps = self._log.steps
         self._numbers = Numbers()
-        self._attentive = True  # to each step, as long as a window may open or close
+        self._attentive = True  # handle each step individually while a window may open
         self._remarks = Remarks(jax)
         self._profiler = Profiler(jax)
         self._own_profiles: list[str] = []
@@ -85,7 +85,7 @@ class Observer:
         self.recorder = self._record(NONE, self._journal.rank / "profile")
 
     def start(self, window: str | None) -> None:
-        """Hook in. Each hook by itself: what fails leaves the others."""
+        """Install each hook separately, so that a failure leaves the others."""
         os.register_at_fork(after_in_child=self._fall_asleep)
         self._safely(self._journal.open)
         self._safely(lambda: self._ask(parse_window(window)))
@@ -99,7 +99,7 @@ class Observer:
         atexit.register(self._end)
 
     def _spare_dumps(self) -> None:
-        """Only where the dump is ours: what the program asked for itself, it may want to fail."""
+        """Protect the program from dump failures only if the dump is ours, not its own."""
         if os.environ.get("JAX_DUMP_IR_TO") == str(self._journal.rank / "ir"):
             spare_dumps(sys.modules["jax._src.interpreters.mlir"], self._journal.failed)
 
@@ -110,7 +110,7 @@ class Observer:
     def _ask(self, window: Window) -> None:
         timing = None
         self._once_quiet = self._when_quiet(window.calm_steps)
-        if window.start_step is not None:  # of a program that may only print its steps
+        if window.start_step is not None:  # for a program that may only print its steps
             timing = AtStep(window.start_step, self._unseen.time_due, self._numbers.passed)
         self.recorder = self._record(window, self.recorder.directory, timing)
 
@@ -124,7 +124,7 @@ class Observer:
         recorder.executed = lambda: self._executions.total
         return recorder
 
-    # What JAX tells
+    # Events from JAX
 
     def _listen(self) -> None:
         monitoring = self._jax.monitoring
@@ -157,15 +157,15 @@ class Observer:
         self._record_what_was_compiled(seconds, aot=aot)
 
     def _record_what_was_compiled(self, seconds: float, *, aot: bool) -> None:
-        """Its first execution, if that was asked for; or it all, in the place of a lesser one."""
+        """Record its first execution, if requested, or record again if a heavier one compiled."""
         start = self.recorder.window.start_step
         if start is not None and start <= _FIRST and not aot and not self._steps.count:
             self.recorder.compiled()
         kind = self.recorder.kind
-        alone = self._known.get("process_count", 1) == 1  # others have other times
+        alone = self._known.get("process_count", 1) == 1  # other processes have other times
         if self.recorder.state != "done" or not alone:
             return
-        if kind is None and seconds > self._heaviest_s:  # it may have been a mere wait for data
+        if kind is None and seconds > self._heaviest_s:  # it may have been only a wait for data
             self.recorder.again(0.0)
         elif kind is not None and kind.source == EXECUTION and self._is_early():
             self.recorder.again(self._executions.count_of(kind.name) * self.recorder.step_s)
@@ -174,18 +174,18 @@ class Observer:
         self._executions.listen()
 
     def _is_early(self) -> bool:
-        """Whether the profile is so young that it may be of what comes before the training."""
+        """Return whether the profile is so early that it may precede the training."""
         return time.monotonic() - (self.recorder.opened_s or 0.0) < _EARLY_S
 
     def _leave_executions(self) -> None:
-        """Who still counts them: a window, or an early one that may yet be replaced."""
+        """Stop counting executions unless a window, or an early replaceable profile, needs them."""
         kind = self.recorder.kind
         counted = kind is not None and kind.source == EXECUTION and self._is_early()
         if self.recorder.settled and not counted:
             self._executions.leave()
 
     def _note_flags(self) -> None:
-        """What XLA reads of the environment, once, when it is first needed."""
+        """Record the flags that XLA reads from the environment when it is first needed."""
         self._known["xla_flags"] = os.environ.get("XLA_FLAGS", "")
 
     def _first_compile(self) -> None:
@@ -194,7 +194,7 @@ class Observer:
         if not self.recorder.settled:
             self._claim.take()
             self._safely(self._executions.listen)
-        atexit.unregister(self._end)  # to the front: before what the backend registered
+        atexit.unregister(self._end)  # move it before the handlers that the backend registered
         atexit.register(self._end)
         self._watch()
 
@@ -206,14 +206,14 @@ class Observer:
     # Steps
 
     def annotated(self, name: str, number: object) -> None:
-        """The program begins a StepTraceAnnotation."""
+        """Handle the start of a StepTraceAnnotation."""
         if self._attentive:
             self._safely(self._step_begins, name, number)
         elif self._awake:
             self._log.note(name, number)
 
     def on_step(self, number: object) -> None:
-        """The program says so itself."""
+        """Handle a step reported by the program through the API."""
         self._safely(self._step_begins, API, number)
 
     def _step_begins(self, name: str | Kind, number: object) -> None:
@@ -222,13 +222,13 @@ class Observer:
             if not self.recorder.settled:
                 self._numbers.came_to(start.kind, None if name == API else whole(number))
                 self.recorder.step_begins(start)
-        finally:  # a step is one, whatever becomes of the window
+        finally:  # count the step whatever happens to the window
             self._log.began(start, number)
             self._watch()
             self._attentive = not self.recorder.settled
 
     def _executed(self, name: str, count: int) -> None:
-        """What takes most of the device's time was executed once more: its next step begins."""
+        """Handle an execution of the leading function: its next step begins."""
         if self._steps.count >= _TOLD:
             self._executions.leave()
         elif not self.recorder.settled:
@@ -236,17 +236,20 @@ class Observer:
             self._safely(self.recorder.step_begins, start)
 
     def step_ended(self) -> None:
-        """The step that `on_step` began has ended."""
+        """Handle the end of the step that `on_step` began."""
         if self.recorder.kind == API:
             self._safely(self.recorder.last_step_ended)
 
     def no_more_steps(self) -> None:
-        """The program leaves the loop of the steps it told of."""
+        """Handle the end of the loop of API steps."""
         if self.recorder.kind == API:
             self._safely(self.recorder.finish)
 
     def hand_over(self, window: Window, directory: Path | None) -> None:
-        """The program asks for a window by itself; one from the command line goes before."""
+        """Take over a window that the program requests.
+
+        One from the command line takes precedence.
+        """
         if not self._awake:
             return
         self._steps.follow(API)
@@ -260,7 +263,7 @@ class Observer:
         return self._compiles.quiet(time.monotonic(), self.recorder.window.quiet_s)
 
     def _long_quiet(self) -> bool:
-        """Who annotates steps has begun one by now, or is not likely to."""
+        """Return whether a program that annotates steps would have begun one by now."""
         for_s = UNSEEN * self.recorder.window.quiet_s
         return self._compiles.quiet(time.monotonic(), for_s)
 
@@ -268,7 +271,7 @@ class Observer:
         compiled_s = self._compiles.last_end_s or 0.0
         return self._steps.expected(time.monotonic(), compiled_s, _STEPS_EXPECTED_S)
 
-    # The window
+    # The profile window
 
     def _where_to_meet(self) -> Meeting | None:
         if not self._know_devices():
@@ -276,14 +279,14 @@ class Observer:
         return self._meeting if self._known.get("process_count", 1) > 1 else None
 
     def _know_devices(self) -> bool:
-        """Ask for them once there is a backend; whether there is one."""
+        """Query the devices once there is a backend; return whether they are known."""
         if "devices" not in self._known and self._compiles.count and facts.backend_is_up():
-            self._known["devices"] = []  # asked once
+            self._known["devices"] = []  # queried once
             self._safely(lambda: self._known.update(facts.devices(self._jax)))
         return "devices" in self._known
 
     def _may_open(self, window: Window) -> None:
-        """Raise what speaks against a profile now."""
+        """Raise if a profile can't be taken now."""
         self._remarks.refuse_two_profilers()
         if not facts.backend_is_up():
             raise NotNow("the program has compiled for other devices, and runs nothing here")
@@ -294,7 +297,7 @@ class Observer:
             raise NotHere(taken) if self._claim.used_up else NotNow(taken)
 
     def _program_profiles(self, directory: str | None) -> None:
-        """The program is about to start a profile of its own: ours must not be in its way."""
+        """Make way for a profile that the program is about to start itself."""
         if not self._awake or self._in_own_start():
             return
         if directory is not None:
@@ -325,7 +328,7 @@ class Observer:
         )
 
     def _learn(self) -> None:
-        """What takes a while to find out, or needs a backend."""
+        """Collect facts that take a while, or need a backend."""
         self._known["plugins"] = facts.plugins()
         self._write()
 
@@ -354,7 +357,7 @@ class Observer:
 
     def _why_never(self) -> str:
         compiles, steps = self._compiles, self._steps
-        if compiles.count and self._claim.used_up:  # it may have ended before it had cause to ask
+        if compiles.count and self._claim.used_up:  # it may have ended before it needed the claim
             return f"{self._claim.holder} of this rank takes the profile"
         if self.recorder.window.start_step is None and self._meeting.step is not None:
             return (
@@ -376,10 +379,10 @@ class Observer:
         )
 
     def _fall_asleep(self) -> None:
-        """In a forked child: JAX does not work there, and its files are the parent's."""
+        """Disable the agent in a forked child: JAX does not work there, and files are shared."""
         self._awake = False
 
-    # Safety and words
+    # Error handling and records
 
     def _safely(self, act: Callable[..., object], *given: object) -> None:
         if not self._awake:
@@ -387,17 +390,17 @@ class Observer:
         try:
             act(*given)
         except Refused:
-            pass  # the window says so
+            pass  # the window records the reason
         except Exception as error:  # noqa: BLE001  nothing in here may reach the program
             self._journal.failed(f"{getattr(act, '__name__', act)}: {error!r}")
 
     def _write(self) -> None:
-        """What changed, that is: the launcher takes writing for a sign of life."""
+        """Write the facts only if they changed: the launcher takes a write as a sign of life."""
         self._looked_s = time.monotonic()
-        told = self._facts()
-        if told != self._written:
-            self._journal.write({**told, "written": round(time.time(), 3)})
-            self._written = told
+        current_facts = self._facts()
+        if current_facts != self._written:
+            self._journal.write({**current_facts, "written": round(time.time(), 3)})
+            self._written = current_facts
 
     def _facts(self) -> dict[str, Any]:
         up = self._know_devices()
@@ -405,7 +408,7 @@ class Observer:
             "schema": "counterpoint.process/1",
             "pid": os.getpid(),
             "parent": os.getppid(),
-            "command": list(getattr(sys, "orig_argv", sys.argv)),  # the former since 3.10
+            "command": list(getattr(sys, "orig_argv", sys.argv)),  # orig_argv exists since 3.10
             "executable": sys.executable,
             "began": self._began_s,
             **self._known,
@@ -413,7 +416,9 @@ class Observer:
             "memory_limit": facts.memory_limit(self._jax if up else None),
             "compiles": self._compiles.facts(),
             "steps": self._steps.facts(),
-            "executions": {it: self._executions.count} if (it := self._executions.leading) else {},
+            "executions": {leading: self._executions.count}
+            if (leading := self._executions.leading)
+            else {},
             "autopgle": self._remarks.facts(),
             "own_profiles": list(self._own_profiles),
             "window": self.recorder.facts(self._journal.rank),

@@ -1,12 +1,12 @@
-"""Opens the profile window when its time has come, and closes it.
+"""Opens the profile window when it is due, and closes it.
 
-waiting -> open -> done, or failed; never, when the process ends before. A window by steps opens and
+waiting -> open -> done, or failed; never, if the process ends before. A window by steps opens and
 closes in the thread that takes the steps, just before one; a window by time in the agent's thread,
-and it goes on by steps as soon as it sees some. A reader takes a step for whole once the next one
-has begun, so one more than was asked is recorded; not where the program calls StepProfiler, and
-may have no more.
+and it continues by steps as soon as there are some. A reader considers a step whole once the next
+one has begun, so one more than requested is recorded; except if the program calls StepProfiler,
+since it may have no more.
 
-Back to waiting: where a compile shows that what was recorded is not what the program trains with.
+It returns to waiting if a compile shows that the recording is not of the actual training.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from .timing import Timing
 from .trace import Profiler
 from .window import BY_TIME, NOT_ASKED, Window
 
-_ENOUGH = 5  # whole steps without a compile are kept when one comes
-_RESTARTS = 5  # for compiles in the window; a program that goes on compiling is profiled so
-_SETTLE_S = 1.0  # as long as executions that were queued before the window may hold it up
-_GROWTH = 1 << 29  # bytes that a window by time may add to what the process holds
-_RETRY_S = 0.2  # before a window that can't be opened is tried again: asking takes its time
-_HEARD = 2  # executions, when the first is heard of: the call that compiles is not
+_ENOUGH = 5  # a recording with this many whole steps without a compile is kept when one starts
+_RESTARTS = 5  # for compiles in the window; then a program that keeps compiling is profiled anyway
+_SETTLE_S = 1.0  # maximum wait for executions that were queued before the window
+_GROWTH = 1 << 29  # bytes by which a window by time may grow the process
+_RETRY_S = 0.2  # before retrying to open a window: checking takes time
+_HEARD = 2  # executions when the first is reported: the call that compiles is not
 COMPILES = "something was compiled within it"
 
 
 class NotNow(Exception):
-    """The window can't be opened yet, for a reason that may pass."""
+    """Raised if the window can't be opened yet, for a reason that may pass."""
 
 
 class NotHere(Exception):
-    """The window is not for this process."""
+    """Raised if the window is not for this process."""
 
 
 class Recorder:
-    """One window and what became of it."""
+    """One window and its outcome."""
 
     def __init__(
         self,
@@ -68,20 +68,20 @@ class Recorder:
         self._profiler = profiler
         self._may_open = may_open
         self._changed = changed
-        self._lock = threading.RLock()  # a signal handler of the program's may take steps
+        self._lock = threading.RLock()  # the program's signal handler may take steps
         self._restarts = 0
         self._held = 0  # bytes of the process when the window opened
-        self._settled = False  # whether the devices had nothing to do then
-        self._tried_s = -math.inf  # when it could not be opened
-        self._early = False  # opened before anything was executed, as was asked
+        self._settled = False  # True if the devices were idle then
+        self._tried_s = -math.inf  # last failed attempt to open it
+        self._early = False  # opened before anything was executed, as requested
         self._kept: dict[str, Any] = {}  # of an earlier window, until a later one is done
-        self._span_s = 0.0  # for which what was recorded then may have run
+        self._span_s = 0.0  # execution time of that earlier recording, to be exceeded
         self.executed: Callable[[], int] = lambda: 0
         self._executed_before = 0
 
     @property
     def settled(self) -> bool:
-        """Nothing more will happen."""
+        """True if nothing more will happen."""
         return self.state not in ("waiting", "open")
 
     @property
@@ -90,7 +90,7 @@ class Recorder:
         return ((self.closed_s or 0.0) - (self.opened_s or 0.0)) / max(self.steps or 0, 1)
 
     def step_begins(self, start: Start) -> None:
-        """A step is about to begin, in this thread."""
+        """Handle a step that is about to begin, in this thread."""
         if self.state == "waiting":
             if (
                 start.leads
@@ -109,24 +109,27 @@ class Recorder:
                 self._unless_busy(lambda: self._close(wait=True))
 
     def _replaces(self, start: Start) -> bool:
-        """Whether this counts better than what was counted in this window up to now."""
+        """Return whether this is a better step count than the one used in this window so far."""
         if self.kind is None:
             return start.leads
         return start.leads and self.kind.source == EXECUTION and start.kind != self.kind
 
     def _is_too_early(self, start: Start) -> bool:
-        """Whether a program that tells of its steps has not come to the one that was asked for."""
-        told = self.kind is None and start.kind.source != EXECUTION
-        return told and self._early and not self._timing.step_due(start.turn)
+        """Return whether a program that marks its steps has not reached the requested one."""
+        is_marked = self.kind is None and start.kind.source != EXECUTION
+        return is_marked and self._early and not self._timing.step_due(start.turn)
 
     def _counts_from(self, start: Start) -> None:
-        """Of a window that was open for the call that compiled, the first two executions count."""
+        """Start counting.
+
+        In a window open for the compiling call, the first two executions count.
+        """
         both = self._early and self.kind is None and start.kind.source == EXECUTION
         first = 0 if both and start.turn == _HEARD else start.turn
         self.kind, self.start_step, self.steps = start.kind, first, start.turn - first
 
     def compile_begins(self) -> None:
-        """What is recorded now is no step any more; a few steps before it are none to be kept."""
+        """Handle a compile: keep enough steps before it, else discard the recording."""
         if self.state != "open" or self._is_as_asked:
             return
         if (self.steps or 0) >= _ENOUGH:
@@ -137,17 +140,17 @@ class Recorder:
 
     @property
     def _is_as_asked(self) -> bool:
-        """A window that began with the step that was asked for is kept, come what may."""
+        """True for a window that began with the requested step: it is kept in any case."""
         return self.window.start_step is not None and self.kind is not None
 
     def compiled(self) -> None:
-        """What was compiled runs next: the only chance to have its first execution."""
+        """Open for the compiled function, which runs next: the only chance to record it."""
         if self.state == "waiting":
             self._early = True
             self._unless_busy(lambda: self._open(None))
 
     def _begin_again(self) -> None:
-        """Something else comes: what was recorded instead is not what was asked."""
+        """Discard the recording, which is not what was requested, and wait again."""
         if self.state == "open":
             try:
                 self._profiler.drop(self.directory)
@@ -169,11 +172,11 @@ class Recorder:
 
     @property
     def _stands_in(self) -> bool:
-        """A window by time, where one by steps was asked."""
+        """True for a window by time, if one by steps was requested."""
         return self.window.start_step is not None and self.kind is None and not self._early
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Handle the passing of time."""
         if self.state == "waiting":
             if not self._kept and self._timing.time_due():
                 self._unless_busy(lambda: self._open(None))
@@ -181,7 +184,7 @@ class Recorder:
             self._unless_busy(lambda: self._close(wait=False))
 
     def _open_long_enough(self) -> bool:
-        """Steps that the program tells of are waited for; of executions there may be no more."""
+        """Return whether to close now: marked steps are waited for, executions may have ended."""
         if self.kind is not None and self.kind.source != EXECUTION:
             return False
         open_s = time.monotonic() - (self.opened_s or 0.0)
@@ -191,10 +194,10 @@ class Recorder:
         if open_s >= longest_s or _held() - self._held > _GROWTH:
             return True
         many = self.executed() - self._executed_before > self.window.steps
-        return self.kind is None and many  # operation by operation
+        return self.kind is None and many  # executed operation by operation
 
     def last_step_ended(self) -> None:
-        """The step that was begun last has ended: close if it was the window's last."""
+        """Handle the end of the last begun step: close if it was the window's last."""
         if self.state == "open" and self.steps is not None and self._is_last(self.steps):
             self.steps += 1
             self._unless_busy(lambda: self._close(wait=True))
@@ -203,11 +206,11 @@ class Recorder:
         return self.kind is not None and step + 1 >= self.window.steps
 
     def fail(self, why: str) -> None:
-        """Nothing can come of it."""
+        """Mark the window as failed."""
         self._become("failed", why)
 
     def retire(self) -> bool:
-        """Leave the place to another recorder, if nothing has begun."""
+        """Yield to another recorder, if nothing has begun; return whether it did."""
         with self._lock:
             if self.state != "waiting":
                 return False
@@ -215,19 +218,19 @@ class Recorder:
             return True
 
     def give_way(self, why: str) -> None:
-        """Someone else is to profile: keep what there is."""
+        """Close an open window for another profiler: keep the recording so far."""
         with self._lock:
             if self.state == "open":
                 self._close(wait=False, reason=f"{why}; what came before is kept")
 
     def finish(self) -> None:
-        """No more steps will come."""
+        """Handle the end of the steps."""
         with self._lock:
             if self.state == "open":
                 self._close(wait=True, reason=self._cut_short("the loop"))
 
     def end(self, why_never: Callable[[], str]) -> None:
-        """The process ends; waits for another thread that opens or closes now."""
+        """Handle the end of the process; wait for another thread that opens or closes now."""
         with self._lock:
             if self.state == "open" and self._is_empty:
                 self._begin_again()
@@ -238,7 +241,7 @@ class Recorder:
 
     @property
     def _is_empty(self) -> bool:
-        """It waited for the next execution, and there was none."""
+        """True if it waited for the next execution, and there was none."""
         executions = self.kind is not None and self.kind.source == EXECUTION
         return executions and self.steps == 0 and self._settled
 
@@ -256,7 +259,7 @@ class Recorder:
         return f"{what} ended inside the window, in step {steps} of {self.window.steps}"
 
     def _unless_busy(self, act: Callable[[], None]) -> None:
-        """Not while the other thread opens or closes: a step must not wait for that."""
+        """Act unless the other thread opens or closes: a step must not wait for that."""
         if self._lock.acquire(blocking=False):
             try:
                 act()
@@ -274,7 +277,8 @@ class Recorder:
             self._profiler.start(
                 self.directory,
                 perfetto_link=link and start is not None,  # serving it changes the directory of
-                perfetto_trace=link and start is None,  # the process, and stops it: not from aside
+                perfetto_trace=link
+                and start is None,  # the process, and stops it: only from this thread
             )
         except NotNow as reason:
             self.reason, self._tried_s = str(reason), time.monotonic()
@@ -304,25 +308,25 @@ class Recorder:
         if self._kept and self.closed_s - (self.opened_s or 0.0) < self._span_s:
             with suppress(Exception):
                 self._profiler.drop(self.directory)
-            self._become("never", None)  # what was kept is done
+            self._become("never", None)  # the kept recording is done
             return
         if wait:
-            with suppress(Exception):  # the profile is to be kept, whatever the devices say
+            with suppress(Exception):  # keep the profile, whatever the devices report
                 self._profiler.settle()
         try:
             reason = self._profiler.stop(self.directory) or reason
         except Exception as error:
             self._become("failed", str(error))
             raise
-        except BaseException:  # Ctrl-C, while a link waits to be opened say
+        except BaseException:  # Ctrl-C, while a link waits to be opened for example
             kept = self._profiler.wrote(self.directory)
             self._become("done" if kept else "failed", "interrupted while the profile was written")
             raise
         self._become("done", self._in_full(reason))
 
     def _in_full(self, reason: str | None) -> str | None:
-        said = [BY_TIME] if self._stands_in else []
-        return "; ".join([*said, *([reason] if reason else [])]) or None
+        reasons = [BY_TIME] if self._stands_in else []
+        return "; ".join([*reasons, *([reason] if reason else [])]) or None
 
     def _become(self, state: str, reason: str | None) -> None:
         self.state, self.reason = state, reason
@@ -341,7 +345,7 @@ class Recorder:
         self._changed()
 
     def facts(self, relative_to: Path) -> dict[str, Any]:
-        """For the process file."""
+        """Return the facts for the process file."""
         recorded = self.state in ("open", "done")
         return {
             "state": self.state,
@@ -362,7 +366,7 @@ def _relative(path: Path, base: Path) -> str:
 
 
 def _held() -> int:
-    """Bytes of memory that the process holds; the profiler keeps its events there."""
+    """Return the resident memory in bytes; the profiler keeps its events there."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

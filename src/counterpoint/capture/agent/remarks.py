@@ -1,7 +1,7 @@
-"""What JAX says about automatic PGLE, in warnings and log lines, noted without changing either.
+"""Records JAX's messages on automatic PGLE, in warnings and log lines, without changing either.
 
-Only where AutoPGLE is switched on is anything hooked. A line that JAX logs for information is made
-to be logged, seen here, and dropped before any handler that would not have shown it.
+Hooks are installed only if AutoPGLE is on. A line that JAX logs at INFO level is enabled, recorded
+here, and dropped before any handler that would not have shown it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _LOGGER = "jax._src.compiler"
 _TELLING = ("PGLE", "PERSISTENT CACHE MISS", "PERSISTENT CACHE WRITE")
 _EMPTY = "PGLE collected an empty trace"
 _FROM_CACHE = "loaded from compilation cache"
-_KEPT = 50  # messages; counts go on
+_KEPT = 50  # messages; counting continues
 
 
 class Remarks:
-    """The messages, and how often those came that decide something."""
+    """The messages, and how often the decisive ones came."""
 
     def __init__(self, jax: ModuleType) -> None:
         self._config = jax.config
@@ -32,16 +32,16 @@ class Remarks:
 
     @property
     def enabled(self) -> bool:
-        """AutoPGLE profiles in this process: two profilers at once would fail the program."""
+        """True if AutoPGLE profiles in this process: two profilers would fail the program."""
         return bool(getattr(self._config, "jax_enable_pgle", False))
 
     @property
     def expected(self) -> bool:
-        """Programs that AutoPGLE optimised are to come from the cache."""
+        """True if programs that AutoPGLE optimized are expected from the cache."""
         return bool(getattr(self._config, "jax_compilation_cache_expect_pgle", False))
 
     def refuse_two_profilers(self) -> None:
-        """Raise if a profile of ours would meet AutoPGLE's: JAX then fails the program's step."""
+        """Raise if our profile would collide with AutoPGLE's: JAX then fails the program's step."""
         if self.enabled:
             raise Refused(
                 "AutoPGLE profiles in this process (JAX_ENABLE_PGLE), and two at once JAX refuses "
@@ -50,7 +50,7 @@ class Remarks:
             )
 
     def listen(self) -> None:
-        """Hook in, where there may be something to hear."""
+        """Install the hooks, if there may be messages."""
         if self._hooked or not (self.enabled or self.expected):
             return
         self._hooked = True
@@ -83,7 +83,7 @@ class Remarks:
         def heard(record: logging.LogRecord) -> bool:
             self._note(record.getMessage())
             if logger.level != logging.INFO:
-                return True  # set by someone else since: that holds
+                return True  # set by other code since: that takes precedence
             parent = logger.parent
             level = own or (parent.getEffectiveLevel() if parent else logging.WARNING)
             return record.levelno >= level
@@ -100,7 +100,7 @@ class Remarks:
             self.messages.append(message)
 
     def facts(self) -> dict[str, Any]:
-        """For the process file."""
+        """Return the facts for the process file."""
         return {
             "enabled": self.enabled,
             "expected": self.expected,

@@ -1,8 +1,8 @@
-"""Puts subclasses and wrappers in the public places of jax.profiler, to hear when they are used.
+"""Replaces public names of jax.profiler by subclasses and wrappers that report their use.
 
-`StepTraceAnnotation` gets a subclass, so that `with` and isinstance go on as before. JAX marks the
-begin of an annotation when it is made, not when it is entered; so there a step is counted.
-Whatever starts a profile is wrapped, for the program's own must not fail on ours.
+`StepTraceAnnotation` gets a subclass, so that `with` and isinstance keep working. JAX marks the
+start of an annotation when it is created, not when it is entered; so a step is counted there.
+Whatever starts a profile is wrapped, since the program's own must not fail because of ours.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Profiles = Callable[["str | None"], None]
 
 
 def stand_in(jax: ModuleType, annotated: Annotated, profiles: Profiles) -> None:
-    """Replace what the program will ask jax.profiler for."""
+    """Replace the names that the program may use from jax.profiler."""
     place = jax.profiler
     place.StepTraceAnnotation = _heard_annotation(place.StepTraceAnnotation, annotated)
     session = getattr(place, "ProfileSession", None)
-    if session is not None:  # 0.12: trace and start_trace make one, so it is enough to hear this
+    if session is not None:  # 0.12: trace and start_trace create one, so wrapping it is enough
         session.start = _heard_session(session.start, profiles)
         return
     place.start_trace = _heard_start(place.start_trace, profiles)
@@ -30,9 +30,9 @@ def stand_in(jax: ModuleType, annotated: Annotated, profiles: Profiles) -> None:
 
 
 def spare_dumps(mlir: ModuleType, failed: Callable[[str], None]) -> None:
-    """Keep a lowered module that can't be written from ending the program.
+    """Keep a failed write of a lowered module from ending the program.
 
-    `run` sets JAX_DUMP_IR_TO, and JAX raises in the program where that directory is full.
+    `run` sets JAX_DUMP_IR_TO, and JAX raises in the program if that directory is full.
     """
     place: Any = mlir
     dump = place.dump_module_to_file
@@ -54,8 +54,8 @@ def _heard_annotation(original: type[Any], annotated: Annotated) -> type[Any]:
             annotated(name, about.get("step_num"))
             super().__init__(name, **about)  # pyright: ignore[reportUnknownMemberType]
 
-    for said in ("__doc__", "__module__", "__qualname__"):
-        setattr(StepTraceAnnotation, said, getattr(original, said))
+    for attribute in ("__doc__", "__module__", "__qualname__"):
+        setattr(StepTraceAnnotation, attribute, getattr(original, attribute))
     return StepTraceAnnotation
 
 

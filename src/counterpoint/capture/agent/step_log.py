@@ -1,8 +1,8 @@
-"""Notes starts of steps at once, and counts them later.
+"""Records starts of steps at once, and counts them later.
 
-Between a step and the next, caches hold the program's data and none of our code, so each line that
-runs there costs more than it seems. While no window waits for a step, a start is four values added
-to a list. They are counted and written by the agent's thread.
+Between two steps, caches hold the program's data and none of our code, so each line that runs there
+costs more than it seems. While no window waits for a step, a start is four values added to a list.
+They are counted and written by the agent's thread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from .steps import API, Kind, Start, Steps, whole
 
-_NAMES = 100  # of annotations that are remembered; some write a number into each
+_NAMES = 100  # of annotations that are remembered; some programs write a number into each
 
 Write = Callable[[Kind, "int | None", float, float], None]
 
@@ -25,19 +25,19 @@ class StepLog:
     def __init__(self, write: Write) -> None:
         self.steps = Steps()
         self._write = write
-        self._noted: list[Any] = []  # flat: objects kept by the thousand would wake the collector
+        self._noted: list[Any] = []  # flat: thousands of objects would trigger the collector
         self._kinds: dict[str | Kind, Kind] = {API: API}
-        self._lock = threading.RLock()  # a signal handler of the program's may take steps
+        self._lock = threading.RLock()  # the program's signal handler may take steps
 
     def note(self, name: str | Kind, number: object) -> None:
-        """A step begins, and nobody waits for it."""
+        """Record a step that nothing waits for."""
         step = number if type(number) is int else whole(number)
         self._noted += (name, step, time.monotonic(), time.time())
 
     def count(self) -> None:
-        """Take account of what was noted up to now."""
+        """Count the steps recorded so far."""
         with self._lock:
-            size = len(self._noted)  # more may come meanwhile
+            size = len(self._noted)  # more may be added concurrently
             noted = self._noted[:size]
             del self._noted[:size]
             for at in range(0, size, 4):
@@ -47,13 +47,13 @@ class StepLog:
                     self._write(start.kind, step, start_s, wall_s)
 
     def begin(self, name: str | Kind) -> Start:
-        """A step begins, and its number among the others is asked for."""
+        """Count a step that begins, and return its number."""
         self.count()
         with self._lock:
             return self.steps.begin(self._kind(name), time.monotonic())
 
     def began(self, start: Start, number: object) -> None:
-        """It has begun: now, as what was to be done before took its time."""
+        """Record that it has begun: now, since the preparation took time."""
         if start.leads:
             self._write(start.kind, whole(number), time.monotonic(), time.time())
 

@@ -1,9 +1,9 @@
 """Counts the steps of the program, from its own annotations or from `StepProfiler.on_step`.
 
-A program that has neither is counted by its executions, elsewhere: executions.py.
+A program that has neither is counted by its executions: executions.py.
 
-A program may annotate more than its steps, evaluation say. The kind that has begun most often
-leads, the earlier one at a tie: its starts are the steps.
+A program may annotate more than its steps, evaluation for example. The kind that has begun most
+often leads, the earlier one at a tie: its starts are the steps.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ EXECUTION = "execution"
 
 
 class Kind(NamedTuple):
-    """Who told of a step (annotation, api, execution), and the annotation's or function's name."""
+    """The source of a step (annotation, api, execution), and its annotation or function."""
 
     source: str
     name: str
 
     @property
     def words(self) -> str:
-        """What is counted."""
+        """A description of what is counted."""
         if self.source == EXECUTION:
             return f"executions of {self.name}"
         return f"annotations {self.name!r}" if self.name else "calls of StepProfiler.on_step"
@@ -43,20 +43,20 @@ class Start(NamedTuple):
 
 
 class Numbers:
-    """The numbers that the program itself gives its steps: a job that resumes begins at 1000."""
+    """The program's own step numbers: a resumed job may begin at 1000."""
 
     def __init__(self) -> None:
         self._first: dict[Kind, int] = {}
         self._latest: tuple[Kind, int] | None = None
 
     def came_to(self, kind: Kind, number: int | None) -> None:
-        """A step of this kind and number begins."""
+        """Record the start of a step of this kind and number."""
         self._latest = None if number is None else (kind, number)
         if number is not None:
             self._first.setdefault(kind, number)
 
     def passed(self, step: int) -> bool:
-        """Whether they began at or below a number and have come to it, with the latest step."""
+        """Return whether numbers began at or below `step`, and the latest has reached it."""
         if self._latest is None:
             return False
         kind, number = self._latest
@@ -76,15 +76,15 @@ class Steps:
 
     @property
     def count(self) -> int:
-        """How many steps began."""
+        """Number of steps that began."""
         return self.counts.get(self.leading, 0) if self.leading else 0
 
     def follow(self, kind: Kind) -> None:
-        """Only this kind is steps from now on."""
+        """Count only this kind as steps from now on."""
         self.leading, self._pinned = kind, True
 
     def begin(self, kind: Kind, now_s: float) -> Start:
-        """Count one."""
+        """Count one start."""
         turn = self.counts.get(kind, 0)
         self.counts[kind] = turn + 1
         if not self._pinned and turn + 1 > self.count:
@@ -99,19 +99,19 @@ class Steps:
         return Start(kind, turn, leads)
 
     def expected(self, now_s: float, compiled_s: float, patience_s: float) -> bool:
-        """Whether another step is likely to come; one that was compiled for may just have begun."""
+        """Return whether another step is likely; after a compile one may just have begun."""
         if self.last_start_s is None:
             return False
         since_s = now_s - max(self.last_start_s, compiled_s)
         return since_s <= max(patience_s, 10 * self._longest_s)
 
     def facts(self) -> dict[str, int]:
-        """Starts by name, for the process file."""
+        """Return starts by name, for the process file."""
         return {f"{kind.source}:{kind.name}".rstrip(":"): n for kind, n in self.counts.items()}
 
 
 def line(kind: Kind, step: int | None, start_s: float, wall_s: float) -> str:
-    """A step's start as it is written. By hand: a fast program may have thousands a second."""
+    """Format a step's start. By hand: a fast program may have thousands a second."""
     number = "null" if step is None else step
     when = f'"start_s": {start_s:.6f}, "wall_s": {wall_s:.6f}'
     return f'{{"step": {number}, {when}, {_in_json(kind)}}}'
@@ -123,7 +123,7 @@ def _in_json(kind: Kind) -> str:
 
 
 def whole(number: object) -> int | None:
-    """The program's own number of the step. A device array is not asked: that would wait for it."""
+    """Return the program's own step number; not from a device array, which would block."""
     if type(number) is int:
         return number
     if type(number).__module__ not in ("builtins", "numpy"):

@@ -1,11 +1,11 @@
-"""When the window opens: at a step, or once compilation is over, on all processes alike.
+"""Decides when the window opens: at a step, or once compilation is over, on all processes alike.
 
-Compilation is taken to be over after a few steps without a compile, or some time without one.
+Compilation is considered over after a few steps without a compile, or some time without one.
 
-Processes of one job take their steps together, but fall quiet at moments of their own: one compiles
-longer than another. Profiles of different steps could not be laid side by side. So whoever is quiet
-first names a step a little ahead, in a file beside the ranks' directories, and all keep to it. One
-that comes to read it too late opens at once; `start_step` in its process file says so.
+Processes of one job take their steps together, but fall quiet at different moments: one compiles
+longer than another. Profiles of different steps could not be compared. So the first process to be
+quiet names a step a little ahead, in a file beside the ranks' directories, and all keep to it. One
+that reads it too late opens at once; `start_step` in its process file shows that.
 """
 
 from __future__ import annotations
@@ -20,23 +20,25 @@ from typing import Protocol
 
 from .steps import Steps
 
-_AHEAD_S = 2.0  # the others look every fifth of a second
-_PACE = 4  # steps that show how fast they go: the first compiles
-_FASTEST_S = 1e-3  # steps that are only queued, to be executed later, come faster
+_AHEAD_S = 2.0  # the others check every fifth of a second
+_PACE = 4  # steps needed to measure their pace: the first compiles
+_FASTEST_S = 1e-3  # faster steps are only queued, to be executed later
 
 
 class Timing(Protocol):
-    """Tells a recorder when."""
+    """Tells a recorder when to open."""
 
     def step_due(self, turn: int) -> bool: ...
     def time_due(self) -> bool: ...
 
 
 class AtStep:
-    """Before the step with this number; where no step is ever told of, once `unseen` says so.
+    """Opens before the step with this number.
 
-    It is counted in this process, from 0. Where the program's own numbers begin at or below it
-    and come to it earlier, `passed` says so.
+    If no step is ever marked, once `unseen` returns True.
+
+    It is counted in this process, from 0. `passed` tells whether the program's own numbers began at
+    or below it and have reached it earlier.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class AtStep:
 
 
 class Calm:
-    """Counts steps in a row in which nothing was compiled: `enough` of them open the window."""
+    """Counts successive steps without a compile: `enough` of them open the window."""
 
     def __init__(self, compiled: Callable[[], int], enough: int | None) -> None:
         self._compiled = compiled
@@ -66,7 +68,7 @@ class Calm:
         self._steps = 0
 
     def is_over(self, turn: int) -> bool:
-        """Whether enough of them have passed; the step `turn` is about to begin."""
+        """Return whether enough of them have passed; the step `turn` is about to begin."""
         last, self._last = self._last, (turn, self._compiled())
         follows = last == (turn - 1, self._last[1])
         self._steps = self._steps + 1 if follows else 0
@@ -74,7 +76,7 @@ class Calm:
 
 
 class OnceQuiet:
-    """Before the next step, or now if no step is to be expected."""
+    """Opens before the next step, or now if no step is expected."""
 
     def __init__(
         self,
@@ -87,7 +89,7 @@ class OnceQuiet:
         self._quiet = quiet
         self._expecting_steps = expecting_steps
         self._steps = steps
-        self._meeting = meeting  # None in a job of one process, and as long as that is not known
+        self._meeting = meeting  # None in a job of one process, and until that is known
         self._calm = calm
         self._stepped_s = math.nan
         self._shortest_s = math.inf
@@ -104,16 +106,16 @@ class OnceQuiet:
         return meeting.step is not None and turn >= meeting.step
 
     def _note_pace(self) -> None:
-        """Executions are no steps that the program tells of: their pace is only known here."""
+        """Measure the pace of executions, which `Steps` does not know."""
         now_s = time.monotonic()
         if self._stepped_s == self._stepped_s:
             self._shortest_s = min(self._shortest_s, now_s - self._stepped_s)
         self._stepped_s = now_s
 
     def _some_steps(self) -> int:
-        """As many as fit into the time that the others need, at the fastest seen."""
-        told_s = self._steps.shortest_s
-        pace_s = told_s if math.isfinite(told_s) else max(self._shortest_s, _FASTEST_S)
+        """Return as many steps as fit into the time that the others need, at the fastest pace."""
+        marked_s = self._steps.shortest_s
+        pace_s = marked_s if math.isfinite(marked_s) else max(self._shortest_s, _FASTEST_S)
         return 1 + math.ceil(_AHEAD_S / max(pace_s, 1e-6))
 
     def time_due(self) -> bool:
@@ -130,7 +132,7 @@ class OnceQuiet:
 
 
 class Meeting:
-    """What the processes of a job have agreed on: a step, or a time of the clock on the wall."""
+    """The agreement of the processes of a job: a step, or a wall-clock time."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -138,7 +140,7 @@ class Meeting:
         self.time_s: float | None = None
 
     def look(self) -> None:
-        """See whether another process has proposed something."""
+        """Check whether another process has proposed something."""
         if self.step is None:
             step = self._read("step")
             self.step = None if step is None else int(step)
@@ -146,13 +148,13 @@ class Meeting:
             self.time_s = self._read("time")
 
     def propose_step(self, step: int) -> None:
-        """Our proposal, unless another was first."""
+        """Propose a step, unless another process was first."""
         self._propose("step", step)
         self.look()
         self.step = step if self.step is None else self.step
 
     def propose_time(self, time_s: float) -> None:
-        """The same for a window by time."""
+        """Propose a time for a window by time, unless another process was first."""
         self._propose("time", time_s)
         self.look()
         self.time_s = time_s if self.time_s is None else self.time_s
@@ -167,9 +169,9 @@ class Meeting:
             return None
 
     def _propose(self, what: str, value: float) -> None:
-        """A link either comes whole or not at all, where two processes come at once."""
+        """Write a proposal atomically through a link, in case two processes write at once."""
         draft = self._directory / f".window-{what}-{os.getpid()}"
-        with suppress(OSError):  # nowhere to meet: each for itself then
+        with suppress(OSError):  # no shared place: each process by itself then
             draft.write_text(f"{value}\n", encoding="ascii")
             with suppress(FileExistsError):
                 os.link(draft, self._path(what))

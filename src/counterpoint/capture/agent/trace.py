@@ -1,4 +1,4 @@
-"""Starts and stops JAX's profiler, so that what it leaves is worth reading."""
+"""Starts and stops JAX's profiler, with options that make its output useful."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from types import ModuleType
 from typing import Any
 
 _OPTIONS = {
-    "python_tracer_level": 0,  # a span per Python call drowns the rest
+    "python_tracer_level": 0,  # a span per Python call would drown the rest
     "host_tracer_level": 2,  # the level of step annotations and of XLA's own spans on the host
-    "enable_hlo_proto": True,  # profiles for the compiler are made from the HLO in the trace
-    "raise_error_on_start_failure": True,  # else a second profiler records nothing, in silence
+    "enable_hlo_proto": True,  # PGLE profiles are made from the HLO in the trace
+    "raise_error_on_start_failure": True,  # else a second profiler silently records nothing
 }
 
 
@@ -24,7 +24,7 @@ _LOOK_S = 0.002
 
 
 class Refused(Exception):
-    """No profile: the reason in words, and what would help."""
+    """Raised if there is no profile: the reason in words, and a remedy."""
 
     def __init__(self, reason: str, next: str | None = None) -> None:
         super().__init__(reason)
@@ -32,17 +32,17 @@ class Refused(Exception):
 
 
 class Profiler:
-    """jax.profiler as it was before anyone stood in its place."""
+    """The original functions of jax.profiler, from before they were replaced."""
 
     def __init__(self, jax: ModuleType) -> None:
         self._jax = jax
         self._start = jax.profiler.start_trace
         self._stop = jax.profiler.stop_trace
         self._before: dict[Path, int] = {}
-        self.starting: int | None = None  # the thread that starts one now
+        self.starting: int | None = None  # the thread that is starting one
 
     def start(self, directory: Path, *, perfetto_link: bool, perfetto_trace: bool) -> None:
-        """Record from here on, into `directory`."""
+        """Start recording into `directory`."""
         _require_writable(directory)
         self._before = _files(directory)
         self.starting = threading.get_ident()
@@ -59,7 +59,7 @@ class Profiler:
             self.starting = None
 
     def stop(self, directory: Path) -> str | None:
-        """Record no more, and see that a profile is there; what is to be said of it."""
+        """Stop recording, and check that a profile exists; return a remark on it."""
         try:
             self._stop()
         except Exception as error:
@@ -75,7 +75,7 @@ class Profiler:
         return None
 
     def drop(self, directory: Path) -> None:
-        """Record no more, and leave nothing of it."""
+        """Stop recording and discard the result."""
         if self._let_go():
             return
         self._stop()
@@ -83,20 +83,20 @@ class Profiler:
             path.unlink()
 
     def wrote(self, directory: Path) -> bool:
-        """Whether a profile came since the start."""
+        """Return whether a profile was written since the start."""
         return bool(self.written(directory))
 
     def written(self, directory: Path) -> list[Path]:
-        """The files that came since the start."""
+        """Return the files written since the start."""
         fresh = _files(directory).items() - self._before.items()
         return sorted(path for path, _ in fresh if path.stat().st_size)
 
     def settle(self, within_s: float | None = None) -> bool:
-        """Wait until the devices have done what they were given; whether they have.
+        """Wait until the devices have finished; return whether they have.
 
-        Through what is public and compiles nothing, for in a job of several processes each would
-        have to compile alike: a wait for the device where it has one, and for every array that is
-        alive, which is the result of something.
+        Uses only public functions and compiles nothing, since in a job of several processes each
+        would have to compile alike: it waits for the device if it has such a function, and for
+        every live array.
         """
         if within_s is not None and not self._done(time.monotonic() + within_s):
             return False
@@ -105,12 +105,12 @@ class Profiler:
             if wait is not None:
                 wait()
         for array in self._jax.live_arrays():
-            with suppress(Exception):  # donated meanwhile, or failed: the program's to be told
+            with suppress(Exception):  # donated meanwhile, or failed: the program will notice
                 array.block_until_ready()
         return True
 
     def _done(self, until_s: float) -> bool:
-        """Whether every array is there by then: a program may have queued minutes of work."""
+        """Return whether every array is ready by then: minutes of work may be queued."""
         for array in self._jax.live_arrays():
             with suppress(Exception):
                 while not array.is_ready():
@@ -130,10 +130,10 @@ class Profiler:
         return {"profiler_options": options}
 
     def _let_go(self) -> bool:
-        """Leave JAX as if we had not recorded; whether that was possible.
+        """Reset JAX as if nothing had been recorded; return whether that was possible.
 
-        Nothing public does that. Up to 0.11 a failed write keeps its profiler shut, and the program
-        may want to profile too; what is thrown away need not be written first.
+        There is no public way. Up to 0.11 a failed write blocks its profiler, and the program may
+        want to profile too; a discarded recording need not be written first.
         """
         state = getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
         with suppress(Exception):
@@ -144,7 +144,7 @@ class Profiler:
 
 
 def refuse_unwritable(directory: Path) -> None:
-    """Raise if it is plain that no profile could go there; nothing is made."""
+    """Raise if a profile clearly can't be written there; create nothing."""
     try:
         place = next(path for path in (directory, *directory.parents) if path.exists())
     except OSError as error:
@@ -169,23 +169,23 @@ def _require_writable(directory: Path) -> None:
 
 
 def _remove_half(directory: Path, said: str) -> None:
-    """The file that the error names: half a profile is none, and takes up a disk that is full."""
+    """Remove the file that the error names: half a profile is useless, and fills a full disk."""
     for path in _files(directory):
         if str(path) in said:
             path.unlink()
 
 
 def _files(directory: Path) -> dict[Path, int]:
-    """Profiles, and when they were written: two within a second have the same name."""
+    """Return profiles with their write times: two within a second have the same name."""
     found = directory.glob("plugins/profile/*/*.xplane.pb*")
     return {path: path.stat().st_mtime_ns for path in found}
 
 
 def _in_words(error: Exception) -> Refused:
-    said = str(error)
-    if "Only one profile" in said or "profiling session active" in said:
+    message = str(error)
+    if "Only one profile" in message or "profiling session active" in message:
         return Refused(
-            f"another profiler is active in this process ({said})",
+            f"another profiler is active in this process ({message})",
             next="let one of the two go: jax.profiler.stop_trace() ends one that is open",
         )
-    return Refused(f"JAX's profiler did not start: {said}")
+    return Refused(f"JAX's profiler did not start: {message}")

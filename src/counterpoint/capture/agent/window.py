@@ -1,4 +1,4 @@
-"""What is to be profiled, and in words why it was not."""
+"""The profile window, and the reasons why there was none."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 
 class Window(NamedTuple):
-    """From step `start_step` on, for `steps` steps: counted in this process, from 0.
+    """A window from step `start_step` on, for `steps` steps: counted in this process, from 0.
 
-    The program's own numbers of its steps count, too, where they begin at or below that.
-    Without `start_step`: after `calm_steps` in a row without a compile, or once nothing has been
-    compiled for `quiet_s`. Then the next whole steps; where none come, `seconds`, and no more than
-    `longest_s`. `processes`: only on these (jax.process_index).
+    The program's own step numbers count, too, if they begin at or below that. Without `start_step`:
+    after `calm_steps` in a row without a compile, or once nothing has been compiled for `quiet_s`.
+    Then the next whole steps; if there are none, `seconds`, and no more than `longest_s`.
+    `processes`: only on these (jax.process_index).
     """
 
     start_step: int | None = None
@@ -28,17 +28,17 @@ class Window(NamedTuple):
 
 NONE = Window(profile=False)
 UNSEEN = 2
-"""So many times `quiet_s` without a compile and without a step, and none is waited for any more."""
+"""After this many times `quiet_s` without a compile or a step, no step is expected any more."""
 BY_TIME = "no step was seen, so the window came by time"
 NOT_ASKED = "no profile was asked of this process"
 
 
 def parse_window(text: str | None) -> Window:
-    """From JSON; what it does not name keeps its default, what we don't know is passed over."""
+    """Parse JSON; missing fields keep their defaults, unknown ones are ignored."""
     if not text:
         return NONE
-    told = json.loads(text)
-    known = {name: told[name] for name in Window._fields if told.get(name) is not None}
+    given = json.loads(text)
+    known = {name: given[name] for name in Window._fields if given.get(name) is not None}
     if isinstance(known.get("processes"), str):
         del known["processes"]  # "all"
     elif "processes" in known:
@@ -47,7 +47,7 @@ def parse_window(text: str | None) -> Window:
 
 
 class Seen(NamedTuple):
-    """What a process has come to when it ends."""
+    """The state of a process when it ends."""
 
     now_s: float
     compiled: int
@@ -55,15 +55,15 @@ class Seen(NamedTuple):
     last_compile_s: float | None
     steps: int
     last_compiled: str | None = None
-    times: int = 0  # it was compiled
+    times: int = 0  # number of its compiles
     executed: str | None = None  # the function whose executions were counted as steps
 
 
-_AGAIN = 3  # compiles of one name and more are worth a word
+_AGAIN = 3  # minimum compiles of one name to mention
 
 
 def why_never(window: Window, seen: Seen) -> str:
-    """The reason that the window did not come."""
+    """Return the reason why the window did not open."""
     if not window.profile:
         return NOT_ASKED
     if window.start_step is not None:

@@ -1,4 +1,4 @@
-"""The ranks that this process is to start: those of a launcher around it, or its own."""
+"""The ranks that this process starts: a surrounding launcher's, or its own."""
 
 from counterpoint.capture.ranks.world import Seat as Seat
 from counterpoint.capture.ranks.world import World as World

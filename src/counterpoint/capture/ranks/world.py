@@ -1,8 +1,8 @@
-"""Which ranks this process is to start: those of a launcher around us, or some of its own.
+"""Determines the ranks to start: those of a surrounding launcher, or local ones.
 
-Under srun, mpirun or mpiexec each rank is a `counterpoint run` of its own, and JAX finds its peers
-as it does without us. Without a launcher we start the ranks, and tell JAX about them in the words
-of Open MPI, which `jax.distributed.initialize()` understands without arguments.
+Under srun, mpirun or mpiexec each rank is a separate `counterpoint run`, and JAX finds its peers as
+usual. Without a launcher the ranks are started here, with Open MPI's variables, which
+`jax.distributed.initialize()` understands without arguments.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A rank to be started here, and the variables by which it finds the others."""
+    """A rank to start here, and the variables by which it finds the others."""
 
     rank: int
     local_rank: int
@@ -35,7 +35,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All ranks of the run: how many, who launches them, and which of them are ours."""
+    """All ranks of the run: their number, their launcher, and the local ones."""
 
     launcher: str
     size: int
@@ -44,14 +44,14 @@ class World:
 
     @property
     def launched(self) -> bool:
-        """Whether somebody else starts the ranks."""
+        """True if another program starts the ranks."""
         return self.launcher != LOCAL
 
 
 def find_world(environ: Mapping[str, str]) -> World | None:
-    """The world that a launcher has put us into, if any.
+    """Return the world of a surrounding launcher, if any.
 
-    Launchers start each other: Open MPI's helpers are a step of Slurm, whose ranks they are not.
+    Launchers start each other: Open MPI's helpers are a step of Slurm, but not its ranks.
     """
     slurm, pmi = _slurm(environ), _pmi(environ)
     if pmi is not None and (slurm is None or slurm.size != pmi.size):
@@ -60,7 +60,7 @@ def find_world(environ: Mapping[str, str]) -> World | None:
 
 
 def launcher_within(command: Sequence[str]) -> str | None:
-    """A warning where the command starts ranks by itself: here all of them are one."""
+    """Return a warning if the command itself starts ranks: they are recorded as one."""
     name = Path(command[0]).name
     if name not in _LAUNCHERS:
         return None
@@ -71,7 +71,7 @@ def launcher_within(command: Sequence[str]) -> str | None:
 
 
 def local_world(ranks: int, devices: int = 0) -> World:
-    """Ranks that we start here. `devices`: what to deal out among them; 0 leaves that to JAX."""
+    """Return ranks to start here. `devices` are distributed among them; 0 leaves that to JAX."""
     if ranks == 1:
         return World(LOCAL, 1, (Seat(0, 0),))
     address = f"127.0.0.1:{_free_port()}"
@@ -90,13 +90,13 @@ def _local_seat(rank: int, ranks: int, address: str, devices: int) -> Seat:
     }
     if devices > ranks and devices % ranks == 0:
         share = devices // ranks
-        mine = range(rank * share, (rank + 1) * share)
-        variables["JAX_LOCAL_DEVICE_IDS"] = ",".join(map(str, mine))
+        local_devices = range(rank * share, (rank + 1) * share)
+        variables["JAX_LOCAL_DEVICE_IDS"] = ",".join(map(str, local_devices))
     return Seat(rank, rank, MappingProxyType(variables))
 
 
 def count_gpus(environ: Mapping[str, str]) -> int:
-    """As many as `nvidia-smi -L` lists, or as many of them as CUDA is shown."""
+    """Return the number of GPUs that `nvidia-smi -L` lists, limited by CUDA_VISIBLE_DEVICES."""
     tool = shutil.which("nvidia-smi", path=environ.get("PATH"))
     if tool is None:
         return 0
@@ -108,11 +108,15 @@ def count_gpus(environ: Mapping[str, str]) -> int:
         return 0
     found = len(re.findall(r"^GPU \d+:", listed.stdout, re.MULTILINE))
     shown = environ.get("CUDA_VISIBLE_DEVICES")
-    return found if shown is None else min(found, len([one for one in shown.split(",") if one]))
+    return (
+        found
+        if shown is None
+        else min(found, len([device for device in shown.split(",") if device]))
+    )
 
 
 def _slurm(environ: Mapping[str, str]) -> World | None:
-    """A step of Slurm. A batch script has a SLURM_PROCID, too, but no step: nothing to share."""
+    """Return a Slurm step; a batch script has SLURM_PROCID too, but no step."""
     if "SLURM_PROCID" not in environ or not environ.get("SLURM_STEP_ID", "").isdecimal():
         return None
     job = ".".join(environ[name] for name in ("SLURM_JOB_ID", "SLURM_STEP_ID") if name in environ)
@@ -137,7 +141,7 @@ def _openmpi(environ: Mapping[str, str]) -> World | None:
 def _pmi(environ: Mapping[str, str]) -> World | None:
     if "PMI_RANK" not in environ:
         return None
-    job = environ.get("PMI_JOBID") or None  # MPICH's mpiexec gives none
+    job = environ.get("PMI_JOBID") or None  # MPICH's mpiexec sets none
     return _launched(environ, "pmi", ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"), job)
 
 

@@ -176,7 +176,7 @@ def _by_flow(program: Program, instruction: Instruction, seen: frozenset[str]) -
 
 
 def _flow(program: Program, computation: str) -> _Flow:
-    """Return a computation's dependents of backward work, and dependencies of differentiated work."""
+    """Return what depends on backward work, and what differentiated work depends on."""
     key = ("flow", computation)
     if key not in program.answers:
         program.answers[key] = _reach(program, computation)

@@ -180,7 +180,7 @@ def _size(file: Path, pattern: str) -> int:
 
 
 def variables_of(run: Run) -> dict[str, str]:
-    """Return the first rank's variables that were set or changed, and XLA_FLAGS as XLA read them."""
+    """Return the first rank's variables that were set or changed, and XLA_FLAGS as XLA read it."""
     if not run.ranks:
         return {}
     rank = run.ranks[0]
