@@ -1,4 +1,4 @@
-"""Diagnose."""
+"""Diagnosis of a recorded or predicted step: time breakdown, findings and remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Case: what the rules look at. Each table is made once, when a rule first asks for it."""
+"""The input of the rules: a Timeline's typical steps, with tables computed on first use."""
 
 from __future__ import annotations
 
@@ -24,19 +24,22 @@ from counterpoint.timeline import Timeline
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """All of it may be missing: a bare file tells neither its settings nor its network."""
+    """What is known besides the Timeline; every field may be missing.
+
+    A bare profile records neither settings nor network.
+    """
 
     run: Run | None = None
     target: Target | None = None
-    flags: Mapping[str, str] | None = None  # XLA flags that were given, without dashes
-    environment: Mapping[str, str] | None = None  # variables that matter, as far as they are known
-    jaxlib: str | None = None  # its version, e.g. 0.10.2
+    flags: Mapping[str, str] | None = None  # XLA flags as given, without dashes
+    environment: Mapping[str, str] | None = None  # relevant variables, as far as they are known
+    jaxlib: str | None = None  # for example 0.10.2
 
 
 def context_of(
     run: Run | None = None, target: Target | None = None, settings: Settings | None = None
 ) -> Context:
-    """What a Run or Settings tell; nothing where there are none."""
+    """Return the context recorded by a Run or given by Settings; empty if there is neither."""
     if settings is not None:
         return Context(
             run=run,
@@ -62,10 +65,10 @@ _ROWS: Final = 5
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Case:
-    """The typical steps of a Timeline, and what is known around it.
+    """The typical steps of a Timeline and their context.
 
-    Rules read these tables and make none of their own that another could use. Times are
-    milliseconds of a median step, mean over devices, unless a column says otherwise.
+    Rules read these tables; a table that several rules need belongs here. Times are milliseconds of
+    a median step, mean over devices, unless a column says otherwise.
     """
 
     selection: Selection
@@ -80,17 +83,17 @@ class Case:
 
     @property
     def basis(self) -> Basis:
-        """Of what the tables hold: measured or predicted."""
+        """Basis of the tables: measured or predicted."""
         return self.timeline.basis
 
     @property
     def step_ms(self) -> float:
-        """The median step; 0 where no step was found."""
+        """Length of the median step; 0 if no step was found."""
         return self.selection.median_ms if self.selection.lengths_ms else 0.0
 
     @cached_property
     def program(self) -> Program | None:
-        """The step's program, where the profile carries its HLO."""
+        """The step's program, if the profile contains its HLO."""
         index = self.timeline.step_program
         return None if index is None else self.timeline.programs[index].hlo()
 
@@ -101,7 +104,7 @@ class Case:
 
     @cached_property
     def attributed(self) -> pl.DataFrame:
-        """Time per device, step, state and phase: `metrics.attribution`."""
+        """Time per device, step, state and phase; see `metrics.attribution`."""
         return attribute(self.selection, self.spans)
 
     @cached_property
@@ -111,20 +114,20 @@ class Case:
 
     @cached_property
     def ops(self) -> pl.DataFrame:
-        """The op profile: `metrics.ops`."""
+        """The op profile; see `metrics.ops`."""
         return op_profile(self.selection, self.spans)
 
     def ask(self, make: Callable[[Case], _T]) -> _T:
-        """What is made of this case by a function, made once: `case.ask(slack_table)`.
+        """Return `make(case)`, computed once and cached: `case.ask(slack_table)`.
 
-        Tables that know cases stay above this module that way, whoever shares them.
+        This way, tables that depend on `Case` can be shared without this module importing them.
         """
         if make not in self.made:
             self.made[make] = make(self)
         return cast("_T", self.made[make])
 
     def evidence(self, row: dict[str, Any], ms: str) -> Evidence:
-        """A row of `ops` or `collectives` as evidence; `ms` names the column of its cost."""
+        """Return a row of `ops` or `collectives` as evidence; `ms` names the column of its cost."""
         cost = row[ms]
         return Evidence(
             what=str(row["op"]),
@@ -133,15 +136,15 @@ class Case:
         )
 
     def rows_of(self, row: dict[str, Any]) -> list[int]:
-        """The rows of the Timeline's ops that a row of `ops` or `collectives` sums up."""
-        shown = self._shown.filter(
+        """Return the rows of the Timeline's ops that a row of `ops` or `collectives` aggregates."""
+        matches = self._shown.filter(
             pl.col("program").eq_missing(pl.lit(row["program"], pl.UInt16))
             & ((pl.col("shown") == row["op"]) | (pl.col("op") == row["op"]))
         )
-        return shown["op_row"].to_list()
+        return matches["op_row"].to_list()
 
     def longest(self, ops: Sequence[int], count: int = _ROWS) -> tuple[int, ...]:
-        """Rows of the longest spans of some ops (rows of the Timeline's ops)."""
+        """Return the rows of the longest spans of some ops, given as rows of the Timeline's ops."""
         spans = self.spans.filter(pl.col("op").is_in(ops))
         return tuple(spans.sort("dur_ps", descending=True)["row"].head(count).to_list())
 
@@ -153,6 +156,6 @@ class Case:
 
 
 def place_of(row: dict[str, Any]) -> str:
-    """An op with where it comes from: `all-gather-start.3 (model.py:7)`."""
+    """Return an op with its source location: `all-gather-start.3 (model.py:7)`."""
     where = row.get("source") or row.get("scope")
     return f"{row['op']} ({where})" if where else str(row["op"])

@@ -1,9 +1,10 @@
-"""Chains: kernels that hand large buffers to each other through memory, where memory decides.
+"""Chains of memory-bound kernels that pass large buffers to each other through memory.
 
-A kernel is bound by memory if its bytes take longer than its operations at the chip's rates. Two of
-them belong together if one reads what the other wrote, in the same part of the step, and the buffer
-is larger than the chip's cache: written and read again only because nothing joins the two. What
-crosses from forward to backward is kept for it, and no fusion would save that.
+A kernel is memory-bound if its bytes take longer than its operations at the chip's rates. Two such
+kernels form a chain if one reads what the other wrote, in the same part of the step, and the buffer
+is larger than the chip's cache: it is written and read again only because the two are not fused. A
+buffer that crosses from forward to backward is stored for the backward pass, and fusion would not
+remove it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from counterpoint.hlo import Instruction
 
 _OTHER_WORK: Final = ("collective", "host", "control")
 _CACHE_BYTES: Final = 64 << 20
-"""Above the caches of most chips (A100 40 MB, H100 50 MB); less may never leave them."""
+"""Larger than the caches of most chips (A100 40 MB, H100 50 MB); a smaller buffer may stay in
+them."""
 _SAME_PART: Final = {"remat": "backward"}
 
 
@@ -36,40 +38,40 @@ class Handover:
     writer: Ran
     reader: Ran
     bytes: int  # of one execution
-    kept: bool  # others need it, too: it has to be written in any case
+    kept: bool  # has other readers too, so it has to be written in any case
 
     @property
     def ms(self) -> float:
-        """What the kernels spend on it, of their own time by its share of their bytes."""
+        """The kernels' own time for it, in proportion to its share of their bytes."""
         written = 0.0 if self.kept else _share(self.writer, self.bytes)
         return written + _share(self.reader, self.bytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
-    """Kernels, the longest first, and what they hand over."""
+    """Kernels, longest first, and the buffers they pass on."""
 
     members: tuple[Ran, ...]
     handovers: tuple[Handover, ...]
 
     @property
     def handed_ms(self) -> float:
-        return sum(it.ms for it in self.handovers)
+        return sum(handover.ms for handover in self.handovers)
 
 
 def chains(case: Case, chip: Chip) -> list[Chain]:
-    """The dearest first."""
+    """Return the chains, most expensive first."""
     bound = {
-        (it.row["program"], it.instruction.computation, it.instruction.name): it
-        for it in ran(case, ~pl.col("category").is_in(_OTHER_WORK))
-        if is_memory_bound(it.row, chip) and not moves_only(it.program, it.instruction)
+        (kernel.row["program"], kernel.instruction.computation, kernel.instruction.name): kernel
+        for kernel in ran(case, ~pl.col("category").is_in(_OTHER_WORK))
+        if is_memory_bound(kernel.row, chip) and not moves_only(kernel.program, kernel.instruction)
     }
-    found = [it for one in bound.values() for it in _handovers(one, bound)]
-    return sorted(_joined(found), key=lambda it: -it.handed_ms)
+    found = [handover for writer in bound.values() for handover in _handovers(writer, bound)]
+    return sorted(_joined(found), key=lambda chain: -chain.handed_ms)
 
 
 def is_memory_bound(row: dict[str, Any], chip: Chip) -> bool:
-    """Whether its bytes take longer than its operations; False where either is not known."""
+    """Return whether its bytes take longer than its operations; False if either is not known."""
     moved, flops = row["bytes_accessed"], row["flops"]
     if not moved or flops is None:
         return False
@@ -81,21 +83,26 @@ _Key = tuple[int, str, str]
 
 def _handovers(writer: Ran, bound: dict[_Key, Ran]) -> Iterator[Handover]:
     program, own = writer.row["program"], writer.instruction
-    found = list(readers(writer.program, own))
-    for reader, moved in found:
-        known = bound.get((program, reader.computation, reader.name))
-        if known is None or moved < _CACHE_BYTES or _part(known) != _part(writer):
+    pairs = list(readers(writer.program, own))
+    for reader, moved in pairs:
+        kernel = bound.get((program, reader.computation, reader.name))
+        if kernel is None or moved < _CACHE_BYTES or _part(kernel) != _part(writer):
             continue
-        yield Handover(writer, known, moved, kept=_is_kept(writer, found, bound))
+        yield Handover(writer, kernel, moved, kept=_is_kept(writer, pairs, bound))
 
 
 def _is_kept(
     writer: Ran, readers: Sequence[tuple[Instruction, int]], bound: dict[_Key, Ran]
 ) -> bool:
-    """Whether somebody outside of the chain reads it; the first of several readers pays for it."""
+    """Return whether the buffer also has readers outside the chain or has several readers."""
     program = writer.row["program"]
-    inside = [bound.get((program, it.computation, it.name)) for it, _ in readers]
-    return len(readers) > 1 or any(it is None or _part(it) != _part(writer) for it in inside)
+    kernels = [
+        bound.get((program, instruction.computation, instruction.name))
+        for instruction, _ in readers
+    ]
+    return len(readers) > 1 or any(
+        kernel is None or _part(kernel) != _part(writer) for kernel in kernels
+    )
 
 
 def _part(one: Ran) -> str | None:
@@ -108,7 +115,7 @@ def _share(one: Ran, moved: int) -> float:
 
 
 def _joined(found: Sequence[Handover]) -> Iterator[Chain]:
-    """Handovers that share kernels, together."""
+    """Group handovers that share kernels."""
     leader: dict[int, int] = {}
 
     def lead(of: int) -> int:
@@ -117,14 +124,18 @@ def _joined(found: Sequence[Handover]) -> Iterator[Chain]:
             of = leader[of]
         return of
 
-    for it in found:
-        leader[lead(id(it.writer))] = lead(id(it.reader))
+    for handover in found:
+        leader[lead(id(handover.writer))] = lead(id(handover.reader))
     groups: dict[int, list[Handover]] = {}
-    for it in found:
-        groups.setdefault(lead(id(it.writer)), []).append(it)
+    for handover in found:
+        groups.setdefault(lead(id(handover.writer)), []).append(handover)
     for group in groups.values():
-        members = {id(one): one for it in group for one in (it.writer, it.reader)}
-        longest = sorted(members.values(), key=lambda one: -one.ms)
+        members = {
+            id(kernel): kernel
+            for handover in group
+            for kernel in (handover.writer, handover.reader)
+        }
+        longest = sorted(members.values(), key=lambda kernel: -kernel.ms)
         yield Chain(tuple(longest), tuple(group))
 
 
@@ -133,7 +144,7 @@ _NAME: Final = re.compile(r"^Transpose(Plan)?::Execute|^(Parallel|DelinearizeUsi
 
 @dataclass(frozen=True, slots=True)
 class HostTransposes:
-    """Milliseconds; `busy_ms` sums threads up, the others don't."""
+    """Transposes on the hosts, in milliseconds; only `busy_ms` adds up threads."""
 
     name: str
     events: int
@@ -143,7 +154,7 @@ class HostTransposes:
 
 
 def host_transposes(case: Case) -> HostTransposes:
-    """Of all hosts; nothing where no step was found."""
+    """Return the transposes of all hosts; empty if no step was found."""
     timeline = case.timeline
     codes = [code for code, name in enumerate(timeline.host_names) if _NAME.match(name)]
     events = timeline.host_events.filter(pl.col("name").is_in(codes) & (pl.col("dur_ps") > 0))
@@ -151,7 +162,7 @@ def host_transposes(case: Case) -> HostTransposes:
     if not len(events) or not len(windows):
         return HostTransposes("", 0, 0.0, 0.0, 0.0)
     first = int(timeline.steps["start_ps"].to_numpy().min())
-    hosts = [union_of(of) for _, of in events.group_by("host", maintain_order=True)]
+    hosts = [union_of(group) for _, group in events.group_by("host", maintain_order=True)]
     steps = union(windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy())
     share = case.step_ms * PS_PER_MS / max(_mean_length(windows), 1.0) / _per_device(windows)
     busiest = events.group_by("name").agg(pl.col("dur_ps").sum()).sort("dur_ps", "name")
@@ -160,13 +171,16 @@ def host_transposes(case: Case) -> HostTransposes:
         name=timeline.host_names[last],
         events=len(events),
         busy_ms=float(events["dur_ps"].sum()) / PS_PER_MS,
-        before_ms=max(_before(it, first) for it in hosts) / PS_PER_MS,
-        in_steps_ms=sum((it & steps).total for it in hosts) / len(hosts) / PS_PER_MS * share,
+        before_ms=max(_before(intervals, first) for intervals in hosts) / PS_PER_MS,
+        in_steps_ms=sum((intervals & steps).total for intervals in hosts)
+        / len(hosts)
+        / PS_PER_MS
+        * share,
     )
 
 
 def union_of(events: pl.DataFrame) -> Intervals:
-    """The time in which at least one of them goes on."""
+    """Return the time in which at least one event is running."""
     start = events["start_ps"].to_numpy()
     return union(start, start + events["dur_ps"].to_numpy())
 

@@ -1,4 +1,4 @@
-"""`explain`: where the step goes, as records and frames that a notebook can use."""
+"""`explain`: where the time of a step goes, as records and frames for use in notebooks."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from counterpoint.runs.timeline import read
 from counterpoint.timeline import Host, Timeline
 
 WORTH_A_WORD: Final = 0.01
-"""Losses below this share of the step are left out."""
+"""Share of the step below which losses are left out."""
 
 
 def judge(case: Case) -> tuple[Finding, ...]:
-    """The dearest first; then what says nothing of time, in order of codes."""
+    """Run all rules: priced findings first, largest saving first, then unpriced ones by code."""
     doubt = _doubt(case)
     found = [_doubted(finding, doubt) for rule in RULES for finding in rule.check(case)]
     priced = [finding for finding in found if _most(finding) > WORTH_A_WORD * case.step_ms]
@@ -47,7 +47,7 @@ def judge(case: Case) -> tuple[Finding, ...]:
 
 
 def _doubt(case: Case) -> str | None:
-    """What speaks against whatever is found."""
+    """Return a general reason to doubt every finding on this Timeline, if there is one."""
     timeline = case.timeline
     if {device.kind for device in timeline.devices} == {"cpu"}:
         return "virtual CPU devices share the machine's cores: an accelerator's times are others"
@@ -68,21 +68,21 @@ def _most(finding: Finding) -> float:
 
 
 def _rank(finding: Finding) -> tuple[float, str]:
-    """By the middle of what it saves: an upper bound alone is no reason to come first."""
+    """Rank by the middle of the range: an upper bound alone does not put a finding first."""
     saves = finding.saves_ms
     middle = (saves.low + saves.high) / 2 if isinstance(saves, Range) else 0.0
     return (-middle, finding.code)
 
 
 _MOSTLY: Final = 0.9
-"""Share of ops whose instruction is known, above which a missing HLO is not worth a word."""
+"""Share of ops with a known instruction above which a missing HLO is not mentioned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramUse:
-    """A compiled module, how often it ran on a device, and its time there over the profile."""
+    """A compiled module, its executions per device, and its device time over the profile."""
 
-    index: int  # what the column `program` of ops and collectives says
+    index: int  # its value in the column `program` of ops and collectives
     name: str
     fingerprint: str | None
     executions: int
@@ -92,14 +92,14 @@ class ProgramUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Explanation:
-    """Where a step goes. Times are of a median step, mean over devices, in milliseconds.
+    """Where the time of a step goes: milliseconds of a median step, mean over devices.
 
-    `step` and `selected_devices` are what was asked for; None: a median step, all devices.
-    `subject` is what figures are of: where no whole step was seen, a run of its program.
+    `step` and `selected_devices` are the requested ones; None: a median step, all devices.
+    `subject` is what the figures describe: a run of the step's program if no whole step was seen.
 
     `ops` and `collectives` are polars frames, documented at `op_profile` and `collective_profile`;
-    `ops_by("scope")`, "source" or "category" sums ops up, as documented at `groups.SCHEMA`;
-    `devices` gives the parts of the step per device and step, `device_breakdowns` those of a median
+    `ops_by("scope")`, "source" or "category" aggregates ops, as documented at `groups.SCHEMA`;
+    `devices` holds the parts of the step per device and step, `device_breakdowns` those of a median
     step per device. None: not known, see `notes`.
     """
 
@@ -125,7 +125,7 @@ class Explanation:
     findings: tuple[Finding, ...]
 
     def ops_by(self, by: By) -> pl.DataFrame:
-        """Time in ops by `scope` (layers of one kind together), `source`, `category` or `op`."""
+        """Return time in ops by `scope` (layers of one kind together), `source`, `category`, `op`."""
         if by not in GROUPINGS:
             raise UsageError(f"ops are grouped by {', '.join(GROUPINGS)}, not by {by!r}")
         return grouped(self.ops, by)
@@ -133,7 +133,9 @@ class Explanation:
     def __repr__(self) -> str:
         median = self.steps.median_ms
         step = "no whole step" if median is None else f"step {median:,.2f} ms"
-        first = "".join(f", first {it.code} {it.title!r}" for it in self.findings[:1])
+        first = "".join(
+            f", first {finding.code} {finding.title!r}" for finding in self.findings[:1]
+        )
         return (
             f"<Explanation of {listed(self.inputs)}: {self.basis}, {step} on {self.device_count}"
             f" devices, {len(self.findings)} findings{first}>"
@@ -152,10 +154,10 @@ def explain(
     target: Target | None = None,
     settings: Settings | None = None,
 ) -> Explanation:
-    """Say where the step goes: of a typical step, or of step `step`; on all devices or on some.
+    """Explain a typical step, or step `step`, on all devices or on `devices`.
 
-    `run` tells the settings it ran under, unless `settings` do; `target` tells the links between
-    devices and hosts. A path is read first: of a profile, or of a Run.
+    `run` supplies the settings of the run unless `settings` are given; `target` describes the links
+    between devices and hosts. A path to a recording or a Run is read first.
     """
     if not isinstance(timeline, Timeline):
         run = read_run(timeline) if run is None and is_run(timeline) else run
@@ -225,7 +227,7 @@ def _programs(timeline: Timeline) -> list[ProgramUse]:
 
 
 def _per_device(attributed: pl.DataFrame) -> pl.DataFrame:
-    """Milliseconds per device, step and state."""
+    """Sum milliseconds per device, step and state."""
     return (
         attributed.group_by("device", "step", "state")
         .agg((pl.col("ps").sum() / 1e9).alias("ms"))
@@ -243,9 +245,9 @@ def _more_notes(timeline: Timeline, selection: Selection) -> list[str]:
     if timeline.truncated:
         notes.append("the profile is cut off: times of the last steps may miss events")
     without = [entry.name for entry in timeline.programs if not entry.variants]
-    told = timeline.ops["opcode"].count()
-    needed = _MOSTLY * len(timeline.ops)
-    if timeline.programs and len(without) == len(timeline.programs) and told < needed:
+    known = timeline.ops["opcode"].count()
+    enough = _MOSTLY * len(timeline.ops)
+    if timeline.programs and len(without) == len(timeline.programs) and known < enough:
         notes.append("no HLO in the profile: phases, sources and bytes are known only where named")
     if not selection.occurrences:
         notes.append("no complete step was found: nothing can be said per step")

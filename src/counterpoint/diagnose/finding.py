@@ -1,4 +1,4 @@
-"""A finding: something that costs time, with its evidence, its price and its remedy."""
+"""Findings: losses of time with their evidence, cost and remedy."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from counterpoint.core import Basis, Range, Unknown
 class Finding:
     """One diagnosis.
 
-    `saves_ms` is what a median step could gain, from what is certain to what is possible; Unknown
-    where it says nothing about time but about what can be believed of the profile. `basis` is that
-    of `saves_ms`: measured where it is a sum of spans, predicted where the simulator told it.
-    `evidence` names the ops or lines that show it, with rows of the Timeline's spans.
+    `saves_ms` is the gain on a median step, from the certain to the possible; Unknown if the
+    finding is not about time but about how reliable the profile is. `basis` applies to `saves_ms`:
+    measured if it is a sum of spans, predicted if the simulator computed it. `evidence` names the
+    ops or lines that show it, with rows of the Timeline's spans.
     """
 
     code: str
@@ -25,12 +25,12 @@ class Finding:
     evidence: tuple[Evidence, ...]
     remedy: Remedy
     doubt: str | None = None
-    """What in this profile speaks for a false alarm."""
+    """Reason to suspect a false alarm in this profile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What shows it: an op, its cost in a median step, and up to a few of its spans' rows."""
+    """An op that shows the finding, its cost in a median step, and rows of a few of its spans."""
 
     what: str
     ms: float | None
@@ -39,10 +39,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What to do: words, and the settings to add where settings do it.
+    """What to do, in words, and as settings to add where settings help.
 
-    `flags` are XLA flags as name and value, without dashes; made by `advise`, so that none is
-    named that the user's version lacks.
+    `flags` are XLA flags as name and value, without dashes. Remedies are built by `advise`, which
+    drops flags that the user's version lacks.
     """
 
     text: str

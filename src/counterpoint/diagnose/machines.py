@@ -1,7 +1,7 @@
-"""The machine a case is about, as the cost model sees one; None where nobody tells.
+"""The hardware a case ran on, for the cost model; None where it is not known.
 
-What a kernel could reach is asked of `cost` for GPUs whose chip is known. For TPUs only the data
-sheet's rates are: their compiler's tiling is not modelled.
+For GPUs with a known chip, `cost` computes what a kernel could reach. For TPUs only data sheet
+rates are available: their compiler's tiling is not modeled.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def advise(
     flags: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Remedy:
-    """A Remedy; flags that the version lacks, or that are given so already, are left out.
+    """Build a Remedy without flags that the version lacks or that are already set.
 
-    Where no version is known, flags of the newest release in the catalogue are meant.
+    If no version is known, the flags of the newest release in the catalogue apply.
     """
     known = _known(case)
     given = case.context.flags or {}
@@ -45,13 +45,13 @@ def _known(case: Case) -> Mapping[str, object]:
 
 
 _AMD: Final = re.compile(r"\bAMD\b|\bMI\d{2,3}|\bgfx\d")
-"""In names of chips whose rates are not known."""
+"""Matches names of chips whose rates are not known."""
 
 
 def chip_of(case: Case) -> Chip | None:
-    """What all chosen devices are, or what the user says they are where the profile does not.
+    """Return the chip of all selected devices, or the user's Target if the profile names none.
 
-    None where they differ or it is not known.
+    None if devices differ or the chip is not known.
     """
     device = _device(case)
     if device is None or device.chip is not None:
@@ -60,7 +60,7 @@ def chip_of(case: Case) -> Chip | None:
 
 
 def is_nvidia(case: Case) -> bool:
-    """Whether they are GPUs of NVIDIA's, as far as it is known."""
+    """Return whether the devices are NVIDIA GPUs, as far as is known."""
     device, chip = _device(case), chip_of(case)
     if device is None or device.kind != "gpu":
         return False
@@ -70,7 +70,7 @@ def is_nvidia(case: Case) -> bool:
 
 
 def gpu_machine(case: Case) -> Machine | None:
-    """What the cost model knows of the GPU; None for other devices."""
+    """Return the cost model's description of the GPU; None for other devices."""
     device, chip = _device(case), chip_of(case)
     if device is None or device.kind != "gpu" or chip is None:
         return None
@@ -79,8 +79,8 @@ def gpu_machine(case: Case) -> Machine | None:
 
 def _device(case: Case) -> Device | None:
     chosen = [case.timeline.devices[index] for index in case.selection.devices]
-    alike = {(device.kind, device.chip) for device in chosen}
-    return chosen[0] if len(alike) == 1 else None
+    kinds = {(device.kind, device.chip) for device in chosen}
+    return chosen[0] if len(kinds) == 1 else None
 
 
 def _named(target: Target | None) -> Chip | None:
@@ -92,6 +92,6 @@ def _named(target: Target | None) -> Chip | None:
 
 def _target(chip: Chip) -> Target:
     gpu = next((gpu for gpu in gpus() if gpu.chip == chip.name), None)
-    if gpu is None:  # not one that XLA's CUDA compiler knows: AMD's, older ones
+    if gpu is None:  # unknown to XLA's CUDA compiler: AMD or an older chip
         return Target(gpu=chip.name, gpus_per_host=1, config="", own_chip=chip)
     return Target(gpu=gpu.name, gpus_per_host=1, config=target_config(gpu))

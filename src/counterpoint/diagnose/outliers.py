@@ -1,9 +1,9 @@
-"""Outliers: steady steps that took much longer than the median one, and what there was more of.
+"""Outliers: steady steps that took much longer than the median, and what they did more of.
 
-A median step hides them, as it should. What such a step had more of than a typical one, computing,
-exposed communication, copies or nothing at all, tells where to look: a checkpoint, a stall of the
-network, a garbage collection. A step is one when it is longer by more than its share of the median
-and by more than the scatter of all steps explains.
+The median step hides them by design. What such a step had more of than a typical one (compute,
+exposed communication, copies or idle time) indicates where to look: a checkpoint, a network stall,
+a garbage collection. A step is an outlier if it exceeds the median both by a fixed share of it and
+by more than the scatter of all steps explains.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from counterpoint.diagnose.selection import PS_PER_MS, Selection
 from counterpoint.timeline import Lane
 
 _OF_STEP: Final = 0.05
-_DEVIATIONS: Final = 6 * 1.4826  # medians of absolute deviations, as standard deviations
+_DEVIATIONS: Final = 6 * 1.4826  # median absolute deviations, scaled to standard deviations
 _STEPS: Final = 5
-"""Fewer tell no scatter."""
+"""Minimum number of steps for an estimate of scatter."""
 
 _FEW: Final = 0.25
-"""More than that share of the steps are no outliers: the step has two lengths."""
+"""If more than this share of steps is long, they are no outliers: the step has two lengths."""
 
 _LISTED: Final = 8
 _WHAT: Final = {
@@ -37,21 +37,21 @@ _WHAT: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlier:
-    """One step, mean over devices; `more_ms` by state, against a median step."""
+    """One long step, mean over devices; `more_ms` is the excess by state over a median step."""
 
     step: int
     longer_ms: float
     more_ms: dict[str, float]
-    op: str | None  # of the state with most more, the one that grew most; null: idle, or not known
+    op: str | None  # op of the state `cause` that grew most; None: idle, or not known
 
     @property
     def cause(self) -> str:
-        """The state that it had most more of."""
+        """The state with the largest excess."""
         return max(self.more_ms, key=lambda state: self.more_ms[state])
 
 
 def outliers(case: Case) -> tuple[Outlier, ...]:
-    """In order of steps; none where one step was asked for, or too few were recorded."""
+    """Return outliers in step order; none if one step was requested or too few were recorded."""
     longer = _longer(case.selection)
     if not longer:
         return ()
@@ -69,7 +69,7 @@ def outliers(case: Case) -> tuple[Outlier, ...]:
     spans = chosen.spans()
     parts = _by_state(attribute(chosen, spans))
     usual = dict(_by_state(case.attributed).group_by("state").agg(pl.col("ps").sum()).iter_rows())
-    found: list[Outlier] = []
+    result: list[Outlier] = []
     for step, ms in sorted(longer.items()):
         own = dict(parts.filter(pl.col("step") == step).select("state", "ps").iter_rows())
         more = {
@@ -77,14 +77,14 @@ def outliers(case: Case) -> tuple[Outlier, ...]:
             - usual.get(state, 0) * case.selection.scale
             for state in (*map(str, STATES), IDLE)
         }
-        one = Outlier(step=step, longer_ms=ms, more_ms=more, op=None)
-        here = spans.filter(pl.col("step") == step)
-        found.append(replace(one, op=_grown(case, here, devices[step], one.cause)))
-    return tuple(found)
+        outlier = Outlier(step=step, longer_ms=ms, more_ms=more, op=None)
+        step_spans = spans.filter(pl.col("step") == step)
+        result.append(replace(outlier, op=_grown(case, step_spans, devices[step], outlier.cause)))
+    return tuple(result)
 
 
 def _longer(selection: Selection) -> dict[int, float]:
-    """Steps that are outliers, and by how many milliseconds."""
+    """Return the outlier steps and their excess in milliseconds."""
     if selection.step is not None or len(selection.lengths_ms) < _STEPS:
         return {}
     lengths = (
@@ -94,9 +94,9 @@ def _longer(selection: Selection) -> dict[int, float]:
         .group_by("step")
         .agg(ms=(pl.col("end_ps") - pl.col("start_ps")).mean() / PS_PER_MS)
     )
-    over = pl.col("ms") - pl.col("ms").median()
-    limit = pl.max_horizontal(_OF_STEP * pl.col("ms").median(), _DEVIATIONS * over.abs().median())
-    found = dict(lengths.filter(over > limit).select("step", "ms").iter_rows())
+    excess = pl.col("ms") - pl.col("ms").median()
+    limit = pl.max_horizontal(_OF_STEP * pl.col("ms").median(), _DEVIATIONS * excess.abs().median())
+    found = dict(lengths.filter(excess > limit).select("step", "ms").iter_rows())
     if len(found) > _FEW * len(lengths):
         return {}
     return {step: ms - selection.median_ms for step, ms in found.items()}
@@ -107,7 +107,7 @@ def _by_state(attributed: pl.DataFrame) -> pl.DataFrame:
 
 
 def _grown(case: Case, spans: pl.DataFrame, devices: int, state: str) -> str | None:
-    """Which op of a lane took most longer than usual."""
+    """Return the op of a lane whose time grew most."""
     ops = case.timeline.ops.with_row_index("row").filter(pl.col("lane") == state)
     shown = ops.select(op="row", shown=pl.coalesce("pair", "op", "name"))
 
@@ -127,18 +127,18 @@ def _grown(case: Case, spans: pl.DataFrame, devices: int, state: str) -> str | N
 
 
 def told(found: tuple[Outlier, ...]) -> tuple[str, ...]:
-    """A note per cause: `steps 3 and 9 took 20.0 ms longer than the median: ...`."""
+    """Return a note per cause: `steps 3 and 9 took 20.0 ms longer than the median: ...`."""
     groups: dict[tuple[str, str | None], list[Outlier]] = {}
-    for one in found:
-        groups.setdefault((one.cause, one.op), []).append(one)
+    for outlier in found:
+        groups.setdefault((outlier.cause, outlier.op), []).append(outlier)
     return tuple(_told(cause, op, group) for (cause, op), group in groups.items())
 
 
 def _told(cause: str, op: str | None, group: list[Outlier]) -> str:
     where = f", most in {op}" if op else ""
     return (
-        f"{_steps([one.step for one in group])} took {_span([one.longer_ms for one in group])} ms"
-        f" longer than the median: {_span([one.more_ms[cause] for one in group])} ms of it"
+        f"{_steps([step.step for step in group])} took {_span([step.longer_ms for step in group])} ms"
+        f" longer than the median: {_span([step.more_ms[cause] for step in group])} ms of it"
         f" {_WHAT[cause]}{where}"
     )
 

@@ -1,4 +1,4 @@
-"""Which PGLE profile the step was compiled with, as far as anybody knows."""
+"""The PGLE profile that the step was compiled with, as far as it is known."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """`path` is the profile that was given, None where none was; `auto` where JAX made its own."""
+    """`path` is the profile that was given, None if there was none; `auto` if JAX made its own."""
 
     path: str | None
     auto: bool
 
 
 def use_of(case: Case) -> Use | None:
-    """What the settings say, inherited ones too; None where nobody noted them."""
+    """Return the PGLE use under the settings, including inherited ones; None if not recorded."""
     given = given_flags(case)
     flags = dict(given or {})
     variables = dict(case.timeline.environment) | dict(case.context.environment or {})
@@ -55,12 +55,12 @@ def use_of(case: Case) -> Use | None:
 
 
 def _flags_read(run: Run) -> Mapping[str, str]:
-    """What was inherited is not among a Run's settings: the compiler's report has it."""
+    """Return the profile flag in effect: inherited flags are only in the compiler's report."""
     if run.ranks and (effective := effective_flags(run.ranks[0])):
         return {PROFILE: effective[PROFILE]} if PROFILE in effective else {}
     try:
         return dict(parse_xla_flags(variables_of(run).get("XLA_FLAGS", "")))
-    except CounterpointError:  # damaged, or in a file that is elsewhere
+    except CounterpointError:  # damaged, or in a file on another machine
         return {}
 
 
@@ -73,34 +73,34 @@ def _logs(run: Run) -> Iterable[str]:
 
 
 def _was_guided(log: str) -> bool:
-    """Whether XLA says that it took costs from a profile."""
-    return any(it.guided for it in read_evidence(log).modules)
+    """Return whether XLA reports that it took costs from a profile."""
+    return any(module.guided for module in read_evidence(log).modules)
 
 
 def coverage_of(case: Case, path: str) -> Coverage | None:
-    """What the profile at that path gives to the step's program; None where it can't be told."""
+    """Return what the profile at `path` covers of the step's program; None if not known."""
     program, index = case.program, case.timeline.step_program
     if program is None or index is None or not on_gpu(case):
         return None
     run = case.context.run
     place = Path(path) if run is None else Path(run.cwd) / path
-    told = {} if case.context.jaxlib is None else {"jaxlib": case.context.jaxlib}
+    versions = {} if case.context.jaxlib is None else {"jaxlib": case.context.jaxlib}
     measured = measured_times(case.timeline, index)
     try:
-        return check_profile(read_profile(place), program, measured, told)
-    except CounterpointError:  # not here any more, or not read by XLA either: FLAG406 says that
+        return check_profile(read_profile(place), program, measured, versions)
+    except CounterpointError:  # no longer here, or unreadable for XLA too: FLAG406 reports that
         return None
 
 
 def ill_informed(case: Case) -> Rows:
-    """Exposed collectives that the scheduler might hide, if it knew better; those of STEP101."""
+    """Return exposed collectives that a better informed scheduler might hide; those of STEP101."""
     rows = case.ask(shares_of).of(EXPOSED)
-    return [it for it in rows if it["movable_ms"] != 0 and it["bound"] != Bound.TOO_LITTLE]
+    return [row for row in rows if row["movable_ms"] != 0 and row["bound"] != Bound.TOO_LITTLE]
 
 
 def missing_costs(case: Case, coverage: Coverage) -> tuple[Evidence, ...]:
-    """The dearest instructions without a cost, collectives first."""
-    missing = {it.lookup.instruction.name for it in coverage.missing}
+    """Return the most expensive instructions without a cost, collectives first."""
+    missing = {entry.lookup.instruction.name for entry in coverage.missing}
     own = case.timeline.step_program
     rows: list[dict[str, Any]] = [
         row
@@ -116,7 +116,7 @@ GIB: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes of the device that used most; `whole` is the chip's."""
+    """Bytes of the device with the highest peak; `whole` is the chip's capacity."""
 
     peak: int
     limit: int | None
@@ -124,25 +124,25 @@ class Memory:
 
     @property
     def most(self) -> int | None:
-        """What a program could have at most, as far as it is known."""
+        """The most a program could allocate, as far as is known."""
         return self.limit if self.limit is not None else self.whole
 
     @property
     def spare(self) -> int | None:
-        """What was never used."""
+        """Memory that was never used."""
         return None if self.most is None else max(0, self.most - self.peak)
 
 
 def memory_of(case: Case) -> Memory | None:
-    """None where no Run tells the peak."""
+    """Return the memory use; None if no Run recorded the peak."""
     run = case.context.run
     peaks = dict(_peaks(run)) if run is not None else {}
     if run is None or not peaks:
         return None
     fullest = max(peaks, key=lambda device: peaks[device])
     whole = _whole(case)
-    told = dict(_limits(run)).get(fullest)
-    return Memory(peaks[fullest], told or _by_share(case, run, whole), whole)
+    limit = dict(_limits(run)).get(fullest)
+    return Memory(peaks[fullest], limit or _by_share(case, run, whole), whole)
 
 
 _Device = tuple[int, int, str]
@@ -159,9 +159,9 @@ def _peaks(run: Run) -> Iterator[tuple[_Device, int]]:
 def _limits(run: Run) -> Iterator[tuple[_Device, int]]:
     for rank in run.ranks:
         for process in rank.processes:
-            told = process.facts.get("memory_limit")
-            if isinstance(told, dict):
-                for device, limit in cast("Mapping[str, object]", told).items():
+            limits = process.facts.get("memory_limit")
+            if isinstance(limits, dict):
+                for device, limit in cast("Mapping[str, object]", limits).items():
                     if isinstance(limit, int) and limit > 0:
                         yield (rank.number, process.pid, device), limit
 
@@ -180,5 +180,5 @@ def _by_share(case: Case, run: Run, whole: int | None) -> int | None:
         return None
     try:
         return int(whole * memory_fraction(known))
-    except UsageError:  # a share that JAX did not take either
+    except UsageError:  # a share that JAX rejects too
         return None

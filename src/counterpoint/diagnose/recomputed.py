@@ -1,4 +1,4 @@
-"""The instructions behind the rows of the op profile, and what they compute twice or reorder."""
+"""The instructions behind rows of the op profile, and which of them recompute or reorder data."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _CLONE: Final = r"\.remat\d*(_(un)?compressed)?(\.\d+)*$"
 
 
 def by_request(case: Case) -> pl.DataFrame:
-    """Rows of `Case.ops` that repeat what the forward pass did; `ms`: where nothing hides them."""
+    """Return rows of `Case.ops` that repeat the forward pass; `ms` is their exposed time."""
     rows = case.ops.filter((pl.col("phase") == Phase.REMAT) & ~pl.col("op").str.contains(_CLONE))
     return _with_ms(case, rows)
 
 
 def by_compiler(case: Case) -> pl.DataFrame:
-    """Rows of `Case.ops` that XLA made of others to save memory."""
+    """Return rows of `Case.ops` that XLA cloned from others to save memory."""
     return _with_ms(case, case.ops.filter(pl.col("op").str.contains(_CLONE)))
 
 
 def original(row: dict[str, Any]) -> str:
-    """What a clone was made of."""
+    """Return the name of the op that a clone was made from."""
     return re.sub(_CLONE, "", str(row["op"]))
 
 
 def _with_ms(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
-    """Collectives by what is exposed of them, the rest by its own time; the dearest first."""
+    """Add `ms`, the exposed time of collectives and the self time of other ops; largest first."""
     exposed = case.ask(collective_profile).select("program", "op", "exposed_ms")
     return (
         rows.join(exposed, on=["program", "op"], how="left", nulls_equal=True)
@@ -55,11 +55,11 @@ _VIEWS: Final = frozenset(_VIEW_WORDS.split())
 
 
 def moves_only(program: Program, instruction: Instruction) -> bool:
-    """Whether it does nothing but write its operand in another order."""
+    """Return whether it does nothing but write its operand in another order."""
     inside = program.body(instruction) if instruction.opcode == "fusion" else (instruction,)
-    if not inside or any(it.opcode not in _VIEWS for it in inside):
+    if not inside or any(body_instruction.opcode not in _VIEWS for body_instruction in inside):
         return False
-    return any(_reorders(program, it) for it in inside)
+    return any(_reorders(program, body_instruction) for body_instruction in inside)
 
 
 def _reorders(program: Program, it: Instruction) -> bool:
@@ -69,13 +69,14 @@ def _reorders(program: Program, it: Instruction) -> bool:
     source, result = sources[0].shape, it.shape
     if it.opcode == "copy":
         return _order(source) != _order(result)
-    # Dimension d of the result is dimensions[d] of the operand: the order of both in the latter's.
+    # Dimension d of the result is dimensions[d] of the operand; compare both orders in the
+    # operand's dimensions.
     as_source = [it.dimensions[dim] for dim in _order(result) if dim < len(it.dimensions)]
     return as_source != _order(source)
 
 
 def _order(shape: Shape) -> list[int]:
-    """Dimensions that are more than one long, the fastest first; without a layout, the usual."""
+    """Return dimensions longer than one, fastest first; without a layout, the default order."""
     order = shape.minor_to_major or tuple(reversed(range(len(shape.dims))))
     return [dim for dim in order if dim < len(shape.dims) and shape.dims[dim] > 1]
 
@@ -86,11 +87,11 @@ _TYPES: Final = (
     (re.compile(r"tf32|s1688gemm"), "tf32"),
     (re.compile(r"ffma|(?<![a-z])sgemm|gemm_f32f32_f32f32|simt_s"), "f32"),
 )
-"""In order: a name that tells a narrow type is not asked for more."""
+"""The first match wins: a name with a narrow type is not searched further."""
 
 
 def multiplied_as(kernel: str) -> str | None:
-    """`f64`, `f32`, `tf32`, or None."""
+    """Return the type a kernel multiplies in: `f64`, `f32`, `tf32`, or None."""
     name = kernel.lower()
     return next((kind for mark, kind in _TYPES if mark.search(name)), None)
 
@@ -110,22 +111,22 @@ class Ran:
 
     @property
     def ms(self) -> float:
-        """Its own time in a median step."""
+        """Its self time in a median step."""
         return float(self.row["self_ms"])
 
     @property
     def once_ms(self) -> float:
-        """One execution; one that runs in some steps only counts as one of each."""
+        """Time of one execution; an op that runs only in some steps counts as one per step."""
         return self.ms / max(float(self.row["count"]), 1.0)
 
 
 def ran(case: Case, of: pl.Expr) -> Iterator[Ran]:
-    """Rows of the op profile that the expression picks, the longest first."""
+    """Yield the rows of the op profile that match `of`, longest first."""
     return behind(case, case.ops.filter(of))
 
 
 def behind(case: Case, rows: pl.DataFrame) -> Iterator[Ran]:
-    """Those of some rows of the op profile whose instruction is known, in their order."""
+    """Yield the rows of the op profile whose instruction is known, in their order."""
     for row in rows.filter(pl.col("program").is_not_null()).iter_rows(named=True):
         index: int = row["program"]
         program = case.timeline.programs[index].hlo()
@@ -135,26 +136,26 @@ def behind(case: Case, rows: pl.DataFrame) -> Iterator[Ran]:
 
 
 def evidence_of(case: Case, found: Iterable[Ran]) -> tuple[Evidence, ...]:
-    """The first few with their lines."""
-    return rows_as_evidence(case, (it.row for it in found))
+    """Return the first few as evidence with their source lines."""
+    return rows_as_evidence(case, (entry.row for entry in found))
 
 
 def rows_as_evidence(case: Case, rows: Iterable[dict[str, Any]]) -> tuple[Evidence, ...]:
-    """The first few rows of `Case.ops` with their lines."""
+    """Return the first few rows of `Case.ops` as evidence with their source lines."""
     return tuple(
         replace(case.evidence(row, "self_ms"), what=place_of(row)) for row in islice(rows, _SHOWN)
     )
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 kernel`, `2 kernels`."""
+    """Return a count with its noun: `1 kernel`, `2 kernels`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def readers(program: Program, instruction: Instruction) -> Iterator[tuple[Instruction, int]]:
-    """The work that reads its value, each with the bytes of the value or of the part it is given.
+    """Yield the work that reads its value, with the bytes of the value or of the part it is given.
 
-    Looked for through tuples and views, which cost nothing, but not into loops.
+    Follows tuples and views, which cost nothing, but not loops.
     """
     front, seen = [instruction], {instruction.name}
     while front:
@@ -168,7 +169,7 @@ def readers(program: Program, instruction: Instruction) -> Iterator[tuple[Instru
 
 
 def writer_of(program: Program, instruction: Instruction) -> Instruction | None:
-    """The work, or the parameter, whose value it reads first."""
+    """Return the work, or the parameter, whose value it reads first."""
     seen = instruction
     for _ in range(_DEEPEST):
         sources = program.operands(seen)
@@ -181,10 +182,10 @@ def writer_of(program: Program, instruction: Instruction) -> Instruction | None:
 
 
 def gain_without(case: Case, found: Iterable[Ran], most: float) -> tuple[Range, Basis]:
-    """What the step gains if these took no time: asked of the simulator, else bounded."""
+    """Return the gain if these took no time: simulated if possible, else at most `most`."""
     step = case.timeline.step_program
-    names = [it.instruction.name for it in found if it.row["program"] == step]
-    asked = case.ask(savings_of).without(names) if names else None
-    if asked is None:
+    names = [entry.instruction.name for entry in found if entry.row["program"] == step]
+    gain = case.ask(savings_of).without(names) if names else None
+    if gain is None:
         return Range(0.0, most), case.basis
-    return Range(min(asked.low, most), min(asked.high, most)), Basis.PREDICTED
+    return Range(min(gain.low, most), min(gain.high, most)), Basis.PREDICTED

@@ -1,9 +1,8 @@
-"""Savings: what the step would gain if a cause were gone.
+"""Savings: how much shorter the step would be without a given cause.
 
-Where the profile carries the step's Program, the simulator is asked: the program's own schedule,
-on what its instructions were measured to take, with some of them free. First it has to come near
-the step that was measured, else it is not believed; how far it was off widens every answer. Where
-nobody can tell, what is exposed bounds a saving.
+Where the profile contains the step's Program, the simulator computes it: the program's own schedule
+with measured durations, some of them set to zero. It is used only if the simulated step is close to
+the measured one; its error widens every range. Otherwise exposed time bounds a saving.
 """
 
 from __future__ import annotations
@@ -25,37 +24,37 @@ from counterpoint.simulate import Replay, overlap_gain_s, replay
 from counterpoint.timeline import Lane
 
 _BELIEVED: Final = 0.15
-"""Share by which the simulated step may miss the measured one; beyond, it is another machine's."""
+"""Maximum relative error of the simulated step; beyond it the simulator is not used."""
 
 _LONGEST_GAP_PS: Final = 10_000_000
-"""Between two kernels that were launched in time there is a microsecond or two; more is waiting."""
+"""Kernels launched in time are a microsecond or two apart; a longer gap is waiting."""
 
 _REACH: Final = 0.05
-"""Of every answer: what a measured cost may be off in another run (cost/measured.py)."""
+"""Relative uncertainty of a measured cost in another run (cost/measured.py)."""
 
 
 class Savings(Protocol):
-    """Milliseconds of a median step."""
+    """Gains on a median step, in milliseconds."""
 
     def without(self, instructions: Iterable[str]) -> Range | None:
-        """If these took no time; None where nobody can tell."""
+        """Return the gain if these took no time; None if not known."""
         ...
 
     def beside(self, collectives: Iterable[str]) -> Range | None:
-        """If all work that does not need these went on meanwhile; None where nobody can tell."""
+        """Return the gain if all independent work overlapped these; None if not known."""
         ...
 
     def as_quick(self, longer_ms: Mapping[str, float]) -> Range | None:
-        """If the device that all wait for took no longer than the others; None: nobody can tell.
+        """Return the gain if the slowest device were as fast as the others; None if not known.
 
-        By instruction, by how much longer it takes now.
+        `longer_ms` is the excess time per instruction.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Unasked:
-    """Nobody can tell."""
+    """Savings without a simulator: nothing is known."""
 
     def without(self, instructions: Iterable[str]) -> Range | None:
         del instructions
@@ -69,9 +68,9 @@ class _Unasked:
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """Asks the simulator; `error` is by which share its step misses the measured one.
+    """Savings by simulation; `error` is the relative error of the simulated step.
 
-    `relief_ms` is what compute beside a collective may gain without it, by its name.
+    `relief_ms` is what compute next to a collective may gain without it, by the collective's name.
     """
 
     program: Program
@@ -82,7 +81,7 @@ class Simulated:
     relief_ms: Mapping[str, float]
 
     def without(self, instructions: Iterable[str]) -> Range | None:
-        """If these took no time; None where none of them has a place in the schedule."""
+        """Return the gain if these took no time; None if none of them is in the schedule."""
         names = frozenset(instructions)
         if not names & self._names():
             return None
@@ -90,14 +89,14 @@ class Simulated:
         return self._around(max(0.0, self.now_ms - self._step_ms(names)), relief)
 
     def beside(self, collectives: Iterable[str]) -> Range | None:
-        """If all work that does not need these went on meanwhile, as far as memory allows."""
+        """Return the gain if all independent work overlapped these, as far as memory allows."""
         names = frozenset(collectives) & self._names()
         if not names:
             return None
         return self._around(overlap_gain_s(self.program, self.replay, names) * 1e3)
 
     def as_quick(self, longer_ms: Mapping[str, float]) -> Range | None:
-        """If the device that all wait for took no longer than the others."""
+        """Return the gain if the slowest device were as fast as the others."""
         slow = {
             name: max(0.0, self.seconds.get(name, 0.0) + longer_ms.get(name, 0.0) / 1e3)
             for name in self.seconds.keys() | longer_ms.keys()
@@ -106,8 +105,8 @@ class Simulated:
         return self._around(max(0.0, now_ms - self.now_ms))
 
     def _around(self, saved: float, relief: float = 0.0) -> Range:
-        reach = self.error + _REACH
-        return Range(saved * max(0.0, 1 - reach), saved * (1 + reach) + relief)
+        uncertainty = self.error + _REACH
+        return Range(saved * max(0.0, 1 - uncertainty), saved * (1 + uncertainty) + relief)
 
     @lru_cache(maxsize=256)  # noqa: B019 - lives as long as the explanation
     def _step_ms(self, names: frozenset[str]) -> float:
@@ -119,7 +118,7 @@ class Simulated:
 
 
 def savings_of(case: Case) -> Savings:
-    """Of the step's program, on what its instructions were measured to cost."""
+    """Return savings for the step's program, based on measured instruction times."""
     if case.program is None or not case.program.is_scheduled:
         return _Unasked()
     measured_ms = _without_waiting(case)
@@ -128,7 +127,7 @@ def savings_of(case: Case) -> Savings:
     seconds = {name: ms / 1e3 for name, ms in _costs(case).items()}
     try:
         own = replay(case.program, seconds, _gap_s(case))
-    except CounterpointError:  # a program that can't be run: it launches nothing, or nests too deep
+    except CounterpointError:  # the program cannot run: it launches nothing, or nests too deep
         return _Unasked()
     now_ms = own.step_s() * 1e3
     error = abs(now_ms / measured_ms - 1)
@@ -138,7 +137,7 @@ def savings_of(case: Case) -> Savings:
 
 
 def longer_ms(case: Case, device: int) -> Mapping[str, float]:
-    """By instruction that computes, how much longer it takes there than on the others, by mean."""
+    """Return the excess time on `device` over the mean of the others, by compute instruction."""
     timeline = case.timeline
     others = len(case.selection.devices) - 1
     if others < 1:
@@ -146,13 +145,13 @@ def longer_ms(case: Case, device: int) -> Mapping[str, float]:
     alone = Case(selection=select(timeline, devices=[device]), context=case.context)
     own = (pl.col("program") == timeline.step_program) & (pl.col("lane") != Lane.COLLECTIVE)
     both = alone.ops.filter(own).join(case.ops.filter(own), on=["program", "op"], how="left")
-    # The mean over all holds this device too.
+    # The mean over all devices includes this device.
     more = (pl.col("self_ms") - pl.col("self_ms_right").fill_null(0)) * (others + 1) / others
     return dict(both.select("op", more).drop_nulls().iter_rows())
 
 
 def _costs(case: Case) -> Mapping[str, float]:
-    """Milliseconds of a step by instruction; of collectives the transfer, without the waiting."""
+    """Return milliseconds per step by instruction; for collectives the transfer without waiting."""
     own = pl.col("program") == case.timeline.step_program
     work = case.ops.filter(own & (pl.col("lane") != Lane.COLLECTIVE)).select("op", "self_ms")
     talk = (
@@ -164,7 +163,7 @@ def _costs(case: Case) -> Mapping[str, float]:
 
 
 def _relief(case: Case) -> Mapping[str, float]:
-    """By collective, what compute beside it takes longer because of it, as a rule of thumb."""
+    """Return the slowdown of compute next to each collective, as a rule of thumb."""
     slowdown = default_scalars(case.timeline.devices[0].chip or "").slowdown.value
     hidden = (pl.col("total_ms") - pl.col("exposed_ms")).clip(lower_bound=0.0)
     own = case.ask(collective_profile).filter(pl.col("program") == case.timeline.step_program)
@@ -172,7 +171,7 @@ def _relief(case: Case) -> Mapping[str, float]:
 
 
 def _without_waiting(case: Case) -> float:
-    """How long the program runs in a step, less what it waits for late devices; 0: not known."""
+    """Return the program's run time in a step minus its waits for late devices; 0 if not known."""
     runs = case.timeline.runs.filter(pl.col("program") == case.timeline.step_program).join(
         case.selection.windows, on=["step", "device"], how="semi"
     )
@@ -184,7 +183,7 @@ def _without_waiting(case: Case) -> float:
 
 
 def _gap_s(case: Case) -> float:
-    """From the end of one piece of work to the start of the next, where it had not to wait."""
+    """Return the median gap in seconds between one piece of work and the next, if not waiting."""
     work = case.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COMPUTE)["row"]
     end = pl.col("start_ps") + pl.col("dur_ps")
     gaps = (

@@ -1,15 +1,15 @@
-"""Which steps of which devices an explanation is about.
+"""Selection of the steps and devices that an explanation covers.
 
-Statistics of step time use every steady step. What happens inside a step is shown for a typical
-one: the mean over devices of the steps around the median, scaled to it, so that one checkpoint or
-one hiccup colours nothing and the parts still add up to the step. The median is the
-length of a step that was seen: of an even number of them, the lower of the two in the middle.
+Statistics of step time use every steady step. The inside of a step is shown for a typical one: the
+mean over devices of the steps around the median, scaled to it, so that a single checkpoint or
+hiccup does not distort the picture and the parts still add up to the step. The median is the length
+of an observed step: of an even number, the lower of the two in the middle.
 
-Where no whole step was seen, or the one asked for is not whole, the runs of its program stand in,
-and `window` says so: what they take is no step time.
+Where no whole step was seen, or the requested one is not whole, runs of its program replace it, and
+`window` indicates this: their length is not a step time.
 
 Profiles have hundreds of devices and millions of spans, so metrics stay linear: spans and windows
-are sorted by device, and `device_slices` gives each device's rows without a look at the others'.
+are sorted by device, and `device_slices` gives each device's rows without scanning the others.
 Never filter all spans for one device; group over `device`, or slice.
 """
 
@@ -36,38 +36,38 @@ _NO_STEP: Final = int(np.iinfo(np.int32).min)
 
 
 class Window(StrEnum):
-    """What the windows of a Selection hold."""
+    """What the windows of a Selection cover."""
 
     STEP = "step"
     RUN = "run"  # of the step's program, from its first op to its last
-    PROFILE = "profile"  # all of it, for it names no program
+    PROFILE = "profile"  # all of it, because it names no program
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """Windows are sorted by device and start; `scale` turns a sum over them into one step's."""
+    """Windows sorted by device and start; `scale` turns a sum over them into one step's."""
 
     timeline: Timeline
-    step: int | None  # the one asked for; None: typical ones
+    step: int | None  # the requested one; None: typical ones
     devices: tuple[int, ...]
-    lengths_ms: tuple[float, ...]  # of every step that counts, or what stands in; device mean
+    lengths_ms: tuple[float, ...]  # of every step that counts, or of its replacement; device mean
     windows: pl.DataFrame  # of typical steps: step, device, start_ps, end_ps
     scale: float  # milliseconds of a median step per picosecond summed over all windows
     window: Window = Window.STEP
 
     @property
     def median_ms(self) -> float:
-        """Length of the median step, or of what stands in for one."""
+        """Length of the median step, or of its replacement."""
         return median_low(self.lengths_ms)
 
     @property
     def step_lengths_ms(self) -> tuple[float, ...]:
-        """Lengths of whole steps; none where something else stands in."""
+        """Lengths of whole steps; empty if runs or the profile replace them."""
         return self.lengths_ms if self.window is Window.STEP else ()
 
     @property
     def subject(self) -> str:
-        """What figures are of, as a noun: `a median step`."""
+        """What the figures describe, as a noun: `a median step`."""
         if self.window is Window.PROFILE:
             return "all of the profile"
         if self.window is Window.STEP:
@@ -79,13 +79,13 @@ class Selection:
 
     @property
     def occurrences(self) -> int:
-        """How many steps of single devices the windows hold."""
+        """Number of windows, one per step and device."""
         return len(self.windows)
 
     def spans(self) -> pl.DataFrame:
-        """Spans that touch a window's time, with two columns more.
+        """Return spans that overlap a window, with two additional columns.
 
-        `row` is the span's row in the Timeline, `step` the window it starts in; null: in none.
+        `row` is the span's row in the Timeline; `step` is the window it starts in, null if none.
         """
         spans = self.timeline.spans
         step = np.full(len(spans), _NO_STEP, np.int32)
@@ -93,25 +93,25 @@ class Selection:
         end = start + spans["dur_ps"].to_numpy()
         kept = np.zeros(len(spans), bool)
         own_rows = device_slices(spans)
-        for one, window in device_slices(self.windows).items():
-            mine = own_rows.get(one, slice(0, 0))
+        for device, window in device_slices(self.windows).items():
+            rows = own_rows.get(device, slice(0, 0))
             windows = self.windows[window]
             starts, ends = windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()
-            kept[mine] = (start[mine] < ends[-1]) & (end[mine] > starts[0])
-            at = np.maximum(np.searchsorted(starts, start[mine], side="right") - 1, 0)
-            inside = (start[mine] >= starts[at]) & (start[mine] < ends[at])
-            step[mine] = np.where(inside, windows["step"].to_numpy()[at], _NO_STEP)
-        rows = pl.Series("row", np.flatnonzero(kept), pl.UInt32)
+            kept[rows] = (start[rows] < ends[-1]) & (end[rows] > starts[0])
+            at = np.maximum(np.searchsorted(starts, start[rows], side="right") - 1, 0)
+            inside = (start[rows] >= starts[at]) & (start[rows] < ends[at])
+            step[rows] = np.where(inside, windows["step"].to_numpy()[at], _NO_STEP)
+        span_rows = pl.Series("row", np.flatnonzero(kept), pl.UInt32)
         own_step = pl.Series("step", step[kept], pl.Int32)
         return (
-            spans[rows]
-            .insert_column(0, rows)
+            spans[span_rows]
+            .insert_column(0, span_rows)
             .with_columns(step=pl.when(own_step != _NO_STEP).then(own_step))
         )
 
 
 def device_slices(frame: pl.DataFrame) -> dict[int, slice]:
-    """The rows of each device in a table sorted by device."""
+    """Return the rows of each device in a table sorted by device."""
     device = frame["device"].to_numpy()
     if not len(device):
         return {}
@@ -122,7 +122,7 @@ def device_slices(frame: pl.DataFrame) -> dict[int, slice]:
 def select(
     timeline: Timeline, *, step: int | None = None, devices: Sequence[int] | None = None
 ) -> Selection:
-    """Choose typical steps, or the one asked for, on all devices or on those asked for."""
+    """Choose typical steps, or `step`, on all devices or on `devices`."""
     chosen = tuple(range(len(timeline.devices))) if devices is None else tuple(devices)
     _check_devices(timeline, chosen)
     steps = timeline.steps.filter(pl.col("device").is_in(chosen))
@@ -138,13 +138,13 @@ def select(
 
 
 def select_runs(timeline: Timeline) -> Selection:
-    """In place of whole steps the runs of their program, one in each."""
+    """Choose the runs of the step's program instead of whole steps, one in each."""
     counted, window = _runs_in(timeline, _counted(timeline.steps))
     return _selected(timeline, counted, tuple(range(len(timeline.devices))), None, window)
 
 
 def _counted(steps: pl.DataFrame) -> pl.DataFrame:
-    """Steady steps; where there are none, the last of each device."""
+    """Return steady steps; if there are none, the last step of each device."""
     steady = steps.filter("steady")
     last = pl.col("start_ps") == pl.col("start_ps").max().over("device")
     return steps.filter(last) if steady.is_empty() else steady
@@ -174,7 +174,7 @@ def _selected(
 
 
 def _runs_in(timeline: Timeline, steps: pl.DataFrame) -> tuple[pl.DataFrame, Window]:
-    """The last run of their program in each of some steps."""
+    """Return the last run of the step's program in each of some steps."""
     if timeline.step_program is None:
         return steps, Window.PROFILE
     runs = (
@@ -188,7 +188,7 @@ def _runs_in(timeline: Timeline, steps: pl.DataFrame) -> tuple[pl.DataFrame, Win
 
 
 def _typical(steps: pl.DataFrame) -> pl.DataFrame:
-    """Steps around the median: the middle half of them, and others as good as equal to it."""
+    """Return steps around the median: the middle half, and others of nearly equal length."""
     lengths = steps.group_by("step").agg(pl.col("length").mean()).sort("length")
     ranked = lengths["length"].to_list()
     if not ranked:
@@ -212,7 +212,7 @@ def _check_devices(timeline: Timeline, devices: tuple[int, ...]) -> None:
 
 
 def _list_devices(timeline: Timeline) -> str:
-    """Numbers of the devices, each with its host and the number that it has there."""
+    """List device numbers, each with its host and its number there."""
     shown = [
         f"{index} ({timeline.hosts[device.host].name}, {device.kind} {device.ordinal})"
         for index, device in enumerate(timeline.devices[:_LISTED])

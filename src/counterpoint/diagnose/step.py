@@ -1,4 +1,4 @@
-"""A median step in numbers: its length, its parts, its phases."""
+"""Figures of a median step: its length, its parts, its phases."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from counterpoint.diagnose.selection import Selection, Window, device_slices
 from counterpoint.timeline import Lane
 
 _SPREAD: Final = 10
-"""Steps from which on their spread is told by percentiles; below, by the shortest and longest."""
+"""Minimum number of steps to report percentiles; below it, the shortest and longest step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTimes:
-    """Step time over all steady steps, from start to start; None where no whole step was seen.
+    """Step time over all steady steps, from start to start; None if no whole step was seen.
 
     `p10_ms` and `p90_ms` are None below ten steps. `execution_ms` is the part in which the step's
-    program runs, from its first op to its last. Everything else that is said of a step is of what
-    `window` names, and that takes `window_ms`: of a run of the program, or of all of the profile,
-    where no whole step was seen.
+    program runs, from its first op to its last. All other figures of a step describe what `window`
+    names, which takes `window_ms`: a run of the program, or the whole profile, if no whole step
+    was seen.
     """
 
     count: int
@@ -43,7 +43,7 @@ class Breakdown:
     """Parts of a median step, mean over devices.
 
     Compute, exposed collective, exposed copy and idle add up to the step; hidden collective is the
-    part of compute beside which a collective runs.
+    part of compute that a collective overlaps.
     """
 
     compute_ms: float
@@ -55,7 +55,7 @@ class Breakdown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phases:
-    """The busy time of a median step by phase; they add up to the step without its idle time."""
+    """Busy time of a median step by phase; the phases add up to the step without idle time."""
 
     forward_ms: float
     backward_ms: float
@@ -65,7 +65,7 @@ class Phases:
 
 
 def step_times(selection: Selection, how: str) -> StepTimes:
-    """Median and spread of the step time."""
+    """Return median and spread of the step time."""
     lengths = selection.step_lengths_ms
     p10, p90 = np.percentile(lengths, [10, 90]) if len(lengths) >= _SPREAD else (None, None)
     return StepTimes(
@@ -96,12 +96,12 @@ def _execution_ms(selection: Selection) -> float | None:
 
 
 def breakdown(selection: Selection, attributed: pl.DataFrame) -> Breakdown:
-    """Parts of a median step from the attribution of its time."""
+    """Return the parts of a median step from the attribution of its time."""
     return _parts(attributed, selection.scale)
 
 
 def device_breakdowns(selection: Selection, attributed: pl.DataFrame) -> dict[int, Breakdown]:
-    """The same for each device alone, on one scale: their mean is the breakdown of all."""
+    """Return the breakdown per device, on a common scale: their mean is the overall one."""
     windows = device_slices(selection.windows)
     return {
         device: _parts(
@@ -129,7 +129,7 @@ def _parts(attributed: pl.DataFrame, scale: float) -> Breakdown:
 
 
 def phases(selection: Selection, attributed: pl.DataFrame) -> Phases | None:
-    """Phases of a median step; None when no op's phase is known."""
+    """Return the phases of a median step; None if no op's phase is known."""
     if not selection.timeline.ops["phase"].is_not_null().any():
         return None
     summed = {
