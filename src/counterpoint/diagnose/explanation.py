@@ -125,7 +125,7 @@ class Explanation:
     findings: tuple[Finding, ...]
 
     def ops_by(self, by: By) -> pl.DataFrame:
-        """Return time in ops by `scope` (layers of one kind together), `source`, `category`, `op`."""
+        """Return op time by `scope` (layers of one kind together), `source`, `category` or `op`."""
         if by not in GROUPINGS:
             raise UsageError(f"ops are grouped by {', '.join(GROUPINGS)}, not by {by!r}")
         return grouped(self.ops, by)

@@ -137,8 +137,8 @@ def told(found: tuple[Outlier, ...]) -> tuple[str, ...]:
 def _told(cause: str, op: str | None, group: list[Outlier]) -> str:
     where = f", most in {op}" if op else ""
     return (
-        f"{_steps([step.step for step in group])} took {_span([step.longer_ms for step in group])} ms"
-        f" longer than the median: {_span([step.more_ms[cause] for step in group])} ms of it"
+        f"{_steps([one.step for one in group])} took {_span([one.longer_ms for one in group])} ms"
+        f" longer than the median: {_span([one.more_ms[cause] for one in group])} ms of it"
         f" {_WHAT[cause]}{where}"
     )
 

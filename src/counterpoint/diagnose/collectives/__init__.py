@@ -1,4 +1,4 @@
-"""Collectives of a step: exposure, slack, links, and what bounds each of them."""
+"""Collectives of a step: exposure, slack, links, and the bound of each."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Arrivals: when a device comes to need what an async collective or host transfer brings.
+"""Arrivals: when a device needs the result of an async collective or host transfer.
 
-Where the done has a span of its own (TPU), it is the start of that. Where it has none (GPU streams
-wait without a trace), it is the end of the last work which the schedule puts between the start and
-the done, turns of loops there included; without any, the start itself.
+If the done has a span of its own (TPU), this is the start of that span. If not (GPU streams wait
+without a trace), it is the end of the last work that the schedule places between start and done,
+including iterations of loops there; without any, the start itself.
 
-Executions belong together by their turn: the k-th execution of a computation within a run. An
-instruction that shows several spans per execution (kernels) is counted so too.
+Executions are matched by their turn: the k-th execution of a computation within a run. An
+instruction with several spans per execution (kernels) is counted the same way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCHEMA: Final = {
     "step": pl.Int32,
     "start_ps": pl.Int64,
     "end_ps": pl.Int64,  # of the start's own span
-    "arrival_ps": pl.Int64,  # null: nothing tells it
+    "arrival_ps": pl.Int64,  # null: not known
     "told_by_done": pl.Boolean,  # the done has a span of its own
 }
 
@@ -43,18 +43,18 @@ def arrivals(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     dones = (
         executed.filter(pl.col("part") == "done")
         .group_by(*_KEYS)
-        # Between slices the send is done long before the data of others have come.
+        # Between slices the send is done long before the data from others have arrived.
         .agg(pl.col("start_ps").sort_by(pl.col("opcode") == "send-done").first().alias("done_ps"))
     )
-    told = pl.col("done_ps").is_not_null()
+    has_done = pl.col("done_ps").is_not_null()
     arrival = pl.max_horizontal(pl.coalesce("done_ps", "work_ps"), "start_ps")
     return (
         _with_last_work(selection, spans, starts, executed)
         .join(dones, on=[*_KEYS], how="left", nulls_equal=True)
         .filter(pl.col("step").is_not_null())
         .with_columns(
-            told_by_done=told,
-            arrival_ps=pl.when(told | pl.col("awaited") | pl.col("at_once")).then(arrival),
+            told_by_done=has_done,
+            arrival_ps=pl.when(has_done | pl.col("awaited") | pl.col("at_once")).then(arrival),
         )
         .select(*SCHEMA)
         .cast({**SCHEMA})
@@ -62,14 +62,14 @@ def arrivals(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def is_transfer() -> pl.Expr:
-    """Ops that carry data to other devices or to the host, and what waits for them."""
+    """Return an expression for ops that move data to other devices or the host, and their dones."""
     return (pl.col("lane") == Lane.COLLECTIVE) | (
         pl.col("pair").is_not_null() & (pl.col("category") == "host")
     )
 
 
 def _parts(selection: Selection) -> pl.DataFrame:
-    """Ops of computations with transfers in them, each with the part that it plays there."""
+    """Return ops of computations that contain transfers, each with its part in them."""
     ops = selection.timeline.ops.with_row_index("row").with_columns(
         name=pl.coalesce("pair", "op", "name"),
         computation=pl.col("computation").fill_null(""),
@@ -95,7 +95,7 @@ def _parts(selection: Selection) -> pl.DataFrame:
 
 
 def _executions(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
-    """Spans of these ops, each with its turn; those of one execution have the same one."""
+    """Return the spans of these ops, each with its turn; spans of one execution share a turn."""
     facts = ops.select(
         "row", "program", "computation", "name", "part", "position", "done_position", "opcode"
     )
@@ -107,7 +107,7 @@ def _executions(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
         .sort("start_ps")
         .with_columns(at=pl.int_range(pl.len()).over(own), many=pl.len().over(own))
     )
-    # How often a transfer ran says how often its computation did.
+    # A computation ran as often as its transfers.
     beside = ["device", "run", "program", "computation"]
     turns = pl.col("many").filter(pl.col("part") != "work").max().over(beside)
     split = (pl.col("many") > turns) & (pl.col("many") % turns == 0)
@@ -119,22 +119,24 @@ def _executions(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _starts(selection: Selection, executed: pl.DataFrame) -> pl.DataFrame:
-    """One row per execution of a start; its window stands in where it has no other span.
+    """Return one row per execution of a start; its window replaces it if it has no other span.
 
-    `awaited`: a done is known. `at_once`: there is none, the device waits from the start on.
+    `awaited`: a done is known. `at_once`: there is none, and the device waits from the start on.
     """
-    tpus = [index for index, it in enumerate(selection.timeline.devices) if it.kind == "tpu"]
+    tpus = [
+        index for index, device in enumerate(selection.timeline.devices) if device.kind == "tpu"
+    ]
     plain = ~pl.col("opcode").fill_null("-start").str.ends_with("-start")
-    # A TPU core runs one op after the other; without a schedule a GPU's op may be either.
+    # A TPU core runs ops one after another; without a schedule a GPU's op may or may not block.
     in_line = pl.col("position").is_not_null() | (plain & pl.col("device").is_in(tpus))
     return (
         executed.filter(pl.col("part").is_in(["start", "window"]))
-        # A start goes before its window, and the send of a transfer between slices before its recv.
+        # A start precedes its window, and the send of a transfer between slices its recv.
         .sort("part", pl.col("done_position").is_null(), "start_ps", maintain_order=True)
         .group_by(*_KEYS, "computation", maintain_order=True)
         .agg(
             pl.first("step", "start_ps", "position", "done_position", "opcode"),
-            # Several kernels of one execution are one transfer.
+            # Several kernels of one execution form one transfer.
             pl.col("end_ps").filter(pl.col("part") == pl.col("part").first()).max(),
             windowed=(pl.col("part") == "window").any(),
         )
@@ -149,7 +151,7 @@ def _starts(selection: Selection, executed: pl.DataFrame) -> pl.DataFrame:
 def _with_last_work(
     selection: Selection, spans: pl.DataFrame, starts: pl.DataFrame, executed: pl.DataFrame
 ) -> pl.DataFrame:
-    """Starts with `work_ps`, the end of the last work between start and done."""
+    """Add `work_ps` to starts: the end of the last work between start and done."""
     work = (
         executed.filter(pl.col("part") == "work")
         .group_by(*_TURN, "program", "position")

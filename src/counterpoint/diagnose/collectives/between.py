@@ -1,7 +1,7 @@
-"""Work of loops, calls and branches that stand between a start and its done.
+"""Work in loops, calls and branches located between a start and its done.
 
 Their instructions are in computations of their own, so they are found by time: what runs there
-from the start on, and before the first work behind the done.
+after the start and before the first work behind the done.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _RUN: Final = ("device", "run")
 def work_in_calls(
     selection: Selection, spans: pl.DataFrame, starts: pl.DataFrame, work: pl.DataFrame
 ) -> pl.DataFrame:
-    """Starts with `called_ps`: when the last such work ended; null where there is none.
+    """Add `called_ps` to starts: the end of the last such work; null if there is none.
 
-    `starts` and `work` are executions with their turns, as `arrivals` numbers them.
+    `starts` and `work` are executions with their turns, as numbered by `arrivals`.
     """
     called = _called(selection, starts)
     if not called:
@@ -45,10 +45,10 @@ _Called = Mapping[tuple[int, str], frozenset[str]]
 
 
 def _called(selection: Selection, starts: pl.DataFrame) -> _Called:
-    """Of each start, by program and name, the computations that run before its done."""
+    """Return for each start, by program and name, the computations that run before its done."""
     found: dict[tuple[int, str], frozenset[str]] = {}
-    asked = starts.filter(pl.col("awaited")).select("program", "name").drop_nulls().unique()
-    for index, name in asked.sort("program", "name").rows():
+    awaited = starts.filter(pl.col("awaited")).select("program", "name").drop_nulls().unique()
+    for index, name in awaited.sort("program", "name").rows():
         program = selection.timeline.programs[int(index)].hlo()
         inside = frozenset(_between(program, name)) if program else frozenset[str]()
         if inside:
@@ -62,12 +62,12 @@ def _between(program: Program, name: str) -> Iterator[str]:
     if start is None or done is None:
         return
     instructions = program.computations[start.computation].instructions
-    for it in instructions[start.index + 1 : done.index]:
-        yield from callees(program, it)
+    for instruction in instructions[start.index + 1 : done.index]:
+        yield from callees(program, instruction)
 
 
 def done_of(program: Program, start: Instruction) -> Instruction | None:
-    """What waits for a start: of a transfer between slices, the end of what it receives."""
+    """Return what waits for a start; for a transfer between slices, the end of its receive."""
     transfer = transfer_of(program, start)
     if transfer is not None:
         return program.instruction(transfer.recv_done or transfer.send_done or "")
@@ -75,13 +75,13 @@ def done_of(program: Program, start: Instruction) -> Instruction | None:
 
 
 def callees(program: Program, instruction: Instruction) -> Iterator[str]:
-    """The computations that a loop, a call or a branch runs, those within them too."""
+    """Yield the computations that a loop, call or branch runs, including nested ones."""
     if instruction.opcode not in _CALLING:
         return
     for name in instruction.calls:
         yield name
-        for it in program.computations[name].instructions:
-            yield from callees(program, it)
+        for inner in program.computations[name].instructions:
+            yield from callees(program, inner)
 
 
 def _by_callees(called: _Called) -> dict[tuple[int, frozenset[str]], list[str]]:
@@ -92,7 +92,7 @@ def _by_callees(called: _Called) -> dict[tuple[int, frozenset[str]], list[str]]:
 
 
 def _rows_of(selection: Selection, called: _Called) -> dict[tuple[int, frozenset[str]], list[int]]:
-    """Rows of the ops that compute or copy in those computations."""
+    """Return the rows of the ops that compute or copy in those computations."""
     ops = (
         selection.timeline.ops.with_row_index("row")
         .filter(pl.col("lane").is_in([Lane.COMPUTE, Lane.COPY]) & pl.col("pair").is_null())
@@ -103,13 +103,13 @@ def _rows_of(selection: Selection, called: _Called) -> dict[tuple[int, frozenset
         wanted = (pl.col("program") == program) & pl.col("computation").is_in(list(inside))
         return ops.filter(wanted)["row"].to_list()
 
-    asked = {(program, inside) for (program, _), inside in called.items()}
-    return {key: rows(*key) for key in asked}
+    computations = {(program, inside) for (program, _), inside in called.items()}
+    return {key: rows(*key) for key in computations}
 
 
 def _limits(starts: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
-    """Starts with `limit_ps`, when the first work behind the done starts, or the next turn."""
-    behind = (
+    """Add `limit_ps` to starts: when the first work behind the done, or the next turn, starts."""
+    after_done = (
         work.select("device", "run", "program", "computation", "turn", "work_position", "begin_ps")
         .rename({"work_position": "behind", "begin_ps": "limit_ps"})
         .sort("behind")
@@ -119,7 +119,7 @@ def _limits(starts: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
         starts.with_columns(next_ps=following.sort_by("start_ps"))
         .sort("done_position")
         .join_asof(
-            behind,
+            after_done,
             left_on="done_position",
             right_on="behind",
             by=["device", "run", "program", "computation", "turn"],
@@ -140,9 +140,9 @@ def _last_in(
         .select(*_RUN, begin_ps="start_ps", called_ps=pl.col("start_ps") + pl.col("dur_ps"))
         .sort("begin_ps")
     )
-    mine = (pl.col("program") == program) & pl.col("name").is_in(names)
+    own = (pl.col("program") == program) & pl.col("name").is_in(names)
     return (
-        starts.filter(mine)
+        starts.filter(own)
         .sort("limit_ps")
         .join_asof(
             inside,

@@ -1,15 +1,15 @@
-"""Bound: what a collective's exposed time is due to, and by which figures that is told.
+"""Bound: why a collective is exposed, and the figures that show it.
 
 exposed?  ── hardly ──────────────────────────────────────► hidden
-  │ most of it is waiting for the device that comes last ──► waiting for a late rank
-  │ its slack covers it: but in gaps of the work beside it ► gaps beside it
-  │ others of its kind and size are faster, of fewer
-  │ operands ──────────────────────────────────────────────► many operands
-  │ there is work that could run beside it, and the links
-  │ have time left ────────────────────────────────────────► exposed by schedule
-  │ predicted: its rate is the cost model's, and no verdict ► too little beside it
+  │ mostly waiting for the device that arrives last ───────► waiting for a late rank
+  │ its slack covers it, but in gaps of the work beside it ► gaps beside it
+  │ others of its kind and size with fewer operands
+  │ are faster ────────────────────────────────────────────► many operands
+  │ independent work could overlap it, and the links
+  │ have spare time ───────────────────────────────────────► exposed by schedule
+  │ predicted: the rate is an input, so it proves nothing ─► too little beside it
   │ starting it and its rounds take longer than its bytes ─► latency-bound
-  │ as fast as the links let such a message be ────────────► bandwidth-bound
+  │ as fast as the links allow for such a message ─────────► bandwidth-bound
   └ none of these, or figures are missing ─────────────────► unknown, with the reason
 """
 
@@ -29,7 +29,7 @@ from counterpoint.diagnose.collectives.wire import Link, Wire
 
 
 class Bound(StrEnum):
-    """What a collective's exposed time is due to."""
+    """Why a collective is exposed."""
 
     HIDDEN = "hidden"
     GAPS = "gaps beside it"
@@ -39,7 +39,7 @@ class Bound(StrEnum):
     TOO_LITTLE = "too little beside it"
     LATE_RANK = "waiting for a late rank"
     OPERANDS = "many operands"
-    # Told by its place in the program, in `exposure.shares`:
+    # Derived from its place in the program, in `exposure.shares`:
     SYNCHRONOUS = "synchronous"
     SMALL = "could be merged"
     AT_END = "at an end of the step"
@@ -47,26 +47,28 @@ class Bound(StrEnum):
 
 
 HIDDEN: Final = 0.05
-"""Share of a collective's time up to which what shows of it is the seam between two ops."""
+"""Exposed share of a collective's time up to which it is only the seam between two ops."""
 
 _MOST: Final = 0.5
 _FULL: Final = 0.9
-"""Share of the step from which a link is in use so long that no other schedule hides its load."""
+"""Busy share of a link above which no other schedule hides its load."""
 
 _NEAR: Final = 0.7
-"""Share of the expected rate from which a collective counts as fast as its links let it be: what
-runs beside compute loses up to a quarter against a benchmark."""
+"""Share of the expected rate at which a collective counts as fast as its links allow; overlap with
+compute costs up to a quarter against a benchmark.
+"""
 
 _ICI_NEAR: Final = 0.5
-"""The same for ICI, of all links of a chip: an axis of a 2-D torus has half of them."""
+"""The same for ICI, relative to all links of a chip: an axis of a 2-D torus has half of them."""
 
 _HOP_MS: Final = 1e-3
-"""From one TPU chip to the next, about a microsecond (Austin et al., How to Scale Your Model)."""
+"""One hop between TPU chips, about a microsecond (Austin et al., How to Scale Your Model)."""
 
 
 _BEYOND: Final = 1.2
-"""Of the sheet's rate, what no message reaches: NVLink SHARP comes to 1.07 of it, by the bytes of a
-ring (480 GB/s on H200)."""
+"""Multiple of the data sheet's rate that no message reaches: NVLink SHARP reaches 1.07, counting
+the bytes of a ring (480 GB/s on H200).
+"""
 
 _TINY_BYTES: Final = 1 << 16
 _SLOW_LINK: Final = 1e9
@@ -82,7 +84,7 @@ _SPELT: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Of one execution, in milliseconds; None is not known."""
+    """Figures of one execution, in milliseconds; None is not known."""
 
     total_ms: float
     exposed_ms: float
@@ -94,13 +96,13 @@ class Facts:
     wire: Wire
     ranks: int | None
     kind: str
-    link_busy: float  # share of the step in which its link carries anything
-    pieces: str | None = None  # of what it is made, where that makes it slower than its like
-    predicted: bool = False  # its transfer is the cost model's price
+    link_busy: float  # share of the step in which its link is busy
+    pieces: str | None = None  # its operands, if they make it slower than comparable collectives
+    predicted: bool = False  # its transfer time is the cost model's price
 
 
 def judge(facts: Facts) -> tuple[Bound, str]:
-    """The bound, and the figures for it."""
+    """Return the bound and the figures that show it."""
     if facts.exposed_ms <= HIDDEN * facts.total_ms:
         share = facts.exposed_ms / facts.total_ms if facts.total_ms else 0.0
         return Bound.HIDDEN, f"{share:.0%} of its {facts.total_ms:.3g} ms are exposed"
@@ -120,7 +122,7 @@ def judge(facts: Facts) -> tuple[Bound, str]:
 
 
 def is_tiny(sent: float | None, transfer_ms: float | None) -> bool:
-    """Whether on the slowest of links its bytes would take but a tenth of what it took."""
+    """Return whether the slowest link would carry its bytes in a tenth of the time it took."""
     if sent is None or not transfer_ms or sent > _TINY_BYTES:
         return False
     return sent / _SLOW_LINK * 1e3 <= 0.1 * transfer_ms
@@ -128,7 +130,7 @@ def is_tiny(sent: float | None, transfer_ms: float | None) -> bool:
 
 def _by_schedule(facts: Facts) -> tuple[Bound, str] | None:
     slack, movable = facts.slack_ms, facts.movable_ms
-    # Where nobody knows who waited for whom, work has to cover the waiting too.
+    # If it is not known who waited for whom, work has to cover the waiting too.
     needs = facts.transfer_ms if facts.transfer_ms is not None else facts.total_ms
     if slack is None or movable is None or slack >= needs:
         return None
@@ -144,7 +146,7 @@ def _by_schedule(facts: Facts) -> tuple[Bound, str] | None:
 
 
 def _priced(facts: Facts) -> tuple[Bound, str]:
-    """Of a prediction: its rate is what the cost model put in, and tells nothing of the links."""
+    """Judge a prediction: its rate comes from the cost model and proves nothing about the links."""
     slack, movable = facts.slack_ms, facts.movable_ms
     if slack is None or movable is None:
         return Bound.UNKNOWN, f"what could run beside it is not known; {_price(facts)}"
@@ -164,10 +166,10 @@ def _priced(facts: Facts) -> tuple[Bound, str]:
 def _price(facts: Facts) -> str:
     price = facts.wire.priced or facts.wire.price
     how = f" ({price.how})" if price and price.how else ""
-    said = f"priced at {facts.transfer_ms or facts.total_ms:.3g} ms"
+    price_text = f"priced at {facts.transfer_ms or facts.total_ms:.3g} ms"
     if facts.achieved is None:
-        return said + how
-    return f"{said}, {_share(facts, facts.achieved).split(',')[0]}{how}"
+        return price_text + how
+    return f"{price_text}, {_share(facts, facts.achieved).split(',')[0]}{how}"
 
 
 def _by_links(facts: Facts) -> tuple[Bound, str]:
@@ -197,7 +199,7 @@ def _missing(wire: Wire) -> str:
 
 
 def _unheld(facts: Facts, transfer_ms: float, achieved: float) -> tuple[Bound, str]:
-    """Where there is nothing to hold it against."""
+    """Judge a collective for which there is no expected rate."""
     if is_tiny(facts.wire.bytes, transfer_ms):
         return Bound.LATENCY, (
             f"{transfer_ms:.3g} ms for {_bytes(facts)}, which no link takes long to carry: starting"
@@ -214,7 +216,7 @@ def _unheld(facts: Facts, transfer_ms: float, achieved: float) -> tuple[Bound, s
 def _against_price(
     facts: Facts, price: Price, transfer_ms: float, achieved: float
 ) -> tuple[Bound, str]:
-    """By what the cost model expects of such a message; sheets' rates no message reaches."""
+    """Judge by the cost model's price; no message reaches the rate of the data sheet."""
     expected_ms = price.seconds * 1e3
     if price.bound_by == "latency" and transfer_ms <= price.high * 1e3:
         return Bound.LATENCY, (
@@ -222,15 +224,15 @@ def _against_price(
             f" its start and its rounds{_among(facts)}; {expected_ms:.2g} ms are expected of it"
             f" ({price.how})"
         )
-    said = _share(facts, achieved)
+    rate = _share(facts, achieved)
     if price.bound_by != "latency" and expected_ms >= _NEAR * transfer_ms:
         return Bound.BANDWIDTH, (
-            f"{said}, {expected_ms / transfer_ms:.0%} of what {_bytes(facts)} can be expected to"
+            f"{rate}, {expected_ms / transfer_ms:.0%} of what {_bytes(facts)} can be expected to"
             f" reach ({price.how})"
         )
     return Bound.UNKNOWN, (
         f"{transfer_ms:.3g} ms, {transfer_ms / expected_ms:.2g} times what {_bytes(facts)} can be"
-        f" expected to take ({price.how}); {said}"
+        f" expected to take ({price.how}); {rate}"
     )
 
 
@@ -244,14 +246,14 @@ def _on_ici(
             f"{transfer_ms:.3g} ms for {_bytes(facts)}: about {latency_ms:.2g} ms of hops from chip"
             " to chip, whatever the size"
         )
-    said = _share(facts, achieved)
+    rate = _share(facts, achieved)
     if achieved >= _ICI_NEAR * capacity:
-        return Bound.BANDWIDTH, f"{said}: all links of a chip in one direction"
-    return Bound.UNKNOWN, f"{said}; how many of a chip's links its group uses is not known"
+        return Bound.BANDWIDTH, f"{rate}: all links of a chip in one direction"
+    return Bound.UNKNOWN, f"{rate}; how many of a chip's links its group uses is not known"
 
 
 def _carried(facts: Facts, transfer_ms: float) -> str:
-    """What of its time its bytes would take at the link's full rate."""
+    """Return the share of its time that its bytes need at the link's full rate."""
     if not facts.wire.capacity or facts.wire.bytes is None:
         return ""
     ms = min(facts.wire.bytes / facts.wire.capacity * 1e3, transfer_ms)
@@ -264,10 +266,10 @@ def _among(facts: Facts) -> str:
 
 def _share(facts: Facts, achieved: float) -> str:
     capacity = facts.wire.capacity
-    said = f"{achieved / 1e9:.3g} GB/s"
+    rate = f"{achieved / 1e9:.3g} GB/s"
     if not capacity:
-        return said
-    return f"{said} of {capacity / 1e9:.3g} GB/s, {achieved / capacity:.0%}"
+        return rate
+    return f"{rate} of {capacity / 1e9:.3g} GB/s, {achieved / capacity:.0%}"
 
 
 def _bytes(facts: Facts) -> str:
@@ -279,17 +281,17 @@ def _bytes(facts: Facts) -> str:
 
 
 _SLOWER: Final = 0.5
-"""Of the others' rate, up to which one is far slower."""
+"""Share of the others' rate below which a collective is far slower."""
 
 _MANY: Final = 2
-"""Times the operands that any of the others has."""
+"""Minimum ratio of its operands to those of another."""
 
 _LARGER: Final = 1.25
 _SMALLER: Final = 8.0
-"""Rates grow with size: a smaller one that is faster says all the more, a larger one nothing."""
+"""Rates grow with size: a faster smaller one is strong evidence, a faster larger one is none."""
 
 _LEAST: Final = 2
-"""Others that are needed: one alone may be fast by luck."""
+"""Minimum number of others: a single one may be fast by chance."""
 
 _MIB: Final = 2**20
 
@@ -302,7 +304,7 @@ class _One:
     rate: float  # bytes per second
 
     def is_like(self, other: _One) -> bool:
-        """Whether the other may be compared with it."""
+        """Return whether `other` is comparable with it."""
         same = all(self.row[key] == other.row[key] for key in ("program", "kind", "group_size"))
         ratio = (self.wire.bytes or 1.0) / (other.wire.bytes or 1.0)
         return same and self.wire.link == other.wire.link and 1 / _LARGER <= ratio <= _SMALLER
@@ -311,22 +313,28 @@ class _One:
 def many_pieces(
     case: Case, rows: Sequence[dict[str, Any]], wires: Sequence[Wire]
 ) -> dict[tuple[int | None, str], str]:
-    """By program and name, in words, those of `case.ask(collective_profile)` that are so."""
+    """Describe, by program and name, the collectives slowed down by many operands."""
     if case.timeline.basis is Basis.PREDICTED:
-        return {}  # nothing that operands cost is in the model's figures
-    ones = [one for row, wire in zip(rows, wires, strict=True) if (one := _one(case, row, wire))]
+        return {}  # the model's prices ignore the number of operands
+    candidates = [
+        candidate
+        for row, wire in zip(rows, wires, strict=True)
+        if (candidate := _one(case, row, wire))
+    ]
     slow: dict[tuple[int | None, str], str] = {}
-    least = min((one.operands for one in ones), default=0)
-    for one in ones:
-        if one.operands <= _MANY * least:
+    fewest = min((candidate.operands for candidate in candidates), default=0)
+    for candidate in candidates:
+        if candidate.operands <= _MANY * fewest:
             continue
-        others = [it for it in ones if it is not one and one.is_like(it)]
-        fewer = [it for it in others if it.operands * _MANY < one.operands]
+        others = [
+            other for other in candidates if other is not candidate and candidate.is_like(other)
+        ]
+        fewer = [other for other in others if other.operands * _MANY < candidate.operands]
         if len(fewer) < _LEAST:
             continue
-        usual = median(it.rate for it in fewer)
-        if one.rate < _SLOWER * usual:
-            slow[one.row["program"], one.row["op"]] = _said(one, usual, fewer)
+        usual = median(other.rate for other in fewer)
+        if candidate.rate < _SLOWER * usual:
+            slow[candidate.row["program"], candidate.row["op"]] = _said(candidate, usual, fewer)
     return slow
 
 
@@ -335,7 +343,7 @@ def _said(one: _One, usual: float, others: Sequence[_One]) -> str:
     return (
         f"it is made of {one.operands:,} operands of {each:.2g} MiB on average, and moves"
         f" {one.rate / 1e9:.3g} GB/s where {len(others):,} others of its kind, of at most"
-        f" {max(it.operands for it in others):,} operands, reach {usual / 1e9:.3g}"
+        f" {max(other.operands for other in others):,} operands, reach {usual / 1e9:.3g}"
     )
 
 
@@ -344,7 +352,7 @@ def _one(case: Case, row: dict[str, Any], wire: Wire) -> _One | None:
     if index is None or not transfer_ms or not wire.bytes:
         return None
     program = case.timeline.programs[int(index)].hlo()
-    it = program.instruction(row["op"]) if program else None
-    if it is None or program is None:
+    instruction = program.instruction(row["op"]) if program else None
+    if instruction is None or program is None:
         return None
-    return _One(row, wire, len(list(program.operands(it))), wire.bytes / transfer_ms * 1e3)
+    return _One(row, wire, len(list(program.operands(instruction))), wire.bytes / transfer_ms * 1e3)

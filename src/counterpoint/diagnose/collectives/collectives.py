@@ -1,4 +1,4 @@
-"""What each collective costs: how much of it is exposed, how fast it is, and who waits for whom.
+"""The cost of each collective: exposed time, bandwidth, and waiting for late devices.
 
 `counterpoint.timeline.hosts.alignment` separates waiting from transfer; the transfer gives the
 bandwidth. Total, exposed and waiting time and the bandwidths are means over the same executions, so
@@ -35,24 +35,24 @@ SCHEMA: Final = {
     "source": pl.String,
     "phase": pl.String,
     "bytes": pl.Int64,
-    "message_bytes": pl.Int64,  # what one rank gives or gets: the count of the NCCL call
+    "message_bytes": pl.Int64,  # what one rank sends or receives: the count of the NCCL call
     "group_size": pl.UInt32,
     "count": pl.Float64,  # executions per step and device
-    "median_ms": pl.Float64,  # of one execution, start to end, waiting included
+    "median_ms": pl.Float64,  # of one execution, start to end, including waiting
     "total_ms": pl.Float64,  # per median step and device
     "exposed_ms": pl.Float64,  # per median step and device
     "hidden_share": pl.Float64,
     "transfer_ms": pl.Float64,  # median of the fastest device of each instance
-    "mean_transfer_ms": pl.Float64,  # the mean of the same: bandwidths are of it
-    "wait_ms": pl.Float64,  # per median step and device, for the last rank
-    "slack_ms": pl.Float64,  # median time from the start to where the result is needed
+    "mean_transfer_ms": pl.Float64,  # mean of the same, used for the bandwidths
+    "wait_ms": pl.Float64,  # for the last rank, per median step and device
+    "slack_ms": pl.Float64,  # median time from the start until the result is needed
     "algbw_gbps": pl.Float64,  # gigabytes per second, over all transfers
     "busbw_gbps": pl.Float64,
 }
 
 
 def collective_profile(case: Case) -> pl.DataFrame:
-    """One row per collective instruction, the most exposed first."""
+    """Return one row per collective instruction, most exposed first."""
     selection, spans = case.selection, case.spans
     found = case.ask(exposed_executions)
     if not len(found):
@@ -88,9 +88,9 @@ def collective_profile(case: Case) -> pl.DataFrame:
 
 
 def exposed_executions(case: Case) -> pl.DataFrame:
-    """All executions of collectives in the typical steps, with `exposed_ps`.
+    """Return all executions of collectives in the typical steps, with `exposed_ps`.
 
-    The parts of one that shows its whole course lie within it: they count once.
+    If a collective has a span for its whole duration, the spans of its parts are not counted again.
     """
     ops = case.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
     windowed = pl.col("async_window").any().over("collective")
@@ -101,7 +101,7 @@ def exposed_executions(case: Case) -> pl.DataFrame:
 
 
 def executions_of(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
-    """Spans of collectives that start in a step, with their turn in it."""
+    """Return the spans of collectives that start in a step, with their turn in it."""
     members = number_collectives(ops).select("row", "collective", "async_window")
     return (
         spans.filter(pl.col("step").is_not_null() & pl.col("op").is_in(members["row"].to_list()))
@@ -112,7 +112,7 @@ def executions_of(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def exposed_parts(selection: Selection, spans: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
-    """Time of each collective span during which its device computes nothing."""
+    """Return the time of each collective span during which its device computes nothing."""
     lanes = selection.timeline.ops["lane"].eq_missing(Lane.COMPUTE).to_numpy()
     computing = lanes[spans["op"].to_numpy()]
     start, duration = spans["start_ps"].to_numpy(), spans["dur_ps"].to_numpy()
@@ -120,10 +120,10 @@ def exposed_parts(selection: Selection, spans: pl.DataFrame, found: pl.DataFrame
     end = begin + found["dur_ps"].to_numpy()
     exposed: NDArray[np.int64] = end - begin
     rows = device_slices(spans)
-    for one, mine in device_slices(found).items():
-        busy = rows[one].start + np.flatnonzero(computing[rows[one]])
+    for device, own in device_slices(found).items():
+        busy = rows[device].start + np.flatnonzero(computing[rows[device]])
         compute: Intervals = union(start[busy], start[busy] + duration[busy])
-        exposed[mine] -= compute.covered(begin[mine], end[mine])
+        exposed[own] -= compute.covered(begin[own], end[own])
     return pl.Series("exposed_ps", exposed, pl.Int64)
 
 
@@ -136,11 +136,11 @@ def _times(selection: Selection, transfers: pl.DataFrame) -> pl.DataFrame:
 
 
 def _instances(selection: Selection, transfers: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
-    """Transfer time and waiting, by replica group; a device alone waits for nobody we see."""
+    """Return transfer time and waiting by replica group; with one device, waiting is not known."""
     numbered = number_collectives(ops)
     grouped = with_groups(selection.timeline, numbered, transfers, "step")
     instances = meetings(selection.timeline, grouped, "step")
-    # A prediction has one device for all, and nobody waits in it.
+    # A prediction represents all devices by one, and nobody waits in it.
     known = pl.col("group").is_not_null() | (selection.timeline.basis is Basis.PREDICTED)
     return instances.group_by("collective").agg(
         (pl.col("fastest").filter(known).median() / PS_PER_MS).alias("transfer_ms"),
@@ -166,21 +166,24 @@ def _facts(ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def shares_beside(timeline: Timeline, spans: pl.DataFrame, ops: Sequence[int]) -> dict[int, float]:
-    """By row of the Timeline's ops, over all their spans; `spans` are sorted by device."""
+    """Return the share of ops overlapped by collectives, by row of the Timeline's ops.
+
+    All spans of an op count; `spans` are sorted by device.
+    """
     lanes = timeline.ops["lane"]
     talking = (lanes == Lane.COLLECTIVE).fill_null(value=False).to_numpy()
-    asked = np.zeros(len(lanes), bool)
-    asked[list(ops)] = True
+    requested = np.zeros(len(lanes), bool)
+    requested[list(ops)] = True
     device, op = spans["device"].to_numpy(), spans["op"].to_numpy()
     start, length = spans["start_ps"].to_numpy(), spans["dur_ps"].to_numpy()
     beside = np.zeros(len(lanes), np.int64)
     whole = np.zeros(len(lanes), np.int64)
-    for one in np.unique(device):
-        mine = slice(*np.searchsorted(device, [one, one + 1]))
-        of = op[mine]
-        begins, ends = start[mine], start[mine] + length[mine]
-        busy = union(begins[talking[of]], ends[talking[of]])
-        kept = asked[of]
-        np.add.at(beside, of[kept], busy.covered(begins[kept], ends[kept]))
-        np.add.at(whole, of[kept], length[mine][kept])
+    for device_index in np.unique(device):
+        own = slice(*np.searchsorted(device, [device_index, device_index + 1]))
+        own_ops = op[own]
+        begins, ends = start[own], start[own] + length[own]
+        busy = union(begins[talking[own_ops]], ends[talking[own_ops]])
+        counted = requested[own_ops]
+        np.add.at(beside, own_ops[counted], busy.covered(begins[counted], ends[counted]))
+        np.add.at(whole, own_ops[counted], length[own][counted])
     return {row: float(beside[row] / whole[row]) if whole[row] else 0.0 for row in ops}

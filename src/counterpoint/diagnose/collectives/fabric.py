@@ -1,7 +1,7 @@
-"""Fabric: which links the devices of a profile have between them, as far as anybody knows.
+"""Fabric: the links between the devices of a profile, as far as they are known.
 
-A Target says it. Without one the chips tell how the devices of a host are joined; of the network
-between hosts nobody knows the rate, and none is made up.
+A Target describes them. Without one, the chips determine how the devices of a host are connected;
+the rate of the network between hosts is then unknown, and none is assumed.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from counterpoint.simulate import target_said
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fabric:
-    """`target` is made up of what is known; None for TPUs, and where hosts are not alike."""
+    """The links; `target` is built from what is known, None for TPUs and if hosts differ."""
 
-    kind: str  # of device: gpu, tpu, cpu
+    kind: str  # of the devices: gpu, tpu, cpu
     target: Target | None
-    domain_known: bool  # the rate within a domain
-    network_known: bool  # the rate of a NIC
+    domain_known: bool  # the rate within a domain is known
+    network_known: bool  # the rate of a NIC is known
     ici: Ici | None
     source: str  # where the rates come from
 
 
 def fabric_of(case: Case) -> Fabric:
-    """What the case tells."""
+    """Return the fabric of the case's devices."""
     timeline = case.timeline
     kinds = {timeline.devices[index].kind for index in case.selection.devices}
     kind = kinds.pop() if len(kinds) == 1 else "mixed"
@@ -49,8 +49,8 @@ def fabric_of(case: Case) -> Fabric:
         return Fabric(
             kind=kind, target=None, domain_known=False, network_known=False, ici=ici, source=source
         )
-    said = case.context.target or target_said(timeline)
-    target = said or _made_up(case, chip)
+    described = case.context.target or target_said(timeline)
+    target = described or _made_up(case, chip)
     known = target is not None and (
         target.own_wiring is not None or find_wiring(target.gpu) is not None
     )
@@ -81,12 +81,12 @@ def _why_unknown(chip: str | None, target: Target | None) -> str:
 
 
 def _made_up(case: Case, chip_name: str | None) -> Target | None:
-    """A Target of the profile's own devices, as many as its program runs on."""
+    """Build a Target from the profile's own devices, as many as its program runs on."""
     program = case.program
     count = program.num_partitions * program.num_replicas if program else 0
     devices = max(count, len(case.timeline.devices))
     per_host = _per_machine(case)
-    # A process of one device, of a program on several, may be one of many on its machine.
+    # A process with one device, of a program on several, may be one of many on its machine.
     if per_host is None or (per_host == 1 and devices > len(case.timeline.devices)):
         return None
     per_host = min(per_host, devices)
@@ -102,7 +102,7 @@ def _made_up(case: Case, chip_name: str | None) -> Target | None:
 
 
 def _per_machine(case: Case) -> int | None:
-    """Devices of a machine; None where the machines of the profile differ."""
+    """Return the number of devices per machine; None if machines of the profile differ."""
     timeline = case.timeline
     counts = Counter(timeline.hosts[device.host].machine for device in timeline.devices)
     return counts.popitem()[1] if len(set(counts.values())) == 1 else None

@@ -1,8 +1,8 @@
-"""What each collective asks of the links against what they give, and what binds it.
+"""The bandwidth each collective requires, achieves and could have, and what binds it.
 
 required   = what a device sends / slack: with less the collective can't be hidden
-achieved   = what a device sends / mean transfer, the stay of the device that comes last
-capacity   = what the link carries at most, of one device in one direction
+achieved   = what a device sends / mean transfer time of the device that arrives last
+capacity   = what the link carries at most, per device in one direction
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOVABLE_SCHEMA: Final = {
     "program": pl.UInt16,
     "op": pl.String,  # the collective, by its start
     "movable_ms": pl.Float64,  # of one execution; null: no schedule is known
-    "top": pl.List(pl.String),  # names of the longest, the longest first
+    "top": pl.List(pl.String),  # names of the longest ops, longest first
 }
 
 _TOP: Final = 5
@@ -37,15 +37,16 @@ _Row = tuple[int | None, str, float | None, list[str]]
 
 
 def movable_work(case: Case) -> pl.DataFrame:
-    """Per collective, independent work that stands outside its start and done: SCHEMA."""
-    asked = case.ask(collective_profile).select("program", "op", "count")
+    """Return, per collective, independent work outside its start and done: MOVABLE_SCHEMA."""
+    collectives = case.ask(collective_profile).select("program", "op", "count")
     works = {
         index: _Work(program, _measured(case, index))
-        for index in asked["program"].drop_nulls().unique().to_list()
+        for index in collectives["program"].drop_nulls().unique().to_list()
         if (program := case.timeline.programs[int(index)].hlo()) and program.is_scheduled
     }
     rows = [
-        _movable_row(works.get(program), program, op, count) for program, op, count in asked.rows()
+        _movable_row(works.get(program), program, op, count)
+        for program, op, count in collectives.rows()
     ]
     return pl.DataFrame(rows, schema=MOVABLE_SCHEMA, orient="row")
 
@@ -59,7 +60,7 @@ def _movable_row(work: _Work | None, program: int | None, op: str, count: float)
 
 
 def _measured(case: Case, program: int) -> dict[str, float]:
-    """Milliseconds in a median step of each op that computes or copies, by instruction."""
+    """Return milliseconds in a median step of each op that computes or copies, by instruction."""
     works = pl.col("lane").is_in([Lane.COMPUTE, Lane.COPY]) & pl.col("pair").is_null()
     kinds = case.timeline.ops.filter(works).select("program", op=pl.coalesce("op", "name"))
     rows = case.ops.filter(pl.col("program") == program).join(
@@ -70,13 +71,13 @@ def _measured(case: Case, program: int) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """A program with what its instructions were measured to take."""
+    """A program with the measured times of its instructions."""
 
     program: Program
     measured: Mapping[str, float]
 
     def outside(self, op: str) -> dict[str, float] | None:
-        """Independent work before the start and behind the done; None for an unknown op."""
+        """Return independent work before the start and behind the done; None for an unknown op."""
         start = self.program.instruction(op)
         if start is None:
             return None
@@ -84,14 +85,18 @@ class _Work:
         bound = _reached(start, self.program.operands) | _reached(done, self.program.users)
         instructions = self.program.computations[start.computation].instructions
         outer = (*instructions[: start.index], *instructions[done.index + 1 :])
-        free = ((it.name, self._ms(it)) for it in outer if it.name not in bound)
+        free = (
+            (instruction.name, self._ms(instruction))
+            for instruction in outer
+            if instruction.name not in bound
+        )
         return {name: ms for name, ms in free if ms > 0}
 
     def _ms(self, it: Instruction) -> float:
         inner = (
-            self.measured.get(one.name, 0.0)
+            self.measured.get(inner_instruction.name, 0.0)
             for name in dict.fromkeys(callees(self.program, it))
-            for one in self.program.computations[name].instructions
+            for inner_instruction in self.program.computations[name].instructions
         )
         return self.measured.get(it.name, 0.0) + sum(inner)
 
@@ -99,13 +104,13 @@ class _Work:
 def _reached(
     first: Instruction, beyond: Callable[[Instruction], Iterable[Instruction]]
 ) -> set[str]:
-    """Names of all instructions that one leads to, step by step, with its own."""
+    """Return the names of all instructions reachable from `first`, including itself."""
     seen, front = {first.name}, [first]
     while front:
-        for it in beyond(front.pop()):
-            if it.name not in seen:
-                seen.add(it.name)
-                front.append(it)
+        for neighbor in beyond(front.pop()):
+            if neighbor.name not in seen:
+                seen.add(neighbor.name)
+                front.append(neighbor)
     return seen
 
 
@@ -113,8 +118,8 @@ SCHEMA: Final = {
     "program": pl.UInt16,
     "op": pl.String,
     "kind": pl.String,
-    "link": pl.String,  # of Link; null: not known who takes part
-    "wire_bytes": pl.Float64,  # that one device sends over that link, per execution
+    "link": pl.String,  # of Link; null: participants are not known
+    "wire_bytes": pl.Float64,  # sent by one device over that link, per execution
     "slack_ms": pl.Float64,
     "slack_p5_ms": pl.Float64,
     "slack_p95_ms": pl.Float64,
@@ -122,13 +127,13 @@ SCHEMA: Final = {
     "movable_ms": pl.Float64,
     "required_gbps": pl.Float64,  # gigabytes per second; null: without slack no rate is enough
     "achieved_gbps": pl.Float64,
-    "capacity_gbps": pl.Float64,  # of one device in one direction; null: nobody says
-    "priced_link": pl.String,  # of a prediction: the links that decide its price
+    "capacity_gbps": pl.Float64,  # of one device in one direction; null: not known
+    "priced_link": pl.String,  # of a prediction: the links that determine its price
     "priced_bound": pl.String,  # latency or bandwidth of them
     "priced_how": pl.String,  # in a few words
     "bound": pl.String,  # of Bound
-    "why": pl.String,  # with the figures that it was told by
-    "own_bound": pl.String,  # the same of what is exposed besides waiting for a late rank
+    "why": pl.String,  # with the figures that show it
+    "own_bound": pl.String,  # the same for what is exposed besides waiting for a late rank
     "own_why": pl.String,
 }
 
@@ -136,10 +141,10 @@ _GIGA: Final = 1e9
 
 
 def classify(case: Case) -> pl.DataFrame:
-    """One row per collective, in the order of `case.ask(collective_profile)`: SCHEMA.
+    """Return one row per collective, in the order of `case.ask(collective_profile)`: SCHEMA.
 
-    By links and schedule alone; `exposure.shares.causes` adds what its place in the program tells,
-    and is what commands show.
+    Considers links and schedule alone; `exposure.shares.causes` adds what follows from its place in
+    the program, and is what commands show.
     """
     keys = ["program", "op"]
     slack = case.ask(slack_table).select(*keys, "slack_p5_ms", "slack_p95_ms", "no_slack_share")
@@ -149,10 +154,10 @@ def classify(case: Case) -> pl.DataFrame:
         .join(slack, on=keys, how="left", nulls_equal=True, maintain_order="left")
         .join(movable, on=keys, how="left", nulls_equal=True, maintain_order="left")
     )
-    found = wires(case)
-    busy = _busy(case, found)
-    asked = joined.to_dicts()
-    pieces = many_pieces(case, asked, found)
+    found_wires = wires(case)
+    busy = _busy(case, found_wires)
+    collectives = joined.to_dicts()
+    pieces = many_pieces(case, collectives, found_wires)
     predicted = case.basis is Basis.PREDICTED
     rows = [
         _row(
@@ -160,13 +165,13 @@ def classify(case: Case) -> pl.DataFrame:
             wire,
             busy.get(wire.link, 0.0) / case.step_ms if case.step_ms else 0.0,
         )
-        for row, wire in zip(asked, found, strict=True)
+        for row, wire in zip(collectives, found_wires, strict=True)
     ]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
 def _busy(case: Case, found: list[Wire]) -> dict[Link | None, float]:
-    """Milliseconds of a median step in which each link carries a collective."""
+    """Return milliseconds of a median step in which each link carries a collective."""
     busy: dict[Link | None, float] = {}
     for row, wire in zip(case.ask(collective_profile).iter_rows(named=True), found, strict=True):
         busy[wire.link] = busy.get(wire.link, 0.0) + row["total_ms"] - (row["wait_ms"] or 0.0)
@@ -191,8 +196,8 @@ def _row(row: dict[str, Any], wire: Wire, link_busy: float) -> dict[str, Any]:
         pieces=row["pieces"],
         predicted=row["predicted"],
     )
-    told = own = judge(facts)
-    if told[0] is Bound.LATE_RANK:
+    result = own = judge(facts)
+    if result[0] is Bound.LATE_RANK:
         late = min(facts.wait_ms or 0.0, facts.exposed_ms)
         rest = (facts.total_ms - late, facts.exposed_ms - late)
         own = judge(replace(facts, total_ms=rest[0], exposed_ms=rest[1], wait_ms=0.0))
@@ -204,8 +209,8 @@ def _row(row: dict[str, Any], wire: Wire, link_busy: float) -> dict[str, Any]:
         "achieved_gbps": _giga(achieved),
         "capacity_gbps": _giga(wire.capacity),
         **_priced(wire),
-        "bound": told[0],
-        "why": told[1],
+        "bound": result[0],
+        "why": result[1],
         "own_bound": own[0],
         "own_why": own[1],
     }
@@ -221,7 +226,7 @@ def _priced(wire: Wire) -> dict[str, str | None]:
 
 
 def _rate(sent: float | None, ms: float | None, at_least_ms: float = 0.0) -> float | None:
-    """Bytes per second."""
+    """Return bytes per second."""
     if sent is None or ms is None or ms <= at_least_ms:
         return None
     return sent / ms * 1e3

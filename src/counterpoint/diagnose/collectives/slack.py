@@ -1,12 +1,12 @@
 """Slack: how long a transfer may take before the device has to wait for it.
 
-From its start to the moment when the device comes to need it (`arrivals`), less the gaps in between
-in which it has no work and waits for other transfers: they come first, and would not give way. What
+It is the time from its start until the device needs it (`arrivals`), minus the gaps in between in
+which the device has no work and waits for other transfers, which come first and would remain. What
 is left is work that does not depend on the network, and the gaps between its ops. A transfer that
-takes no longer is hidden; one without slack delays all behind it.
+takes no longer is hidden; one without slack delays everything behind it.
 
-xprof counts transfers between slices in the same way (xspace_to_dcn_slack_analysis.cc: recv-done
-less send, less the transfers between them), of one device and by means alone.
+xprof measures transfers between slices in the same way (xspace_to_dcn_slack_analysis.cc: recv-done
+minus send, minus the transfers between them), for one device and by means alone.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ SCHEMA: Final = {
     "slack_p5_ms": pl.Float64,
     "slack_p95_ms": pl.Float64,
     "no_slack_share": pl.Float64,  # of executions with less than NO_SLACK_PS
-    "worst_device": pl.UInt16,  # of the smallest median; null: they are alike
+    "worst_device": pl.UInt16,  # of the smallest median; null: all equal
     "unknown": pl.String,  # why
 }
 
 NO_SLACK_PS: Final = 1_000_000
-"""What is shorter, a microsecond, is the gap between two ops and no room for a transfer."""
+"""Less than a microsecond is the gap between two ops and no room for a transfer."""
 
 _LOW, _HIGH = 0.05, 0.95
 _NO_SCHEDULE: Final = "nothing tells where it is awaited: the profile holds no schedule of it"
@@ -46,12 +46,12 @@ Longs = NDArray[np.int64]
 
 
 def slack_table(case: Case) -> pl.DataFrame:
-    """One row per collective and host transfer of a step, the least slack first: SCHEMA."""
+    """Return one row per collective and host transfer of a step, least slack first: SCHEMA."""
     return slacks(case.selection, case.spans)
 
 
 def slacks(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
-    """The same of a selection."""
+    """Return the slack table of a selection: SCHEMA."""
     found = slack_of_executions(selection, spans)
     keys = ["program", "name"]
     slack = pl.col("slack_ps")
@@ -84,14 +84,14 @@ def slacks(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def slack_per_op(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
-    """Columns program, name, slack_ms: the median over executions; null where it is not known."""
+    """Return columns program, name, slack_ms: the median over executions; null if not known."""
     found = slack_of_executions(selection, spans)
     median = pl.col("slack_ps").median() / PS_PER_MS
     return found.group_by("program", "name").agg(median.alias("slack_ms"))
 
 
 def slack_of_executions(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
-    """`arrivals` with `slack_ps` of each execution."""
+    """Return `arrivals` with `slack_ps` of each execution."""
     found = arrivals(selection, spans)
     waits = pl.Series("waits_ps", _other_waits(selection, spans, found), pl.Int64)
     slack = pl.col("arrival_ps") - pl.col("start_ps") - pl.col("waits_ps")
@@ -99,7 +99,7 @@ def slack_of_executions(selection: Selection, spans: pl.DataFrame) -> pl.DataFra
 
 
 def _kinds(selection: Selection) -> pl.DataFrame:
-    """Of each transfer, what kind it is: of collective, or of traffic with the host."""
+    """Return the kind of each transfer: of collective, or of traffic with the host."""
     ops = selection.timeline.ops.filter(is_transfer())
     opcode = pl.col("opcode").str.replace("-(start|done|update)$", "")
     return (
@@ -113,29 +113,29 @@ def _kinds(selection: Selection) -> pl.DataFrame:
 
 
 def _other_waits(selection: Selection, spans: pl.DataFrame, found: pl.DataFrame) -> Longs:
-    """Of each row of `arrivals`, the time before it in which only other transfers go on."""
+    """Return for each row of `arrivals` the time before it with only other transfers running."""
     waits = np.zeros(len(found), np.int64)
     role = _roles(selection)[spans["op"].to_numpy()]
     own_rows, start = device_slices(spans), spans["start_ps"].to_numpy()
     end = start + spans["dur_ps"].to_numpy()
-    asked = found.with_row_index("at").filter(pl.col("arrival_ps") > pl.col("start_ps"))
-    for (one,), rows in asked.group_by("device"):
-        mine = own_rows.get(int(one), slice(0, 0))
-        waiting = _waiting(role[mine], start[mine], end[mine])
+    waiting_rows = found.with_row_index("at").filter(pl.col("arrival_ps") > pl.col("start_ps"))
+    for (device,), rows in waiting_rows.group_by("device"):
+        own = own_rows.get(int(device), slice(0, 0))
+        waiting = _waiting(role[own], start[own], end[own])
         waits[rows["at"].to_numpy()] = _waits_of(rows, *waiting)
     return waits
 
 
 def _waits_of(rows: pl.DataFrame, waits: Intervals, of_one: Intervals) -> Longs:
     begin, arrival = rows["start_ps"].to_numpy(), rows["arrival_ps"].to_numpy()
-    # On a stream of its own a transfer shows its whole course, and gaps beside it alone are gaps.
+    # On its own stream a transfer shows its whole duration, and only gaps beside it are gaps.
     itself = of_one.covered(begin, np.minimum(_end_of_gap(of_one, rows), arrival))
-    told = rows["told_by_done"].to_numpy()
-    return waits.covered(begin, arrival) - np.where(told, 0, itself)
+    by_done = rows["told_by_done"].to_numpy()
+    return waits.covered(begin, arrival) - np.where(by_done, 0, itself)
 
 
 def _end_of_gap(gaps: Intervals, rows: pl.DataFrame) -> Longs:
-    """Where each row's own span ends, or the gap in which that is."""
+    """Return the end of each row's own span, or of the gap in which it ends."""
     end = rows["end_ps"].to_numpy()
     if not len(gaps):
         return end
@@ -144,20 +144,20 @@ def _end_of_gap(gaps: Intervals, rows: pl.DataFrame) -> Longs:
 
 
 def _waiting(role: Longs, start: Longs, end: Longs) -> tuple[Intervals, Intervals]:
-    """Gaps in a device's work: those in which any transfer goes on, and in which exactly one does.
+    """Return gaps in a device's work with any transfer running, and with exactly one running.
 
-    A gap counts whole. What goes on at its end is what the device waited for, though that may
-    have waited for another transfer first, in a queue that leaves no trace.
+    A gap counts as a whole. The device waited for the transfer running at its end, although that
+    one may have waited for another transfer first, in a queue that leaves no trace.
     """
-    works, carries = role == _WORK, role == _TRANSFER
-    if not carries.any():
+    work, transfers = role == _WORK, role == _TRANSFER
+    if not transfers.any():
         return EMPTY, EMPTY
     whole = union(
-        start[works | carries].min(keepdims=True), end[works | carries].max(keepdims=True)
+        start[work | transfers].min(keepdims=True), end[work | transfers].max(keepdims=True)
     )
-    gaps = whole - union(start[works], end[works])
-    opened = np.searchsorted(np.sort(start[carries]), gaps.end, side="left")
-    closed = np.searchsorted(np.sort(end[carries]), gaps.start, side="right")
+    gaps = whole - union(start[work], end[work])
+    opened = np.searchsorted(np.sort(start[transfers]), gaps.end, side="left")
+    closed = np.searchsorted(np.sort(end[transfers]), gaps.start, side="right")
     count = opened - closed
     return _only(gaps, count >= 1), _only(gaps, count == 1)
 
@@ -170,7 +170,7 @@ _WORK, _TRANSFER = 1, 2
 
 
 def _roles(selection: Selection) -> Longs:
-    """Of each op, whether its spans are work, or a transfer as the device itself shows it."""
+    """Return the role of each op: work, a transfer with spans of its own, or neither."""
     role = (
         pl.when(is_transfer() & ~pl.col("async_window"))
         .then(_TRANSFER)

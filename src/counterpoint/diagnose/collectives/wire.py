@@ -1,4 +1,4 @@
-"""What each collective puts on which link: who takes part, where they stand, how many bytes."""
+"""The load of each collective on the links: its participants, their placement and its bytes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from counterpoint.timeline.ops import host_transfers
 
 
 class Link(StrEnum):
-    """What carries a collective."""
+    """The kind of link that carries a collective."""
 
-    DOMAIN = "domain"  # NVLink, Infinity Fabric, or PCIe where there is none
+    DOMAIN = "domain"  # NVLink, Infinity Fabric, or PCIe without either
     NETWORK = "network"  # NICs between hosts
     ICI = "ici"  # between the chips of a TPU slice
     DCN = "dcn"  # between TPU slices
@@ -42,26 +42,26 @@ _TO_ALL: Final = ("all-to-all", "ragged-all-to-all")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priced:
-    """How the simulator's cost model priced a collective: not as another would today."""
+    """How the simulator's cost model priced a collective when the prediction was made."""
 
     how: str
-    link: str  # the links that decide it: "NVLink 4", "NIC"; empty: a measurement says the price
+    link: str  # the links that determine it: "NVLink 4", "NIC"; empty: the price is a measurement
     bound: str  # latency or bandwidth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """One collective on its link; None is not known. Bytes and rates are of one device."""
+    """One collective on its link; None is not known. Bytes and rates are per device."""
 
     link: Link | None = None
     bytes: float | None = None
     capacity: float | None = None  # bytes per second, in one direction
-    price: Price | None = None  # what the cost model takes it to need
+    price: Price | None = None  # the cost model's price
     priced: Priced | None = None  # of a prediction
 
 
 def wires(case: Case) -> list[Wire]:
-    """Of each row of `case.ask(collective_profile)`."""
+    """Return the wire of each row of `case.ask(collective_profile)`."""
     rows = case.ask(collective_profile).select("program", "op").rows()
     priced = _prices(case)
     return [
@@ -71,14 +71,14 @@ def wires(case: Case) -> list[Wire]:
 
 
 def _prices(case: Case) -> dict[tuple[Any, ...], Priced]:
-    """By program and op, as the simulator was told; none of what was measured."""
+    """Return the simulator's prices by program and op; none for measured collectives."""
     ops = case.timeline.ops
     if not {*PRICED} <= {*ops.columns}:
         return {}
-    told = ops.filter(pl.col("priced_how").is_not_null() | pl.col("priced_link").is_not_null())
+    priced = ops.filter(pl.col("priced_how").is_not_null() | pl.col("priced_link").is_not_null())
     return {
         (program, op): Priced(how=how or "", link=link or "", bound=bound or "")
-        for program, op, how, link, bound in told.select("program", "op", *PRICED).iter_rows()
+        for program, op, how, link, bound in priced.select("program", "op", *PRICED).iter_rows()
     }
 
 
@@ -95,7 +95,7 @@ def _unpriced(case: Case) -> list[Wire]:
 
 
 def _factors(case: Case) -> pl.DataFrame:
-    """Of each collective, what a device sends of each of its bytes."""
+    """Return, for each collective, the bytes a device sends per byte of its size."""
     ops = case.timeline.ops.filter(pl.col("bus_factor").is_not_null())
     named = ops.with_columns(op=pl.coalesce("pair", "op", "name"))
     return named.group_by("program", "op").agg(pl.first("bus_factor"))
@@ -115,10 +115,10 @@ def _wire(case: Case, fabric: Fabric, row: dict[str, Any]) -> Wire:
     if program is None or instruction is None:
         return _by_size(fabric, target, row, sent)
     if row["kind"] in _PAIRWISE and instruction.groups is None:
-        found = _pairs(fabric, target, program, instruction, sent)
+        wire = _pairs(fabric, target, program, instruction, sent)
     else:
-        found = _groups(fabric, target, program, instruction, row)
-    return _priced(found, fabric, target, program, instruction)
+        wire = _groups(fabric, target, program, instruction, row)
+    return _priced(wire, fabric, target, program, instruction)
 
 
 def _sent(row: dict[str, Any]) -> float | None:
@@ -136,7 +136,7 @@ def _instruction(
 
 
 def _by_size(fabric: Fabric, target: Target, row: dict[str, Any], sent: float | None) -> Wire:
-    """Without groups: all within a host, where there is but one, or nobody knows."""
+    """Return the wire without groups: within a host if there is only one, otherwise unknown."""
     size, ranks = row["bytes"], row["group_size"]
     if target.devices > target.links.domain and target.hosts > 1:
         return Wire(bytes=sent)
@@ -169,7 +169,7 @@ def _pairs(
 def _groups(
     fabric: Fabric, target: Target, program: Program, it: Instruction, row: dict[str, Any]
 ) -> Wire:
-    """The kind of group that puts most on its links decides: the step goes on when all have."""
+    """Return the load of the group with most traffic: the step continues when all are done."""
     found = placements(program, it, target)
     crossing = [where for where in found if where.crosses]
     if not crossing:
@@ -181,7 +181,7 @@ def _groups(
 
 
 def _across(row: dict[str, Any], where: Placement) -> float:
-    """What one device that carries what crosses sends over its NIC.
+    """Return the bytes that one device sends over its NIC.
 
     A ring leaves each domain once, and as many rings as a domain has members share the message.
     """
