@@ -1,4 +1,4 @@
-"""Compare: two runs, profiles or predictions, and what made the one slower than the other."""
+"""Comparison of two runs, profiles or predictions, and of what made one slower than the other."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`compare`: two runs, and what made one slower than the other, as records for a notebook.
+"""`compare`: what made one of two runs slower than the other, as records for a notebook.
 
-Every difference is B less A. Rows of `ops` add up to the difference of the busy time, and with
-`idle` to that of the step that the profiles show.
+Every difference is B minus A. Rows of `ops` add up to the difference of the busy time, and together
+with `idle` to that of the step as profiled.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _US_PER_MS = 1e3
 
 @dataclass(frozen=True, slots=True)
 class Regrouped:
-    """Collectives of A that became one in B, or the other way; `bytes` moved in a step."""
+    """Collectives of A merged into one in B, or the reverse; `bytes` per step."""
 
     a: tuple[str, ...]
     b: tuple[str, ...]
@@ -53,23 +53,23 @@ class Regrouped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """Moves are of collectives that both sides have, the weightiest first."""
+    """Changes of the schedule; moves are of collectives that both sides have, most costly first."""
 
     moves: tuple[Move, ...] | Unknown
     regrouped: tuple[Regrouped, ...]
-    compared: int  # collectives that both have
+    compared: int  # number of collectives that both have
 
     @property
     def now_async(self) -> tuple[Move, ...]:
-        """Those that were sync."""
+        """Collectives that were sync before."""
         moves = () if isinstance(self.moves, Unknown) else self.moves
-        return tuple(it for it in moves if it.before.sync and not it.after.sync)
+        return tuple(move for move in moves if move.before.sync and not move.after.sync)
 
     @property
     def now_sync(self) -> tuple[Move, ...]:
-        """Those that were async."""
+        """Collectives that were async before."""
         moves = () if isinstance(self.moves, Unknown) else self.moves
-        return tuple(it for it in moves if it.after.sync and not it.before.sync)
+        return tuple(move for move in moves if move.after.sync and not move.before.sync)
 
 
 def schedule_changes(a: Program | None, b: Program | None, matches: Sequence[Match]) -> Schedule:
@@ -94,28 +94,28 @@ def _moves(
             return Unknown(f"{name} carries no HLO of its step, so its schedule is not known")
         if not program.is_scheduled:
             return Unknown(f"the HLO of {name} is not scheduled")
-    if a is None or b is None:  # said above
+    if a is None or b is None:  # reported above
         return Unknown("no HLO")
     of_a, of_b = _prices(matches)
     found = movement(a, b, of_a, costs_after=of_b, same=pairs)
-    return tuple(it for it in found.moves if it.moved)
+    return tuple(move for move in found.moves if move.moved)
 
 
 def _prices(matches: Iterable[Match]) -> tuple[dict[str, float], dict[str, float]]:
-    """Microseconds of one execution, by the names of either side: A's where A has it."""
+    """Return microseconds per execution, by the names of each side, at A's prices where known."""
     of_a: dict[str, float] = {}
     of_b: dict[str, float] = {}
     for match in matches:
-        mine = [it for it in match.a if it.program == STEP]
-        theirs = [it for it in match.b if it.program == STEP]
-        of_a |= {it.op: _us(it) for it in mine}
-        if len(mine) == len(theirs) == 1:
-            of_b[theirs[0].op] = _us(mine[0])
+        a_items = [item for item in match.a if item.program == STEP]
+        b_items = [item for item in match.b if item.program == STEP]
+        of_a |= {item.op: _us(item) for item in a_items}
+        if len(a_items) == len(b_items) == 1:
+            of_b[b_items[0].op] = _us(a_items[0])
             continue
-        whole = math.fsum(it.self_ms for it in theirs)
-        # What A does not have, it has no price for: it was added, and no collective moved past it.
-        scale = math.fsum(it.self_ms for it in mine) / whole if mine and whole else 0.0
-        of_b |= {it.op: _us(it) * scale for it in theirs}
+        whole = math.fsum(item.self_ms for item in b_items)
+        # Work that A lacks has no price: it was added, and no collective moved past it.
+        scale = math.fsum(item.self_ms for item in a_items) / whole if a_items and whole else 0.0
+        of_b |= {item.op: _us(item) * scale for item in b_items}
     return of_a, of_b
 
 
@@ -126,17 +126,17 @@ def _us(it: Item) -> float:
 def _regrouped(matches: Iterable[Match]) -> Iterable[Regrouped]:
     for match in matches:
         if match.how is How.MERGED:
-            moved = sum(round((it.bytes or 0) * it.count) for it in match.a)
+            moved = sum(round((item.bytes or 0) * item.count) for item in match.a)
             kind = match.a[0].kind or "collective"
-            names = tuple(it.op for it in match.a), tuple(it.op for it in match.b)
+            names = tuple(item.op for item in match.a), tuple(item.op for item in match.b)
             yield Regrouped(*names, kind, moved)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """A row of collectives, A's figure and B's; sums over its members, None: not known.
+    """A row of collectives with the figures of A and B; sums over its members, None: not known.
 
-    Bandwidth is that of all members together: what they move over what their transfers take.
+    Bandwidth is that of all members together: the bytes they move over the time of their transfers.
     """
 
     row: Row
@@ -149,7 +149,7 @@ _Told = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 def networks_of(rows: Iterable[Row], cases: tuple[Case, Case]) -> tuple[Network, ...]:
-    """The rows that are collectives, in the order of the rows."""
+    """Return the rows that are collectives, in the order of the rows."""
     a, b = (_told(case) for case in cases)
     return tuple(
         Network(
@@ -171,21 +171,21 @@ def _told(case: Case) -> _Told:
 
 
 def _of(items: Sequence[Item], told: _Told) -> Iterator[Mapping[str, Any]]:
-    return (told.get((it.program, it.op), {}) for it in items)
+    return (told.get((item.program, item.op), {}) for item in items)
 
 
 def _sum(column: str, items: Sequence[Item], told: _Told) -> float | None:
     figures = [row.get(column) for row in _of(items, told)]
     if not figures or None in figures:
         return None
-    return math.fsum(it for it in figures if it is not None)
+    return math.fsum(figure for figure in figures if figure is not None)
 
 
 def _bandwidth(items: Sequence[Item], told: _Told) -> float | None:
     moved = took = 0.0
     for row in _of(items, told):
         size, alg, bus, count = (
-            row.get(it) for it in ("bytes", "algbw_gbps", "busbw_gbps", "count")
+            row.get(column) for column in ("bytes", "algbw_gbps", "busbw_gbps", "count")
         )
         if not size or not alg or bus is None or count is None:
             return None
@@ -196,7 +196,7 @@ def _bandwidth(items: Sequence[Item], told: _Told) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One figure of both sides in ms of a median step."""
+    """A figure of both sides, in ms of a median step."""
 
     what: str
     a_ms: float
@@ -209,7 +209,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What the time of a median step goes to on both sides, or of what `window` says."""
+    """The time of a median step on both sides, or of what `window` names, and where it goes."""
 
     window: Window
     step: Change
@@ -224,7 +224,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A and B. `a` and `b` are the runs that stand for their sides; `runs` is how many each has."""
+    """A against B. `a` and `b` are the representative runs; `runs` counts the runs of each side."""
 
     a: Side
     b: Side
@@ -236,29 +236,31 @@ class Comparison:
 
     def __repr__(self) -> str:
         step = self.step
-        told = (
+        result = (
             f"step times are not compared: {step.reason}"
             if isinstance(step, Unknown)
             else f"step {step.a_s * 1e3:,.2f} and {step.b_s * 1e3:,.2f} ms ({step.change:+.1%})"
         )
-        return f"<Comparison of {listed((self.a.name, self.b.name))}: {told}>"
+        return f"<Comparison of {listed((self.a.name, self.b.name))}: {result}>"
 
     def _repr_html_(self) -> str | None:
         return drawn(self)
 
     @property
     def same_experiment(self) -> bool:
-        """Nothing that makes another experiment of it is known to differ."""
+        """True if no difference is known that makes it another experiment."""
         return not self.other_experiment
 
     @property
     def other_experiment(self) -> tuple[Differs, ...]:
-        """What makes it another experiment."""
-        return tuple(it for it in self.differs if it.about is About.EXPERIMENT)
+        """The differences that make it another experiment."""
+        return tuple(
+            difference for difference in self.differs if difference.about is About.EXPERIMENT
+        )
 
     @property
     def contradicted(self) -> str | None:
-        """Why the step time and the tables do not say the same, where they go opposite ways."""
+        """An explanation if step time and tables disagree about which side is slower."""
         if isinstance(self.step, Unknown) or isinstance(self.work, Unknown):
             return None
         differ = self.work.step.difference_ms
@@ -273,9 +275,9 @@ class Comparison:
         )
 
     def slower_by_more_than(self, limit: float) -> bool:
-        """Whether B is slower by more than `limit` (0.02: 2 %), and that surely slower at all.
+        """Return whether B is slower by more than `limit` (0.02: 2 %) and certainly slower at all.
 
-        The likely change exceeds the limit, and the range of the change excludes none.
+        True if the likely change exceeds the limit and the whole range of the change is above zero.
         """
         if isinstance(self.step, Unknown):
             raise InputError(f"whether B is slower is not known: {self.step.reason}")
@@ -294,25 +296,26 @@ def compare(
     *,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Say what differs between A and B: Runs, profiles, stored Timelines, or several of each.
+    """Compare A and B: Runs, profiles, stored Timelines, or several of each.
 
-    Several are runs of one thing: their medians tell the step time and its noise, and of each side
-    the run in the middle tells where the time goes.
+    Several on a side are repeated runs: their medians give the step time and its noise, and the run
+    with the median step represents the side in the tables.
     """
-    mine, theirs = _sides(a, progress), _sides(b, progress)
-    first, second = _middle(mine), _middle(theirs)
+    a_sides, b_sides = _sides(a, progress), _sides(b, progress)
+    first, second = _middle(a_sides), _middle(b_sides)
     step = step_change(
-        [it.times for it in mine if it.times], [it.times for it in theirs if it.times]
+        [side.times for side in a_sides if side.times],
+        [side.times for side in b_sides if side.times],
     )
     differ = RUNS_DIFFER if isinstance(step, Unknown) else step.runs_differ
     return Comparison(
         a=first,
         b=second,
-        runs=(len(mine), len(theirs)),
+        runs=(len(a_sides), len(b_sides)),
         step=step,
         differs=differences(first, second),
         work=_work(first, second, differ),
-        notes=tuple(dict.fromkeys((*_mixed(first, second), *_missing([*mine, *theirs])))),
+        notes=tuple(dict.fromkeys((*_mixed(first, second), *_missing([*a_sides, *b_sides])))),
     )
 
 
@@ -329,24 +332,26 @@ def _sides(given: Input | Sequence[Input], progress: Progress | None) -> list[Si
     several = given if isinstance(given, list | tuple) else [given]
     if not several:
         raise InputError("a side of the comparison is empty", next="compare(a, b)")
-    for at, it in enumerate(several):
-        if isinstance(it, str) and it in several[:at]:
+    for index, source in enumerate(several):
+        if isinstance(source, str) and source in several[:index]:
             raise UsageError(
-                f"{it} is named twice on one side",
+                f"{source} is named twice on one side",
                 why="copies of one run would hide how much runs differ",
                 next="counterpoint compare A1 A2 --with B1 B2",
             )
-    return [side_of(it, progress) for it in several]  # pyright: ignore[reportArgumentType]
+    return [side_of(source, progress) for source in several]  # pyright: ignore[reportArgumentType]
 
 
 def _middle(sides: list[Side]) -> Side:
-    """The run whose step is nearest to the median of its side, of those with a profile."""
-    timed = [it for it in sides if it.times is not None]
-    told = [it for it in timed if it.timeline is not None] or timed or sides
-    if not timed or told is sides:
-        return next((it for it in sides if it.timeline is not None), sides[0])
-    middle = median(it.times.median_s for it in timed if it.times)
-    return min(told, key=lambda it: abs(it.times.median_s - middle) if it.times else math.inf)
+    """Return the run with the step nearest to its side's median, among those with a profile."""
+    timed = [side for side in sides if side.times is not None]
+    candidates = [side for side in timed if side.timeline is not None] or timed or sides
+    if not timed or candidates is sides:
+        return next((side for side in sides if side.timeline is not None), sides[0])
+    middle = median(side.times.median_s for side in timed if side.times)
+    return min(
+        candidates, key=lambda side: abs(side.times.median_s - middle) if side.times else math.inf
+    )
 
 
 def _work(a: Side, b: Side, differ: float) -> Work | Unknown:
@@ -358,7 +363,7 @@ def _work(a: Side, b: Side, differ: float) -> Work | Unknown:
     step = Change("step", cases[0].step_ms, cases[1].step_ms)
     parts = _parts(cases)
     idle = parts[-1]
-    # One measurement against itself differs in nothing by chance.
+    # Comparing a measurement with itself leaves nothing to chance.
     measured = None if items[0] == items[1] else _measured_steps(cases)
     rows = rows_of(matches, max(step.a_ms, step.b_ms), measured, differ)
     return Work(
@@ -375,9 +380,9 @@ def _work(a: Side, b: Side, differ: float) -> Work | Unknown:
 
 
 def _measured_steps(cases: Sequence[Case]) -> int | None:
-    """How many the side with fewer has; predictions have no noise."""
+    """Return the number of steps on the side with fewer; None for predictions (no noise)."""
     measured = [case.selection for case in cases if case.basis is Basis.MEASURED]
-    return min((it.windows["step"].n_unique() for it in measured), default=None)
+    return min((selection.windows["step"].n_unique() for selection in measured), default=None)
 
 
 def _schedule(cases: tuple[Case, Case], matches: Sequence[Match]) -> Schedule:
@@ -404,7 +409,7 @@ def _phases(cases: tuple[Case, Case]) -> tuple[Change, ...] | Unknown:
             return Unknown(f"no op of {name} tells its phase")
     sums: list[dict[str, float]] = []
     for case in cases:
-        held = case.attributed.group_by("phase").agg(pl.col("ps").sum())
-        each: dict[str, float] = dict(held.select("phase", "ps").iter_rows())
-        sums.append({name: each.get(name, 0) * case.selection.scale for name in PHASES})
+        totals = case.attributed.group_by("phase").agg(pl.col("ps").sum())
+        by_phase: dict[str, float] = dict(totals.select("phase", "ps").iter_rows())
+        sums.append({name: by_phase.get(name, 0) * case.selection.scale for name in PHASES})
     return tuple(Change(name, sums[0][name], sums[1][name]) for name in PHASES)

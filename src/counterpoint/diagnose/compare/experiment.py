@@ -1,7 +1,7 @@
-"""What differs around the step: the machine, the program, the settings, the versions.
+"""Differences in the machine, the program, the settings and the versions of two sides.
 
-Another chip, another number of devices, other shapes: then A and B are not the same experiment, and
-a difference in time is no surprise. That is told apart from what one changes to make a step faster.
+If the chip, the number of devices or the shapes differ, A and B are different experiments, and a
+difference in time is expected. This is kept apart from changes made to speed up a step.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from counterpoint.runs.reports import flags_by_module, variables_of
 from counterpoint.timeline import Timeline
 
 _OURS: Final = ("xla_dump_", "xla_log_")
-"""Flags that name a Run's own directories and speak of nothing else."""
+"""Flags that name a Run's own directories and affect nothing else."""
 _OWN: Final = (
     *("PYTHONPATH", "COUNTERPOINT_", "JAX_DUMP_IR_TO", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER"),
     *("SLURM_", "OMPI_", "PMI", "XLA_FLAGS"),
 )
 _OF_ITSELF: Final = ("profile_", "prediction_", "process_id", "EXPORT_")
-"""What a profile says of its own making."""
+"""Prefixes of entries that describe how the profile itself was made."""
 _SHOWN: Final = 3
 
 
 class About(StrEnum):
-    """What a difference is in; the first makes another experiment of it."""
+    """The subject of a difference; the first one makes it another experiment."""
 
     EXPERIMENT = "experiment"
     PROGRAM = "program"
@@ -43,7 +43,7 @@ class About(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Differs:
-    """One thing that is not the same; None where a side does not have it or does not tell."""
+    """One difference; None if a side lacks it or does not record it."""
 
     about: About
     what: str
@@ -52,7 +52,7 @@ class Differs:
 
 
 def differences(a: Side, b: Side) -> tuple[Differs, ...]:
-    """All that differs, as far as it is known of both; what makes another experiment first."""
+    """Return all differences known on both sides; first those that make it another experiment."""
     found: list[Differs] = []
     if a.timeline is not None and b.timeline is not None:
         found += _machines(a.timeline, b.timeline)
@@ -62,17 +62,17 @@ def differences(a: Side, b: Side) -> tuple[Differs, ...]:
     elif a.timeline is not None and b.timeline is not None:
         found += _circumstances(a.timeline, b.timeline)
     order = list(About)
-    return tuple(sorted(found, key=lambda it: order.index(it.about)))
+    return tuple(sorted(found, key=lambda entry: order.index(entry.about)))
 
 
 def _machines(a: Timeline, b: Timeline) -> Iterator[Differs]:
-    told: tuple[tuple[str, str | None, str | None], ...] = (
+    facts: tuple[tuple[str, str | None, str | None], ...] = (
         ("devices are", _kinds(a), _kinds(b)),
         ("chip", _chips(a), _chips(b)),
     )
-    for what, mine, theirs in told:
-        if mine != theirs and mine is not None and theirs is not None:
-            yield Differs(About.EXPERIMENT, what, mine, theirs)
+    for what, of_a, of_b in facts:
+        if of_a != of_b and of_a is not None and of_b is not None:
+            yield Differs(About.EXPERIMENT, what, of_a, of_b)
     if Basis.PREDICTED is a.basis is b.basis and a.hosts[0].name != b.hosts[0].name:
         yield Differs(About.EXPERIMENT, "simulated", a.hosts[0].name, b.hosts[0].name)
     if a.basis is b.basis and len(a.devices) != len(b.devices):
@@ -81,19 +81,19 @@ def _machines(a: Timeline, b: Timeline) -> Iterator[Differs]:
 
 
 def _circumstances(a: Timeline, b: Timeline) -> Iterator[Differs]:
-    """As far as profiles note them."""
-    for name, mine, theirs in _unequal(_told(a), _told(b)):
+    """Compare what profiles record of their environment."""
+    for name, of_a, of_b in _unequal(_told(a), _told(b)):
         about = About.SETTING if _is_variable(name) else About.VERSION
-        yield Differs(about, name, mine, theirs)
-    given = (_flags(it.environment.get("XLA_FLAGS", "")) for it in (a, b))
+        yield Differs(about, name, of_a, of_b)
+    given = (_flags(timeline.environment.get("XLA_FLAGS", "")) for timeline in (a, b))
     for changed in difference(*map(_without_ours, given)):
         yield Differs(About.SETTING, changed.name, changed.before, changed.after)
 
 
 def _told(timeline: Timeline) -> dict[str, str]:
-    """What a profile tells of its circumstances, without what differs in every one."""
-    told = timeline.environment.items()
-    return {name: it for name, it in told if not name.startswith((*_OWN, *_OF_ITSELF))}
+    """Return what a profile records of its environment, without what differs in every profile."""
+    entries = timeline.environment.items()
+    return {name: value for name, value in entries if not name.startswith((*_OWN, *_OF_ITSELF))}
 
 
 def _is_variable(name: str) -> bool:
@@ -101,7 +101,7 @@ def _is_variable(name: str) -> bool:
 
 
 def _flags(text: str) -> dict[str, str]:
-    """As XLA folds them; none where the text can't be read."""
+    """Return flags as XLA merges them; empty if the text cannot be parsed."""
     try:
         return Settings(sound(parse_xla_flags(text))).flags
     except CounterpointError:
@@ -109,48 +109,52 @@ def _flags(text: str) -> dict[str, str]:
 
 
 def _without_ours(flags: Mapping[str, str]) -> Settings:
-    return Settings(tuple((name, it) for name, it in flags.items() if not name.startswith(_OURS)))
+    return Settings(
+        tuple((name, value) for name, value in flags.items() if not name.startswith(_OURS))
+    )
 
 
 def _kinds(timeline: Timeline) -> str:
-    return ", ".join(sorted({it.kind for it in timeline.devices}))
+    return ", ".join(sorted({device.kind for device in timeline.devices}))
 
 
 def _chips(timeline: Timeline) -> str | None:
-    return ", ".join(sorted({it.chip for it in timeline.devices if it.chip})) or None
+    return ", ".join(sorted({device.chip for device in timeline.devices if device.chip})) or None
 
 
 def step_hlo(timeline: Timeline) -> Program | None:
-    """The HLO of the step's program."""
+    """Return the HLO of the step's program."""
     index = timeline.step_program
     return None if index is None else timeline.programs[index].hlo()
 
 
 def _programs(a: Timeline, b: Timeline) -> Iterator[Differs]:
-    mine, theirs = step_hlo(a), step_hlo(b)
-    if mine is None or theirs is None:
+    program_a, program_b = step_hlo(a), step_hlo(b)
+    if program_a is None or program_b is None:
         return
     for what, of_a, of_b in (
-        ("partitions", mine.num_partitions, theirs.num_partitions),
-        ("replicas", mine.num_replicas, theirs.num_replicas),
+        ("partitions", program_a.num_partitions, program_b.num_partitions),
+        ("replicas", program_a.num_replicas, program_b.num_replicas),
     ):
         if of_a != of_b:
             yield Differs(About.EXPERIMENT, what, str(of_a), str(of_b))
-    inputs = _inputs(mine), _inputs(theirs)
+    inputs = _inputs(program_a), _inputs(program_b)
     if inputs[0] != inputs[1]:
         gone, new = inputs[0] - inputs[1], inputs[1] - inputs[0]
         yield Differs(About.EXPERIMENT, "inputs of a device", _some(gone), _some(new))
-    if mine.name != theirs.name:
-        yield Differs(About.PROGRAM, "step's program", mine.name, theirs.name)
-    prints = mine.fingerprint, theirs.fingerprint
+    if program_a.name != program_b.name:
+        yield Differs(About.PROGRAM, "step's program", program_a.name, program_b.name)
+    prints = program_a.fingerprint, program_b.fingerprint
     if None not in prints and prints[0] != prints[1]:
         yield Differs(About.PROGRAM, "fingerprint", *prints)
 
 
 def _inputs(program: Program) -> Counter[str]:
-    """Shapes of the step's parameters, as one device has them."""
+    """Count the shapes of the step's parameters on one device."""
     entry = program.computations[program.entry].instructions
-    return Counter(str(it.shape) for it in entry if it.opcode == "parameter")
+    return Counter(
+        str(instruction.shape) for instruction in entry if instruction.opcode == "parameter"
+    )
 
 
 def _some(shapes: Counter[str]) -> str:
@@ -160,10 +164,10 @@ def _some(shapes: Counter[str]) -> str:
 
 
 def _step_names(a: Side, b: Side) -> tuple[str, ...]:
-    """What the step's program is called, where profiles tell it."""
+    """Return the names of the step's program, where profiles contain it."""
     timelines = (side.timeline for side in (a, b))
-    made = (None if it is None else step_hlo(it) for it in timelines)
-    return tuple(it.name for it in made if it is not None)
+    programs = (None if timeline is None else step_hlo(timeline) for timeline in timelines)
+    return tuple(program.name for program in programs if program is not None)
 
 
 def _runs(a: Run, b: Run, step: tuple[str, ...]) -> Iterator[Differs]:
@@ -176,38 +180,40 @@ def _runs(a: Run, b: Run, step: tuple[str, ...]) -> Iterator[Differs]:
         yield Differs(About.PROGRAM, "command", " ".join(a.command), " ".join(b.command))
     for changed in difference(*_settings_of(a, b, step)):
         yield Differs(About.SETTING, changed.name, changed.before, changed.after)
-    for name, mine, theirs in _unequal(a.versions, b.versions):
-        yield Differs(About.VERSION, name, mine, theirs)
+    for name, of_a, of_b in _unequal(a.versions, b.versions):
+        yield Differs(About.VERSION, name, of_a, of_b)
 
 
 def _count(run: Run) -> int | None:
-    counts = [len(it.devices) for rank in run.ranks for it in rank.processes if it.devices]
+    counts = [
+        len(process.devices) for rank in run.ranks for process in rank.processes if process.devices
+    ]
     return max(counts, default=None)
 
 
 def _settings_of(a: Run, b: Run, step: tuple[str, ...]) -> tuple[Settings, Settings]:
-    """As the compiler reports them, which knows what was inherited; else as they were given.
+    """Return settings as the compiler reports them, including inherited ones; else as given.
 
-    JAX compiles its helpers with options of its own, so the same module is asked on both sides: the
-    step's, or else the one that took longest to compile of those that both have.
+    JAX compiles its helpers with options of its own, so the same module is compared on both sides:
+    the step's, or else the common module that took longest to compile.
     """
     found = [flags_by_module(run.ranks[0]) if run.ranks else {} for run in (a, b)]
-    told = [{_unnumbered(it): flags for it, flags in by.items()} for by in found]
+    flags_of = [{_unnumbered(module): flags for module, flags in by.items()} for by in found]
     named = [(step[0], step[-1])] if step else []
-    pairs = [*named, *((it, it) for it in (*_compiled(a), *sorted(told[0])))]
-    asked = ((told[0].get(mine), told[1].get(theirs)) for mine, theirs in pairs)
-    of_a, of_b = next((it for it in asked if None not in it), (None, None))
+    pairs = [*named, *((name, name) for name in (*_compiled(a), *sorted(flags_of[0])))]
+    candidates = ((flags_of[0].get(in_a), flags_of[1].get(in_b)) for in_a, in_b in pairs)
+    of_a, of_b = next((pair for pair in candidates if None not in pair), (None, None))
     return _settings(a, of_a or {}), _settings(b, of_b or {})
 
 
 def _compiled(run: Run) -> list[str]:
-    """Modules of which the HLO was kept, the dearest first."""
-    names = [it.name for it in run.ranks[0].hlo] if run.ranks else []
-    return [_unnumbered(".".join(it.split(".")[:2])) for it in names]
+    """Return the modules whose HLO was saved, longest compilation first."""
+    names = [file.name for file in run.ranks[0].hlo] if run.ranks else []
+    return [_unnumbered(".".join(name.split(".")[:2])) for name in names]
 
 
 def _unnumbered(module: str) -> str:
-    """`module_0008.jit_step` is `jit_step` in any run."""
+    """Return `jit_step` for `module_0008.jit_step`: numbers differ between runs."""
     return module.partition(".")[2] or module
 
 

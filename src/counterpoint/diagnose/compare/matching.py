@@ -1,23 +1,24 @@
-"""Which ops of A are which of B: by what they are, then by the work they do, then by content.
+"""Matching of the ops of A with those of B, by identity, then by work, then by content.
 
-Names mean nothing across two compiles: XLA counts its fusions as it makes them. So ops are paired
-in stages, the surest first, and a stage sees what earlier ones have left:
+Names mean nothing across two compiles: XLA numbers its fusions in the order it makes them. So ops
+are paired in stages, the most reliable first, and each stage sees what earlier ones left:
 
-    looped    instructions of one scope, primitive and result, as often in all, but fewer or more
-    same      equal key and content; those that bear one name first, then in order of the schedule
-    work      equal scope, primitive, content and result, whatever instruction carries it out;
-              without HLO equal scope, source line, operations and bytes, as the profile tells them
-    name      equal names, where one side's HLO is not known
+    looped    instructions of one scope, primitive and result with equal total count, but unequal
+              number
+    same      equal key and content; those with equal names first, then in order of the schedule
+    work      equal scope, primitive, content and result, whatever instruction performs it;
+              without HLO equal scope, source line, operations and bytes, as the profile has them
+    name      equal names, if one side's HLO is not known
     shapes    equal scope, primitive and content, other shapes
-    merged    collectives of one kind and group, several for one with the same bytes in all
-    fused     ops that hold mostly the same content: groups of several on either side
+    merged    collectives of one kind and group, several against one with the same total bytes
+    fused     ops with mostly the same content: groups of several on either side
     place     equal scope and primitive, or equal source line, and little else
-    renamed   equal opcode, phase, shapes and content but for scopes, in order of the schedule;
+    renamed   equal opcode, phase, shapes and content except scopes, in order of the schedule;
               collectives of one kind, group and bytes
 
-A collective of other bytes is another one, unless it stands at the same scope.
+A collective of other bytes is a different one, unless it is at the same scope.
 
-What is left is in one side alone. Nothing is dropped.
+Everything left over is on one side only. Nothing is dropped.
 """
 
 from __future__ import annotations
@@ -36,32 +37,32 @@ from counterpoint.diagnose.compare.side import Atom, Item
 Group = tuple[tuple[Item, ...], tuple[Item, ...]]
 
 _COMMON: Final = 64
-"""Ops of a side; what more of them hold (a loop's index, a cast everywhere) links nothing."""
+"""Ops of a side; content that more of them share (a loop's index, casts) is not used as a link."""
 
 
 def fused_groups(a: Sequence[Item], b: Sequence[Item]) -> Iterator[Group]:
-    """Groups of the two sides that hold the same content."""
-    mine, theirs = _told(a), _told(b)
+    """Yield groups of the two sides that have the same content."""
+    a_items, b_items = _told(a), _told(b)
     holders: defaultdict[tuple[str, Atom], list[int]] = defaultdict(list)
-    for at, it in enumerate(theirs):
-        for atom in it.content:
-            holders[it.program, atom].append(at)
-    home = list(range(len(mine) + len(theirs)))
-    for at, it in enumerate(mine):
+    for index, item in enumerate(b_items):
+        for atom in item.content:
+            holders[item.program, atom].append(index)
+    home = list(range(len(a_items) + len(b_items)))
+    for index, item in enumerate(a_items):
         shared = Counter(
             other
-            for atom in it.content
-            if len(found := holders.get((it.program, atom), [])) <= _COMMON
-            for other in found
+            for atom in item.content
+            if len(holding := holders.get((item.program, atom), [])) <= _COMMON
+            for other in holding
         )
         for other, count in shared.items():
-            if 2 * count >= min(len(it.content), len(theirs[other].content)):
-                home[_root(home, at)] = _root(home, len(mine) + other)
-    yield from _groups(home, mine, theirs)
+            if 2 * count >= min(len(item.content), len(b_items[other].content)):
+                home[_root(home, index)] = _root(home, len(a_items) + other)
+    yield from _groups(home, a_items, b_items)
 
 
 def _told(items: Sequence[Item]) -> list[Item]:
-    return [it for it in items if it.content and not it.is_collective]
+    return [item for item in items if item.content and not item.is_collective]
 
 
 def _root(home: list[int], at: int) -> int:
@@ -73,8 +74,8 @@ def _root(home: list[int], at: int) -> int:
 
 def _groups(home: list[int], mine: list[Item], theirs: list[Item]) -> Iterator[Group]:
     sides: defaultdict[int, tuple[list[Item], list[Item]]] = defaultdict(lambda: ([], []))
-    for at, it in enumerate((*mine, *theirs)):
-        sides[_root(home, at)][at >= len(mine)].append(it)
+    for index, item in enumerate((*mine, *theirs)):
+        sides[_root(home, index)][index >= len(mine)].append(item)
     for left, right in sides.values():
         if left and right:
             yield tuple(left), tuple(right)
@@ -85,76 +86,78 @@ _AS_OFTEN: Final = 1e-3
 
 
 def looped_groups(a: Sequence[Item], b: Sequence[Item]) -> Iterator[Group]:
-    """Unequal numbers of instructions that do one work equally often in a step."""
-    mine, theirs = _by_work(a), _by_work(b)
-    for work, left in mine.items():
-        right = theirs.get(work, [])
+    """Yield groups of unequal size that do the same work equally often in a step."""
+    a_works, b_works = _by_work(a), _by_work(b)
+    for work, left in a_works.items():
+        right = b_works.get(work, [])
         if len(left) != len(right) and right and _as_often(left, right):
             yield tuple(left), tuple(right)
 
 
 def _by_work(items: Sequence[Item]) -> dict[Hashable, list[Item]]:
     found: defaultdict[Hashable, list[Item]] = defaultdict(list)
-    for it in items:
-        if it.content and it.scope and not it.is_collective:
-            where = _unnumbered(it.scope)
-            found[it.program, it.category, where, it.primitive, it.phase, it.result].append(it)
+    for item in items:
+        if item.content and item.scope and not item.is_collective:
+            scope = _unnumbered(item.scope)
+            found[
+                item.program, item.category, scope, item.primitive, item.phase, item.result
+            ].append(item)
     return found
 
 
 def _unnumbered(scope: str) -> str:
-    """`layers/layers_3/mlp` as `layers/mlp`."""
+    """Return `layers/mlp` for `layers/layers_3/mlp`."""
     parts = (_NUMBER.sub("", part) or part for part in scope.split("/"))
     return "/".join(part for part, _ in groupby(parts))
 
 
 def _as_often(a: Sequence[Item], b: Sequence[Item]) -> bool:
-    times = [sum(it.count for it in side) for side in (a, b)]
-    return isclose(*times, rel_tol=_AS_OFTEN)
+    counts = [sum(item.count for item in side) for side in (a, b)]
+    return isclose(*counts, rel_tol=_AS_OFTEN)
 
 
 _Kind = tuple[str, str | None, int | None]
 
 
 def merged_groups(a: Sequence[Item], b: Sequence[Item]) -> Iterator[Group]:
-    """Groups of the two sides with equal bytes, one of them with several members."""
-    mine, theirs = _by_kind(a), _by_kind(b)
-    for kind in mine.keys() & theirs.keys():
-        left, right = mine[kind], theirs[kind]
-        for few, many, turned in ((right, left, False), (left, right, True)):
-            for one, several in _one_for_many(few, many):
-                yield ((one,), several) if turned else (several, (one,))
-                few.remove(one)
-                for it in several:
-                    many.remove(it)
+    """Yield groups of the two sides with equal bytes, one of them with several members."""
+    a_kinds, b_kinds = _by_kind(a), _by_kind(b)
+    for kind in a_kinds.keys() & b_kinds.keys():
+        left, right = a_kinds[kind], b_kinds[kind]
+        for few, many, swapped in ((right, left, False), (left, right, True)):
+            for single, several in _one_for_many(few, many):
+                yield ((single,), several) if swapped else (several, (single,))
+                few.remove(single)
+                for member in several:
+                    many.remove(member)
         if left and right and len(left) + len(right) > 2 and _moved(left) == _moved(right):
             yield tuple(left), tuple(right)
 
 
 def _by_kind(items: Sequence[Item]) -> defaultdict[_Kind, list[Item]]:
-    """In order of the schedule; those whose bytes nobody knows are left out."""
+    """Group collectives by kind, in order of the schedule; those of unknown size are left out."""
     found: defaultdict[_Kind, list[Item]] = defaultdict(list)
-    for it in items:
-        if it.is_collective and it.bytes and it.count:
-            found[it.program, it.kind, it.group_size].append(it)
+    for item in items:
+        if item.is_collective and item.bytes and item.count:
+            found[item.program, item.kind, item.group_size].append(item)
     return found
 
 
 def _one_for_many(few: list[Item], many: list[Item]) -> list[tuple[Item, tuple[Item, ...]]]:
-    """Neighbours in the schedule whose bytes add up to those of one; each is used once."""
+    """Find neighbors in the schedule whose bytes add up to those of one; each is used once."""
     found: list[tuple[Item, tuple[Item, ...]]] = []
     free = list(many)
-    for one in few:
-        run = _run_of(free, _volume(one))
+    for single in few:
+        run = _run_of(free, _volume(single))
         if len(run) > 1:
-            found.append((one, run))
-            free = [it for it in free if it not in run]
+            found.append((single, run))
+            free = [item for item in free if item not in run]
     return found
 
 
 def _run_of(items: list[Item], volume: int) -> tuple[Item, ...]:
-    """The first run of neighbours that moves so much."""
-    sums = [0, *accumulate(_volume(it) for it in items)]
+    """Return the first run of neighbors that moves `volume` bytes."""
+    sums = [0, *accumulate(_volume(item) for item in items)]
     reached: dict[int, int] = {}
     for end, total in enumerate(sums):
         if (first := reached.get(total - volume)) is not None:
@@ -175,7 +178,7 @@ _NUMBERING: Final = re.compile(r"([._](\d+|clone|remat\d*))+$")
 
 
 class How(StrEnum):
-    """By what ops were matched."""
+    """The stage that matched the ops."""
 
     LOOPED = "looped"
     SAME = "same"
@@ -191,7 +194,7 @@ class How(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Ops of A that do what those of B do; one side is empty where nothing was found."""
+    """Ops of A that correspond to those of B; one side is empty if nothing was found."""
 
     a: tuple[Item, ...]
     b: tuple[Item, ...]
@@ -199,11 +202,11 @@ class Match:
 
 
 Identity = Callable[[Item], Hashable]
-"""None: this item has none, and is left to the next stage."""
+"""None: the item has no identity in this stage and is left to the next."""
 
 
 def match_items(a: Sequence[Item], b: Sequence[Item]) -> tuple[Match, ...]:
-    """Every item of both sides, in exactly one match."""
+    """Return every item of both sides, in exactly one match."""
     left = _Left(list(a), list(b))
     found = left.group(How.LOOPED, looped_groups(left.a, left.b))
     for how, identity in (*_FIRST, (How.NAME, _name_unless(_told_of(a) & _told_of(b)))):
@@ -216,55 +219,55 @@ def match_items(a: Sequence[Item], b: Sequence[Item]) -> tuple[Match, ...]:
         found += left.pair(how, identity)
     for how, identity in _RENAMED:
         found += left.pair(how, identity, renamed=True)
-    found += [Match((it,), (), How.ALONE) for it in left.a]
-    found += [Match((), (it,), How.ALONE) for it in left.b]
+    found += [Match((item,), (), How.ALONE) for item in left.a]
+    found += [Match((), (item,), How.ALONE) for item in left.b]
     return tuple(found)
 
 
 class _Left:
-    """What no stage has matched yet."""
+    """Items that no stage has matched yet."""
 
     def __init__(self, a: list[Item], b: list[Item]) -> None:
         self.a, self.b = a, b
 
     def pair(self, how: How, identity: Identity, *, renamed: bool = False) -> list[Match]:
-        """One of A with one of B that have one identity, in order; the rest stays.
+        """Pair items of A and B with equal identity, in order; the rest stays.
 
-        Who says of two what scope they are from must say the same, unless scopes were renamed:
-        then as many on either side must be left, for else it is a guess which is which.
+        Scopes must agree where both are known, unless scopes were renamed: then both sides must
+        have equally many, since otherwise it is a guess which is which.
         """
         waiting: defaultdict[Hashable, list[Item]] = defaultdict(list)
-        for it in reversed(self.b):
-            if (known := identity(it)) is not None:
-                waiting[known].append(it)
+        for item in reversed(self.b):
+            if (known := identity(item)) is not None:
+                waiting[known].append(item)
         found = [
-            Match((it,), (waiting[known].pop(),), how)
-            for it in self.a
-            if (known := identity(it)) is not None and waiting.get(known)
+            Match((item,), (waiting[known].pop(),), how)
+            for item in self.a
+            if (known := identity(item)) is not None and waiting.get(known)
         ]
         if renamed:
             counts = [Counter(map(identity, side)) for side in (self.a, self.b)]
-            found = [it for it in found if _equally(identity(it.a[0]), *counts)]
-            found = [it for it in found if not it.a[0].content & it.b[0].content]
+            found = [match for match in found if _equally(identity(match.a[0]), *counts)]
+            found = [match for match in found if not match.a[0].content & match.b[0].content]
         else:
-            found = [it for it in found if _agree(it.a[0].scope, it.b[0].scope)]
-        if how is How.NAME:  # which does not make a collective of 1 GiB one of 16 MiB
-            found = [it for it in found if _agree(it.a[0].bytes, it.b[0].bytes)]
+            found = [match for match in found if _agree(match.a[0].scope, match.b[0].scope)]
+        if how is How.NAME:  # Without this, a collective of 1 GiB could match one of 16 MiB.
+            found = [match for match in found if _agree(match.a[0].bytes, match.b[0].bytes)]
         self._take(found)
         return found
 
     def group(
         self, how: How, groups: Iterable[tuple[tuple[Item, ...], tuple[Item, ...]]]
     ) -> list[Match]:
-        """Several of A with several of B."""
+        """Match several of A with several of B."""
         found = [Match(a, b, how) for a, b in groups]
         self._take(found)
         return found
 
     def _take(self, found: Iterable[Match]) -> None:
-        gone = {id(it) for match in found for it in (*match.a, *match.b)}
-        self.a = [it for it in self.a if id(it) not in gone]
-        self.b = [it for it in self.b if id(it) not in gone]
+        gone = {id(item) for match in found for item in (*match.a, *match.b)}
+        self.a = [item for item in self.a if id(item) not in gone]
+        self.b = [item for item in self.b if id(item) not in gone]
 
 
 def _equally(known: Hashable, a: Counter[Hashable], b: Counter[Hashable]) -> bool:
@@ -272,7 +275,7 @@ def _equally(known: Hashable, a: Counter[Hashable], b: Counter[Hashable]) -> boo
 
 
 def _exact(it: Item) -> Hashable:
-    """Of a collective, whether it is sync or async is no part of what it is."""
+    """Return the identity of an item; for a collective it does not depend on sync or async."""
     if it.is_collective:
         if it.bytes is None:
             return None
@@ -286,12 +289,12 @@ def _exact_by_name(it: Item) -> Hashable:
 
 
 def _told_of(items: Sequence[Item]) -> set[str]:
-    """Programs whose HLO is known."""
-    return {it.program for it in items if it.key is not None}
+    """Return the programs whose HLO is known."""
+    return {item.program for item in items if item.key is not None}
 
 
 def _name_unless(told: set[str]) -> Identity:
-    """Names count where nothing better is known: of a program without HLO, or outside of it."""
+    """Match names only without better evidence: for programs without HLO, or ops outside of it."""
 
     def named(it: Item) -> Hashable:
         if it.program in told and it.key is not None:
@@ -312,7 +315,7 @@ def _work(it: Item) -> Hashable:
 
 
 def _figures(it: Item) -> Hashable:
-    """Of an op without HLO."""
+    """Return the figures of an op without HLO."""
     return None if it.key is not None or it.figures is None else (it.program, it.figures)
 
 
@@ -327,7 +330,7 @@ def _shapes(it: Item) -> Hashable:
 
 
 def _kin(it: Item) -> Hashable:
-    """A collective of another size at the same place, which something must tell."""
+    """Return the place of a collective, whose size may differ; None if no place is known."""
     if not it.is_collective or not (it.scope or it.source):
         return None
     return (it.program, it.kind, it.group_size, it.scope, it.phase)
@@ -340,14 +343,14 @@ def _place(it: Item) -> Hashable:
 
 
 def _made(it: Item) -> Hashable:
-    """What XLA made itself: a copy of that shape, a kernel of that name."""
+    """Return the identity of what XLA itself made: a copy of a shape, a kernel of a name."""
     if it.scope or it.source or it.is_collective:
         return None
     return (it.program, it.category, it.result, _stem(it.op))
 
 
 def _renamed(it: Item) -> Hashable:
-    """What is left when all that a user may rename is: scopes, and names of functions."""
+    """Return what remains without anything a user may rename: scopes and names of functions."""
     if it.is_collective:
         return None if it.bytes is None else (it.program, it.kind, it.group_size, it.bytes)
     if it.unscoped is None:

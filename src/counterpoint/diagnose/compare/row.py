@@ -1,4 +1,4 @@
-"""Rows: each match with what it costs on both sides, and whether that is more than noise."""
+"""Rows: each match with its cost on both sides, and whether the difference exceeds the noise."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from counterpoint.diagnose.compare.side import Item
 from counterpoint.runs.scores import RUNS_DIFFER, student
 
 _WORTH_A_WORD: Final = 0.001  # of the step
-_LARGE: Final = 1000  # degrees of freedom, from where on Student's t is the normal distribution
+_LARGE: Final = 1000  # degrees of freedom from which Student's t equals the normal distribution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One match. `a_ms` and `b_ms` is what its ops hold of a median step of either side.
+    """One match. `a_ms` and `b_ms` are the shares of its ops in a median step of each side.
 
-    `noise_ms` is by how much two identical runs may differ in any of the rows, 0.0 where A and B
-    are one measurement. None where it can't be told from the difference: one step tells nothing of
-    it, or it may be all that the row holds. A difference within it, or below a thousandth of the
+    `noise_ms` is the difference that two identical runs may show in any of the rows, 0.0 if A and B
+    are one measurement. None if it cannot be separated from the difference: there is only one step,
+    or noise may be all that the row holds. A difference within it, or below a thousandth of the
     step, is not `clear`.
     """
 
     match: Match
     a_ms: float
     b_ms: float
-    a_self_ms: float  # hidden or not
+    a_self_ms: float  # including hidden time
     b_self_ms: float
     noise_ms: float | None
     clear: bool
 
     @property
     def difference_ms(self) -> float:
-        """By how much longer the step of B is on its account."""
+        """The amount by which this row makes the step of B longer."""
         return self.b_ms - self.a_ms
 
     @property
     def shown(self) -> Item:
-        """The item that speaks for the row: the dearest, of A where there is one."""
-        return max(self.match.a or self.match.b, key=lambda it: it.held_ms)
+        """The item that represents the row: the most expensive one, of A if there is one."""
+        return max(self.match.a or self.match.b, key=lambda item: item.held_ms)
 
     @property
     def volume(self) -> int | None:
         """Bytes of a collective: of one execution, of all in a group."""
         few = min(filter(None, (self.match.a, self.match.b)), key=len)
-        sizes = [it.bytes for it in few]
-        return None if None in sizes else sum(it for it in sizes if it is not None)
+        sizes = [size.bytes for size in few]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
 
     @property
     def how(self) -> How:
@@ -57,33 +57,33 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """What is needed to tell a row's noise. `steps` is how many were measured at least."""
+    """Parameters of a row's noise. `steps` is the number measured on the side with fewer."""
 
     step_ms: float
     steps: int
-    runs_differ: float  # by what share the steps of identical runs may differ
-    rows: int = 1  # that are judged: of so many none is to be called different by chance
-    collectives_ms: float = 0.0  # what all collectives hold of a step
+    runs_differ: float  # relative difference possible between the steps of identical runs
+    rows: int = 1  # number of rows judged: together they are to show no difference by chance
+    collectives_ms: float = 0.0  # time of all collectives in a step
 
     def of(self, match: Match, held_ms: float) -> float | None:
-        """What the steps tell, and what runs differ by.
+        """Return the noise of a row, from the scatter of steps and from run-to-run differences.
 
-        What runs differ by shows where devices wait for each other: the collectives share the noise
-        of the whole step by what they hold. No row differs by more than it holds.
+        Run-to-run differences appear where devices wait for each other: the collectives share the
+        noise of the whole step in proportion to their time. No row differs by more than it holds.
         """
         if self.steps < 2 or not math.isfinite(self.runs_differ):
             return None
         items = (*match.a, *match.b)
         freedom = 2 * (self.steps - 1)
-        each = student(freedom, self.rows) * math.hypot(*(it.error_ms or 0.0 for it in items))
-        of = held_ms
-        if any(it.is_collective for it in items) and self.collectives_ms:
-            of *= self.step_ms / self.collectives_ms
-        return min(math.hypot(each, self._runs_differ * of), held_ms)
+        each = student(freedom, self.rows) * math.hypot(*(item.error_ms or 0.0 for item in items))
+        affected_ms = held_ms
+        if any(item.is_collective for item in items) and self.collectives_ms:
+            affected_ms *= self.step_ms / self.collectives_ms
+        return min(math.hypot(each, self._runs_differ * affected_ms), held_ms)
 
     @property
     def _runs_differ(self) -> float:
-        """What the quietest runs differ by moves all rows at once; more than that is by chance."""
+        """Minimum run-to-run difference, common to all rows, plus the rest, which is chance."""
         more = math.sqrt(max(self.runs_differ**2 - RUNS_DIFFER**2, 0.0))
         chances = student(_LARGE, self.rows) / student(_LARGE)
         return math.hypot(RUNS_DIFFER, more * chances)
@@ -92,7 +92,7 @@ class Noise:
 def rows_of(
     matches: Sequence[Match], step_ms: float, steps: int | None, runs_differ: float
 ) -> tuple[Row, ...]:
-    """The largest difference first; `steps` is how many were measured, None: no noise."""
+    """Return rows, largest difference first; `steps` is the number measured, None: no noise."""
     noise = None
     if steps is not None:
         judged = sum(_is_judged(match, step_ms) for match in matches)
@@ -103,8 +103,8 @@ def rows_of(
             rows=judged,
             collectives_ms=_held_by_collectives(matches),
         )
-    made = [_row(match, step_ms, noise) for match in matches]
-    return tuple(sorted(made, key=lambda row: (-abs(row.difference_ms), row.shown.op)))
+    rows = [_row(match, step_ms, noise) for match in matches]
+    return tuple(sorted(rows, key=lambda row: (-abs(row.difference_ms), row.shown.op)))
 
 
 def _is_judged(match: Match, step_ms: float) -> bool:
@@ -112,10 +112,10 @@ def _is_judged(match: Match, step_ms: float) -> bool:
 
 
 def _held_by_collectives(matches: Sequence[Match]) -> float:
-    """Of the side where they hold more."""
-    sides = ((it.a for it in matches), (it.b for it in matches))
+    """Return the time of collectives on the side where it is larger."""
+    sides = ((match.a for match in matches), (match.b for match in matches))
     return max(
-        math.fsum(it.held_ms for items in side for it in items if it.is_collective)
+        math.fsum(item.held_ms for items in side for item in items if item.is_collective)
         for side in sides
     )
 
@@ -131,12 +131,12 @@ def _row(match: Match, step_ms: float, told: Noise | None) -> Row:
         match=match,
         a_ms=a_ms,
         b_ms=b_ms,
-        a_self_ms=math.fsum(it.self_ms for it in match.a),
-        b_self_ms=math.fsum(it.self_ms for it in match.b),
+        a_self_ms=math.fsum(item.self_ms for item in match.a),
+        b_self_ms=math.fsum(item.self_ms for item in match.b),
         noise_ms=noise,
         clear=noise is not None and difference > noise and worth_a_word,
     )
 
 
 def _held(items: Iterable[Item]) -> float:
-    return math.fsum(it.held_ms for it in items)
+    return math.fsum(item.held_ms for item in items)

@@ -1,8 +1,8 @@
-"""A side of a comparison: what was named, read as far as it goes.
+"""A side of a comparison: the named input, read as far as possible.
 
-A Run tells its settings, its versions and the time of its undisturbed steps, and its profile where
-the time goes. A profile or a stored prediction tells the time of its own steps. What is missing is
-said in `missing`, and the rest is compared all the same.
+A Run provides its settings, its versions and the time of its steps without a profiler, and its
+profile shows where the time goes. A profile or a stored prediction provides the time of its own
+steps. What is missing is listed in `missing`, and the rest is compared anyway.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HEAD: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One run: its name as given, and what is known of it."""
+    """One run: its name as given, and what is known about it."""
 
     name: str
     run: Run | None
@@ -52,12 +52,12 @@ class Side:
 
     @property
     def basis(self) -> Basis:
-        """Of its time: a Run was measured."""
+        """Basis of its step time: a Run was measured."""
         return Basis.MEASURED if self.timeline is None else self.timeline.basis
 
 
 def side_of(given: Input, progress: Progress | None = None) -> Side:
-    """Read what was named: a Run, a profile, a stored Timeline; or take what was read already."""
+    """Read a Run, a profile or a stored Timeline by name, or use one that is already in memory."""
     if isinstance(given, Timeline):
         return _of_timeline(given, ", ".join(given.inputs))
     if isinstance(given, Run):
@@ -114,27 +114,27 @@ def _times(timeline: Timeline) -> StepTimes | None:
         tuple(ms / _MS_PER_S for ms in lengths),
         source,
         timeline.basis,
-        on_host=all(it.kind == "cpu" for it in timeline.devices),
+        on_host=all(device.kind == "cpu" for device in timeline.devices),
         range_s=range_said(timeline),
         target=_target(timeline),
     )
 
 
 def _on_host(run: Run) -> bool:
-    platforms = {it.platform for rank in run.ranks for it in rank.processes} - {None}
+    platforms = {process.platform for rank in run.ranks for process in rank.processes} - {None}
     return platforms == {"cpu"}
 
 
 def _target(timeline: Timeline) -> str:
-    """What a prediction was made for."""
+    """Return the machine that a prediction was made for."""
     if timeline.basis is not Basis.PREDICTED:
         return ""
-    chips = (it.chip or it.kind for it in timeline.devices)
-    return ", ".join([*(it.name for it in timeline.hosts), *chips])
+    chips = (device.chip or device.kind for device in timeline.devices)
+    return ", ".join([*(host.name for host in timeline.hosts), *chips])
 
 
 def _refuse_report(name: str) -> None:
-    """What Counterpoint prints is not what it reads."""
+    """Reject Counterpoint's own reports, which cannot be compared."""
     path = Path(name)
     if path.suffix != ".json" or not path.is_file():
         return
@@ -145,36 +145,36 @@ def _refuse_report(name: str) -> None:
         return
     for command in ("predict", "explain", "compare"):
         if f'"schema": {json.dumps(f"counterpoint.{command}/1")}' in head:
-            kept = "what was explained or compared"
+            advice = "what was explained or compared"
             if command == "predict":
-                kept = "counterpoint predict ... -o prediction"
+                advice = "counterpoint predict ... -o prediction"
             raise InputError(
                 f"{name}: the report of `counterpoint {command}`, which holds no spans",
                 why="ops are compared by the spans and the HLO of a Timeline",
-                next=kept,
+                next=advice,
             )
 
 
 def cases_of(a: Side, b: Side) -> tuple[Case, Case] | Unknown:
-    """Typical steps of both; where one has no whole step runs of it, or else whole profiles."""
+    """Select typical steps of both; if one has no whole step, runs of it or whole profiles."""
     for name, side in (("A", a), ("B", b)):
         if side.timeline is None:
             return Unknown("; ".join(side.missing) or f"{name} has no profile")
     timelines = [side.timeline for side in (a, b) if side.timeline is not None]
-    chosen = [select(it) for it in timelines]
-    if any(it.window is not Window.STEP for it in chosen):
-        chosen = [select_runs(it) for it in timelines]
-    if any(it.window is Window.PROFILE or not it.occurrences for it in chosen):
-        chosen = [_whole(it) for it in timelines]
-    made = [
-        Case(selection=it, context=context_of(side.run))
-        for it, side in zip(chosen, (a, b), strict=True)
+    chosen = [select(timeline) for timeline in timelines]
+    if any(selection.window is not Window.STEP for selection in chosen):
+        chosen = [select_runs(timeline) for timeline in timelines]
+    if any(selection.window is Window.PROFILE or not selection.occurrences for selection in chosen):
+        chosen = [_whole(timeline) for timeline in timelines]
+    cases = [
+        Case(selection=selection, context=context_of(side.run))
+        for selection, side in zip(chosen, (a, b), strict=True)
     ]
-    return made[0], made[1]
+    return cases[0], cases[1]
 
 
 def _whole(timeline: Timeline) -> Selection:
-    """All that a profile holds, as if it were one step."""
+    """Select everything in a profile, as if it were one step."""
     windows = (
         timeline.spans.group_by("device")
         .agg(
@@ -198,25 +198,25 @@ def _whole(timeline: Timeline) -> Selection:
 
 
 STEP: Final = ""
-"""Stands for the step's program on either side, whatever its name."""
+"""Label of the step's program on either side, whatever its name."""
 
 _WORKSPACE: Final = re.compile(r", [su]8\[\d+\](\{0\})?\)")
-"""The last part of a tuple that holds more: bytes to work in."""
+"""The last part of a tuple with further parts: workspace bytes."""
 
 Atom = tuple[str, str, str]
-"""Scope (or the source line where there is none), primitive and phase."""
+"""Scope (or the source line if there is none), primitive and phase."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """Times are of a median step, mean over devices. `held_ms` adds up to the busy time.
+    """An op. Times are of a median step, mean over devices; `held_ms` adds up to the busy time.
 
-    `error_ms` is the standard error of `held_ms` over the steps; None where one step was seen.
+    `error_ms` is the standard error of `held_ms` over the steps; None with only one step.
     """
 
     program: str
     op: str
-    order: tuple[str, int]  # its computation, and as which one it stands there
+    order: tuple[str, int]  # its computation, and its position there
     category: str
     lane: str
     phase: str | None
@@ -228,10 +228,10 @@ class Item:
     sync: bool
     primitive: str
     result: str | None  # shape
-    key: Hashable  # None where no HLO tells it
-    figures: Hashable  # what the profile itself says of its work; None where it says nothing
+    key: Hashable  # None without HLO
+    figures: Hashable  # what the profile itself records of its work; None if nothing
     content: frozenset[Atom]
-    unscoped: Hashable  # opcode, shapes and content but for scopes; None where no HLO tells it
+    unscoped: Hashable  # opcode, shapes and content except scopes; None without HLO
     count: float
     self_ms: float
     held_ms: float
@@ -243,7 +243,7 @@ class Item:
 
 
 def items_of(case: Case) -> tuple[Item, ...]:
-    """All ops that did work in the selected steps, in order of the schedule."""
+    """Return all ops that did work in the selected steps, in order of the schedule."""
     ops = _named(case)
     held = holding(case.selection, case.spans).join(
         ops.select("row", "program", name="op"), left_on="op", right_on="row"
@@ -258,8 +258,8 @@ def items_of(case: Case) -> tuple[Item, ...]:
     )
     known = totals.join(facts, on=["program", "name"], nulls_equal=True)
     rows = known.join(_costs(case), on=["program", "name"], how="left", nulls_equal=True)
-    made = [_item(case, row) for row in rows.iter_rows(named=True)]
-    return tuple(sorted(made, key=lambda it: (it.program, it.order, it.op)))
+    items = [_item(case, row) for row in rows.iter_rows(named=True)]
+    return tuple(sorted(items, key=lambda item: (item.program, item.order, item.op)))
 
 
 _FACTS: Final = (
@@ -269,7 +269,7 @@ _FACTS: Final = (
 
 
 def _named(case: Case) -> pl.DataFrame:
-    """The Timeline's ops that work, under the names that `ops` and `collectives` give them."""
+    """Return the Timeline's working ops under the names used by `ops` and `collectives`."""
     start = pl.when(pl.col("lane") == Lane.COLLECTIVE).then("pair")
     return case.timeline.ops.with_columns(
         row=pl.int_range(pl.len(), dtype=pl.UInt32), op=pl.coalesce(start, "op", "name")
@@ -277,7 +277,7 @@ def _named(case: Case) -> pl.DataFrame:
 
 
 def _costs(case: Case) -> pl.DataFrame:
-    """Executions and own time; of collectives that show as windows alone, those of the windows."""
+    """Return executions and self time; for collectives with windows only, those of the windows."""
     own = case.ops.select("program", pl.col("op").alias("name"), "count", "self_ms")
     windows = case.ask(collective_profile).select(
         "program", pl.col("op").alias("name"), "count", pl.col("total_ms").alias("self_ms")
@@ -320,21 +320,21 @@ def _item(case: Case, row: dict[str, Any]) -> Item:
 
 
 def _figures(row: dict[str, Any]) -> Hashable:
-    told = (row["flops"], row["bytes_accessed"])
-    if not any(told) or not (row["scope"] or row["source"]):
+    counters = (row["flops"], row["bytes_accessed"])
+    if not any(counters) or not (row["scope"] or row["source"]):
         return None
-    return (row["category"], row["scope"], row["source"], row["phase"], *told)
+    return (row["category"], row["scope"], row["source"], row["phase"], *counters)
 
 
 def label_of(timeline: Timeline, program: int | None) -> str:
-    """What a program is called on either side."""
+    """Return the label of a program, comparable between sides."""
     if program is None:
         return "?"
     return STEP if program == timeline.step_program else timeline.programs[program].name
 
 
 def _error(each_ps: list[float], case: Case) -> float | None:
-    """Standard error of the mean over steps, in which an op may not have run at all."""
+    """Return the standard error of the mean over steps; an op may be absent from some steps."""
     steps = case.selection.windows["step"].n_unique()
     if steps < 2:
         return None
@@ -345,7 +345,7 @@ def _error(each_ps: list[float], case: Case) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the HLO tells."""
+    """What the HLO says about an instruction."""
 
     primitive: str = ""
     result: str | None = None
@@ -357,19 +357,23 @@ class _Known:
 def _known(program: Program, it: Instruction) -> _Known:
     key = stable_key(program, it)
     fused = program.body(it) if it.opcode == "fusion" else ()
-    content = frozenset(filter(None, (_atom(program, one) for one in (it, *fused))))
+    content = frozenset(filter(None, (_atom(program, instruction) for instruction in (it, *fused))))
     shapes = _no_workspace(it, str(key.shapes))
     return _Known(
         primitive=provenance(program, it).primitive,
         result=_result(it),
         key=(key.scope, key.phase, key.opcode, shapes),
         content=content,
-        unscoped=(key.opcode, shapes, frozenset(Counter(made for _, made, _ in content).items())),
+        unscoped=(
+            key.opcode,
+            shapes,
+            frozenset(Counter(primitive for _, primitive, _ in content).items()),
+        ),
     )
 
 
 def _result(it: Instruction) -> str:
-    """Its shape; of a library's call without the workspace, whose size the chip decides."""
+    """Return its shape; for library calls without the workspace, whose size depends on the chip."""
     return _no_workspace(it, str(it.shape))
 
 
@@ -380,10 +384,10 @@ def _no_workspace(it: Instruction, shape: str) -> str:
 
 
 def _atom(program: Program, it: Instruction) -> Atom | None:
-    """What the user wrote; None for what XLA made."""
+    """Return what the user wrote; None for what XLA made."""
     if not it.op_name or it.opcode in ("parameter", "constant"):
         return None
     where = provenance(program, it)
-    # A layer of an unrolled loop bears its name twice: `layers/layers/mlp`.
+    # A layer of an unrolled loop has its name twice: `layers/layers/mlp`.
     place = "/".join(part for part, _ in groupby(where.scope.split("/"))) or where.source or ""
     return (place, where.primitive, str(where.phase)) if place or where.primitive else None

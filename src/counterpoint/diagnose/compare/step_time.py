@@ -1,9 +1,9 @@
-"""How much longer a step of B is than one of A, and whether that is more than noise.
+"""The difference between the steps of A and B, and whether it exceeds the noise.
 
-The unit is the run. Where a side is one run, its steps tell how well its own median is known, by a
-moving-block bootstrap that respects that a slow step has slow neighbours. How much identical runs
+The unit is the run. With one run on a side, its steps show how well its own median is known, by a
+moving-block bootstrap that respects that a slow step has slow neighbors. How much identical runs
 differ is assumed from how much the steps scatter and drift (`runs/noise.py`), and added in
-quadrature. Where sides have several runs, their medians tell both: Student's t on their logarithms,
+quadrature. With several runs on a side, their medians show both: Student's t on their logarithms,
 with one spread for both.
 """
 
@@ -23,16 +23,16 @@ from counterpoint.core import Basis, Range, Unknown
 from counterpoint.runs.scores import CONFIDENCE, INDIFFERENT, RUNS_DIFFER, assumed, student
 
 PREDICTIONS_TIE: Final = 0.015
-"""Predictions of two settings that are closer than this are not told apart (rule of thumb)."""
+"""Predictions of two settings closer than this count as equal (rule of thumb)."""
 SHARED: Final = "one run of a noisy machine decides nothing: give several runs per side"
 _FEWEST: Final = 3
 _DRAWS: Final = 2000
-_AT_ONCE: Final = 2_000_000  # steps that are drawn at a time, for the memory's sake
-_MOST: Final = 10_000  # steps; of more, so many in the middle tell the same
+_AT_ONCE: Final = 2_000_000  # steps drawn at a time, to limit memory
+_MOST: Final = 10_000  # maximum number of steps; of more, as many from the middle
 
 
 class Verdict(StrEnum):
-    """What may be said of B against A."""
+    """The conclusion about B relative to A."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -45,14 +45,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """The steps of one run, in order, and who counted them."""
+    """The steps of one run, in order, and where they come from."""
 
     each_s: tuple[float, ...]
     source: str  # annotation, api, log, profile, or prediction
     basis: Basis
-    on_host: bool = False  # virtual devices, which share the host's processors with all else
+    on_host: bool = False  # virtual devices, which share the host's processors with everything else
     range_s: Range | None = None  # of a prediction, by its model
-    target: str = ""  # of a prediction: what it was made for
+    target: str = ""  # of a prediction: the machine it was made for
 
     @property
     def median_s(self) -> float:
@@ -61,11 +61,11 @@ class StepTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepChange:
-    """The step of B against that of A: `change` is -0.03 where B is 3 % faster.
+    """The step of B relative to that of A: `change` is -0.03 if B is 3 % faster.
 
-    `range` holds the truth with 95 %, run-to-run noise included; `of_steps` is what the steps of
-    single runs tell of their medians, without it. `runs_differ` is by how much two identical runs
-    are taken to differ: 0.0 of predictions, infinite where nothing tells it.
+    `range` contains the true value with 95 %, run-to-run noise included; `of_steps` is the range
+    from the steps of single runs alone. `runs_differ` is the assumed difference of two identical
+    runs: 0.0 for predictions, infinite if there is no estimate.
     """
 
     a_s: float
@@ -79,31 +79,31 @@ class StepChange:
 
 
 def step_change(a: Sequence[StepTimes], b: Sequence[StepTimes]) -> StepChange | Unknown:
-    """Compare runs by their median steps; Unknown where a side has none."""
+    """Compare runs by their median steps; Unknown if a side has none."""
     for name, side in (("A", a), ("B", b)):
         if not side:
             return Unknown(f"no step time is known of {name}")
-    logs = [[math.log(it.median_s) for it in side] for side in (a, b)]
+    logs = [[math.log(times.median_s) for times in side] for side in (a, b)]
     moved = fmean(logs[1]) - fmean(logs[0])
-    kinds = {it.basis for it in (*a, *b)}
+    kinds = {times.basis for times in (*a, *b)}
     if len(kinds) > 1:
-        reach, steps, how = _mixed()
+        interval, steps, how = _mixed()
     elif kinds == {Basis.PREDICTED}:
-        reach, steps, how = _predicted(a, b, moved)
+        interval, steps, how = _predicted(a, b, moved)
     elif len(a) + len(b) > 2:
-        reach, how = _of_runs(logs[0], logs[1])
+        interval, how = _of_runs(logs[0], logs[1])
         steps: Range | Unknown = Unknown("several runs tell more than the steps of one")
     else:
-        reach, steps, how = _of_steps(a[0], b[0], moved)
+        interval, steps, how = _of_steps(a[0], b[0], moved)
     return StepChange(
         a_s=math.exp(fmean(logs[0])),
         b_s=math.exp(fmean(logs[1])),
         change=math.expm1(moved),
-        range=reach,
+        range=interval,
         of_steps=steps,
         verdict=_verdict(
             math.expm1(moved),
-            reach,
+            interval,
             kinds,
             alone=len(a) + len(b) == 2,
             one_target=_one_target(a, b),
@@ -116,11 +116,11 @@ def step_change(a: Sequence[StepTimes], b: Sequence[StepTimes]) -> StepChange | 
 def _runs_differ(
     a: Sequence[StepTimes], b: Sequence[StepTimes], logs: Sequence[Sequence[float]]
 ) -> float:
-    """What two single runs may differ by, as several tell it, or else the steps of one."""
+    """Return the possible difference of two single runs, from several runs or the steps of one."""
     if len(a) + len(b) > 2:
         _, spread, freedom = _spread_of(*logs)
         return max(student(freedom) * math.sqrt(2) * spread, RUNS_DIFFER)
-    measured = [it.each_s for it in (*a, *b) if it.basis is Basis.MEASURED]
+    measured = [times.each_s for times in (*a, *b) if times.basis is Basis.MEASURED]
     return assumed(measured[0], measured[-1])
 
 
@@ -135,7 +135,7 @@ def _mixed() -> _Told:
 
 
 def _predicted(a: Sequence[StepTimes], b: Sequence[StepTimes], moved: float) -> _Told:
-    """Errors of one model cancel on one chip alone."""
+    """Compare predictions: the model's errors cancel only on the same chip."""
     none = Unknown("a predicted step is one step")
     if _one_target(a, b):
         how = "two predictions for one target"
@@ -143,20 +143,20 @@ def _predicted(a: Sequence[StepTimes], b: Sequence[StepTimes], moved: float) -> 
         return _around(moved, PREDICTIONS_TIE), none, how
     how = "predictions for different targets: the errors of the two do not cancel"
     ranges = [side[0].range_s for side in (a, b)]
-    if len(a) + len(b) > 2 or any(it is None or it.low <= 0 for it in ranges):
+    if len(a) + len(b) > 2 or any(interval is None or interval.low <= 0 for interval in ranges):
         return Unknown(f"{how}, and the ranges of both are not known"), none, how
     (a_low, a_high), (b_low, b_high) = (
-        [math.log(it / side[0].median_s) for it in (reach.low, reach.high)]
-        for reach, side in zip(ranges, (a, b), strict=True)
-        if reach is not None
+        [math.log(bound / side[0].median_s) for bound in (interval.low, interval.high)]
+        for interval, side in zip(ranges, (a, b), strict=True)
+        if interval is not None
     )
     down, up = math.hypot(b_low, a_high), math.hypot(b_high, a_low)
-    reach = Range(math.expm1(moved - down), math.expm1(moved + up))
-    return reach, none, f"{how}; the ranges of both, as independent ones"
+    interval = Range(math.expm1(moved - down), math.expm1(moved + up))
+    return interval, none, f"{how}; the ranges of both, as independent ones"
 
 
 def _one_target(a: Sequence[StepTimes], b: Sequence[StepTimes]) -> bool:
-    return len({it.target for it in (*a, *b)}) == 1
+    return len({times.target for times in (*a, *b)}) == 1
 
 
 def _of_runs(a: Sequence[float], b: Sequence[float]) -> tuple[Range, str]:
@@ -167,14 +167,14 @@ def _of_runs(a: Sequence[float], b: Sequence[float]) -> tuple[Range, str]:
 
 
 def _spread_of(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, int]:
-    """How far the sides are apart, sigma within them, and its degrees of freedom."""
+    """Return the distance between the sides, sigma within them, and its degrees of freedom."""
     freedom = len(a) + len(b) - 2
-    squares = sum((it - fmean(side)) ** 2 for side in (a, b) for it in side)
+    squares = sum((value - fmean(side)) ** 2 for side in (a, b) for value in side)
     return fmean(b) - fmean(a), math.sqrt(squares / freedom), freedom
 
 
 def _of_steps(one: StepTimes, other: StepTimes, moved: float) -> _Told:
-    """One run each: what the steps tell, widened by what runs differ by."""
+    """Compare one run each: the range from the steps, widened by run-to-run differences."""
     a, b = one.each_s, other.each_s
     added = f"identical runs have been seen to differ by {RUNS_DIFFER:.1%} (rule of thumb)"
     if a == b:
@@ -202,19 +202,19 @@ def _of_steps(one: StepTimes, other: StepTimes, moved: float) -> _Told:
 
 
 def _medians(steps: Sequence[float], chance: np.random.Generator) -> NDArray[np.float64]:
-    """Logarithms of medians of steps drawn anew in blocks, as long as the cube root of all."""
+    """Return log medians of steps resampled in blocks as long as the cube root of their number."""
     values = np.log(np.asarray(steps, np.float64))
-    long = max(round(len(values) ** (1 / 3)), 1)
-    blocks = -(-len(values) // long)
-    within = np.arange(long, dtype=np.int64)
+    block = max(round(len(values) ** (1 / 3)), 1)
+    blocks = -(-len(values) // block)
+    within = np.arange(block, dtype=np.int64)
     at_once = max(_AT_ONCE // len(values), 1)
-    found: list[NDArray[np.float64]] = []
+    medians: list[NDArray[np.float64]] = []
     for drawn in range(0, _DRAWS, at_once):
         draws = min(at_once, _DRAWS - drawn)
         firsts: NDArray[np.int64] = chance.integers(0, len(values), (draws, blocks, 1))
-        at = (firsts + within).reshape((draws, blocks * long)) % len(values)
-        found.append(np.median(values[at[:, : len(values)]], axis=1))
-    return np.concatenate(found)
+        at = (firsts + within).reshape((draws, blocks * block)) % len(values)
+        medians.append(np.median(values[at[:, : len(values)]], axis=1))
+    return np.concatenate(medians)
 
 
 def _middle(steps: Sequence[float]) -> Sequence[float]:
@@ -227,7 +227,7 @@ def _around(middle: float, half: float) -> Range:
 
 
 _NARROW = 2.4
-"""A range that reaches further than so many times what runs differ by decides nothing: 3 %."""
+"""A range wider than this many times the difference between runs is inconclusive: 3 %."""
 
 
 def _verdict(
