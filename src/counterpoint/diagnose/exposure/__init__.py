@@ -1,1 +1,1 @@
-"""Exposure: communication that nothing hides, and what each of it is due to."""
+"""Exposure: communication that is not overlapped, and its causes."""

@@ -1,7 +1,7 @@
-"""Shares: each exposed millisecond goes to one cause, so that no two rules count it.
+"""Shares: each exposed millisecond has one cause, so that no two rules count it.
 
 exposed time of a collective
-  ├─ `late_ms`  waiting for the device that comes last ............ STEP105
+  ├─ `late_ms`  waiting for the device that arrives last .......... STEP105
   └─ `own_ms`   the rest, to the first rule that applies:
        between TPU slices ......................................... STEP201
        small, and others could be merged with it .................. STEP103
@@ -58,12 +58,12 @@ SCHEMA: Final = {
         pl.Struct({"bound": pl.String, "ms": pl.Float64, "code": pl.String, "why": pl.String})
     ),
 }
-"""Of `causes`."""
+"""Schema of `causes`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shares:
-    """`rows` are collectives that are exposed, with `late_ms`, `own_ms` and `code`."""
+    """Exposed collectives by rule; `rows` have `late_ms`, `own_ms` and `code`."""
 
     rows: tuple[dict[str, Any], ...]
     synchronous: Mapping[str, Synchronous]
@@ -71,13 +71,13 @@ class Shares:
     ends: Mapping[str, AtEnd]
 
     def of(self, code: str) -> list[dict[str, Any]]:
-        """What a rule speaks of, the dearest first."""
+        """Return the collectives that a rule reports, most expensive first."""
         own = [row for row in self.rows if row["code"] == code]
         return sorted(own, key=lambda row: -row["own_ms"])
 
 
 def shares_of(case: Case) -> Shares:
-    """Of all collectives of the typical steps."""
+    """Return the shares of all collectives of the typical steps."""
     rows = _exposed(case)
     slices = set(host_transfers(case.timeline).select("program", "name").unique().rows())
     between = [row for row in rows if (row["program"], row["op"]) in slices]
@@ -85,31 +85,31 @@ def shares_of(case: Case) -> Shares:
     own = [row for row in within if row["program"] == case.timeline.step_program]
     why = synchronous(case, own)
     merged = mergers(case, own)
-    small = {name for merger in merged for one in merger.sets for name in one}
+    small = {name for merger in merged for names in merger.sets for name in names}
     ends = at_ends(case, own)
     for row in between:
         row["code"] = BETWEEN_SLICES if row["own_ms"] > 0 else None
     for row in within:
-        mine = row["program"] == case.timeline.step_program
-        name = str(row["op"]) if mine else ""
+        in_step = row["program"] == case.timeline.step_program
+        name = str(row["op"]) if in_step else ""
         row["code"] = _code(row, why.get(name), small=name in small, at_end=name in ends)
     return Shares(tuple(rows), why, merged, ends)
 
 
 def causes(case: Case) -> pl.DataFrame:
-    """`network.requirement.classify` with what each collective's place in the program tells.
+    """Add causes that depend on a collective's place in the program to `classify`.
 
-    The one classification that `network` shows and rules judge by. `causes` split the exposed time
-    as rules do, the dearest first; `bound`, `why` and `code` are the first of them. `code` is that
-    of the rule that speaks of a cause; null where none does.
+    This is the one classification that `network` shows and rules use. `causes` splits the exposed
+    time as rules do, largest part first; `bound`, `why` and `code` are those of the first. `code`
+    is that of the rule that reports a cause; null if there is none.
     """
     shares = case.ask(shares_of)
     known = {(row["program"], row["op"]): row for row in shares.rows}
-    told = [
+    rows = [
         _with_causes(shares, row, known.get((row["program"], row["op"])))
         for row in case.ask(classify).to_dicts()
     ]
-    return pl.DataFrame(told, schema=SCHEMA, orient="row")
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
 def _with_causes(
@@ -125,7 +125,7 @@ def _with_causes(
         " last device comes",
     }
     split = [late, {**_own_cause(shares, row, known["code"]), "ms": known["own_ms"]}]
-    found = sorted((it for it in split if it["ms"] > 0), key=lambda it: -it["ms"])
+    found = sorted((cause for cause in split if cause["ms"] > 0), key=lambda cause: -cause["ms"])
     first = {name: found[0][name] for name in ("bound", "why", "code")}
     return {**row, **first, "causes": found}
 
@@ -145,8 +145,8 @@ def _own_cause(shares: Shares, row: dict[str, Any], code: str | None) -> dict[st
 
 
 def _exposed(case: Case) -> list[dict[str, Any]]:
-    # What waits while compute goes on costs nothing. What shows of a transfer that its slack would
-    # cover is there because somebody came late.
+    # Waiting while compute continues costs nothing. If slack would cover a transfer and part of it
+    # is still exposed, a device arrived late.
     wait = pl.min_horizontal(pl.col("wait_ms").fill_null(0.0), "exposed_ms").clip(lower_bound=0.0)
     return (
         case.ask(collective_profile)
@@ -165,7 +165,7 @@ def _exposed(case: Case) -> list[dict[str, Any]]:
 
 
 def _shows_by_gaps(row: dict[str, Any]) -> bool:
-    """Whether slack covers it, so that but gaps between the ops beside it are left."""
+    """Return whether slack covers it, so that only gaps between the ops beside it remain."""
     slack = row["slack_ms"]
     covered = slack is not None and slack * row["count"] >= row["total_ms"]
     return row["bound"] in (Bound.HIDDEN, Bound.GAPS) or (
@@ -184,7 +184,7 @@ def _code(row: dict[str, Any], why: Synchronous | None, *, small: bool, at_end: 
         return AT_END
     if asked or (why is not None and why.can_change):
         return SYNCHRONOUS
-    # What is left of one that waits for others most of its time is bound by something too.
+    # What is left of one that mostly waits for others has a bound too.
     bound = Bound.LATENCY if tiny and row["bound"] == Bound.LATE_RANK else row["bound"]
     return _BOUNDS.get(bound, EXPOSED if why is None else SYNCHRONOUS)
 
@@ -192,29 +192,29 @@ def _code(row: dict[str, Any], why: Synchronous | None, *, small: bool, at_end: 
 _SHOWN: Final = 5
 
 _LITTLE: Final = 0.1
-"""Share of what collectives hold up, below which moving other work beside them is no remedy."""
+"""Share of exposed time below which moving other work beside collectives is no remedy."""
 
 Rows = Sequence[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """Milliseconds of a median step, and what they rest on."""
+    """Milliseconds of a median step, and their basis."""
 
     ms: Range
     basis: Basis
 
 
 def exposed_ms(rows: Rows) -> float:
-    """Their exposed time without waiting for late devices."""
+    """Return their exposed time without waiting for late devices."""
     return sum(row["own_ms"] for row in rows)
 
 
 def hiding(case: Case, rows: Rows) -> Saving:
-    """If they ran beside compute: at most what independent work is known for.
+    """Return the gain if they overlapped compute: at most the known independent work.
 
-    Nothing of it is sure: the scheduler may lack the memory, or know costs too badly. Where next to
-    no such work is there, only doing without them helps, or their loop's next turn.
+    None of it is certain: the scheduler may lack memory or accurate costs. If there is next to no
+    such work, only removing them helps, or overlapping them with the next iteration of their loop.
     """
     gone = removing(case, rows)
     covered = _covered(rows)
@@ -224,48 +224,48 @@ def hiding(case: Case, rows: Rows) -> Saving:
 
 
 def meanwhile(case: Case, rows: Rows) -> str:
-    """A sentence on what the schedule itself would allow; none where the simulator can't tell."""
+    """Describe what the current schedule would allow; empty if the simulator cannot tell."""
     step = case.timeline.step_program
-    told = case.ask(savings_of).beside(row["op"] for row in rows if row["program"] == step)
-    if told is None or told.high < _LITTLE * exposed_ms(rows):
+    gain = case.ask(savings_of).beside(row["op"] for row in rows if row["program"] == step)
+    if gain is None or gain.high < _LITTLE * exposed_ms(rows):
         return ""
     return (
         ". In the order of the schedule as it is, going on with what does not need them would gain"
-        f" {told.low:,.2f} to {told.high:,.2f} ms"
+        f" {gain.low:,.2f} to {gain.high:,.2f} ms"
     )
 
 
 def _covered(rows: Rows) -> float | None:
-    """What other work could cover of each, added up: the same work may cover several."""
+    """Return the time other work could cover, added up: the same work may cover several."""
     if any(row["movable_ms"] is None for row in rows):
         return None
     return sum(min(row["own_ms"], row["movable_ms"] * row["count"]) for row in rows)
 
 
 def removing(case: Case, rows: Rows) -> Saving:
-    """If they took no time: what the simulator says, bounded by what is exposed."""
+    """Return the gain if they took no time: simulated, at most the exposed time."""
     exposed = exposed_ms(rows)
     step = case.timeline.step_program
-    told = case.ask(savings_of).without(row["op"] for row in rows if row["program"] == step)
-    if told is None:
+    gain = case.ask(savings_of).without(row["op"] for row in rows if row["program"] == step)
+    if gain is None:
         return Saving(Range(0.0, exposed), case.basis)
-    high = min(told.high, exposed)
-    return Saving(Range(min(told.low, high), high), Basis.PREDICTED)
+    high = min(gain.high, exposed)
+    return Saving(Range(min(gain.low, high), high), Basis.PREDICTED)
 
 
 def lessening(case: Case, rows: Rows, share: float) -> Saving:
-    """If they took less by at most a share."""
+    """Return the gain if they took less by at most `share`."""
     gone = removing(case, rows)
     return Saving(Range(0.0, gone.ms.high * share), gone.basis)
 
 
 def evidence(case: Case, rows: Rows, ms: str = "own_ms") -> tuple[Evidence, ...]:
-    """The dearest of them."""
+    """Return the most expensive of them as evidence."""
     return tuple(case.evidence(row, ms) for row in rows[:_SHOWN])
 
 
 def kinds(rows: Rows) -> str:
-    """`all-gather and reduce-scatter`, the dearest first."""
+    """Return the kinds as text, most expensive first: `all-gather and reduce-scatter`."""
     sums: dict[str, float] = {}
     for row in rows:
         kind = str(row["kind"] or "communication")
@@ -276,19 +276,24 @@ def kinds(rows: Rows) -> str:
 
 
 def longest_chain(case: Case, names: Collection[str]) -> int:
-    """How many of these instructions of the step's program follow on each other at most.
+    """Return the length of the longest dependency chain among these instructions.
 
-    Within one computation: what a loop repeats counts once. 0 without HLO.
+    Chains are within one computation of the step's program: what a loop repeats counts once. 0
+    without HLO.
     """
     program = case.program
     if program is None:
         return 0
-    asked = {it.name: it for name in names if (it := program.instruction(name)) is not None}
+    selected = {
+        instruction.name: instruction
+        for name in names
+        if (instruction := program.instruction(name)) is not None
+    }
     longest = 0
-    for computation in {it.computation for it in asked.values()}:
+    for computation in {instruction.computation for instruction in selected.values()}:
         depth: dict[str, int] = {}
-        for it in program.computations[computation].instructions:  # operands stand before users
-            before = max((depth.get(name, 0) for name in it.operands), default=0)
-            depth[it.name] = before + (it.name in asked)
+        for instruction in program.computations[computation].instructions:  # operands precede users
+            before = max((depth.get(name, 0) for name in instruction.operands), default=0)
+            depth[instruction.name] = before + (instruction.name in selected)
         longest = max(longest, *depth.values())
     return longest

@@ -1,4 +1,4 @@
-"""What the profiled step was compiled with and for, as far as anybody knows."""
+"""The settings and target that the profiled step was compiled for, as far as known."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from counterpoint.flags.text import parse_xla_flags
 
 
 def given_flags(case: Case) -> Mapping[str, str] | None:
-    """Of the Run, else what the profiler noted of the environment; None where nobody noted it."""
+    """Return the flags of the Run, else those recorded by the profiler; None if not recorded."""
     if case.context.flags is not None:
         return case.context.flags
     text = case.timeline.environment.get("XLA_FLAGS")
@@ -18,16 +18,16 @@ def given_flags(case: Case) -> Mapping[str, str] | None:
         return None
     try:
         return dict(parse_xla_flags(text))
-    except CounterpointError:  # damaged, or in a file that is elsewhere
+    except CounterpointError:  # damaged, or in a file on another machine
         return None
 
 
 def is_true(flags: Mapping[str, str], name: str) -> bool | None:
-    """What a flag that is on or off was set to; None where it was not given."""
+    """Return the value of an on/off flag; None if it was not given."""
     value = flags.get(name)
     return None if value is None else value.lower() in ("true", "1", "")
 
 
 def on_gpu(case: Case) -> bool:
-    """Whether XLA:GPU made the program: flags and passes of it say nothing of other compilers."""
+    """Return whether XLA:GPU compiled the program; its flags and passes do not apply elsewhere."""
     return all(device.kind == "gpu" for device in case.timeline.devices)

@@ -26,27 +26,28 @@ from counterpoint.timeline import Lane
 from counterpoint.timeline.hosts import number_collectives, one_clock, stays, with_groups
 
 _AT_THE_END: Final = 0.1
-"""Share of the computing time that may lie between a collective and the end of its program: the
-optimizer's update stands there."""
+"""Share of compute time allowed between a collective and the end of its program, for the
+optimizer's update.
+"""
 
 _ONCE: Final = 1.5
-"""Executions per step, on average, up to which one is no part of a loop."""
+"""Executions per step, on average, up to which it is not part of a loop."""
 
 _GIANT: Final = 0.02
-"""Share of the step that it must hold up."""
+"""Minimum share of the step that it must be exposed for."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtEnd:
-    """`where` is "end" or "start"; `beside_ms` the compute between it and that end, in a run."""
+    """`where` is "end" or "start"; `beside_ms` is the compute between it and that end, per run."""
 
     where: str
     beside_ms: float
 
 
 def at_ends(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, AtEnd]:
-    """The exposed ones of `rows` (with `own_ms`) that stand at an end, by name."""
-    giants = [
+    """Return the exposed ones of `rows` (with `own_ms`) at an end of the step, by name."""
+    large = [
         row
         for row in rows
         if row["program"] == case.timeline.step_program
@@ -54,30 +55,30 @@ def at_ends(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, AtEnd]:
         and row["own_ms"] > 0.5 * row["total_ms"]
         and row["count"] <= _ONCE
     ]
-    if not giants:
+    if not large:
         return {}
-    compute = _around(case, [row["op"] for row in giants])
-    found: dict[str, AtEnd] = {}
+    compute = _around(case, [row["op"] for row in large])
+    ends: dict[str, AtEnd] = {}
     for name, runs, before, after in compute.iter_rows():
         whole = before + after
         if after <= _AT_THE_END * whole:
-            found[name] = AtEnd("end", after / runs / PS_PER_MS)
+            ends[name] = AtEnd("end", after / runs / PS_PER_MS)
         elif before <= _AT_THE_END * whole:
-            found[name] = AtEnd("start", before / runs / PS_PER_MS)
-    return found
+            ends[name] = AtEnd("start", before / runs / PS_PER_MS)
+    return ends
 
 
 def _around(case: Case, names: list[str]) -> pl.DataFrame:
-    """Per name, its runs on all devices, and picoseconds of computing before and after it there.
+    """Return, per name, its runs on all devices and the compute (ps) before and after it.
 
-    Windows need not be as many as the runs that they show parts of.
+    The number of windows may differ from the number of runs they show parts of.
     """
     ops = case.timeline.ops.with_row_index("row").with_columns(
         shown=pl.coalesce("pair", "op", "name")
     )
     spans = case.spans.filter(pl.col("run").is_not_null())
     own = ops.filter(pl.col("shown").is_in(names) & (pl.col("lane") == Lane.COLLECTIVE))
-    mine = (
+    collectives = (
         spans.join(own.select("row", "shown"), left_on="op", right_on="row")
         .group_by("device", "run", "shown")
         .agg(
@@ -90,7 +91,7 @@ def _around(case: Case, names: list[str]) -> pl.DataFrame:
         "device", "run", "start_ps", "dur_ps"
     )
     return (
-        mine.join(computing, on=["device", "run"])
+        collectives.join(computing, on=["device", "run"])
         .group_by("shown")
         .agg(
             pl.struct("device", "run").n_unique().alias("runs"),
@@ -102,16 +103,17 @@ def _around(case: Case, names: list[str]) -> pl.DataFrame:
 
 
 SMALL_BYTES: Final = 1 << 20
-"""Up to which starting a collective outweighs carrying it: NCCL comes to half its bandwidth at
-several MiB (nccl-tests on 8 H100 and on A100)."""
+"""Size up to which starting a collective outweighs its transfer: NCCL reaches half its bandwidth at
+several MiB (nccl-tests on 8 H100 and on A100).
+"""
 
 _WALKED: Final = 4096
-"""Collectives in one computation up to which it is asked; beyond, answers take minutes."""
+"""Maximum number of collectives in a computation to analyze; beyond, it takes minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merger:
-    """Instructions of one computation that would become fewer at a threshold of their kind."""
+    """Instructions of one computation that a threshold of their kind would merge."""
 
     kind: str
     computation: str
@@ -125,7 +127,7 @@ class Merger:
 
 
 def mergers(case: Case, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, ...]:
-    """Of the step's exposed collectives, which `rows` are."""
+    """Return the mergers among the step's exposed collectives, given as `rows`."""
     small = {row["op"] for row in rows if row["kind"] in KINDS and _is_small(row)}
     if case.program is None or len(small) < 2 or not on_gpu(case):
         return ()
@@ -141,12 +143,12 @@ def mergers(case: Case, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, ...]
 
 
 def _is_small(row: Mapping[str, Any]) -> bool:
-    """By what all ranks end up with, or start with."""
+    """Return whether it is small by the bytes that all ranks end up with, or start with."""
     return row["bytes"] is not None and row["bytes"] <= SMALL_BYTES
 
 
 def _in_force(kind: str, flags: Mapping[str, str] | None) -> int:
-    """The threshold that did not merge them; 0 where nobody knows."""
+    """Return the threshold in force, which did not merge them; 0 if not known."""
     if flags is None:
         return 0
     given = flags.get(flag_of(kind), "")
@@ -154,38 +156,40 @@ def _in_force(kind: str, flags: Mapping[str, str] | None) -> int:
 
 
 def _merger(kind: str, place: Place, small: Collection[str], in_force: int) -> Merger | None:
-    asked = {at for at, part in enumerate(place.parts) if part.instruction in small}
-    now = {place.parts[at].instruction for at in asked}
+    selected = {index for index, part in enumerate(place.parts) if part.instruction in small}
+    now = {place.parts[index].instruction for index in selected}
     if len(now) < 2 or len(place.parts) > _WALKED:
         return None
     best: tuple[int, int, tuple[tuple[str, ...], ...]] | None = None
     merging = Merging(place)
-    for threshold in _thresholds(place, asked):
+    for threshold in _thresholds(place, selected):
         if threshold <= in_force:
             continue
         merging.reset()
         merged = merging.run(threshold, range(len(place.parts)), MOST_IN_ONE)
-        sets = tuple(_sets(place, merged.sets, asked))
-        left = len(now) - sum(len(one) - 1 for one in sets)
-        if sets and (best is None or left < best[0]):
-            best = (left, threshold, sets)
+        sets = tuple(_sets(place, merged.sets, selected))
+        remaining = len(now) - sum(len(names) - 1 for names in sets)
+        if sets and (best is None or remaining < best[0]):
+            best = (remaining, threshold, sets)
     if best is None:
         return None
     return Merger(kind, place.computation, place.in_loop, best[1], best[2])
 
 
 def _thresholds(place: Place, asked: set[int]) -> list[int]:
-    """The default where it is enough, else what holds the small ones, else what holds all."""
-    small = sum(place.parts[at].bytes for at in asked)
+    """Return the default if sufficient, the size of the small ones, and the size of all."""
+    small = sum(place.parts[index].bytes for index in asked)
     return sorted({DEFAULT, max(DEFAULT, small), max(DEFAULT, sum(p.bytes for p in place.parts))})
 
 
 def _sets(
     place: Place, sets: Sequence[tuple[int, ...]], asked: set[int]
 ) -> Iterator[tuple[str, ...]]:
-    """Small instructions that are several now and would be one."""
-    for one in sets:
-        names = dict.fromkeys(place.parts[at].instruction for at in sorted(asked & set(one)))
+    """Yield small instructions that are separate now and would be merged."""
+    for indices in sets:
+        names = dict.fromkeys(
+            place.parts[index].instruction for index in sorted(asked & set(indices))
+        )
         if len(names) > 1:
             yield tuple(names)
 
@@ -197,7 +201,7 @@ _MEETING: Final = ("collective", "step", "turn", "group")
 
 
 def waits(case: Case) -> pl.DataFrame:
-    """One row per device and typical step in which it met others."""
+    """Return one row per device and typical step in which it met others in a collective."""
     timeline = case.timeline
     if len(timeline.devices) < 2 or timeline.basis is Basis.PREDICTED:
         return pl.DataFrame(schema=SCHEMA)

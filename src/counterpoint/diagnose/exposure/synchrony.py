@@ -1,4 +1,4 @@
-"""Synchronous collectives, and why the scheduler left them so."""
+"""Synchronous collectives, and why the scheduler did not make them asynchronous."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _UNMODELLED: Final = ("collective-broadcast", "ragged-all-to-all")
 
 
 _AMD: Final = re.compile(r"\bAMD\b|^MI\d|\bInstinct\b")
-"""Since some release it runs unasked on MI300, too."""
+"""AMD chips, where the scheduler runs by default on MI300 since some release."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """`ran` is None where nobody can tell; `why` says what it was told by, or what stopped it."""
+    """`ran` is None if not known; `why` says what it was inferred from, or what disabled it."""
 
     ran: bool | None
     why: str
 
 
 def scheduler_of(case: Case) -> Scheduler:
-    """Of the step's program."""
+    """Return whether the latency-hiding scheduler ran on the step's program."""
     program = case.program
     if program is None:
         return Scheduler(None, "the profile holds no HLO")
-    if any(it.scheduling_name for it in program.instructions):
+    if any(instruction.scheduling_name for instruction in program.instructions):
         return Scheduler(True, "instructions carry its notes")
     flags = given_flags(case)
     if flags is None:
@@ -56,14 +56,14 @@ def scheduler_of(case: Case) -> Scheduler:
 
 def _by_settings(case: Case, program: Program, flags: Mapping[str, str]) -> Scheduler:
     version, chip = case.context.jaxlib, case.timeline.devices[0].chip
-    asked = is_true(flags, LHS)
+    enabled = is_true(flags, LHS)
     stopped = _switched_off(
         flags, obeyed=false_is_obeyed(version) or lhs_flag_needed(version, chip)
     )
     if stopped:
         return Scheduler(False, f"{stopped} switches it off")
-    if asked or PROFILE in flags:
-        return Scheduler(True, f"--{LHS if asked else PROFILE} switches it on")
+    if enabled or PROFILE in flags:
+        return Scheduler(True, f"--{LHS if enabled else PROFILE} switches it on")
     if version is None or chip is None or _AMD.search(chip):
         return Scheduler(None, "whether it runs unasked on this chip and release is not known")
     return _unasked(program, version, chip)
@@ -85,24 +85,28 @@ def _unasked(program: Program, version: str, chip: str) -> Scheduler:
 
 
 def _unmodelled(program: Program) -> str | None:
-    for it in program.instructions:
-        found = collective(program, it) if is_start(it) or it.opcode in _UNMODELLED else None
+    for instruction in program.instructions:
+        found = (
+            collective(program, instruction)
+            if is_start(instruction) or instruction.opcode in _UNMODELLED
+            else None
+        )
         if found is not None and found.kind in _UNMODELLED:
-            return f"{found.kind} ({it.name})"
-        if '"device_type":"DEVICE_TYPE_HOST"' in it.backend_config.replace(" ", ""):
-            return f"computation on the host ({it.name})"
+            return f"{found.kind} ({instruction.name})"
+        if '"device_type":"DEVICE_TYPE_HOST"' in instruction.backend_config.replace(" ", ""):
+            return f"computation on the host ({instruction.name})"
     return None
 
 
 PIPELINED: Final = ("all-gather", "all-reduce", "reduce-scatter")
-"""Kinds that XLA can move to the iteration before, or behind, of their loop."""
+"""Kinds that XLA can move to the previous or next iteration of their loop."""
 
 _WORTH: Final = 0.1
-"""Share of a collective that other work must be able to cover for it to be worth moving."""
+"""Share of a collective that other work must cover for it to be worth moving."""
 
 
 class Cause(IntEnum):
-    """The surest first."""
+    """Causes, the most certain first."""
 
     ASKED = 1
     KERNEL = 2
@@ -115,7 +119,7 @@ class Cause(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Synchronous:
-    """The cause in words: `why` follows on "it is synchronous because"."""
+    """The cause in words: `why` completes "it is synchronous because"."""
 
     cause: Cause
     why: str
@@ -126,14 +130,14 @@ class Synchronous:
 
     @property
     def can_change(self) -> bool:
-        """Whether a setting or the scheduler could hide it with the program as it is."""
+        """True if a setting or the scheduler could hide it with the program as it is."""
         return self.cause not in (Cause.NOTHING, Cause.KERNEL, Cause.UNTOLD)
 
 
 def synchronous(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, Synchronous]:
-    """Which of the step's collectives are so, by name; `rows` tell their `movable_ms`."""
+    """Return the step's synchronous collectives by name; `rows` have their `movable_ms`."""
     if any(device.kind == "cpu" for device in case.timeline.devices):
-        return {}  # XLA:CPU knows no others
+        return {}  # XLA:CPU has no others
     program = case.program
     if program is None:
         named = _without_done(case)
@@ -142,14 +146,19 @@ def synchronous(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, Synchron
     scheduler = scheduler_of(case)
     found: dict[str, Synchronous] = {}
     for row in rows:
-        it = program.instruction(row["op"])
-        talk = collective(program, it) if it is not None else None
-        if it is None or talk is None or talk.is_async or it.opcode == "fusion":
+        instruction = program.instruction(row["op"])
+        described = collective(program, instruction) if instruction is not None else None
+        if (
+            instruction is None
+            or described is None
+            or described.is_async
+            or instruction.opcode == "fusion"
+        ):
             continue
         if on_gpu(case):
-            found[row["op"]] = _cause(program, it, row, scheduler, flags)
+            found[row["op"]] = _cause(program, instruction, row, scheduler, flags)
         else:
-            found[row["op"]] = _by_surroundings(program, it, row, flags)
+            found[row["op"]] = _by_surroundings(program, instruction, row, flags)
     return found
 
 
@@ -159,7 +168,7 @@ _UNTOLD: Final = Synchronous(
 
 
 def _without_done(case: Case) -> set[str]:
-    """Names of collectives whose instruction the profile tells, and that are in one piece."""
+    """Return the names of collectives with a known instruction that have no start and done."""
     ops = case.timeline.ops.filter(pl.col("lane") == Lane.COLLECTIVE)
     plain = (
         (pl.col("opcode") == pl.col("collective"))
@@ -203,18 +212,18 @@ def _by_surroundings(
 
 
 def _in_loop(row: dict[str, Any], flags: Mapping[str, str]) -> str:
-    said = "the turn of its loop needs its result at once"
+    reason = "the turn of its loop needs its result at once"
     if row["kind"] not in PIPELINED:
-        return said
-    asked = is_true(flags, pipelining_flag(row["kind"]))
-    return f"{said}, pipelined or not" if asked else f"{said}, and it is not pipelined"
+        return reason
+    pipelined = is_true(flags, pipelining_flag(row["kind"]))
+    return f"{reason}, pipelined or not" if pipelined else f"{reason}, and it is not pipelined"
 
 
 def pipelining_flag(kind: str) -> str:
-    """The flag that moves collectives of a kind to another iteration of their loop."""
+    """Return the flag that moves collectives of a kind to another iteration of their loop."""
     return f"xla_gpu_enable_pipelined_{kind.replace('-', '_')}"
 
 
 def _asked(kind: str, flags: Mapping[str, str]) -> bool:
-    told = flags.get(SYNCHRONOUS, "").upper().replace("_", "").split(",")
-    return kind.replace("-", "").upper() in told or "ALLCOLLECTIVES" in told
+    kinds = flags.get(SYNCHRONOUS, "").upper().replace("_", "").split(",")
+    return kind.replace("-", "").upper() in kinds or "ALLCOLLECTIVES" in kinds

@@ -1,1 +1,1 @@
-"""The host's part: why devices had nothing to do, who came late, whose program differs."""
+"""The hosts: causes of device idle time, late hosts, and differing programs."""

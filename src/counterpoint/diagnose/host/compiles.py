@@ -25,25 +25,26 @@ from counterpoint.timeline import Action, ProgramEntry
 _MODULE: Final = re.compile(r"(?:hlo_)?module=([^,#]+)")
 _CALL: Final = re.compile(r"^(?:TSL:)?PjitFunction\((.*)\)$")
 WARM: Final = 3
-"""Steps of a Run within which compiles belong to the start: the first call, and the second where
-the first one's outputs have another layout or sharding than its inputs."""
+"""Steps of a Run in which compiles count as startup: the first call, and a second one if the first
+one's outputs differ from its inputs in layout or sharding.
+"""
 
 _REAL_PS: Final = 1_000_000_000
-"""A compile takes longer than a millisecond; a look into a cache does not."""
+"""A compile takes longer than a millisecond; a cache lookup does not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """Compiling that the profile saw within steps."""
+    """Compilation within the profiled steps."""
 
-    names: tuple[str, ...]  # functions and modules, the longest first
-    ms: float  # in all, where several compile at once counted once
-    steps: frozenset[int]  # that had to wait for it
-    cost_ms: float  # of a step, on average over all steps: how much longer those took
+    names: tuple[str, ...]  # functions and modules, longest first
+    ms: float  # total, with simultaneous compiles counted once
+    steps: frozenset[int]  # steps that had to wait for it
+    cost_ms: float  # per step, on average over all steps: by how much the waiting steps were longer
 
 
 def compiled_in_steps(case: Case) -> Compiled | None:
-    """What hosts compiled between the first steady step and the last one's end."""
+    """Return what hosts compiled between the first steady step and the end of the last."""
     timeline = case.timeline
     steady = timeline.steps.filter("steady")
     wanted = [i for i, name in enumerate(timeline.host_names) if cause_of(name) is Cause.COMPILE]
@@ -65,11 +66,11 @@ def compiled_in_steps(case: Case) -> Compiled | None:
 
 
 def _cost(steady: pl.DataFrame, times: Intervals) -> tuple[frozenset[int], float]:
-    """Steps with a compile, and by what they are longer than the median of those without.
+    """Return the steps with a compile, and their excess over the median of those without.
 
-    Where every step compiles, none tells how long it takes without; then it is the compiling.
-    Steps of devices begin at other moments: a compile counts as in the step that has most of it,
-    though the next one may wait for it, too.
+    If every step compiles, none shows the time without; then the cost is the compile time. Steps of
+    devices begin at different times: a compile belongs to the step that contains most of it,
+    although the next one may wait for it too.
     """
     start, end = steady["start_ps"].to_numpy(), steady["end_ps"].to_numpy()
     steps = (
@@ -88,7 +89,7 @@ def _cost(steady: pl.DataFrame, times: Intervals) -> tuple[frozenset[int], float
 
 
 def _holding(steady: pl.DataFrame, times: Intervals) -> frozenset[int]:
-    """The step that has most of each compile, by the median of the devices."""
+    """Return the step that contains most of each compile, by the median of the devices."""
     windows = steady.group_by("step").agg(pl.col("start_ps", "end_ps").median())
     inside = pl.DataFrame({"from": times.start, "to": times.end}).with_row_index("compile")
     shared = (
@@ -101,7 +102,7 @@ def _holding(steady: pl.DataFrame, times: Intervals) -> frozenset[int]:
 
 
 def _functions(case: Case, times: Intervals, compiles: pl.DataFrame) -> tuple[str, ...]:
-    """Modules that the compiler names; else the calls around the compiles."""
+    """Return modules named by the compiler, or else the calls around the compiles."""
     names = case.timeline.host_names
     ranked = compiles.group_by("name").agg(pl.col("dur_ps").max()).sort("dur_ps", descending=True)
     modules = [m[1] for n in ranked["name"].to_list() if (m := _MODULE.search(names[int(n)]))]
@@ -123,42 +124,47 @@ def _functions(case: Case, times: Intervals, compiles: pl.DataFrame) -> tuple[st
 
 
 def compiled_in_run(run: Run) -> dict[str, tuple[int, float]]:
-    """Functions that a Run's timed rank compiled after its first steps: how often, and seconds.
+    """Return functions that the timed rank compiled after its first steps: count and seconds.
 
-    One that had not been compiled before, an evaluation for instance, counts from its second time.
+    A function not compiled before, such as an evaluation, counts from its second compile.
     """
     rank = run.timed
     if rank is None or len(rank.steps) <= WARM:
         return {}
-    begun = rank.steps[WARM].start_s
+    warm_s = rank.steps[WARM].start_s
     seen: set[str] = set()
     found: dict[str, tuple[int, float]] = {}
-    for it in rank.compiles:
-        if it.kind != "backend" or it.name is None or it.at_s is None or it.aot:
+    for compile_ in rank.compiles:
+        if (
+            compile_.kind != "backend"
+            or compile_.name is None
+            or compile_.at_s is None
+            or compile_.aot
+        ):
             continue
-        if it.name in seen and it.at_s > begun:
-            count, seconds = found.get(it.name, (0, 0.0))
-            found[it.name] = (count + 1, seconds + it.seconds)
-        seen.add(it.name)
+        if compile_.name in seen and compile_.at_s > warm_s:
+            count, seconds = found.get(compile_.name, (0, 0.0))
+            found[compile_.name] = (count + 1, seconds + compile_.seconds)
+        seen.add(compile_.name)
     return found
 
 
 def per_step_ms(run: Run, seconds: float) -> float:
-    """Spread over the steps of the run."""
+    """Return milliseconds per step, spread over the steps of the run."""
     steps = len(run.timed.steps) if run.timed is not None else 0
     return seconds * 1e3 / steps if steps else 0.0
 
 
 def shapes_apart(programs: tuple[ProgramEntry, ...], name: str) -> tuple[str, str] | None:
-    """The first argument in which two builds of a function differ; None where that is not known."""
-    builds = [it.hlo() for it in programs if it.name == name]
+    """Return the first argument that differs between two builds; None if not known."""
+    builds = [entry.hlo() for entry in programs if entry.name == name]
     known = [build for build in builds if build is not None]
     for one, two in pairwise(known):
         first, second = (
             {
-                it.parameter_number: str(it.shape)
-                for it in build.computations[build.entry].instructions
-                if it.opcode == "parameter"
+                instruction.parameter_number: str(instruction.shape)
+                for instruction in build.computations[build.entry].instructions
+                if instruction.opcode == "parameter"
             }
             for build in (one, two)
         )
@@ -169,10 +175,10 @@ def shapes_apart(programs: tuple[ProgramEntry, ...], name: str) -> tuple[str, st
 
 
 _HEAD_BYTES: Final = 1 << 22
-"""Of a lowered program: its signature and the names of its arguments stand at the top."""
+"""Bytes read of a lowered program: its signature and argument names are at the top."""
 
 _BUILDS: Final = 50
-"""Programs of one function that are read: none that differ among so many, and it is static ones."""
+"""Builds of one function that are compared; if all agree, static arguments differ."""
 
 _MAIN: Final = re.compile(r"func\.func public @main\(")
 _ARGUMENT: Final = re.compile(r"%arg\d+: (?P<type>\S+)\s*(?P<rest>.*)", re.DOTALL)
@@ -195,7 +201,7 @@ class Argument:
 
     @property
     def placed(self) -> str:
-        """How it lies on the devices: as JAX's PartitionSpec says it, where it tells one."""
+        """Its placement on the devices: JAX's PartitionSpec where available."""
         layout = f", layout {self.layout}" if self.layout else ""
         return f"{self.sharding or 'no sharding'}{layout}"
 
@@ -206,34 +212,36 @@ class Argument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilt:
-    """A function that was compiled several times; `seconds` is what all but the first took.
+    """A function compiled several times; `seconds` is the time of all but the first.
 
-    `apart` says in words what differed between the first two builds that differ; None: not known.
+    `apart` describes the difference between the first two builds that differ; None: not known.
     """
 
     name: str
     times: int
     seconds: float
     where: str | None
-    one_line: bool  # one line of the program called for all of them
+    one_line: bool  # one source line called all of them
     apart: str | None
 
 
 def rebuilt(run: Run, name: str) -> Rebuilt | None:
-    """How often the timed rank of a Run compiled a function, its lowering included."""
+    """Return how often the timed rank compiled a function, with its lowering time."""
     rank = run.timed
     if rank is None:
         return None
-    own = [it for it in rank.compiles if it.name == name and not it.aot]
-    builds = [it for it in own if it.kind == "backend"]
+    own = [compile_ for compile_ in rank.compiles if compile_.name == name and not compile_.aot]
+    builds = [compile_ for compile_ in own if compile_.kind == "backend"]
     if len(builds) < 2:
         return None
     return Rebuilt(
         name=name,
         times=len(builds),
-        seconds=sum(it.seconds for it in own[own.index(builds[0]) + 1 :] if _is_work(it)),
+        seconds=sum(
+            compile_.seconds for compile_ in own[own.index(builds[0]) + 1 :] if _is_work(compile_)
+        ),
         where=builds[1].where,
-        one_line=builds[0].where is not None and len({it.where for it in builds}) == 1,
+        one_line=builds[0].where is not None and len({compile_.where for compile_ in builds}) == 1,
         apart=_apart(rank, name),
     )
 
@@ -243,32 +251,32 @@ def _is_work(it: Compile) -> bool:
 
 
 def _apart(rank: Rank, name: str) -> str | None:
-    files = sorted(it for it in rank.lowered if it.stem.endswith(f"_{name}_compile"))
-    # Where every step compiles there are thousands of them: no more are read than it takes.
+    files = sorted(file for file in rank.lowered if file.stem.endswith(f"_{name}_compile"))
+    # If every step compiles there are thousands of them: read only as many as needed.
     builds = (arguments(text) for file in files[:_BUILDS] if (text := _head(file)) is not None)
     same = False
     for first, second in pairwise(builds):
-        if told := list(_differences(first, second)):
-            more = len(told) - 1
+        if changes := list(_differences(first, second)):
+            more = len(changes) - 1
             others = f"; {more:,} more of its {len(first):,} arguments change, too" if more else ""
-            return f"{told[0]}{others}"
+            return f"{changes[0]}{others}"
         same = True
-    said = "its arguments have the same shapes and shardings: static arguments may differ"
-    return said if same else None
+    note = "its arguments have the same shapes and shardings: static arguments may differ"
+    return note if same else None
 
 
 def _differences(first: Sequence[Argument], second: Sequence[Argument]) -> Iterator[str]:
-    """In words, the largest argument first."""
+    """Describe differences, largest argument first."""
     if len(first) != len(second):
         yield f"it has {len(first):,} arguments, then {len(second):,}"
         return
     numbered = enumerate(zip(first, second, strict=True))
-    for number, (one, two) in sorted(numbered, key=lambda it: -it[1][1].elements):
-        if one.shape != two.shape:
-            yield f"argument {number} ({two.name}) changes from {one.shape} to {two.shape}"
-        elif one.placed != two.placed:
-            changes = f"from {one.placed} to {two.placed}"
-            yield f"argument {number} ({two.name}, {two.shape}) changes {changes}"
+    for number, (old, new) in sorted(numbered, key=lambda pair: -pair[1][1].elements):
+        if old.shape != new.shape:
+            yield f"argument {number} ({new.name}) changes from {old.shape} to {new.shape}"
+        elif old.placed != new.placed:
+            changes = f"from {old.placed} to {new.placed}"
+            yield f"argument {number} ({new.name}, {new.shape}) changes {changes}"
 
 
 def _head(file: Path) -> str | None:
@@ -280,7 +288,7 @@ def _head(file: Path) -> str | None:
 
 
 def arguments(lowered: str) -> tuple[Argument, ...]:
-    """Of the main function of a program that JAX lowered (StableHLO with Shardy or GSPMD)."""
+    """Return the arguments of a lowered program's main function (StableHLO, Shardy or GSPMD)."""
     main = _MAIN.search(lowered)
     if main is None:
         return ()
@@ -304,48 +312,51 @@ def _argument(shape: str, rest: str, names: dict[str, str]) -> Argument:
 
 
 def _spec(written: str) -> str:
-    """`[{"data"}, {}]` as P('data', None); GSPMD's words as they are."""
+    """Return `[{"data"}, {}]` as P('data', None); GSPMD's syntax as it is."""
     if not written.startswith("["):
         return written
     axes = [re.findall(r'"([^"]+)"', dimension) for dimension in re.findall(r"{(.*?)}", written)]
     if not any(axes):
         return "P() (replicated)"
-    told = [repr(tuple(of)) if len(of) > 1 else repr(of[0]) if of else "None" for of in axes]
-    return f"P({', '.join(told)})"
+    entries = [
+        repr(tuple(names)) if len(names) > 1 else repr(names[0]) if names else "None"
+        for names in axes
+    ]
+    return f"P({', '.join(entries)})"
 
 
 def _parts(text: str, begin: int) -> Iterator[str]:
-    """What stands between commas, up to the bracket that closes the one before `begin`."""
+    """Split at commas, up to the bracket that closes the one before `begin`."""
     depth, first, quoted = 1, begin, False
-    for at in range(begin, len(text)):
-        symbol = text[at]
-        if symbol == '"' and text[at - 1] != "\\":
+    for index in range(begin, len(text)):
+        symbol = text[index]
+        if symbol == '"' and text[index - 1] != "\\":
             quoted = not quoted
         elif quoted:
             continue
         elif symbol in "([{<":
             depth += 1
-        elif symbol in ")]}" or (symbol == ">" and text[at - 1] != "-"):
+        elif symbol in ")]}" or (symbol == ">" and text[index - 1] != "-"):
             depth -= 1
         if depth == 0 or (depth == 1 and symbol == "," and not quoted):
-            yield text[first:at]
-            first = at + 1
+            yield text[first:index]
+            first = index + 1
         if depth == 0:
             return
 
 
 _WORTH_A_WORD_MS: Final = 100.0
-"""Less is not what anybody looks for."""
+"""Startup times below this are not reported."""
 
 
 def startup(case: Case) -> Iterator[str]:
-    """In words; nothing where it was short, or where the profile shows none."""
+    """Describe the startup; nothing if it was short or the profile shows none."""
     if registered := host_work(case, Action.MAP_BUFFER):
-        before, each = registered.before, registered.per_step
+        before, per_step = registered.before, registered.per_step
         if before.ms > _WORTH_A_WORD_MS:
             yield (
                 f"start-up: {_told(before, 'DMA registrations')}"
-                f" {before.ms / 1e3:,.2f} s, summed over threads; {_in_steps(each)}"
+                f" {before.ms / 1e3:,.2f} s, summed over threads; {_in_steps(per_step)}"
             )
     transposed = host_transposes(case)
     if transposed.busy_ms > _WORTH_A_WORD_MS and transposed.before_ms > transposed.in_steps_ms:

@@ -17,15 +17,15 @@ from counterpoint.timeline import Timeline
 from counterpoint.timeline.hosts import shared_ends
 
 _IDS: Final = ("operation_queue_id", "wait_on_operation_queues", "reification_cost", "stats")
-"""Of backend configurations, what does not change how an instruction runs."""
+"""Fields of backend configurations that do not change how an instruction runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Builds of one program that differ; the hosts of each, the most common first.
+    """Builds of one program that differ; the hosts of each, most common build first.
 
     `opcodes`: how many more of each the second build has (fewer: negative). `order`: both have the
-    same instructions, and in another order. `tuned`: instructions whose configuration differs.
+    same instructions in a different order. `tuned`: instructions whose configuration differs.
     """
 
     program: int
@@ -38,14 +38,14 @@ class Divergence:
 
     @property
     def structural(self) -> bool:
-        """More than tuning differs."""
+        """True if more than tuning differs."""
         return self.order or bool(self.opcodes)
 
 
 def divergences(timeline: Timeline) -> tuple[Divergence, ...]:
-    """Of all programs that ran on several hosts and whose HLO the profile carries."""
+    """Compare all programs that ran on several hosts and whose HLO the profile contains."""
     found = (_compare(timeline, index) for index in range(len(timeline.programs)))
-    return tuple(it for it in found if it is not None)
+    return tuple(divergence for divergence in found if divergence is not None)
 
 
 def _compare(timeline: Timeline, index: int) -> Divergence | None:
@@ -61,7 +61,7 @@ def _compare(timeline: Timeline, index: int) -> Divergence | None:
         groups.setdefault(key, []).append(host)
     if len(groups) < 2:
         return None
-    ordered = sorted(groups.items(), key=lambda it: (-len(it[1]), it[1]))
+    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[1]))
     (first, _), (other, _) = ordered[0], ordered[1]
     one, two = (programs[hosts[0]] for _, hosts in ordered[:2])
     tuned = tuple(_tuned(one, two)) if first[0] == other[0] else ()
@@ -78,14 +78,14 @@ def _compare(timeline: Timeline, index: int) -> Divergence | None:
 
 
 def _structure(program: Program, computation: str, known: dict[str, int]) -> int:
-    """A number that is the same for computations that do the same in the same order."""
+    """Return a hash that is equal for computations that do the same in the same order."""
     if computation not in known:
-        found = program.computations[computation]
-        place = {it.name: at for at, it in enumerate(found.instructions)}
+        body = program.computations[computation]
+        place = {instruction.name: index for index, instruction in enumerate(body.instructions)}
         known[computation] = hash(
             (
-                place.get(found.root),
-                *(_does(program, it, place, known) for it in found.instructions),
+                place.get(body.root),
+                *(_does(program, instruction, place, known) for instruction in body.instructions),
             )
         )
     return known[computation]
@@ -97,7 +97,7 @@ def _does(program: Program, it: Instruction, place: dict[str, int], known: dict[
             it.opcode,
             str(it.shape),
             tuple(place.get(name) for name in it.operands),
-            tuple(_structure(program, one, known) for one in it.calls),
+            tuple(_structure(program, called, known) for called in it.calls),
             str(it.groups),
             it.source_target_pairs,
             it.custom_call_target,
@@ -114,21 +114,21 @@ def _does(program: Program, it: Instruction, place: dict[str, int], known: dict[
 
 
 def _tuning(program: Program) -> int:
-    return hash(tuple(_configuration(it) for it in _configured(program)))
+    return hash(tuple(_configuration(instruction) for instruction in _configured(program)))
 
 
 def _configured(program: Program) -> Iterator[Instruction]:
-    return (it for it in program.instructions if it.backend_config)
+    return (instruction for instruction in program.instructions if instruction.backend_config)
 
 
 def _tuned(one: Program, two: Program) -> Iterator[str]:
-    """Instructions of the first that are configured differently in the second."""
+    """Yield instructions of the first that are configured differently in the second."""
     pairs = zip(_configured(one), _configured(two), strict=False)
     return (a.name for a, b in pairs if _configuration(a) != _configuration(b))
 
 
 def _configuration(it: Instruction) -> str:
-    """As text, however its keys are ordered."""
+    """Return the configuration as text, independent of the order of its keys."""
     try:
         read: Any = parse_json(it.backend_config)
     except ValueError:
@@ -139,36 +139,36 @@ def _configuration(it: Instruction) -> str:
 
 
 def _opcodes(one: Program, two: Program) -> tuple[tuple[str, int], ...]:
-    """What the second has more of, and fewer, the largest difference first."""
-    difference = Counter(it.opcode for it in two.instructions)
-    difference.subtract(Counter(it.opcode for it in one.instructions))
+    """Return the changes in opcode counts from first to second, largest first."""
+    difference = Counter(instruction.opcode for instruction in two.instructions)
+    difference.subtract(Counter(instruction.opcode for instruction in one.instructions))
     changed = [(opcode, count) for opcode, count in difference.items() if count]
-    return tuple(sorted(changed, key=lambda it: (-abs(it[1]), it[0])))
+    return tuple(sorted(changed, key=lambda change: (-abs(change[1]), change[0])))
 
 
 SCHEMA: Final = {
     "host": pl.UInt16,
     "aligned": pl.Boolean,
-    "offset_ms": pl.Float64,  # what was subtracted; null: not known
-    "spread_ms": pl.Float64,  # median straying of single collectives
-    "collectives": pl.UInt32,  # that it shares with the first host
-    "drift_ppm": pl.Float64,  # against the first host's clock; null: too few to tell
+    "offset_ms": pl.Float64,  # the value subtracted; null: not known
+    "spread_ms": pl.Float64,  # median deviation of single collectives
+    "collectives": pl.UInt32,  # shared with the first host
+    "drift_ppm": pl.Float64,  # against the first host's clock; null: too few to estimate
     "drift_ms": pl.Float64,  # from the first shared collective to the last
-    "apart_ms": pl.Float64,  # of a host not aligned: from its time on devices to the first host's
+    "apart_ms": pl.Float64,  # of an unaligned host: from its time on devices to the first host's
 }
 
 _ENOUGH: Final = 16
-"""Collectives for a slope: fewer lie on any line."""
+"""Minimum number of collectives for a slope."""
 
 
 def clocks(timeline: Timeline) -> pl.DataFrame:
-    """One row per host."""
+    """Return the clock offset, spread and drift, one row per host."""
     if not timeline.hosts or not timeline.devices:
         return pl.DataFrame(schema=SCHEMA)
     given = pl.DataFrame(
         [
-            (i, one.clock_offset_ps is not None, one.clock_offset_ps, one.clock_spread_ps)
-            for i, one in enumerate(timeline.hosts)
+            (index, host.clock_offset_ps is not None, host.clock_offset_ps, host.clock_spread_ps)
+            for index, host in enumerate(timeline.hosts)
         ],
         schema={"host": pl.UInt16, "aligned": pl.Boolean, "offset": pl.Int64, "spread": pl.Int64},
         orient="row",
@@ -188,7 +188,7 @@ def clocks(timeline: Timeline) -> pl.DataFrame:
 
 
 def _drift(timeline: Timeline) -> pl.DataFrame:
-    """Slope of the differences that are left, by least squares on those near their median."""
+    """Return the slope of the remaining differences, by least squares on those near the median."""
     hosts = [device.host for device in timeline.devices]
     left = shared_ends(timeline.spans, timeline.ops, timeline.runs, hosts)
     rest = pl.col("difference") - pl.col("difference").median().over("host")
@@ -209,13 +209,13 @@ def _drift(timeline: Timeline) -> pl.DataFrame:
 
 
 def _apart(timeline: Timeline) -> pl.DataFrame:
-    """The time between a host's work on devices and the first host's; 0 where they overlap."""
-    of = {index: device.host for index, device in enumerate(timeline.devices)}
+    """Return the time between a host's device work and the first host's; 0 if they overlap."""
+    host_of = {index: device.host for index, device in enumerate(timeline.devices)}
     end = (pl.col("start_ps") + pl.col("dur_ps")).max()
     extent = timeline.spans.group_by("device").agg(pl.col("start_ps").min(), end.alias("end_ps"))
     by_host = (
         extent.with_columns(
-            host=pl.col("device").replace_strict(of, return_dtype=pl.UInt16),
+            host=pl.col("device").replace_strict(host_of, return_dtype=pl.UInt16),
         )
         .group_by("host")
         .agg(pl.col("start_ps").min(), pl.col("end_ps").max())

@@ -1,12 +1,12 @@
-"""What hosts do while their devices have nothing to do, in the typical steps.
+"""Host activity while devices are idle, in the typical steps.
 
-A device's idle time is cut three times. Between kernels of one run it is the device's own, unless
-the run's kernels were still being launched. Between runs it is the device's own where the next run
-had been launched, or where the gap is no longer than a launch takes. What remains is the host's,
-and belongs to what the thread that launches does at that moment; where that thread waits, to what
-the other threads do. Every moment of idle time has one cause, so they add up to it.
+A device's idle time is split three times. Between kernels of one run it is the device's own, unless
+the run's kernels were still being launched. Between runs it is the device's own if the next run had
+been launched, or if the gap is no longer than a launch takes. The rest is the host's, and belongs
+to what the launching thread does at that moment, or, if that thread waits, to what the other
+threads do. Every moment of idle time has one cause, so the causes add up to it.
 
-From the moment on at which the host waits for a result a gap is *held*: the host could have called
+From the moment at which the host waits for a result, a gap is *held*: the host could have called
 the next run instead, and what it does in the rest of the gap would have been hidden.
 """
 
@@ -31,27 +31,28 @@ _READ: Final = re.compile(r"(?i)d2h|dtoh|device ?to ?host")
 
 
 def compute_longer(case: Case) -> pl.DataFrame:
-    """By device and step: `longer`, the picoseconds that the slowest other host computes longer.
+    """Return `longer` by device and step: excess compute of the slowest other host, in picoseconds.
 
-    Told by lengths, which need no common clock. Of a host the device that computes least counts: a
-    device in a step waits for all others in it, and what is left is the work of all of them.
+    Based on lengths, which need no common clock. A host counts by its device with the least
+    compute: a device waits for all others in a step, and the minimum is the work common to all of
+    them.
     """
     work = case.timeline.ops["lane"].is_in([Lane.COMPUTE, Lane.COPY]).to_numpy()
     spans = case.spans.filter(pl.Series(work[case.spans["op"].to_numpy()]) & (pl.col("step") >= 0))
     host = dict(enumerate(device.host for device in case.timeline.devices))
-    each = spans.group_by("device", "step").agg(ps=pl.col("dur_ps").sum())
-    each = each.with_columns(
+    per_device = spans.group_by("device", "step").agg(ps=pl.col("dur_ps").sum())
+    per_device = per_device.with_columns(
         host=pl.col("device").replace_strict(host, return_dtype=pl.UInt16, default=None)
     )
-    hosts = each.group_by("host", "step").agg(least=pl.col("ps").min())
+    hosts = per_device.group_by("host", "step").agg(least=pl.col("ps").min())
     slowest = hosts.group_by("step").agg(slowest=pl.col("least").max())
-    return each.join(slowest, on="step").select(
+    return per_device.join(slowest, on="step").select(
         "device", "step", longer=(pl.col("slowest") - pl.col("ps")).clip(0)
     )
 
 
 def waiting_for_hosts(case: Case, longer: pl.DataFrame, device: int) -> Intervals:
-    """From the end of each of the device's runs, as long as another host computes longer."""
+    """Return the time after each of the device's runs in which another host still computes."""
     runs = (
         case.timeline.runs.filter((pl.col("device") == device) & pl.col("step").is_not_null())
         .group_by("step")
@@ -63,41 +64,41 @@ def waiting_for_hosts(case: Case, longer: pl.DataFrame, device: int) -> Interval
 
 
 def reads(case: Case) -> NDArray[np.int64]:
-    """Rows of ops that copy to the host and are no op of a program."""
+    """Return the rows of ops that copy to the host and are no op of a program."""
     names = case.timeline.ops.with_row_index("row").filter(pl.col("op").is_null())
     rows = names.select("row", "name").iter_rows()
     return np.array([row for row, name in rows if _READ.search(name)], np.int64)
 
 
 def after_reads(reading: NDArray[np.int64], gaps: Intervals, spans: pl.DataFrame) -> Intervals:
-    """The gaps that begin where one of these ops ends."""
-    mine = spans.filter(pl.Series(np.isin(spans["op"].to_numpy(), reading)))
-    behind = np.isin(gaps.start, (mine["start_ps"] + mine["dur_ps"]).to_numpy())
-    return union(gaps.start[behind], gaps.end[behind])
+    """Return the gaps that begin where one of these ops ends."""
+    own = spans.filter(pl.Series(np.isin(spans["op"].to_numpy(), reading)))
+    follows = np.isin(gaps.start, (own["start_ps"] + own["dur_ps"]).to_numpy())
+    return union(gaps.start[follows], gaps.end[follows])
 
 
 Longs = NDArray[np.int64]
 
 
 def by_device(case: Case) -> Iterator[tuple[int, tuple[Longs, Longs], pl.DataFrame]]:
-    """Each device with starts and ends of its windows and its spans around them."""
+    """Yield each device with starts and ends of its windows and its spans around them."""
     devices = case.spans["device"].to_numpy()
     windows = case.selection.windows
     of_window = windows["device"].to_numpy()
     for device in case.selection.devices:
         first, last = np.searchsorted(of_window, [device, device + 1])
         if last > first:
-            mine = windows[int(first) : int(last)]
-            one, other = np.searchsorted(devices, [device, device + 1])
+            own = windows[int(first) : int(last)]
+            begin, end = np.searchsorted(devices, [device, device + 1])
             yield (
                 device,
-                (mine["start_ps"].to_numpy(), mine["end_ps"].to_numpy()),
-                case.spans[int(one) : int(other)],
+                (own["start_ps"].to_numpy(), own["end_ps"].to_numpy()),
+                case.spans[int(begin) : int(end)],
             )
 
 
 def busy(case: Case, spans: pl.DataFrame) -> Intervals:
-    """When any of these spans works; loops and calls only contain those that do."""
+    """Return when any of these spans works; loops and calls only contain spans that do."""
     contains = (case.timeline.ops["lane"] == Lane.CONTROL).to_numpy()
     start = spans["start_ps"].to_numpy()
     end = start + spans["dur_ps"].to_numpy()
@@ -106,7 +107,7 @@ def busy(case: Case, spans: pl.DataFrame) -> Intervals:
 
 
 def busy_anywhere(case: Case) -> Intervals:
-    """When any device works, by the clock that they share."""
+    """Return when any device works, by their common clock."""
     return busy(case, case.spans)
 
 
@@ -114,7 +115,7 @@ PARTS: Final = {"device": pl.UInt16, "cause": pl.String, "held": pl.Boolean, "ms
 TOPS: Final = {"cause": pl.String, "held": pl.Boolean, "what": pl.String, "ms": pl.Float64}
 
 WORTH: Final = 0.01
-"""Share of a step below which idle time is not worth a word."""
+"""Share of a step below which idle time is not reported."""
 
 _HIDEABLE: Final = (
     Cause.BLOCKED,
@@ -124,29 +125,31 @@ _HIDEABLE: Final = (
     Cause.PYTHON,
     Cause.UNKNOWN,
 )
-"""What a host that does not wait for results does behind a busy device; input and compiling have
-rules of their own."""
+"""What a host that does not wait for results does while a device is busy; input and compiling have
+rules of their own.
+"""
 
 _ROWS: Final = 5
 
 _BEHIND: Final = 0.1
-"""A host that can't keep up leaves gaps everywhere. Where less than this share of the time in which
-it launches a run is idle, it was ahead, and waited for room in the queue."""
+"""A host that is too slow leaves gaps everywhere. If less than this share of the time in which it
+launches a run is idle, it was ahead and waited for room in the queue.
+"""
 
 _LAUNCH_PS: Final = 20_000_000
-"""Shorter gaps between runs are there whoever launches in time: a kernel's launch takes some 5 us,
-and as long until its end is known."""
+"""Shorter gaps between runs occur even with launches in time: a kernel's launch takes some 5 us,
+and the notice of its end as long.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Idle:
-    """Milliseconds of a median step, mean over devices.
+    """Idle time in milliseconds of a median step, mean over devices.
 
-    `parts` has one row per device, cause and whether the gap was held, `tops` the host's events
-    that stand behind a cause. `seen` tells whether the thread that launches is known on every host,
-    `blocked_ms` how long that waits for results, busy devices or not; where no thread is known, how
-    long gaps are that follow a read. `after` are rows of the spans that end the longest of the
-    host's gaps.
+    `parts` has one row per device, cause and whether the gap was held, `tops` the host events by
+    cause. `seen`: the launching thread is known on every host. `blocked_ms`: how long that thread
+    waits for results, whether devices are busy or not; if no thread is known, the length of gaps
+    that follow a read. `after` are rows of the spans that end the longest of the host's gaps.
     """
 
     parts: pl.DataFrame
@@ -156,38 +159,39 @@ class Idle:
     after: tuple[int, ...]
 
     def ms(self, *causes: Cause, held: bool | None = None) -> float:
-        """Of these causes together; of held gaps alone, or of all others."""
+        """Return the time of these causes, in total, or in held or in other gaps only."""
         rows = self.parts.filter(pl.col("cause").is_in(causes))
         return float((rows if held is None else rows.filter(pl.col("held") == held))["ms"].sum())
 
     @property
     def hidden_by_not_waiting_ms(self) -> float:
-        """What a step could gain at most if the host did not wait for results.
+        """The most a step could gain if the host did not wait for results.
 
-        It could be ahead by as long as it waited, no longer.
+        The host could be ahead by as long as it waited, no longer.
         """
         return min(self.ms(*_HIDEABLE, held=True), self.blocked_ms)
 
     def host_ms(self, cause: Cause) -> float:
-        """Of this cause, without the part that not waiting for results would hide."""
+        """Return the time of this cause that would remain if the host did not wait for results."""
         left = self._left if cause in _HIDEABLE else 1.0
         return self.ms(cause, held=False) + left * self.ms(cause, held=True)
 
     @property
     def _left(self) -> float:
-        """The share of held gaps that not waiting for results would not hide."""
+        """The share of held gaps that would remain if the host did not wait for results."""
         held = self.ms(*_HIDEABLE, held=True)
         return 1 - self.hidden_by_not_waiting_ms / held if held else 1.0
 
     @property
     def total_ms(self) -> float:
-        """All of it."""
+        """Total idle time."""
         return float(self.parts["ms"].sum())
 
     def top(self, *causes: Cause, count: int = 5) -> list[tuple[str, float]]:
-        """Events behind these causes with their milliseconds, the longest first.
+        """Return events behind these causes with their milliseconds, longest first.
 
-        As in `host_ms`, without what not waiting would hide; of the waits themselves, all of it.
+        As in `host_ms`, without what would be hidden if the host did not wait; waits themselves in
+        full.
         """
         counted = pl.col("held") & pl.col("cause").is_in(_HIDEABLE)
         counted &= pl.col("cause") != Cause.BLOCKED
@@ -205,7 +209,10 @@ class Idle:
 def idle_of(case: Case) -> Idle:
     """Attribute the idle time of the typical steps."""
     scale = case.selection.scale
-    sides = {i: host_side(case, i) for i in sorted({d.host for d in case.timeline.devices})}
+    sides = {
+        index: host_side(case, index)
+        for index in sorted({device.host for device in case.timeline.devices})
+    }
     parts: list[tuple[int, Cause, bool, float]] = []
     blocked = 0
     ends: list[tuple[int, int]] = []
@@ -234,13 +241,16 @@ def idle_of(case: Case) -> Idle:
         ends += _ended(late, spans)
         blocked += blocked_here.total
         for gap, is_held in ((free, False), (held, True)):
-            for it, ps in side.tops(gap).items():
-                tops[it, is_held] = tops.get((it, is_held), 0) + ps
+            for behind, ps in side.tops(gap).items():
+                tops[behind, is_held] = tops.get((behind, is_held), 0) + ps
     names = case.timeline.host_names
-    behind = [(it.cause, is_held, it.text(names), ps * scale) for (it, is_held), ps in tops.items()]
+    rows = [
+        (event.cause, is_held, event.text(names), ps * scale)
+        for (event, is_held), ps in tops.items()
+    ]
     return Idle(
         parts=pl.DataFrame(parts, schema=PARTS, orient="row").filter(pl.col("ms") > 0),
-        tops=pl.DataFrame(behind, schema=TOPS, orient="row"),
+        tops=pl.DataFrame(rows, schema=TOPS, orient="row"),
         seen=all(side.known for side in sides.values()),
         blocked_ms=blocked * scale,
         after=tuple(row for _, row in sorted(ends, reverse=True)[:_ROWS]),
@@ -248,17 +258,17 @@ def idle_of(case: Case) -> Idle:
 
 
 def _ended(gaps: Intervals, spans: pl.DataFrame) -> list[tuple[int, int]]:
-    """Length of the longest gaps, and the row of the span that each ends with."""
+    """Return the lengths of the longest gaps, each with the row of the span that ends it."""
     length = gaps.end - gaps.start
     longest = np.argsort(-length, kind="stable")[:_ROWS]
-    at = np.searchsorted(spans["start_ps"].to_numpy(), gaps.end[longest])
-    inside = at < len(spans)
-    rows = spans["row"].to_numpy()[at[inside]]
+    positions = np.searchsorted(spans["start_ps"].to_numpy(), gaps.end[longest])
+    inside = positions < len(spans)
+    rows = spans["row"].to_numpy()[positions[inside]]
     return list(zip(length[longest][inside].tolist(), rows.tolist(), strict=True))
 
 
 def _from_wait(gaps: Intervals, blocked: Intervals) -> Intervals:
-    """Each gap from the first moment on at which the host is blocked."""
+    """Return each gap from the first moment at which the host is blocked."""
     if not len(blocked):
         return EMPTY
     first = np.searchsorted(blocked.end, gaps.start, side="right")
@@ -269,7 +279,7 @@ def _from_wait(gaps: Intervals, blocked: Intervals) -> Intervals:
 def _split(
     case: Case, device: int, windows: tuple[Longs, Longs], gaps: Intervals, side: HostSide
 ) -> tuple[dict[Cause, Intervals], Intervals]:
-    """What no host is asked about, and the rest: gaps before runs that were launched late."""
+    """Split gaps into the device's own and the rest: gaps before runs that were launched late."""
     runs = case.timeline.runs.filter(pl.col("device") == device).sort("start_ps")
     if not len(runs):
         return {Cause.DEVICE: EMPTY}, gaps
@@ -283,7 +293,7 @@ def _split(
     short = between.end - between.start <= _LAUNCH_PS
     following = np.searchsorted(start, between.start, side="right")
     launched = np.append(launched_at(case.timeline, side.calls, runs), np.iinfo(np.int64).max)
-    # A gap that the end of the profile's last run opens has no run behind it.
+    # The gap after the profile's last run has no run behind it.
     own = short | (launched[following] <= between.start)
     device_own = (inside - launching) | union(between.start[own], between.end[own])
     return (

@@ -1,8 +1,9 @@
-"""Stragglers: devices, or all devices of a host, that come late and make the others wait.
+"""Stragglers: devices, or all devices of a host, that arrive late and make the others wait.
 
-Who comes late is who waits least, in a whole step: one that comes late to a collective only because
-it waited in an earlier one waits as long as the others, and has no fault of its own. Somebody waits
-least in every step; it is named where it is the same one far more often than by chance.
+The latest device is the one that waits least over a whole step: one that arrives late at a
+collective only because it waited in an earlier one waits as long as the others, and is not the
+cause. Some device waits least in every step; it is reported if it is the same one far more often
+than by chance.
 """
 
 from __future__ import annotations
@@ -23,28 +24,29 @@ from counterpoint.timeline import Lane
 from counterpoint.timeline.hosts import one_clock
 
 _WORTH: Final = 0.005
-"""Share of the step that the others must wait longer for it: somebody always comes last."""
+"""Minimum share of the step that the others wait longer: some device is always last."""
 
 _BY_CHANCE: Final = 0.05
-"""Likelihood of a coincidence, over all that could be named, above which nobody is."""
+"""Probability of coincidence, over all candidates, above which none is reported."""
 
 _MOSTLY: Final = 0.5
-"""Share of steps in which a persistent one comes last; and share of a device's lateness that all
-devices of its host must have for it to be the host's."""
+"""Share of steps in which a persistent straggler is last; also the share of a device's lateness
+that all devices of its host must have for it to be the host's.
+"""
 
 Waited = NDArray[np.float64]  # milliseconds: a row per device or host, a column per step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Straggler:
-    """Milliseconds of a median step; means over steps, of several devices the median."""
+    """Milliseconds of a median step; means over steps, and medians over several devices."""
 
-    number: int  # of the device, or of the host
+    number: int  # of the device or of the host
     whole_host: bool
     steps: int
-    last: int  # in how many of them it came last, and made the others wait
-    among: int  # devices or hosts that it is one of
-    others_wait_ms: float  # longer than it does itself, by the median of the others
+    last: int  # number of steps in which it was last and made the others wait
+    among: int  # number of devices or hosts compared
+    others_wait_ms: float  # excess over its own wait, by the median of the others
     most_ms: float  # in its worst step
     compute_ms: float
     others_compute_ms: float
@@ -53,72 +55,79 @@ class Straggler:
 
     @property
     def persistent(self) -> bool:
-        """Late in most steps; else now and then."""
+        """Late in most steps, not only occasionally."""
         return self.last > _MOSTLY * self.steps
 
     @property
     def slow(self) -> bool:
-        """Whether its compute takes so much longer that most of its lateness follows."""
+        """True if its longer compute explains most of its lateness."""
         return self.compute_ms - self.others_compute_ms >= _MOSTLY * self.others_wait_ms
 
 
 def waited_most_ms(case: Case) -> float:
-    """Of the device that waits most in each step, their mean: what its own work leaves of a step.
+    """Return the wait of the device that waits most in each step, as a mean over steps.
 
-    No step gets shorter than that by anybody's coming earlier, as long as nobody gets quicker than
-    the quickest.
+    This is what the device's own work leaves of a step. No earlier arrival of others shortens a
+    step by more, as long as no device becomes faster than the fastest.
     """
     waited = _waited(case, case.ask(waits))
     return float(np.nanmax(waited, axis=0).mean()) if waited.size else 0.0
 
 
 def stragglers(case: Case) -> tuple[Straggler, ...]:
-    """Those that come last more often than by chance, the dearest first."""
+    """Return the devices and hosts that are last more often than by chance, most costly first."""
     waited = _waited(case, case.ask(waits))
     if not waited.size or not one_clock(case.timeline):
         return ()
     host = np.array([device.host for device in case.timeline.devices])
     named = _hosts(case, waited, host)
-    of_hosts = {one.number for one in named}
+    of_hosts = {straggler.number for straggler in named}
     single = [
         _told(case, waited, device, _members(len(host), device), last)
         for device, last in _often_last(case, waited, _doubt_ms(case)).items()
         if int(host[device]) not in of_hosts
     ]
-    return tuple(sorted([*named, *single], key=lambda it: (-it.others_wait_ms, it.number)))
+    return tuple(
+        sorted(
+            [*named, *single], key=lambda straggler: (-straggler.others_wait_ms, straggler.number)
+        )
+    )
 
 
 def _hosts(case: Case, waited: Waited, host: NDArray[np.int64]) -> list[Straggler]:
-    """Late is a host whose every device waits little, nearly as little as any at all."""
+    """Find hosts whose every device waits little, nearly as little as any device at all."""
     count = int(host.max()) + 1
     if count < 2 or count == len(host):
         return []
-    worst: Waited = np.array([_most(waited[host == one]) for one in range(count)], np.float64)
+    worst: Waited = np.array([_most(waited[host == index]) for index in range(count)], np.float64)
     _, any_device = _lateness(waited)
     often = _often_last(case, worst, np.maximum(_MOSTLY * any_device, _doubt_ms(case)))
-    return [_told(case, waited, one, host == one, last, among=count) for one, last in often.items()]
+    return [
+        _told(case, waited, index, host == index, last, among=count)
+        for index, last in often.items()
+    ]
 
 
 def _doubt_ms(case: Case) -> float:
-    """What clocks may stray by while a step goes, and as much again that it is late beyond that."""
+    """Return the clock uncertainty within a step, twice: lateness must exceed it clearly."""
     return 2 * max(host.clock_spread_ps or 0 for host in case.timeline.hosts) / PS_PER_MS
 
 
 def _often_last(case: Case, waited: Waited, least: Waited | float) -> dict[int, int]:
-    """In how many steps they come last by what is worth it, and by no less than `least`."""
+    """Return in how many steps each is last by a relevant amount, and by at least `least`."""
     first, late = _lateness(waited)
     counts = (late > _WORTH * case.step_ms) & (late >= least)
     costly, among = int(counts.sum()), int(np.isfinite(waited).any(axis=1).sum())
     found: dict[int, int] = {}
-    for one in np.unique(first[counts]):
-        last = int((first[counts] == one).sum())
+    for number in np.unique(first[counts]):
+        last = int((first[counts] == number).sum())
         if among * _at_least(last, costly, 1 / among) <= _BY_CHANCE:
-            found[int(one)] = last
+            found[int(number)] = last
     return found
 
 
 def _lateness(waited: Waited) -> tuple[NDArray[np.int64], Waited]:
-    """In each step who waits least, and how much longer the others do, by their median."""
+    """Return, per step, who waits least, and the excess wait of the others, by their median."""
     filled = np.where(np.isfinite(waited), waited, np.inf)
     first = filled.argmin(axis=0)
     others = np.sort(filled, axis=0)[1:]
@@ -153,7 +162,7 @@ def _told(
 
 
 def _waited(case: Case, table: pl.DataFrame) -> Waited:
-    """By device and step, at most what its collectives show in it; NaN where it met nobody."""
+    """Return waits by device and step, at most the exposed collectives; NaN if it met no other."""
     if not len(table):
         return np.empty((0, 0))
     shown = case.attributed.filter(pl.col("state") == Lane.COLLECTIVE)
@@ -161,25 +170,25 @@ def _waited(case: Case, table: pl.DataFrame) -> Waited:
         shown.group_by("device", "step").agg(pl.col("ps").sum()), on=["device", "step"], how="left"
     ).with_columns(ps=pl.min_horizontal("waited_ps", pl.col("ps").fill_null(0)))
     steps, column = np.unique(capped["step"].to_numpy(), return_inverse=True)
-    made = np.full((len(case.timeline.devices), len(steps)), np.nan)
-    made[capped["device"].to_numpy(), column] = capped["ps"].to_numpy() * _step_of(case)
-    return made
+    result = np.full((len(case.timeline.devices), len(steps)), np.nan)
+    result[capped["device"].to_numpy(), column] = capped["ps"].to_numpy() * _step_of(case)
+    return result
 
 
 def _per_device(case: Case, state: str) -> Waited:
-    """Milliseconds that each device spends so in a step; NaN where it is in none."""
+    """Return milliseconds per step that each device spends in a state; NaN if it is in no step."""
     windows = case.selection.windows.group_by("device").agg(pl.len().alias("windows"))
     spent = case.attributed.filter(pl.col("state") == state)
-    each = windows.join(
+    per_window = windows.join(
         spent.group_by("device").agg(pl.col("ps").sum()), on="device", how="left"
     ).select("device", ps=pl.col("ps").fill_null(0) / pl.col("windows"))
-    made = np.full(len(case.timeline.devices), np.nan)
-    made[each["device"].to_numpy()] = each["ps"].to_numpy() * _step_of(case)
-    return made
+    result = np.full(len(case.timeline.devices), np.nan)
+    result[per_window["device"].to_numpy()] = per_window["ps"].to_numpy() * _step_of(case)
+    return result
 
 
 def _step_of(case: Case) -> float:
-    """Milliseconds of a median step per picosecond of one."""
+    """Return milliseconds of a median step per picosecond of a single step."""
     scale = case.selection.scale * case.selection.occurrences
     return scale or 1 / PS_PER_MS
 
@@ -189,11 +198,11 @@ def _members(count: int, device: int) -> NDArray[np.bool_]:
 
 
 def _median(of: Waited) -> Waited:
-    """By step; NaN where nobody is."""
+    """Return medians by step; NaN if a step has no values."""
     known = np.isfinite(of).any(axis=0)
-    made = np.full(of.shape[1], np.nan)
-    made[known] = np.nanmedian(of[:, known], axis=0)
-    return made
+    result = np.full(of.shape[1], np.nan)
+    result[known] = np.nanmedian(of[:, known], axis=0)
+    return result
 
 
 def _most(of: Waited) -> Waited:
@@ -201,7 +210,7 @@ def _most(of: Waited) -> Waited:
 
 
 def _at_least(last: int, of: int, chance: float) -> float:
-    """Likelihood of so many or more."""
+    """Return the probability of at least `last` hits."""
     return sum(
         comb(of, hits) * chance**hits * (1 - chance) ** (of - hits) for hits in range(last, of + 1)
     )

@@ -1,4 +1,4 @@
-"""Metrics."""
+"""Metrics of a step: attribution of its time, and the op profile."""
 
 from __future__ import annotations
 

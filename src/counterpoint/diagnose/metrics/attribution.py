@@ -1,12 +1,12 @@
-"""Where the time of a step goes: every moment of a device's step belongs to exactly one state.
+"""Attribution of step time: every moment of a device's step belongs to exactly one state.
 
-    compute      a kernel computes (collectives that run beside it are hidden)
+    compute      a kernel computes (collectives overlapped with it are hidden)
     collective   no kernel computes, a collective runs: exposed communication
     copy         neither, data is copied
     idle         nothing runs
 
 One sweep over the starts and ends of a device's spans, so the parts add up by construction and two
-kernels side by side count once. The phase of a moment is that of the span that gave it its state.
+overlapping kernels count once. The phase of a moment is that of the span that determined its state.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SCHEMA: Final = {
     "step": pl.Int32,
     "state": pl.String,
     "phase": pl.String,  # null while idle
-    "hidden": pl.Boolean,  # a collective runs beside the compute
+    "hidden": pl.Boolean,  # a collective overlaps the compute
     "ps": pl.Int64,
 }
 
@@ -43,11 +43,11 @@ _NO_LANE: Final = -1
 
 
 def attribute(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
-    """Time per device, step, state and phase, over the selection's windows."""
+    """Return the time per device, step, state and phase, over the selection's windows."""
     lanes, phases = _classes(selection)
     parts = [
-        _sweep_device(device, windows, mine, lanes, phases)
-        for device, windows, mine in _by_device(selection, spans)
+        _sweep_device(device, windows, own, lanes, phases)
+        for device, windows, own in _by_device(selection, spans)
     ]
     return pl.concat([pl.DataFrame(schema=SCHEMA), *parts])
 
@@ -61,7 +61,7 @@ def _by_device(
 
 
 def _classes(selection: Selection) -> tuple[Longs, Longs]:
-    """Lane and phase of each op, as numbers; control spans contain others and have no lane."""
+    """Return lane and phase of each op as numbers; control spans contain others, with no lane."""
     ops = selection.timeline.ops
     lane = {str(state): number for number, state in enumerate(STATES)}
     phase = {name: number for number, name in enumerate(PHASES)}
@@ -80,14 +80,14 @@ def _sweep_device(
     start = spans["start_ps"].to_numpy()[works]
     end = start + spans["dur_ps"].to_numpy()[works]
     cuts = np.concatenate([windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()])
-    at = np.concatenate([start, end, cuts])
-    order = np.argsort(at, kind="stable")
-    at = at[order]
+    times = np.concatenate([start, end, cuts])
+    order = np.argsort(times, kind="stable")
+    times = times[order]
     kind = np.tile(lane[works] * len(PHASES) + phases[op][works], 2)
     change = np.concatenate([np.ones(len(start), np.int8), np.full(len(end), -1, np.int8)])
     state, phase, hidden = _states(order, kind, change)
-    length = np.diff(at)
-    step = _steps_at(at[:-1], windows)
+    length = np.diff(times)
+    step = _steps_at(times[:-1], windows)
     kept = (length > 0) & (step >= 0)
     return _sum(device, step[kept], state[kept], phase[kept], hidden[kept], length[kept])
 
@@ -95,7 +95,7 @@ def _sweep_device(
 def _states(
     order: Longs, kind: Longs, change: NDArray[np.int8]
 ) -> tuple[Longs, Longs, NDArray[np.bool_]]:
-    """State and phase of each stretch between two boundaries: the first class that is open."""
+    """Return state and phase of each interval between two boundaries: the first open class."""
     count = len(order) - 1
     state = np.full(count, len(STATES), np.int64)
     phase = np.full(count, len(PHASES) - 1, np.int64)
@@ -104,11 +104,11 @@ def _states(
     safe = np.where(is_span, order, 0)
     kind_at = np.where(is_span, kind[safe], -1) if len(kind) else np.full(len(order), -1)
     change_at = np.where(is_span, change[safe], 0) if len(kind) else np.zeros(len(order), np.int8)
-    for one in reversed(np.unique(kind)):
-        is_open = np.cumsum(np.where(kind_at == one, change_at, 0), dtype=np.int32)[:-1] > 0
-        state[is_open] = one // len(PHASES)
-        phase[is_open] = one % len(PHASES)
-        if STATES[one // len(PHASES)] == Lane.COLLECTIVE:
+    for class_ in reversed(np.unique(kind)):
+        is_open = np.cumsum(np.where(kind_at == class_, change_at, 0), dtype=np.int32)[:-1] > 0
+        state[is_open] = class_ // len(PHASES)
+        phase[is_open] = class_ % len(PHASES)
+        if STATES[class_ // len(PHASES)] == Lane.COLLECTIVE:
             communicates |= is_open
     return state, phase, communicates & (state == 0)
 
@@ -159,7 +159,7 @@ _Shares = NDArray[np.float64]
 
 
 def holding(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
-    """Time held per device, step and op; step is null for what began before the first window."""
+    """Return the time held per device, step and op; step is null for spans before all windows."""
     lanes = _lanes(selection)
     devices = spans["device"].to_numpy()
     parts = [pl.DataFrame(schema=HOLDING_SCHEMA)]
@@ -171,7 +171,7 @@ def holding(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _lanes(selection: Selection) -> _Longs:
-    number = {str(state): at for at, state in enumerate(STATES)}
+    number = {str(state): index for index, state in enumerate(STATES)}
     names = selection.timeline.ops["lane"].to_list()
     return np.array([number.get(name, _NO_LANE) for name in names], np.int64)
 
@@ -180,19 +180,22 @@ def _of_device(spans: pl.DataFrame, windows: pl.DataFrame, lanes: _Longs) -> pl.
     start = spans["start_ps"].to_numpy()
     end = start + spans["dur_ps"].to_numpy()
     lane = np.where(end > start, lanes[spans["op"].to_numpy()], _NO_LANE)
-    at = np.unique(
+    boundaries = np.unique(
         np.concatenate([start, end, windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()])
     )
-    free = _inside(at, windows)
-    length = np.diff(at)
+    free = _inside(boundaries, windows)
+    length = np.diff(boundaries)
     held = np.zeros(len(spans), np.float64)
     for state in range(len(STATES)):
-        mine = lane == state
-        first, last = np.searchsorted(at, start[mine]), np.searchsorted(at, end[mine])
-        count = _open(first, last, len(at))
+        in_lane = lane == state
+        first, last = (
+            np.searchsorted(boundaries, start[in_lane]),
+            np.searchsorted(boundaries, end[in_lane]),
+        )
+        count = _open(first, last, len(boundaries))
         share = np.where(free & (count > 0), length / np.maximum(count, 1), 0.0)
         passed: _Shares = np.concatenate([[0.0], np.cumsum(share)])
-        held[mine] = passed[last] - passed[first]
+        held[in_lane] = passed[last] - passed[first]
         free &= count == 0
     return (
         spans.select("device", "step", "op")
@@ -204,20 +207,20 @@ def _of_device(spans: pl.DataFrame, windows: pl.DataFrame, lanes: _Longs) -> pl.
 
 
 def _inside(at: _Longs, windows: pl.DataFrame) -> NDArray[np.bool_]:
-    """Whether the stretch that begins at each boundary lies in a window."""
+    """Return whether the interval that begins at each boundary lies in a window."""
     starts, ends = windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()
     index = np.searchsorted(starts, at[:-1], side="right") - 1
     return (index >= 0) & (at[:-1] < ends[np.maximum(index, 0)])
 
 
 def _open(first: _Longs, last: _Longs, boundaries: int) -> _Longs:
-    """How many spans are open in the stretch that begins at each boundary but the last."""
+    """Return how many spans are open in the interval that begins at each boundary but the last."""
     opened = np.bincount(first, minlength=boundaries) - np.bincount(last, minlength=boundaries)
     return np.cumsum(opened)[:-1]
 
 
 def self_times(spans: pl.DataFrame) -> NDArray[np.int64]:
-    """Self time of each span in picoseconds, in the frame's own order."""
+    """Return the self time of each span in picoseconds, in the order of the frame."""
     order = (
         spans.select("line", "start_ps", "dur_ps")
         .with_row_index("at")
@@ -231,13 +234,13 @@ def self_times(spans: pl.DataFrame) -> NDArray[np.int64]:
     result = np.zeros(len(spans), np.int64)
     bounds = np.flatnonzero(np.diff(line.astype(np.int64), prepend=-1, append=-1))
     for first, last in pairwise(bounds):
-        one = slice(first, last)
-        result[order[one]] = _without_children(start[one], duration[one])
+        rows = slice(first, last)
+        result[order[rows]] = _without_children(start[rows], duration[rows])
     return result
 
 
 def _without_children(start: NDArray[np.int64], duration: NDArray[np.int64]) -> NDArray[np.int64]:
-    """One line's spans in order of start, the longer first.
+    """Return self times of one line's spans, ordered by start, longer ones first.
 
     A span's depth is the number of spans open when it starts. Its children are the spans one level
     deeper that start before it ends, and their durations come from a running sum per level.
@@ -246,11 +249,11 @@ def _without_children(start: NDArray[np.int64], duration: NDArray[np.int64]) -> 
     if not (start[1:] < end[:-1]).any():
         return duration
     depth = np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
-    behind = np.searchsorted(start, end, side="left")
+    first_after = np.searchsorted(start, end, side="left")
     own = duration.copy()
     for level in range(int(depth.max())):
         at_level = np.flatnonzero(depth == level)
         below = np.concatenate([[0], np.cumsum(np.where(depth == level + 1, duration, 0))])
-        nested = below[np.maximum(behind[at_level], at_level + 1)] - below[at_level + 1]
+        nested = below[np.maximum(first_after[at_level], at_level + 1)] - below[at_level + 1]
         own[at_level] -= nested
     return np.maximum(own, 0)

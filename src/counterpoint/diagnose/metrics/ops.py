@@ -1,4 +1,4 @@
-"""The op profile: what a median step spends on each instruction, and what the user wrote there."""
+"""The op profile: time of each instruction in a median step, and its place in the source."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from counterpoint.hardware import find_chip
 from counterpoint.timeline import Device, Lane
 
 KEYS = ("program", "op")
-"""An op is told by its program and instruction; kernels without one, by their own name."""
+"""An op is identified by its program and instruction; kernels without one by their own name."""
 
 
 def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
-    """Ops by self time in a median step, mean over devices; longest first.
+    """Return ops by self time in a median step, mean over devices; longest first.
 
     Columns: program, op, category, phase, scope, source, collective, count (executions per step),
     self_ms, share (of the step), flops and bytes_accessed (of one execution).
@@ -31,7 +31,7 @@ def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     per_device = timed.group_by("op", "device").agg(
         pl.col("self_ps").sum(), pl.len().alias("count")
     )
-    # A collective goes by its start, as in the table of collectives.
+    # A collective is identified by its start, as in the table of collectives.
     start = pl.when(pl.col("lane") == Lane.COLLECTIVE).then("pair")
     ops = selection.timeline.ops.with_row_index("row").with_columns(
         op=pl.coalesce(start, "op", "name")
@@ -43,8 +43,8 @@ def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
         .drop("op")
         .rename({"op_right": "op"})
         .sort("self_ps", "device", descending=[True, False])
-        # Several kernels may carry one instruction out: on a device their times add up, their
-        # executions don't. Each host names its ops anew, so devices come together only here.
+        # Several kernels may execute one instruction: on a device their times add up, their
+        # executions don't. Each host numbers its ops separately, so devices are combined only here.
         .group_by(*KEYS, "device", maintain_order=True)
         .agg(facts, pl.first("bytes_accessed"), pl.col("count").max(), pl.col("self_ps").sum())
         .group_by(*KEYS, maintain_order=True)
@@ -60,7 +60,7 @@ def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _windows(selection: Selection) -> list[int]:
-    """Ops whose spans are start-to-done windows: nobody works in them."""
+    """Return ops whose spans are start-to-done windows, which contain no work of their own."""
     return selection.timeline.ops.with_row_index("row").filter("async_window")["row"].to_list()
 
 
@@ -70,29 +70,29 @@ FINEST: Final[tuple[By, ...]] = ("op", "scope", "source", "category")
 
 SCHEMA: Final = {
     "by": pl.String,
-    "name": pl.String,  # null: not known of these ops
-    "category": pl.String,  # of most of its time
+    "name": pl.String,  # null: not known for these ops
+    "category": pl.String,  # the category with most of its time
     "self_ms": pl.Float64,  # per median step, mean over devices
     "share": pl.Float64,  # of the step
-    "ops": pl.UInt32,  # instructions and kernels of their own name
+    "ops": pl.UInt32,  # instructions, and kernels without one
     "count": pl.Float64,  # executions per step and device
     **{f"{phase}_ms": pl.Float64 for phase in PHASES},
     "longest": pl.String,  # the op with most of its time
 }
 
 _MOST: Final = 0.7
-"""Of the time in ops, what the rows of a table should show."""
+"""Share of the time in ops that the rows of a table should cover."""
 
 _FEW: Final = 4
 
 _LAYERS: Final = 3
-"""So many numbers behind one name are layers; two may be the two halves of a block."""
+"""Minimum count of numbers behind one name for layers; two may be the two halves of a block."""
 
 _NUMBERED: Final = re.compile(r"(.*?)(\d+)(\]?)$")
 
 
 def grouped(ops: pl.DataFrame, by: By) -> pl.DataFrame:
-    """The frame of `op_profile` summed up: SCHEMA, the dearest first."""
+    """Return the frame of `op_profile` aggregated: SCHEMA, most expensive first."""
     named = ops.with_columns(name=pl.col(by))
     if by == "scope":
         scopes: list[str] = ops["scope"].drop_nulls().unique().sort().to_list()
@@ -111,7 +111,10 @@ def grouped(ops: pl.DataFrame, by: By) -> pl.DataFrame:
             pl.col("share").sum(),
             pl.len().cast(pl.UInt32).alias("ops"),
             pl.col("count").sum(),
-            *(ms.filter(phase == one).sum().alias(f"{one}_ms") for one in PHASES),
+            *(
+                ms.filter(phase == phase_name).sum().alias(f"{phase_name}_ms")
+                for phase_name in PHASES
+            ),
             pl.first("op").alias("longest"),
         )
         .select(*SCHEMA)
@@ -121,14 +124,14 @@ def grouped(ops: pl.DataFrame, by: By) -> pl.DataFrame:
 
 
 def all_groups(ops: pl.DataFrame) -> pl.DataFrame:
-    """By scope, source and category, under each other; by op it is the op profile itself."""
+    """Return groups by scope, source and category; by op it is the op profile itself."""
     return pl.concat([grouped(ops, by) for by in GROUPINGS if by != "op"])
 
 
 def finest(ops: pl.DataFrame, rows: int) -> By:
-    """The finest grouping of which so many rows show most of the time; else by category.
+    """Return the finest grouping of which `rows` rows cover most of the time; else category.
 
-    A few ops more than there are rows need no summing up.
+    Slightly more ops than rows need no aggregation.
     """
     if len(ops) <= _FEW * rows:
         return "op"
@@ -141,7 +144,7 @@ def finest(ops: pl.DataFrame, rows: int) -> By:
 
 
 def merged_layers(scopes: Iterable[str]) -> Mapping[str, str]:
-    """Of each scope, how it reads with the numbers of its layers left out."""
+    """Return each scope with the numbers of its layers replaced."""
     merged = {scope: tuple(scope.split("/")) for scope in scopes}
     for depth in range(max(map(len, merged.values()), default=0)):
         numbers: dict[tuple[str, ...], set[str]] = {}
@@ -156,7 +159,7 @@ def merged_layers(scopes: Iterable[str]) -> Mapping[str, str]:
 
 
 def _numbered(parts: tuple[str, ...], depth: int) -> tuple[tuple[str, ...], str] | None:
-    """The path down to this part with `*` for its number, and the number."""
+    """Return the path down to this part with `*` for its number, and the number."""
     match = _NUMBERED.match(parts[depth]) if depth < len(parts) else None
     if match is None:
         return None
@@ -165,10 +168,10 @@ def _numbered(parts: tuple[str, ...], depth: int) -> tuple[tuple[str, ...], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utilisation:
-    """Figures of a median step, mean over devices; None where something needed is not known.
+    """Figures of a median step, mean over devices; None if something needed is not known.
 
-    FLOP/s and bytes count what the compiled ops do, rematerialisation included, so `mfu` is the
-    hardware's utilisation: the model's own is lower by the recomputed part.
+    FLOP/s and bytes count what the compiled ops do, including rematerialization, so `mfu` is the
+    hardware's utilization: the model's own is lower by the recomputed part.
     """
 
     chip: str | None
@@ -181,7 +184,7 @@ class Utilisation:
 
 
 def utilisation(selection: Selection, ops: pl.DataFrame, idle_ms: float | None) -> Utilisation:
-    """Utilisation from the op profile and the idle time of a median step."""
+    """Return utilization from the op profile and the idle time of a median step."""
     chips = [_peaks(selection.timeline.devices[index]) for index in selection.devices]
     peak_flops = _mean([chip.flops for chip in chips])
     peak_bytes = _mean([chip.bytes for chip in chips])
@@ -205,7 +208,7 @@ def utilisation(selection: Selection, ops: pl.DataFrame, idle_ms: float | None) 
 
 
 def _with_pairs(selection: Selection, ops: pl.DataFrame) -> pl.DataFrame:
-    """With `work`: the start of what an op is a part of, else the op itself."""
+    """Add `work`: the start of the pair that an op is a part of, else the op itself."""
     named = pl.coalesce("op", "name").alias("op")
     pairs = selection.timeline.ops.select("program", named, work="pair").drop_nulls("work")
     return ops.join(
@@ -214,7 +217,7 @@ def _with_pairs(selection: Selection, ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rate(ops: pl.DataFrame, of: str, seconds: float) -> float | None:
-    """Per second; TPU profiles give a copy's bytes with its start and once more with its end."""
+    """Return a rate per second; TPU profiles count a copy's bytes at its start and at its end."""
     known = ops.filter(pl.col(of).is_not_null())
     if not seconds or not len(known):
         return None
@@ -224,7 +227,7 @@ def _rate(ops: pl.DataFrame, of: str, seconds: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Peaks:
-    """What one device can do at most; None where nobody tells."""
+    """Peak rates of one device; None if not known."""
 
     name: str | None
     flops: float | None
@@ -232,7 +235,7 @@ class _Peaks:
 
 
 def _peaks(device: Device) -> _Peaks:
-    # What GPU profiles give as bandwidth assumes double data rate, half the truth for HBM3 on AMD.
+    # GPU profiles assume double data rate for bandwidth, half the true value for HBM3 on AMD.
     chip = find_chip(device.chip)
     if chip is None:
         return _Peaks(device.chip, device.peak_flops, device.peak_bytes)
@@ -240,12 +243,12 @@ def _peaks(device: Device) -> _Peaks:
 
 
 def _mean(peaks: Sequence[float | None]) -> float | None:
-    """What all together can do, per device: chips may differ, but each must be known."""
+    """Return the peak per device of all together: chips may differ, but each must be known."""
     known = [peak for peak in peaks if peak]
     return sum(known) / len(known) if known and len(known) == len(peaks) else None
 
 
 def _names(chips: Sequence[_Peaks]) -> list[str]:
-    """The chips' names; none where some have none."""
+    """Return the chips' names; none if any is unnamed."""
     names = list(dict.fromkeys(chip.name for chip in chips if chip.name))
     return names if all(chip.name for chip in chips) else []
