@@ -1,4 +1,4 @@
-"""The simulator: a scheduled Program on a cost model, as a Timeline."""
+"""Simulation of a scheduled Program on a cost model, as a Timeline."""
 
 from counterpoint.simulate.drawing import range_noted as range_noted
 from counterpoint.simulate.drawing import range_said as range_said

@@ -1,4 +1,4 @@
-"""Case: a plan with its prices. It can be run again with other costs, for sums or as a course."""
+"""A plan with its prices, which can be run again with other costs, for sums or for a Timeline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from counterpoint.simulate.plan import MAIN_STREAM, Load, Plan, Prices, Seconds
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """`gap` is what a stream needs between two pieces of work."""
+    """A plan with its prices; `gap` is the time a stream needs between two pieces of work."""
 
     plan: Plan
     prices: Prices
@@ -22,7 +22,7 @@ class Case:
     gap: float
 
     def engine(self, costs: Seconds, course: Course | None = None) -> Engine:
-        """A run of these costs, one per instruction."""
+        """Return an engine for these costs, one per instruction."""
         times = self.block_times(costs).tolist()
         return Engine(self.plan, times, self.block_slowing.tolist(), course)
 
@@ -30,7 +30,7 @@ class Case:
         return self.engine(costs).run()
 
     def slowed(self, more: float) -> Case:
-        """The same where work slows down what runs beside it by a share more, or less."""
+        """Return the case with contention larger by the share `more`, or smaller."""
         factor = max(0.0, 1 + more)
         compute, collective = self.contention.compute, self.contention.collective
         return replace(
@@ -39,18 +39,18 @@ class Case:
         )
 
     def block_times(self, costs: Seconds) -> Seconds:
-        """What each block takes alone; what costs nothing needs no launch either."""
+        """Return the time of each block alone; what costs nothing needs no launch either."""
         return self.plan.block_sums(costs + self.gap * (costs > 0))
 
     def times(self, counts: list[int]) -> Seconds:
-        """How often each instruction runs, where its block does as often as counted."""
+        """Return how often each instruction runs, given the executions of each block."""
         return np.array(counts, np.float64)[self.block_of] * self.plan.weights
 
     @property
     def block_slowing(self) -> Seconds:
-        """How much longer each block takes beside what slows it down.
+        """The relative slowdown of each block by contention.
 
-        Measured costs have that in them already: only the rest of a block is slowed.
+        Measured costs include it already: only the rest of a block is slowed down.
         """
         by_load = {
             Load.COMPUTE: self.contention.compute,
@@ -70,20 +70,20 @@ class Case:
 
     @property
     def loads(self) -> NDArray[np.int64]:
-        """What every instruction keeps busy."""
+        """The resource that every instruction uses."""
         return np.array([block.load for block in self.plan.blocks], np.int64)[self.block_of]
 
     def by_load(self, times: Seconds) -> dict[Load, float]:
-        """Seconds of work of each kind, as if nothing ran beside it."""
+        """Return seconds of work of each kind, without contention."""
         work, loads = self.prices.likely * times, self.loads
         return {load: float(work[loads == load].sum()) for load in Load}
 
     def critical_path_s(self) -> float:
-        """The step if communication and copies took no time."""
+        """Return the step time if communication and copies took no time."""
         return self.step_s(np.where(self.loads == Load.COMPUTE, self.prices.likely, 0.0))
 
     def busiest_lane_s(self, counts: list[int]) -> float:
-        """The most that one stream has to do."""
+        """Return the work of the busiest stream, in seconds."""
         streams = np.array([block.stream for block in self.plan.blocks])
         work = self.block_times(self.prices.likely) * np.array(counts, np.float64)
         return float(np.bincount(streams, work, minlength=MAIN_STREAM + 1).max())

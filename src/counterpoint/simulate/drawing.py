@@ -1,4 +1,4 @@
-"""Draw the course of a run as a Timeline: one device that stands for all, one run, one step."""
+"""Drawing of a simulated run as a Timeline: one device that represents all, one run, one step."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def draw(
     notes: tuple[str, ...],
     hlo: bytes | None,
 ) -> Timeline:
-    """The Timeline of a run with the likely prices; its host tells what the device stands for."""
+    """Return the Timeline of a run with likely prices; its host name says what it represents."""
     plan = case.plan
-    names = [it.name for it in plan.instructions]
+    names = [instruction.name for instruction in plan.instructions]
     known = {"name": names, "op": names, "async_window": False}
-    ops = pl.DataFrame({it: known.get(it) for it in RECORDED_OPS}, schema=RECORDED_OPS)
+    ops = pl.DataFrame({column: known.get(column) for column in RECORDED_OPS}, schema=RECORDED_OPS)
     described = describe_ops(ops, [0] * len(ops), lambda _: program)
     described = described.with_columns(_priced(case)).with_columns(
         pl.when(pl.col("collective").is_not_null()).then(name).alias(name) for name in PRICED
@@ -83,18 +83,18 @@ def draw(
 
 
 def _priced(case: Case) -> list[pl.Series]:
-    """How each instruction was priced, and over which links."""
+    """Return columns with the basis of each instruction's price, and the links involved."""
     prices = case.prices.prices
-    told = {
-        "priced_how": [it.how or None for it in prices],
-        "priced_link": [it.link or None for it in prices],
-        "priced_bound": [it.bound_by or None for it in prices],
+    columns = {
+        "priced_how": [price.how or None for price in prices],
+        "priced_link": [price.link or None for price in prices],
+        "priced_bound": [price.bound_by or None for price in prices],
     }
-    return [pl.Series(name, told[name], kind) for name, kind in PRICED.items()]
+    return [pl.Series(name, columns[name], kind) for name, kind in PRICED.items()]
 
 
 def draw_spans(case: Case, course: Course) -> pl.DataFrame:
-    """Spans of the Timeline; `op` is the place of an instruction in the plan."""
+    """Return the spans of the Timeline; `op` is the index of an instruction in the plan."""
     parts = [_of_entry(case, entry) for entry in course.entries]
     op, line, start, end = (
         np.concatenate([np.empty(0), *column]) for column in zip(*parts, strict=True)
@@ -123,15 +123,15 @@ def draw_spans(case: Case, course: Course) -> pl.DataFrame:
 
 
 def _of_entry(case: Case, entry: Entry) -> tuple[Seconds, Seconds, Seconds, Seconds]:
-    """Op, line, start and end of every span of a block's executions."""
+    """Return op, line, start and end of every span of a block's executions."""
     block = case.plan.blocks[entry.block]
     weights = case.plan.weights[block.first : block.last]
     own = case.prices.likely[block.first : block.last] * weights
     with_gap = own + case.gap * weights * (own > 0)
-    done = np.concatenate([[0.0], np.cumsum(with_gap)])
-    whole = done[-1] or 1.0
-    start = entry.when(done[:-1] / whole)
-    end = entry.when((done[:-1] + own) / whole)
+    elapsed = np.concatenate([[0.0], np.cumsum(with_gap)])
+    whole = elapsed[-1] or 1.0
+    start = entry.when(elapsed[:-1] / whole)
+    end = entry.when((elapsed[:-1] + own) / whole)
     shifts = entry.shifts()
     op = np.arange(block.first, block.last, dtype=np.float64)
     return (
@@ -146,33 +146,33 @@ _SAYS: Final = "one device stands for "
 
 
 def stands_for(target: Target | None) -> str:
-    """The host's name."""
+    """Return the name of the host, which says what the device represents."""
     return _SAYS + (f"{target.devices:,} of {target}" if target else "all")
 
 
 def target_said(timeline: Timeline) -> Target | None:
-    """The Target that a prediction was made for; None where nobody said, or no longer can."""
+    """Return the Target that a prediction was made for; None if it has none or it is gone."""
     if timeline.basis is not Basis.PREDICTED or not timeline.hosts:
         return None
-    said, _, written = timeline.hosts[0].name.removeprefix(_SAYS).partition(" of ")
-    if not said or not written:
+    count, _, written = timeline.hosts[0].name.removeprefix(_SAYS).partition(" of ")
+    if not count or not written:
         return None
     try:
         return parse_target(written)
     except CounterpointError:
-        return None  # a file that is gone
+        return None  # the file is gone
 
 
 NOTED: Final = "prediction_range_s"
 
 
 def range_noted(reach: Range) -> dict[str, str]:
-    """For the environment of a Timeline."""
+    """Return the range as an entry for the environment of a Timeline."""
     return {NOTED: f"{float(reach.low)!r} {float(reach.high)!r}"}
 
 
 def range_said(timeline: Timeline) -> Range | None:
-    """What was noted; None where nothing was, or not in this way."""
+    """Return the recorded range; None if there is none in this form."""
     if timeline.basis is not Basis.PREDICTED:
         return None
     try:

@@ -1,14 +1,14 @@
-"""Engine: runs a Plan for one set of prices, exactly, with streams that slow each other down.
+"""The engine: runs a Plan for one set of prices, exactly, with streams that slow each other down.
 
-The schedule decides the order on every stream; what is computed here is when. Between two events
-every piece of work goes on at a constant rate, which depends on what runs beside it:
+The schedule determines the order on every stream; the engine computes the times. Between two events
+every piece of work progresses at a constant rate, which depends on what runs concurrently:
 
     compute beside a collective      1 / (1 + contention.compute)
     a collective beside compute      1 / (1 + contention.collective)
     compute beside n other compute   1 / (1 + n): they share one device
 
-A turn of a loop that begins in the state in which the one before began will be like it: then all
-further turns are multiplied. The state is what other streams still have to do.
+If an iteration of a loop begins in the same state as the one before, it takes the same course; then
+all further iterations are multiplied. The state is the remaining work of the other streams.
 """
 
 from __future__ import annotations
@@ -34,20 +34,19 @@ from counterpoint.simulate.plan import (
 )
 
 MOST_SPANS: Final = 1_000_000
-"""Spans that a Timeline may get; beyond, one turn of a loop stands for several."""
+"""Maximum number of spans of a Timeline; beyond, one iteration represents several."""
 
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One block's execution: times at which it had done so much of its work."""
+    """One execution of a block: times, and the share of its work done by then."""
 
     block: int
     times: list[float] = field(default_factory=list[float])
     done: list[float] = field(default_factory=list[float])
-    # How many alike follow each other at which distance (before it, where negative), the innermost
-    # loop first.
+    # Repetitions as count and distance (backward if negative), innermost loop first.
     again: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
-    # Stretched about a moment by a factor: one turn that stands for several.
+    # Stretching about a moment by a factor: one iteration that represents several.
     stretches: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
     @property
@@ -59,32 +58,32 @@ class Entry:
         return int(np.prod([count for count, _ in self.again], dtype=np.int64))
 
     def note(self, at: float, share: float) -> None:
-        """It has done this share of its work now."""
+        """Record the share of its work done at `at`."""
         self.times.append(at)
         self.done.append(share)
 
     def shifts(self) -> Seconds:
-        """How far each of its executions lies from this one."""
+        """Return the offset of each of its executions from this one."""
         shifts = np.zeros(1)
         for count, distance in self.again:
             shifts = (np.arange(count)[:, None] * distance + shifts[None, :]).ravel()
         return shifts
 
     def when(self, shares: Seconds) -> Seconds:
-        """The times at which it has done these shares of its work."""
-        at = np.interp(shares, self.done, self.times)
+        """Return the times at which these shares of its work are done."""
+        times = np.interp(shares, self.done, self.times)
         for about, factor in self.stretches:
-            at = about + (at - about) * factor
-        return at
+            times = about + (times - about) * factor
+        return times
 
 
 @dataclass(slots=True, eq=False)
 class Course:
-    """The entries of one run. A course of None writes nothing: prices are then run for sums."""
+    """The entries of one run. Without it an engine only sums up."""
 
     plan: Plan
     entries: list[Entry] = field(default_factory=list[Entry])
-    shortened: int = 0  # loops of which not every turn is shown
+    shortened: int = 0  # number of loops with fewer iterations shown than run
 
     def begin(self, block: int) -> Entry:
         entry = Entry(block)
@@ -94,9 +93,10 @@ class Course:
     def repeat(
         self, since: int, flying: list[Entry], turns: int, length: float, began: float
     ) -> None:
-        """The turn that began with entry `since` comes `turns` times more.
+        """Repeat the iteration that began with entry `since` `turns` more times.
 
-        Work that is still under way is part of the last turn then, and came before it as well.
+        Work still in progress is then part of the last iteration, and occurred in earlier ones as
+        well.
         """
         count, distance, factor = turns + 1, length, 1.0
         spans = sum(self._spans(entry) for entry in self.entries[since:])
@@ -107,12 +107,12 @@ class Course:
             self.shortened += 1
         for entry in self.entries[since:]:
             if entry.ended:
-                entry.again = [(many, apart * factor) for many, apart in entry.again]
+                entry.again = [(repeats, spacing * factor) for repeats, spacing in entry.again]
                 entry.again.append((count, distance))
                 if factor != 1.0:
                     entry.stretches.append((began, factor))
         for entry in flying:
-            entry.times = [at + turns * length for at in entry.times]
+            entry.times = [time + turns * length for time in entry.times]
             entry.again.append((count, -distance))
 
     def _spans(self, entry: Entry) -> int:
@@ -121,15 +121,15 @@ class Course:
 
 
 _ALIKE: Final = 1e-9
-"""Seconds, and share, by which two states may differ and still be one."""
+"""Tolerance, in seconds and as a share, for two states to count as equal."""
 
 MOST_TURNS: Final = 256
-"""Turns of a loop that are walked through before its average turn is multiplied."""
+"""Iterations of a loop that are simulated before their average is multiplied."""
 
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """A block on another stream: not yet done."""
+    """A block on another stream that is not done yet."""
 
     number: int
     block: Block
@@ -140,15 +140,16 @@ class Flight:
 
 @dataclass(slots=True)
 class Sums:
-    """How often each block ran, and loops that found no steady state."""
+    """Executions of each block, and loops without a steady state."""
 
     unsteady: set[str] = field(default_factory=set[str])
     counts: list[int] = field(default_factory=list[int])
 
     def scaled(self, counts: list[int], turns: int) -> None:
-        """What was done since comes `turns` times more."""
+        """Repeat the executions since `counts` `turns` more times."""
         self.counts = [
-            now + turns * (now - then) for now, then in zip(self.counts, counts, strict=True)
+            current + turns * (current - earlier)
+            for current, earlier in zip(self.counts, counts, strict=True)
         ]
 
 
@@ -156,9 +157,9 @@ State = tuple[tuple[tuple[int, float], ...], ...]
 
 
 class Engine:
-    """One run.
+    """One run of a plan.
 
-    `times` has what each block takes alone, `slowing` how much longer beside what slows it down.
+    `times` has the time of each block alone, `slowing` its relative slowdown by contention.
     """
 
     def __init__(
@@ -175,7 +176,7 @@ class Engine:
         self._launched = 0
 
     def run(self) -> float:
-        """Seconds until everything is done."""
+        """Run the plan and return the seconds until everything is done."""
         self._steps(self._plan.steps)
         for queue in self._queues:
             while queue:
@@ -228,7 +229,7 @@ class Engine:
         self._open.setdefault(step.start, deque()).append(flight)
 
     def _start(self, flight: Flight) -> None:
-        """It begins; what takes no time ends at once, and the next on its stream begins."""
+        """Start a block; if it takes no time, it ends at once and the next on its stream starts."""
         queue = self._queues[flight.block.stream]
         while True:
             if flight.entry:
@@ -241,7 +242,7 @@ class Engine:
             flight = queue[0]
 
     def _end(self, flight: Flight) -> None:
-        """It is done, and the next on its stream begins."""
+        """End a block and start the next on its stream."""
         self._land(flight)
         queue = self._queues[flight.block.stream]
         if queue:
@@ -256,7 +257,8 @@ class Engine:
     def _join(self, step: Join) -> None:
         queues = [queue for start in step.starts if (queue := self._open.get(start))]
         if queues:
-            # The oldest: what a loop's turn launches for the next may precede the wait for its own.
+            # The oldest: a loop's iteration may launch for the next one before it waits for its
+            # own.
             self._wait(min(queues, key=lambda queue: queue[0].number).popleft())
 
     def _wait(self, flight: Flight) -> None:
@@ -266,17 +268,17 @@ class Engine:
             self._advance(passed, rates)
 
     def _rates(self, main: Block | None) -> tuple[float, list[tuple[Flight, float]]]:
-        """How fast the main stream's block goes on now, and those of other streams."""
+        """Return the current rate of the main stream's block, and those of other streams."""
         heads = [queue[0] for queue in self._queues if queue]
         if not heads:
             return 1.0, []
         blocks = [flight.block for flight in heads]
         loads = [block.load for block in (*blocks, *([main] if main else []))]
-        computing, talking = loads.count(Load.COMPUTE), Load.COLLECTIVE in loads
+        computing, communicating = loads.count(Load.COMPUTE), Load.COLLECTIVE in loads
 
         def rate(block: Block) -> float:
             if block.load is Load.COMPUTE:
-                return 1 / (computing + self._slowing[block.index] * talking)
+                return 1 / (computing + self._slowing[block.index] * communicating)
             return 1 / (1 + self._slowing[block.index] * (computing > 0))
 
         rates = [(flight, rate(flight.block)) for flight in heads]
@@ -299,27 +301,27 @@ class Engine:
         trips = 1 if loop.trips is None else loop.trips
         state = self._state()
         first = self.now
-        turn = 0
-        while turn < trips:
+        iteration = 0
+        while iteration < trips:
             began, since = self.now, len(self._course.entries) if self._course else 0
             counts = list(self.sums.counts)
             self._steps(loop.body)
-            turn += 1
+            iteration += 1
             before, state = state, self._state()
             steady = _alike(before, state)
-            if turn == MOST_TURNS and not steady:
+            if iteration == MOST_TURNS and not steady:
                 self.sums.unsteady.add(loop.name)
-                began, steady = self.now - (self.now - first) / turn, True
-            if steady and turn < trips:
-                self._repeat(since, trips - turn, self.now - began, began)
-                self.sums.scaled(counts, trips - turn)
+                began, steady = self.now - (self.now - first) / iteration, True
+            if steady and iteration < trips:
+                self._repeat(since, trips - iteration, self.now - began, began)
+                self.sums.scaled(counts, trips - iteration)
                 break
         if loop.condition:
             self._steps(loop.condition)
 
     def _repeat(self, since: int, turns: int, length: float, began: float) -> None:
         if self._course:
-            flying = [f.entry for queue in self._queues for f in queue if f.entry]
+            flying = [flight.entry for queue in self._queues for flight in queue if flight.entry]
             self._course.repeat(since, flying, turns, length, began)
         self.now += turns * length
 
@@ -330,7 +332,7 @@ class Engine:
 
 
 def alone(steps: Steps, times: list[float]) -> float:
-    """What steps take one after the other."""
+    """Return the time of steps executed one after another."""
     total = 0.0
     for step in steps:
         match step:
@@ -346,7 +348,7 @@ def alone(steps: Steps, times: list[float]) -> float:
 
 
 def _alike(a: State, b: State) -> bool:
-    """Whether what other streams still have to do is the same."""
+    """Return whether the remaining work of the other streams is the same."""
     if a == b:
         return True
     if [len(queue) for queue in a] != [len(queue) for queue in b]:

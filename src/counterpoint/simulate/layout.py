@@ -1,4 +1,4 @@
-"""Lay a Program out as a Plan: walk its schedule, follow loops, branches and calls."""
+"""Layout of a Program as a Plan: walks its schedule, following loops, branches and calls."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from counterpoint.simulate.plan import (
 )
 
 _DEEPEST: Final = 64
-"""Computations within computations; a program that nests deeper is damaged."""
+"""Maximum nesting of computations; a program that nests deeper is damaged."""
 
 _KEY: Final = "simulate.plan"
 
 
 def lay_out(program: Program, *, communication_streams: int = 1) -> Plan:
-    """The Plan of a scheduled program; asked again, the same one."""
+    """Return the Plan of a scheduled program; it is cached."""
     key = (_KEY, communication_streams)
     if key not in program.answers:
         program.answers[key] = _lay_out(program, communication_streams)
@@ -68,7 +68,7 @@ def _lay_out(program: Program, communication_streams: int) -> Plan:
 
 @dataclass(slots=True)
 class _Layout:
-    """What was laid out so far. Each computation is laid out once, wherever it is called from."""
+    """The state of the layout. Each computation is laid out once, even if called repeatedly."""
 
     program: Program
     streams: Streams
@@ -80,7 +80,7 @@ class _Layout:
     _known: dict[str, Steps] = field(default_factory=dict[str, Steps])
 
     def steps(self, computation: str, depth: int) -> Steps:
-        """The steps of a computation on the main stream."""
+        """Return the steps of a computation on the main stream."""
         if computation not in self._known:
             if depth > _DEEPEST:
                 raise InputError(f"{self.program.name}: computations nest too deeply to be run")
@@ -132,9 +132,9 @@ class _Layout:
     def _loop(self, it: Instruction, depth: int) -> list[Step]:
         trips = trip_count(self.program, it)
         body = self.steps(it.calls[0], depth + 1) if it.calls else ()
-        # XLA runs a loop whose count it knows without looking at the condition (WhileThunk).
-        asked = it.calls[1:2] if trips is None else ()
-        condition = tuple(step for name in asked for step in self.steps(name, depth + 1))
+        # XLA runs a loop with a known trip count without evaluating the condition (WhileThunk).
+        conditions = it.calls[1:2] if trips is None else ()
+        condition = tuple(step for name in conditions for step in self.steps(name, depth + 1))
         loop = Loop(it.name, body, trips, condition)
         self.loops.append(loop)
         return [loop]
@@ -152,18 +152,18 @@ class _Layout:
     def _inside(
         self, computation: str, weight: float, depth: int
     ) -> Iterator[tuple[Instruction, float]]:
-        """What an asynchronous computation runs, one after the other on its stream."""
+        """Yield what an asynchronous computation runs, in the order of its stream."""
         if depth > _DEEPEST:
             raise InputError(f"{self.program.name}: computations nest too deeply to be run")
-        for it in self.program.computations[computation].instructions:
-            if not launches(it) or is_done(it):
+        for instruction in self.program.computations[computation].instructions:
+            if not launches(instruction) or is_done(instruction):
                 continue
-            if it.opcode in ("while", "call", "conditional"):
-                trips = trip_count(self.program, it) or 1
-                for name in it.calls[:1]:
+            if instruction.opcode in ("while", "call", "conditional"):
+                trips = trip_count(self.program, instruction) or 1
+                for name in instruction.calls[:1]:
                     yield from self._inside(name, weight * trips, depth + 1)
             else:
-                yield it, weight
+                yield instruction, weight
 
     def _join(self, done: Instruction) -> list[Step]:
         if done.opcode.endswith("-update"):
@@ -174,12 +174,12 @@ class _Layout:
 
 
 def _is_plain(it: Instruction) -> bool:
-    """Whether it is work of the main stream."""
+    """Return whether it is work of the main stream."""
     if is_done(it) or is_asynchronous(it):
         return False
     return it.opcode not in ("while", "conditional", "call")
 
 
 def _place(start: Instruction) -> str:
-    """Its name with its computation's: names repeat where a profile spells programs out."""
+    """Return its qualified name: names repeat in profiles that expand computations."""
     return f"{start.computation}/{start.name}"

@@ -1,8 +1,8 @@
-"""Plan: a program's schedule as blocks of work and the steps in which they are launched.
+"""Plans: a program's schedule as blocks of work and the steps in which they are launched.
 
-A block is work that runs in one go on one stream: what lies on the main stream between two
-launches, or one asynchronous unit. Laid out once, a plan is run with any number of prices: what
-hundreds of instructions cost becomes one number per block.
+A block is work that runs without interruption on one stream: the work of the main stream between
+two launches, or one asynchronous unit. A plan is laid out once and run with any number of prices:
+the costs of hundreds of instructions become one number per block.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _DOMAIN: Final = re.compile(r'"communication_domain"\s*:\s*"?([\w-]+)')
 
 
 class Load(IntEnum):
-    """What a piece of work keeps busy, so what it slows down."""
+    """The resource that a piece of work uses, and so what it slows down."""
 
     COMPUTE = 0
     COLLECTIVE = 1
-    HOST = 2  # the way between device and host
+    HOST = 2  # the link between device and host
 
 
 MAIN: Final = "main"
@@ -43,14 +43,14 @@ MAIN_STREAM: Final = 0
 
 @dataclass(slots=True)
 class Streams:
-    """Gives streams out, in the order of the schedule. `names` has those in use, main first."""
+    """Assigns streams in the order of the schedule. `names` has those in use, main first."""
 
     communication: int = 1
     names: list[str] = field(default_factory=lambda: [MAIN])
     _turns: dict[str, int] = field(default_factory=dict[str, int])
 
     def of(self, start: Instruction, load: Load) -> int:
-        """The stream of an asynchronous instruction."""
+        """Return the stream of an asynchronous instruction."""
         annotated = dict(start.frontend_attributes).get(_ANNOTATED, "")
         if load is Load.HOST:
             return self._number("copies to host" if _to_host(start) else "copies from host")
@@ -69,8 +69,8 @@ class Streams:
         domain = _DOMAIN.search(start.backend_config)
         own = domain is not None and not domain[1].endswith("_UNSPECIFIED")
         pool = f"communication {domain[1]}" if domain and own else "communication"
-        turn = self._turn(pool, self.communication)
-        return f"{pool} {turn}" if turn else pool
+        number = self._turn(pool, self.communication)
+        return f"{pool} {number}" if number else pool
 
     def _turn(self, pool: str, size: int) -> int:
         turn = self._turns.get(pool, 0)
@@ -84,34 +84,34 @@ class Streams:
 
 
 def load(program: Program, instruction: Instruction) -> Load:
-    """What an instruction keeps busy."""
+    """Return the resource that an instruction uses."""
     if collective(program, instruction) is not None:
         return Load.COLLECTIVE
     if instruction.opcode.startswith("custom-call"):
-        return Load.COMPUTE  # a callback: the stream waits for Python, nothing crosses for long
+        return Load.COMPUTE  # a callback: the stream waits for Python, with little transfer
     if category(program, instruction) is Category.HOST or _moves_to_host(program, instruction):
         return Load.HOST
     return Load.COMPUTE
 
 
 def is_asynchronous(instruction: Instruction) -> bool:
-    """Whether it runs beside the main stream."""
+    """Return whether it runs beside the main stream."""
     return is_start(instruction) and not instruction.is_sync
 
 
 def _moves_to_host(program: Program, start: Instruction) -> bool:
-    """An asynchronous slice or update of a buffer in host memory."""
+    """Return whether it is an asynchronous slice or update of a buffer in host memory."""
     if not is_start(start) or start.opcode == "copy-start":
         return False
     stem = start.opcode.removesuffix("-start")
-    words = [stem, *(it.opcode for it in program.body(start))]
-    sliced = any(it in ("dynamic-slice", "dynamic-update-slice", "fusion") for it in words)
-    shapes = [start.shape, *(it.shape for it in program.operands(start))]
+    words = [stem, *(instruction.opcode for instruction in program.body(start))]
+    sliced = any(opcode in ("dynamic-slice", "dynamic-update-slice", "fusion") for opcode in words)
+    shapes = [start.shape, *(operand.shape for operand in program.operands(start))]
     return sliced and any(map(_on_host, shapes))
 
 
 def _to_host(start: Instruction) -> bool:
-    """Whether the result lies in host memory: a start's type has its result or its operands."""
+    """Return whether the result is in host memory: a start's type has result or operands."""
     if start.opcode == "copy-start":
         return bool(start.shape.parts) and _on_host(start.shape.parts[0])
     return any(_on_host(part) for part in start.shape.parts[1:2]) or start.opcode == "send"
@@ -126,7 +126,7 @@ Seconds = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Instructions `first` to `last` (excluded) of the plan, one after the other on a stream."""
+    """Instructions `first` to `last` (excluded) of the plan, run in sequence on a stream."""
 
     index: int
     stream: int
@@ -144,7 +144,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Another stream gets a block, which waits for all work of the main stream before it."""
+    """Another stream receives a block, which waits for all earlier work of the main stream."""
 
     block: Block
     start: str  # the instruction that launches it
@@ -152,14 +152,14 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """The main stream waits for what a start launched: of those named, the oldest."""
+    """The main stream waits for the oldest block launched by one of the named starts."""
 
     starts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A body run `trips` times; None: nobody knows, it is run once and so said."""
+    """A body run `trips` times; None: not known, it is run once and reported."""
 
     name: str
     body: Steps
@@ -169,7 +169,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Branches of which one runs."""
+    """Alternative branches, of which one runs."""
 
     name: str
     branches: tuple[Steps, ...]
@@ -181,10 +181,10 @@ Steps = Sequence[Step]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What to run; `instructions` are those that have a price, in order of launch."""
+    """The work to run; `instructions` are those with a price, in order of launch."""
 
     instructions: tuple[Instruction, ...]
-    weights: Seconds  # how often each runs in one execution of its block
+    weights: Seconds  # executions of each in one execution of its block
     blocks: tuple[Block, ...]
     steps: Steps
     streams: tuple[str, ...]
@@ -192,13 +192,13 @@ class Plan:
     choices: tuple[Choice, ...]
 
     def block_sums(self, costs: Seconds) -> Seconds:
-        """Of something per instruction, the sum of each block."""
+        """Sum values per instruction over each block."""
         return np.add.reduceat(costs * self.weights, [block.first for block in self.blocks])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prices:
-    """One row per instruction of the plan."""
+    """Prices, one row per instruction of the plan."""
 
     prices: tuple[Price, ...]
     likely: Seconds
@@ -207,20 +207,20 @@ class Prices:
     measured: NDArray[np.bool_]
 
     def families(self) -> Iterator[tuple[Family, Seconds, Seconds]]:
-        """Each family that has a reach, with all costs when it alone is low, and high."""
+        """Yield each uncertain family, with all costs when it alone is low, and when it is high."""
         family = np.array([price.family for price in self.prices], object)
-        reaches = (self.low < self.likely) | (self.high > self.likely)
-        for one in Family:
-            mine = family == one
-            if (mine & reaches).any():
+        uncertain = (self.low < self.likely) | (self.high > self.likely)
+        for member in Family:
+            of_family = family == member
+            if (of_family & uncertain).any():
                 yield (
-                    one,
-                    np.where(mine, self.low, self.likely),
-                    np.where(mine, self.high, self.likely),
+                    member,
+                    np.where(of_family, self.low, self.likely),
+                    np.where(of_family, self.high, self.likely),
                 )
 
     def by_source(self, times: Seconds) -> dict[Source, float]:
-        """Seconds of work by where its price comes from; `times` has how often each runs."""
+        """Return seconds of work by source of the price; `times` has the executions of each."""
         sums: dict[Source, float] = {}
         for price, count in zip(self.prices, times.tolist(), strict=True):
             if price.source is not Source.FREE and count:
@@ -229,8 +229,8 @@ class Prices:
 
 
 def ask(program: Program, plan: Plan, model: CostModel) -> Prices:
-    """What the model says of every instruction."""
-    prices = tuple(model.price(program, it) for it in plan.instructions)
+    """Return the model's price of every instruction."""
+    prices = tuple(model.price(program, instruction) for instruction in plan.instructions)
     return Prices(
         prices=prices,
         likely=np.array([price.seconds for price in prices]),
@@ -244,7 +244,7 @@ _PASSING = ("bitcast", "optimization-barrier", "opt-barrier", "copy")
 
 
 def starts_of(program: Program, done: Instruction) -> list[Instruction]:
-    """All starts whose end a done can mark."""
+    """Return all starts whose end a done can mark."""
     own = start_of(program, done)
     if own is not None:
         return [own]
@@ -255,7 +255,7 @@ def starts_of(program: Program, done: Instruction) -> list[Instruction]:
 def _trace(
     program: Program, it: Instruction, seen: set[tuple[str, str, int]], element: int = -1
 ) -> Iterator[Instruction]:
-    """Starts whose value an instruction may carry, in the element of its tuple."""
+    """Yield starts whose value an instruction may carry, in the element of its tuple."""
     key = (it.computation, it.name, element)
     if key in seen:
         return

@@ -1,4 +1,4 @@
-"""Simulation: what came of running a Program on a cost model, and what it rests on."""
+"""The simulation of a Program on a cost model: its result, and what the result is based on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from counterpoint.timeline.ops import lane
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpriced:
-    """An instruction that nothing prices: the least and the most that all its runs can take."""
+    """An instruction without a price: bounds for the time of all its executions."""
 
     instruction: str
     times: int
@@ -43,7 +43,7 @@ class Unpriced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uncounted:
-    """A loop whose trip count the program does not tell; one trip is counted."""
+    """A loop of unknown trip count; one trip is counted."""
 
     instruction: str
     each_s: float
@@ -64,44 +64,49 @@ class Jittered:
 class Simulation:
     """One predicted step.
 
-    The range is what errors of prices do: independent between families, alike within one.
+    The range reflects errors of prices: independent between families, equal within one.
     """
 
     draw: Callable[[], Timeline] = field(repr=False)
     step_s: float
     low_s: float
     high_s: float
-    reach_s: Mapping[Family, tuple[float, float]]  # what each family alone does to the step
-    rests_on: Mapping[Source, float]  # seconds of work, by where their prices come from
-    exposed_s: float  # communication goes on, and no compute beside it
-    communicating_s: float  # that any goes on, exposed or hidden
-    communication_s: float  # work of it, as if nothing ran beside it
+    reach_s: Mapping[Family, tuple[float, float]]  # effect of each family alone on the step
+    rests_on: Mapping[Source, float]  # seconds of work, by source of their prices
+    exposed_s: float  # communication with no compute beside it
+    communicating_s: float  # any communication, exposed or hidden
+    communication_s: float  # work of communication, without contention
     compute_s: float
     unpriced: tuple[Unpriced, ...]
     uncounted: tuple[Uncounted, ...]
     critical_path_s: float  # the step if communication and copies took no time
-    busiest_lane_s: float  # the most that one stream has to do
+    busiest_lane_s: float  # work of the busiest stream
     jittered: Jittered | None
     notes: tuple[str, ...]
 
     @cached_property
     def timeline(self) -> Timeline:
-        """The step as a Timeline, drawn when somebody looks at it."""
+        """The step as a Timeline, drawn on first access."""
         return self.draw()
 
 
 def communicating_s(program: Program, case: Case, course: Course) -> tuple[float, float]:
-    """Seconds of communication, and of these exposed, by the very spans that the Timeline has."""
-    lanes = np.array([str(lane(category(program, it), it.opcode)) for it in case.plan.instructions])
+    """Return seconds of communication, and of exposed communication, from the Timeline's spans."""
+    lanes = np.array(
+        [
+            str(lane(category(program, instruction), instruction.opcode))
+            for instruction in case.plan.instructions
+        ]
+    )
     spans = draw_spans(case, course)
-    at = lanes[spans["op"].to_numpy()]
+    span_lanes = lanes[spans["op"].to_numpy()]
     start, end = spans["start_ps"].to_numpy(), (spans["start_ps"] + spans["dur_ps"]).to_numpy()
 
     def during(one: Lane) -> Intervals:
-        return union(start[at == one], end[at == one])
+        return union(start[span_lanes == one], end[span_lanes == one])
 
-    talk = during(Lane.COLLECTIVE)
-    return talk.total / 1e12, (talk - during(Lane.COMPUTE)).total / 1e12
+    communication = during(Lane.COLLECTIVE)
+    return communication.total / 1e12, (communication - during(Lane.COMPUTE)).total / 1e12
 
 
 _DRAWS = 256
@@ -130,7 +135,7 @@ class Jitter:
 
 
 def disturb(jitter: Jitter, case: Case, times: Seconds) -> Jittered:
-    """Run the case again and again; `times` has how often each instruction runs in a step."""
+    """Run the case repeatedly; `times` has how often each instruction runs in a step."""
     generator = np.random.default_rng(jitter.seed)
     samples = sorted(
         case.step_s(_disturbed(jitter, case, times, generator)) for _ in range(jitter.samples)
@@ -142,24 +147,24 @@ def disturb(jitter: Jitter, case: Case, times: Seconds) -> Jittered:
 def _disturbed(
     jitter: Jitter, case: Case, times: Seconds, generator: np.random.Generator
 ) -> Seconds:
-    costs, computes = case.prices.likely, case.loads == Load.COMPUTE
-    talks = (case.loads == Load.COLLECTIVE) & (costs > 0)
+    costs, is_compute = case.prices.likely, case.loads == Load.COMPUTE
+    collectives = (case.loads == Load.COLLECTIVE) & (costs > 0)
     slowest = _slowest_of(jitter.ranks, generator)
     evened = jitter.noise / np.sqrt(np.maximum(times, 1))
     disturbed = costs * np.exp(evened * generator.standard_normal(len(costs)))
-    disturbed[computes] *= np.exp(jitter.straggling * slowest[0])
-    meetings = times[talks].sum()
+    disturbed[is_compute] *= np.exp(jitter.straggling * slowest[0])
+    meetings = times[collectives].sum()
     if meetings:
-        # Between two collectives every rank strays by this much; taken alike for all of them.
-        strays = jitter.noise * np.sqrt((times * costs**2)[computes].sum() / meetings)
-        evened_out: Seconds = slowest.std() / np.sqrt(np.maximum(times[talks], 1))
+        # Every rank deviates by this much between two collectives; assumed equal for all of them.
+        strays = jitter.noise * np.sqrt((times * costs**2)[is_compute].sum() / meetings)
+        evened_out: Seconds = slowest.std() / np.sqrt(np.maximum(times[collectives], 1))
         wait: Seconds = slowest.mean() + evened_out * generator.standard_normal(len(evened_out))
-        disturbed[talks] += strays * np.maximum(wait, 0)
+        disturbed[collectives] += strays * np.maximum(wait, 0)
     return disturbed
 
 
 def _slowest_of(ranks: int, generator: np.random.Generator) -> Seconds:
-    """Samples of the largest of as many normal numbers as there are ranks."""
+    """Return samples of the largest of `ranks` normal numbers."""
     tail = -np.expm1(np.log(generator.uniform(1e-12, 1, _DRAWS)) / ranks)
     normal = NormalDist()
     return np.array([-normal.inv_cdf(min(max(share, 1e-300), 1 - 1e-16)) for share in tail])
@@ -167,7 +172,7 @@ def _slowest_of(ranks: int, generator: np.random.Generator) -> Seconds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay:
-    """`each` are seconds of one execution, one per instruction of the plan."""
+    """A plan with measured times; `each` are seconds of one execution per instruction."""
 
     plan: Plan
     names: tuple[str, ...]
@@ -175,20 +180,20 @@ class Replay:
     gap_s: float
 
     def step_s(self, free: Collection[str] = ()) -> float:
-        """The step if these took no time, nor had to be launched."""
+        """Return the step time if these took no time and needed no launch."""
         left = np.array([name not in free for name in self.names])
         costs: Seconds = self.each * left
         return _engine(self.plan, costs + self.gap_s * (costs > 0)).run()
 
 
 def replay(program: Program, seconds: Mapping[str, float], gap_s: float = 0.0) -> Replay:
-    """A Replay on what instructions take in a whole step, by name; others take no time.
+    """Build a Replay from the time of instructions in a whole step, by name; others take none.
 
-    An async instruction goes by its start. What runs several times takes an even share each time.
-    `gap_s` is what the device needs between two pieces of work on a stream.
+    An async instruction is identified by its start. If one runs several times, each execution takes
+    an even share. `gap_s` is the time the device needs between two pieces of work on a stream.
     """
     plan = lay_out(program)
-    names = tuple(it.name for it in plan.instructions)
+    names = tuple(instruction.name for instruction in plan.instructions)
     engine = _engine(plan, np.zeros(len(names)))
     engine.run()
     sizes = [block.last - block.first for block in plan.blocks]
@@ -206,14 +211,14 @@ _DEEPEST = 64
 
 
 def overlap_gain_s(program: Program, replay: Replay, names: Collection[str]) -> float:
-    """Seconds that the step would be shorter."""
+    """Return by how many seconds the step would be shorter if these were overlapped."""
     costs = {
         name: seconds + replay.gap_s if seconds else 0.0
         for name, seconds in zip(replay.names, replay.each.tolist(), strict=True)
     }
-    now = _Walk(program, costs, frozenset()).seconds(program.entry)
-    then = _Walk(program, costs, frozenset(names)).seconds(program.entry)
-    return max(0.0, now - then)
+    before = _Walk(program, costs, frozenset()).seconds(program.entry)
+    after = _Walk(program, costs, frozenset(names)).seconds(program.entry)
+    return max(0.0, before - after)
 
 
 @dataclass(slots=True)
@@ -226,15 +231,15 @@ class _Walk:
     _known: dict[str, float] = field(default_factory=dict[str, float])
 
     def seconds(self, computation: str, depth: int = 0) -> float:
-        """One execution."""
+        """Return the seconds of one execution."""
         if computation not in self._known:
-            self._known[computation] = 0.0  # what calls itself is damaged
+            self._known[computation] = 0.0  # a computation that calls itself is damaged
             run = _Run(self, depth)
             self._known[computation] = run.of(self.program.computations[computation].instructions)
         return self._known[computation]
 
     def cost(self, it: Instruction, depth: int) -> float:
-        """What an instruction takes, with all that it calls."""
+        """Return the cost of an instruction with all that it calls."""
         if it.opcode not in ("while", "conditional", "call") or depth > _DEEPEST:
             return self.costs.get(it.name, 0.0)
         inside = [self.seconds(name, depth + 1) for name in it.calls]
@@ -245,7 +250,7 @@ class _Walk:
 
 @dataclass(slots=True)
 class _Run:
-    """One execution of a computation: what is free when, and when each value is there."""
+    """One execution of a computation: when each resource is free and each value available."""
 
     walk: _Walk
     depth: int
@@ -254,15 +259,15 @@ class _Run:
     _there: dict[str, float] = field(default_factory=dict[str, float])
 
     def of(self, instructions: Collection[Instruction]) -> float:
-        """Seconds until everything is done."""
+        """Return the seconds until everything is done."""
         ahead, behind = self._parted(instructions)
         while ahead or behind:
-            turn = not ahead or (bool(behind) and self._may_go_first(behind[0], ahead[0]))
-            self._do((behind if turn else ahead).popleft())
+            take_behind = not ahead or (bool(behind) and self._may_go_first(behind[0], ahead[0]))
+            self._do((behind if take_behind else ahead).popleft())
         return max([self.now, *self._free.values()])
 
     def _may_go_first(self, it: Instruction, other: Instruction) -> bool:
-        """Whether it stands before the other and waits for nothing any more."""
+        """Return whether it precedes the other and all its operands are ready."""
         if it.index > other.index or any(name not in self._there for name in it.operands):
             return False
         return self._ready(it) <= self.now
@@ -286,15 +291,15 @@ class _Run:
     def _parted(
         self, instructions: Collection[Instruction]
     ) -> tuple[deque[Instruction], deque[Instruction]]:
-        """What does not need the collectives asked about, and what does."""
+        """Separate instructions that do not need the selected collectives from those that do."""
         needing: set[str] = set()
         ahead: deque[Instruction] = deque()
         behind: deque[Instruction] = deque()
-        for it in instructions:
-            needs = bool(needing.intersection(it.operands))
-            (behind if needs else ahead).append(it)
-            if needs or it.name in self.walk.asked:
-                needing.add(it.name)
+        for instruction in instructions:
+            needs = bool(needing.intersection(instruction.operands))
+            (behind if needs else ahead).append(instruction)
+            if needs or instruction.name in self.walk.asked:
+                needing.add(instruction.name)
         return ahead, behind
 
 
@@ -310,9 +315,9 @@ def simulate(
 ) -> Simulation:
     """Run one step of a scheduled program on a device of the target.
 
-    `hlo` is the module as the compiler wrote it: with it the Timeline carries its program on disk
-    too. `device_name` names the chip where there is no target. `communication_streams` are more
-    than one where XLA was told so (`xla_gpu_experimental_enable_collective_multi_streaming`).
+    `hlo` is the module as written by the compiler: with it a stored Timeline contains its program.
+    `device_name` names the chip if there is no target. `communication_streams` exceeds one if XLA
+    was configured so (`xla_gpu_experimental_enable_collective_multi_streaming`).
     """
     plan = lay_out(program, communication_streams=communication_streams)
     case = Case(plan, ask(program, plan, model), model.contention, model.launch_s)
@@ -322,7 +327,7 @@ def simulate(
     times = case.times(engine.sums.counts)
     reach = dict(_reaches(case, step_s))
     loads = case.by_load(times)
-    talks, exposed = communicating_s(program, case, course)
+    communicating, exposed = communicating_s(program, case, course)
     uncounted = tuple(_uncounted(program, case))
     notes = tuple(_notes(case, course, engine, uncounted, device_name or _name(target)))
     host = Host(name=stands_for(target), source=program.name)
@@ -335,7 +340,7 @@ def simulate(
         reach_s=reach,
         rests_on=case.prices.by_source(times),
         exposed_s=exposed,
-        communicating_s=talks,
+        communicating_s=communicating,
         communication_s=loads[Load.COLLECTIVE],
         compute_s=loads[Load.COMPUTE],
         unpriced=tuple(_unpriced(case, times, step_s)),
@@ -348,31 +353,31 @@ def simulate(
 
 
 def _reaches(case: Case, step_s: float) -> Iterator[tuple[Family, tuple[float, float]]]:
-    """What the step gains and loses if all prices of one family are at an end of their range."""
+    """Yield the change of the step if all prices of one family are at an end of their range."""
     for family, low, high in case.prices.families():
         yield family, (case.step_s(low) - step_s, case.step_s(high) - step_s)
     reach = case.contention.reach
     if reach and (case.contention.compute or case.contention.collective):
-        low_s, high_s = (case.slowed(by).step_s(case.prices.likely) for by in (-reach, reach))
+        low_s, high_s = (case.slowed(share).step_s(case.prices.likely) for share in (-reach, reach))
         yield Family.CONTENTION, (low_s - step_s, high_s - step_s)
 
 
 def _unpriced(case: Case, times: Seconds, step_s: float) -> Iterator[Unpriced]:
-    """What only a bound is known of, the largest first."""
+    """Yield instructions for which only a bound is known, largest first."""
     rows = zip(case.plan.instructions, case.prices.prices, times.tolist(), strict=True)
     found = [
         Unpriced(
-            instruction=it.name,
+            instruction=instruction.name,
             times=round(count),
             low_s=price.low * count,
             high_s=price.high * count,
             share=price.high * count / step_s if step_s else 0.0,
             how=price.how,
         )
-        for it, price, count in rows
+        for instruction, price, count in rows
         if price.source is Source.BOUND and count
     ]
-    yield from sorted(found, key=lambda one: -one.high_s)
+    yield from sorted(found, key=lambda bound: -bound.high_s)
 
 
 def _uncounted(program: Program, case: Case) -> Iterator[Uncounted]:
@@ -420,7 +425,7 @@ def _name(target: Target | None) -> str | None:
 
 
 def _device(target: Target | None, name: str | None) -> Device:
-    """The device by the name that a profile would give it, so that its peaks are found."""
+    """Return the device with the name used by profiles, so that its peak rates are found."""
     if target is None:
         return Device(ordinal=0, kind="gpu", chip=name)
     gpu = target.known_gpu if target.own_chip is None else None

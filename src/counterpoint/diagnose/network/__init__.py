@@ -1,4 +1,4 @@
-"""Network analysis: slack, required against available bandwidth, demand, remote calls."""
+"""Network analysis: slack, required and available bandwidth, demand, remote calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`analyse`: what a step asks of the network, as records and frames that a notebook can use."""
+"""`analyse`: the network load of a step, as records and frames for use in notebooks."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _NEXT: Final = "leave --target out"
 
 
 def check_target(case: Case) -> tuple[str, ...]:
-    """Notes on a target that is odd; UsageError where it can't be the profile's machine."""
+    """Return notes on an unusual target; raise UsageError if it can't be the profile's machine."""
     target = case.context.target
     if target is None:
         return ()
-    if (said := target_said(case.timeline)) is not None:
-        _check_prediction(target, said)
+    if (predicted_for := target_said(case.timeline)) is not None:
+        _check_prediction(target, predicted_for)
         return ()
     _check_chip(case, target)
     _check_devices(case, target)
@@ -42,8 +42,8 @@ def check_target(case: Case) -> tuple[str, ...]:
     most = max(machines.values(), default=0)
     if most <= target.gpus_per_host:
         return ()
-    said = f"--target {target} has {target.gpus_per_host:,} devices on a host"
-    return (f"{said}, the profile {most:,}: which share fast links is taken from the target",)
+    mismatch = f"--target {target} has {target.gpus_per_host:,} devices on a host"
+    return (f"{mismatch}, the profile {most:,}: which share fast links is taken from the target",)
 
 
 def _check_prediction(target: Target, said: Target) -> None:
@@ -76,10 +76,11 @@ def _check_devices(case: Case, target: Target) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NetworkAnalysis:
-    """Of a median step, mean over devices. `slack`, `network`: `network.slack`, `.requirement`.
+    """The network load of a median step, mean over devices.
 
-    `collectives` is the table of `explain`, in the order of `network`. `links_source` says where
-    capacities come from, or why there are none. `calls` is empty where no runtime told of any.
+    `slack` and `network` are the tables of `network.slack` and `.requirement`; `collectives` is the
+    table of `explain`, in the order of `network`. `links_source` says where capacities come from,
+    or why there are none. `calls` is empty if no runtime recorded any.
     """
 
     inputs: tuple[str, ...]
@@ -90,9 +91,9 @@ class NetworkAnalysis:
     hosts: int  # machines
     processes: int
     devices: int
-    stands_for: str | None  # of a prediction, what its one device is
+    stands_for: str | None  # of a prediction: what its single device represents
     device_kind: str
-    subject: str  # what the figures are of: a median step, or what stands in for one
+    subject: str  # what the figures describe: a median step, or its replacement
     window: Window
     window_ms: float
     links_source: str
@@ -118,7 +119,7 @@ def analyse(
     run: Run | None = None,
     target: Target | None = None,
 ) -> NetworkAnalysis:
-    """What a typical step, or step `step`, asks of the network; on all devices or on some."""
+    """Analyze the network load of a typical step, or step `step`, on all or some devices."""
     if not timeline.devices:
         raise InputError(
             f"{', '.join(timeline.inputs)}: no device did anything in this profile",

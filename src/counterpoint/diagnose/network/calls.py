@@ -1,21 +1,21 @@
-"""Remote calls: how long messages between slices are under way, against what they need to be.
+"""Remote calls: how long messages between slices take, compared with what they should take.
 
     expected = 1 ms + carried / rate
-    carried  = bytes that came to the same host meanwhile, its own included: each call's bytes are
-               spread evenly over the time it took
+    carried  = bytes received by the same host meanwhile, its own included: each call's bytes are
+               spread evenly over its duration
     rate     = of the host's network: the Target's, else 12.5 GB/s
 
-So a call that shares a busy network is not slow: bandwidth is another matter (STEP106). 12.5 GB/s
-is what xprof takes for a host (dcn_analysis.h, kMaxHostDcnBw); 1 ms is generous to TCP and gRPC
-within a data centre, where a round trip takes some tenths. Both are rules of thumb.
+So a call that shares a busy network is not slow: bandwidth is a separate matter (STEP106). 12.5
+GB/s is xprof's value for a host (dcn_analysis.h, kMaxHostDcnBw); 1 ms is generous to TCP and gRPC
+within a data center, where a round trip takes some tenths. Both are rules of thumb.
 
-The transport time that the runtime tells begins before a host has registered or copied its buffers.
-So what the receiving host spent on that while the call lasted is taken off before it is judged.
+The transport time recorded by the runtime begins before a host has registered or copied its
+buffers. So the time the receiving host spent on that during the call is subtracted first.
 
-A call is slow when the rest takes three times that; or, where most calls are quicker than expected,
-three times as long for its load as the median call and off by more than six of their median
-deviations.
-If most calls are slow the network is always so (sustained), else now and then (sporadic).
+A call is slow if the rest exceeds three times the expected time; or, if most calls are faster than
+expected, if it takes three times as long for its load as the median call and deviates by more than
+six median deviations. If most calls are slow, the network always is (sustained), else occasionally
+(sporadic).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 BASE_MS: Final = 1.0
 RATE: Final = 12.5e9  # bytes per second of one host
 TIMES: Final = 3.0
-_DEVIATIONS: Final = 6 * 1.4826  # medians of absolute deviations, as standard deviations
+_DEVIATIONS: Final = 6 * 1.4826  # median absolute deviations, scaled to standard deviations
 _TAIL: Final = 0.95
 _LISTED: Final = 4
 
@@ -55,9 +55,9 @@ CALLS: Final = {
     "end_ps": pl.Int64,
     "bytes": pl.Int64,
     "latency_ms": pl.Float64,
-    "host_ms": pl.Float64,  # of it, while the host registered or copied buffers
+    "host_ms": pl.Float64,  # the part in which the host registered or copied buffers
     "expected_ms": pl.Float64,
-    "excess_ms": pl.Float64,  # over what it should have taken; 0 unless it is slow
+    "excess_ms": pl.Float64,  # over the expected time; 0 unless it is slow
     "slow": pl.Boolean,
 }
 
@@ -74,7 +74,7 @@ class Pattern(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calls:
-    """All remote calls of a profile; `rate` in bytes per second of one host."""
+    """All remote calls of a profile; `rate` is in bytes per second of one host."""
 
     rows: pl.DataFrame  # CALLS
     rate: float
@@ -82,7 +82,7 @@ class Calls:
 
     @property
     def pattern(self) -> Pattern:
-        """Over all of them."""
+        """The pattern of all calls together."""
         return _pattern(self.rows["slow"])
 
     @property
@@ -99,7 +99,7 @@ class Calls:
 
     @property
     def by_step(self) -> pl.DataFrame:
-        """The timeline of latency: one row per step, with the same columns as links."""
+        """Latency over time: one row per step, with the same columns as `links`."""
         inside = self.rows.filter(pl.col("step").is_not_null())
         return inside.group_by("step").agg(*_statistics()).sort("step")
 
@@ -123,7 +123,7 @@ def _pattern(slow: pl.Series) -> Pattern:
 
 
 def remote_calls(timeline: Timeline, target: Target | None = None) -> Calls:
-    """What the runtime tells of its messages; those without a transport time are not among them."""
+    """Return the messages recorded by the runtime, except those without a transport time."""
     rate, source = RATE, "rule of thumb: 100 Gb/s per host"
     if target is not None:
         rate = target.links.nic_bytes_per_s * target.links.nics_per_host
@@ -151,14 +151,14 @@ def remote_calls(timeline: Timeline, target: Target | None = None) -> Calls:
 
 
 def silent_hosts(timeline: Timeline, calls: Calls) -> tuple[str, ...]:
-    """Hosts that tell nothing of their messages where others do."""
-    telling = set(calls.rows["host"].to_list())
-    asked = sorted({device.host for device in timeline.devices}) if telling else []
-    return tuple(timeline.hosts[host].name for host in asked if host not in telling)
+    """Return hosts without recorded messages if others have some."""
+    recording = set(calls.rows["host"].to_list())
+    hosts = sorted({device.host for device in timeline.devices}) if recording else []
+    return tuple(timeline.hosts[host].name for host in hosts if host not in recording)
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first of them, and how many more."""
+    """Return the first names, and the number of the others."""
     more = len(names) - _LISTED
     return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
@@ -176,12 +176,12 @@ def _judged(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _carried(calls: pl.DataFrame) -> NDArray[np.float64]:
-    """Bytes that one host received during each call."""
+    """Return the bytes that one host received during each call."""
     start, end = calls["start_ps"].to_numpy(), calls["end_ps"].to_numpy()
     rate = calls["bytes"].fill_null(0).to_numpy() / (end - start)
-    at = np.concatenate([start, end])
-    order = np.argsort(at, kind="stable")
+    times = np.concatenate([start, end])
+    order = np.argsort(times, kind="stable")
     slope = np.cumsum(np.concatenate([rate, -rate])[order])
-    at = at[order]
-    received = np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(at))])
-    return np.interp(end, at, received) - np.interp(start, at, received)
+    times = times[order]
+    received = np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(times))])
+    return np.interp(end, times, received) - np.interp(start, times, received)

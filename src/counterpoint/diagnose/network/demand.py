@@ -1,9 +1,9 @@
-"""Demand: bytes per second over a median step, link by link, mean over devices and steps.
+"""Demand: bytes per second over a median step, by link, mean over devices and steps.
 
-pieces       stretches of constant demand; their bytes add up to all that a step sends
-bursts       stretches in which anything is sent, with what is due to them
-saturated    stretches in which a link carries nearly all it can, or, where nobody says how
-             much that is, nearly the most it was seen to carry
+pieces       intervals of constant demand; their bytes add up to all that a step sends
+bursts       intervals in which anything is sent, with what they cause
+saturated    intervals in which a link carries nearly its capacity or, if that is not known,
+             nearly the highest rate observed on it
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _KEYS: Final = ("collective", "device", "step", "turn")
 
 
 def sendings(case: Case) -> pl.DataFrame:
-    """One row per execution in a step of each collective whose bytes are known: SCHEMA."""
+    """Return one row per execution in a step of each collective of known size: SCHEMA."""
     selection = case.selection
     ops = case.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
     found = executions_of(case.spans, ops)
-    asked = case.ask(classify).select("program", "op", "link", "wire_bytes")
+    classified = case.ask(classify).select("program", "op", "link", "wire_bytes")
     if not len(found) or not selection.occurrences:
         return pl.DataFrame(schema=SCHEMA)
     numbered = number_collectives(ops)
@@ -72,7 +72,7 @@ def sendings(case: Case) -> pl.DataFrame:
         .join(exposed, on=[*_KEYS], how="left")
         .join(windows, on=["step", "device"])
         .join(names, on="collective")
-        .join(asked, on=["program", "op"], how="left", nulls_equal=True)
+        .join(classified, on=["program", "op"], how="left", nulls_equal=True)
         .filter(pl.col("wire_bytes").is_not_null() & (length > 0))
         .group_by("collective", "turn")
         .agg(
@@ -104,7 +104,7 @@ BURSTS: Final = {
     "mean_gbps": pl.Float64,
     "peak_gbps": pl.Float64,
     "exposed_ms": pl.Float64,  # of its collectives, per device
-    "bound": pl.String,  # of Bound, that of most of the exposed time
+    "bound": pl.String,  # of Bound, the one with most of the exposed time
     "collectives": pl.List(pl.String),  # the largest, by bytes
 }
 
@@ -113,21 +113,21 @@ SATURATED: Final = {
     "start_ms": pl.Float64,
     "length_ms": pl.Float64,
     "mean_gbps": pl.Float64,
-    "limit_gbps": pl.Float64,  # what it is compared with
-    "limit_is": pl.String,  # "capacity", or "highest seen" where that is not known
+    "limit_gbps": pl.Float64,  # the rate it is compared with
+    "limit_is": pl.String,  # "capacity", or "highest seen" if that is not known
 }
 
 SATURATION: Final = 0.7
-"""Share of a link's sheet rate from which it is full: the best that NCCL reaches is about 0.8."""
+"""Share of a link's data sheet rate at which it is full: NCCL reaches at most about 0.8."""
 
 _SEEN: Final = 0.9
-"""Share of the highest demand seen from which a link counts as full where its rate is unknown."""
+"""Share of the highest observed demand at which a link of unknown rate counts as full."""
 
 _GRID: Final = 2000
-"""Most pieces of a link: beyond, demand is averaged over as many equal parts of the step."""
+"""Maximum number of pieces per link; beyond, demand is averaged over equal parts of the step."""
 
 _SEAM: Final = 1e-3
-"""Of a step: a shorter pause does not end a burst."""
+"""Share of a step: a shorter pause does not end a burst."""
 
 _NAMED: Final = 5
 
@@ -136,7 +136,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Demand:
-    """All three tables, and the length of the step that they are laid on."""
+    """All three tables, and the length of the step that they refer to."""
 
     step_ms: float
     pieces: pl.DataFrame
@@ -145,7 +145,7 @@ class Demand:
 
 
 def demand(case: Case) -> Demand:
-    """Of the typical steps of a case."""
+    """Return the demand of the typical steps of a case."""
     sent = sendings(case)
     pieces: list[dict[str, Any]] = []
     bursts: list[dict[str, Any]] = []
@@ -153,11 +153,11 @@ def demand(case: Case) -> Demand:
     bounds = {(row["program"], row["op"]): row["bound"] for row in case.ask(causes).to_dicts()}
     links: list[str | None] = sent["link"].unique().sort().to_list()
     for link in links:
-        mine = sent.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))
-        course = _course(mine)
-        pieces += _pieces(link, course, case.step_ms)
-        bursts += _bursts(link, course, mine, case.step_ms, bounds)
-        full += _full(link, course, case)
+        own = sent.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))
+        profile = _course(own)
+        pieces += _pieces(link, profile, case.step_ms)
+        bursts += _bursts(link, profile, own, case.step_ms, bounds)
+        full += _full(link, profile, case)
     return Demand(
         case.step_ms,
         pl.DataFrame(pieces, schema=PIECES, orient="row"),
@@ -180,17 +180,17 @@ class _Course:
 def _course(sent: pl.DataFrame) -> _Course:
     begin, size = sent["begin"].to_numpy(), sent["bytes"].to_numpy()
     end = np.maximum(sent["end"].to_numpy(), begin + 1e-12)
-    at = np.unique(np.concatenate([[0.0, 1.0], begin % 1, end % 1]))
-    edges = at if len(at) <= _GRID + 1 else np.linspace(0.0, 1.0, _GRID + 1)
+    times = np.unique(np.concatenate([[0.0, 1.0], begin % 1, end % 1]))
+    edges = times if len(times) <= _GRID + 1 else np.linspace(0.0, 1.0, _GRID + 1)
     whole = np.zeros(len(edges) - 1)
     for turn in range(int(np.floor(end.max())) + 1):
         whole += np.diff(_sent_before(edges + turn, begin, end, size))
-    # Differences of large sums leave crumbs.
+    # Differences of large sums leave rounding errors.
     return _Course(edges, np.where(whole > 1e-9 * whole.sum(), whole, 0.0))
 
 
 def _sent_before(at: Floats, begin: Floats, end: Floats, size: Floats) -> Floats:
-    """Bytes that are through at each moment."""
+    """Return the bytes sent before each moment."""
     rate = size / (end - begin)
 
     def since(moments: Floats) -> Floats:
@@ -213,12 +213,12 @@ def _pieces(link: str | None, course: _Course, step_ms: float) -> list[dict[str,
             "gbps": gbps,
             "bytes": size,
         }
-        for first, last, gbps, size in zip(*(it.tolist() for it in columns), strict=True)
+        for first, last, gbps, size in zip(*(column.tolist() for column in columns), strict=True)
     ]
 
 
 def _stretches(kept: NDArray[np.bool_], edges: Floats, seam: float = 0.0) -> list[tuple[int, int]]:
-    """Runs of pieces that are kept, first and behind the last; short pauses join them."""
+    """Return runs of selected pieces as first and end index; short pauses are bridged."""
     change = np.flatnonzero(np.diff(np.concatenate([[False], kept, [False]]).astype(np.int8)))
     runs: list[tuple[int, int]] = []
     for first, last in change.reshape(-1, 2).tolist():
@@ -239,9 +239,9 @@ def _bursts(
     runs = _stretches(course.bytes > 0, course.edges, _SEAM)
     starts = np.array([course.edges[first] for first, _ in runs])
     middle = (sent["begin"] + sent["end"]).to_numpy() / 2 % 1
-    at = np.maximum(np.searchsorted(starts, middle, side="right") - 1, 0)
+    numbers = np.maximum(np.searchsorted(starts, middle, side="right") - 1, 0)
     members = (
-        sent.with_columns(burst=pl.Series(at, dtype=pl.Int64))
+        sent.with_columns(burst=pl.Series(numbers, dtype=pl.Int64))
         .group_by("burst", "program", "op")
         .agg(pl.col("bytes", "exposed_ms").sum())
         .sort("bytes", "op", descending=[True, False])
@@ -271,12 +271,12 @@ def _bursts(
 def _bound(
     inside: list[dict[str, Any]], length: float, bounds: dict[tuple[int | None, str], str]
 ) -> str:
-    """What most of a burst's exposed time is due to."""
-    due: dict[str, float] = {}
+    """Return the bound of most of a burst's exposed time."""
+    by_bound: dict[str, float] = {}
     for row in inside:
         bound = bounds[row["program"], row["op"]]
-        due[bound] = due.get(bound, 0.0) + row["exposed_ms"]
-    exposed = {bound: ms for bound, ms in due.items() if bound != Bound.HIDDEN}
+        by_bound[bound] = by_bound.get(bound, 0.0) + row["exposed_ms"]
+    exposed = {bound: ms for bound, ms in by_bound.items() if bound != Bound.HIDDEN}
     if sum(exposed.values()) <= HIDDEN * length:
         return Bound.HIDDEN
     return max(exposed, key=lambda bound: exposed[bound])

@@ -1,7 +1,7 @@
-"""Work of hosts that delays transfers: buffers registered for DMA, data copied on its way.
+"""Host work that delays transfers: registering buffers for DMA, copying data on its way.
 
-Before the first step it is start-up and costs no step. In steps it delays what waits for it, by no
-more than it takes and no more than devices wait: that bounds what a step could gain.
+Before the first step it is startup and costs no step. In steps it delays what waits for it, by no
+more than its duration and no more than devices wait: that bounds what a step could gain.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORK: Final = (Action.MAP_BUFFER, Action.MEMORY_COPY)
 
 
 def host_busy(timeline: Timeline) -> Mapping[int, Intervals]:
-    """By host: the time in which at least one of its threads is at such work."""
+    """Return, by host, the time in which at least one of its threads does such work."""
     work = timeline.transfers.filter(pl.col("action").is_in([*_WORK]))
     found: dict[int, Intervals] = {}
     for (host,), rows in work.group_by("host"):
@@ -41,18 +41,18 @@ def host_busy(timeline: Timeline) -> Mapping[int, Intervals]:
 def spent_within(
     busy: Mapping[int, Intervals], hosts: NDArray[np.int64], start: pl.Series, end: pl.Series
 ) -> NDArray[np.int64]:
-    """Picoseconds of each interval in which its own host was at such work."""
+    """Return picoseconds of each interval in which its own host did such work."""
     spent = np.zeros(len(hosts), np.int64)
-    for host, when in busy.items():
-        mine = hosts == host
-        spent[mine] = when.covered(start.to_numpy()[mine], end.to_numpy()[mine])
+    for host, intervals in busy.items():
+        own = hosts == host
+        spent[own] = intervals.covered(start.to_numpy()[own], end.to_numpy()[own])
     return spent
 
 
 def with_steps(timeline: Timeline, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of Timeline.transfers with `step` and `steady`; both null before and after all steps.
+    """Add `step` and `steady` to rows of Timeline.transfers; null before and after all steps.
 
-    By where they start, in the steps of the host's first device.
+    Rows are assigned by their start, in the steps of the host's first device.
     """
     host_of = {index: device.host for index, device in enumerate(timeline.devices)}
     steps = (
@@ -84,7 +84,7 @@ _MOST: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How often, how much, how long: `ms` sums up threads that work side by side."""
+    """Count, bytes and duration; `ms` adds up threads that work in parallel."""
 
     count: float
     bytes: float | None  # null: the profile has no sizes
@@ -93,33 +93,33 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class HostWork:
-    """Work of one kind, of the host that has most of it. Per step: means over steady steps."""
+    """Work of one kind, of the host with most of it. Per step: means over steady steps."""
 
-    before: Work  # the first steady step, of all hosts: start-up, warm-up
+    before: Work  # before the first steady step, of all hosts: startup, warmup
     own_before: Work  # the same of this host
     per_step: Work
     host: int
-    host_ms: float  # per step, of time in which at least one of its threads is at it
-    steps: int  # steady ones with such work
+    host_ms: float  # per step, in which at least one of its threads works
+    steps: int  # number of steady steps with such work
     of_steps: int
     first_step: int | None
     largest_bytes: int | None  # of one steady step
     region_bytes: int | None  # the largest buffer registered before all steps
-    waits_ms: float  # that devices wait per step: for transfers, where there are any
+    waits_ms: float  # device wait per step: for transfers, if there are any
 
     @property
     def goes_on(self) -> bool:
-        """Whether most steady steps have it: what a few have is an evaluation or a checkpoint."""
+        """True if most steady steps have it: otherwise it is an evaluation or a checkpoint."""
         return self.steps > _MOST * self.of_steps
 
     @property
     def at_most_ms(self) -> float:
-        """What a step could gain without it."""
+        """Upper bound of the gain of a step without it."""
         return min(self.host_ms, self.waits_ms)
 
 
 def host_work(case: Case, action: Action) -> HostWork | None:
-    """Work of one kind; None where the profile shows none, or no steady step."""
+    """Return the work of one kind; None if the profile has none, or no steady step."""
     timeline = case.timeline
     rows = timeline.transfers.filter(pl.col("action") == action)
     steady = timeline.steps.filter("steady")
@@ -158,7 +158,7 @@ def _work(rows: pl.DataFrame, steps: int) -> Work:
 
 
 def _region(timeline: Timeline, host: int) -> int | None:
-    """Each chip has the same region registered for itself, so they are not added up."""
+    """Return the largest region: each chip registers the same one, so they are not added up."""
     began = timeline.steps["start_ps"].min()
     rows = timeline.transfers.filter(
         (pl.col("host") == host)
@@ -169,14 +169,14 @@ def _region(timeline: Timeline, host: int) -> int | None:
 
 
 def _busiest(rows: pl.DataFrame, steps: int) -> tuple[int, float]:
-    """The host with most such time, and how much per step; one whose work goes on comes first."""
+    """Return the host with most work time, and the time per step; hosts with regular work first."""
     found = {0: (False, 0.0)}
     for (host,), part in rows.group_by("host", maintain_order=True):
         start = part["start_ps"].to_numpy()
         busy = union(start, start + part["dur_ps"].to_numpy()).total
         goes_on = part["step"].n_unique() > _MOST * steps
         found[int(str(host))] = (goes_on, busy / PS_PER_MS / steps)
-    host = max(found, key=lambda one: found[one])
+    host = max(found, key=lambda number: found[number])
     return host, found[host][1]
 
 
@@ -192,12 +192,12 @@ def _whole(value: object) -> int | None:
 
 FLAG: Final = "megascale_grpc_premap_memory_bytes"
 DEFAULT: Final = 4 << 30
-"""flags/advice/recipes/megascale.toml, with its source."""
+"""From flags/advice/recipes/megascale.toml, with its source."""
 
 MOST: Final = 64 << 30
-"""A rule of thumb: hosts of TPUs have some 200 to 1,500 GB, and more than a region to hold."""
+"""A rule of thumb: hosts of TPUs have some 200 to 1,500 GB, and need it for more than a region."""
 
-_NEARLY: Final = 0.01  # the runtime tells sizes in three digits: 4.29GB is 4 GiB
+_NEARLY: Final = 0.01  # the runtime prints sizes with three digits: 4.29GB is 4 GiB
 _VARIABLE: Final = "LIBTPU_INIT_ARGS"
 _GIVEN: Final = re.compile(rf"--{FLAG}[= ](\d{{1,18}})")
 _MEGASCALES_OWN: Final = (
@@ -211,7 +211,7 @@ _MEGASCALES_OWN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Premap:
-    """Bytes: what is set now, how that is known, and what a step lacked."""
+    """Size of the premapped region in bytes: its current value and source, and the shortfall."""
 
     now: int
     known_by: str
@@ -224,7 +224,7 @@ class Premap:
 
     @property
     def is_possible(self) -> bool:
-        """Whether a host can have that much memory to spare."""
+        """True if a host can spare that much memory."""
         return self.value <= MOST
 
     def __str__(self) -> str:
@@ -235,21 +235,21 @@ class Premap:
 
 
 def spans_slices(case: Case) -> bool:
-    """Whether anything in the profile tells of transfers between slices."""
+    """Return whether the profile shows any transfers between slices."""
     timeline = case.timeline
     carried = timeline.transfers.select(pl.col("action").is_in([*_MEGASCALES_OWN]).any()).item()
     return bool(carried) or len(host_transfers(timeline)) > 0
 
 
 def premap(case: Case, work: HostWork) -> Premap | None:
-    """What the region should hold; None where the profile has no sizes."""
+    """Return the size the region should have; None if the profile has no sizes."""
     if not work.largest_bytes:
         return None
     given = _GIVEN.search((case.context.environment or {}).get(_VARIABLE, ""))
     flag = (case.context.flags or {}).get(FLAG, "")
-    told = given[1] if given else flag
-    if told.isdecimal():
-        return Premap(int(told), "as it is set", work.largest_bytes)
+    setting = given[1] if given else flag
+    if setting.isdecimal():
+        return Premap(int(setting), "as it is set", work.largest_bytes)
     region = _rounded(work.region_bytes or 0)
     if region >= DEFAULT:
         return Premap(region, "as it is registered at start-up", work.largest_bytes)
@@ -257,13 +257,13 @@ def premap(case: Case, work: HostWork) -> Premap | None:
 
 
 def _rounded(size: int) -> int:
-    """As a power of two, where it is one but for its digits."""
+    """Round to a power of two if the printed digits allow it."""
     power = 1 << max(0, round(math.log2(size))) if size else 0
     return power if abs(size - power) <= _NEARLY * power else size
 
 
 def enlarged(case: Case, work: HostWork) -> Remedy:
-    """The remedy: the flag with a computed value, beside what LIBTPU_INIT_ARGS says already."""
+    """Return the remedy: the flag with a computed value, added to LIBTPU_INIT_ARGS."""
     found = premap(case, work)
     if found is None:
         return advise(

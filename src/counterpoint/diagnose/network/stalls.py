@@ -1,18 +1,18 @@
-"""Stalls: how long devices wait for what comes from other TPU slices, and for whom.
+"""Stalls: how long devices wait for other TPU slices, and why.
 
-A transfer lasts from its send to the end of its recv-done. As far as the runtime tells, that is
+A transfer lasts from its send to the end of its recv-done. According to the runtime, that is
 
     fetch     the host takes the data from the device (DeviceToHost)
-    late      the peer's message left only then: it sent later than we did
+    late      the peer's message left only then: it sent later than this slice
     network   the message was under way (`network_transport_latency_us`, or `duration_us`)
     deliver   from its arrival to the end of recv-done: HostToDevice, waiting for the device
 
-and the device had `slack` of other work before it came to wait. What each execution waited is laid
-to the peer as far as it was late, then to the host as far as it registered or copied buffers in
-that time (STEP202, STEP203), to the network as far as that took longer beside than it need
+and the device had `slack` of other work before it had to wait. The wait of each execution is
+attributed to the peer as far as it was late, then to the host as far as it registered or copied
+buffers in that time (STEP202, STEP203), to the network as far as it took longer than necessary
 (`calls`), and the rest to the schedule, which leaves too little work between send and recv-done.
-Where the runtime tells nothing, only bytes and slack do: what the network needs for all devices of
-a host at once is the schedule's, and what is beyond nobody can tell.
+Without runtime records, only bytes and slack are known: the time the network needs for all devices
+of a host at once is attributed to the schedule, and the cause of the rest is unknown.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SHARES: Final = ("by_peer", "by_host", "by_network")
 
 
 class Cause(StrEnum):
-    """What a wait is laid to."""
+    """The cause of a wait."""
 
     PEER = "the other slices send late"
     NETWORK = "the network is slow"
@@ -50,31 +50,33 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
-    """One transfer; milliseconds of one execution by the median, `waits_ms` of a median step."""
+    """One transfer; medians of one execution in milliseconds, `waits_ms` per median step."""
 
     row: dict[str, Any]  # of case.ask(collective_profile), with its share
     waits_ms: float
     slack_ms: float | None
     lasts_ms: float
-    needed_ms: float | None  # by what the network needs for it; null: bytes are not known
+    needed_ms: float | None  # time the network needs for it; null: bytes are not known
     late_ms: float | None
     network_ms: float | None
-    by_cause: dict[Cause, float]  # of a median step; they add up to `waits_ms`
+    by_cause: dict[Cause, float]  # per median step; they add up to `waits_ms`
 
     @property
     def cause(self) -> Cause:
-        """The one with the largest part."""
+        """The cause with the largest part."""
         return max(self.by_cause, key=lambda cause: self.by_cause[cause])
 
 
 def stalls(case: Case) -> tuple[Stall, ...]:
-    """Transfers between slices for which devices wait, the dearest first."""
+    """Return transfers between slices that devices wait for, most expensive first."""
     rows = case.ask(shares_of).of(BETWEEN_SLICES)
     if not rows:
         return ()
     calls = remote_calls(case.timeline, case.context.target)
-    told = _told(case, calls)
-    return tuple(_stall(case, row, told.get((row["program"], row["op"])), calls) for row in rows)
+    by_transfer = _told(case, calls)
+    return tuple(
+        _stall(case, row, by_transfer.get((row["program"], row["op"])), calls) for row in rows
+    )
 
 
 def _stall(case: Case, row: dict[str, Any], told: dict[str, Any] | None, calls: Calls) -> Stall:
@@ -130,17 +132,17 @@ def _devices_of_a_host(case: Case) -> int:
 
 
 def _told(case: Case, calls: Calls) -> dict[tuple[int, str], dict[str, Any]]:
-    """Per transfer: medians of what the runtime tells, and shares of the waiting by its cause."""
+    """Return, per transfer, medians of runtime records and shares of the wait by cause."""
     executions = _executions(case)
     if not len(executions) or not len(calls.rows):
         return {}
     waits, rest = pl.col("wait_ms"), pl.col("wait_ms")
-    told = _with_host_work(case, _with_arrivals(case, executions, calls))
+    measured = _with_host_work(case, _with_arrivals(case, executions, calls))
     for share, ms in zip(_SHARES, ("late_ms", "host_ms", "slow_ms"), strict=True):
-        told = told.with_columns(pl.min_horizontal(rest, ms).alias(share))
+        measured = measured.with_columns(pl.min_horizontal(rest, ms).alias(share))
         rest = rest - pl.col(share)
     found = (
-        told.group_by("program", "name")
+        measured.group_by("program", "name")
         .agg(pl.col(*_TOLD).median(), *(pl.col(share).sum() / waits.sum() for share in _SHARES))
         .filter(pl.col("by_peer").is_not_nan())
     )
@@ -148,7 +150,7 @@ def _told(case: Case, calls: Calls) -> dict[tuple[int, str], dict[str, Any]]:
 
 
 def _with_arrivals(case: Case, executions: pl.DataFrame, calls: Calls) -> pl.DataFrame:
-    """Executions with the last message that came for each: those of which it is known."""
+    """Join executions with the last message received for each; others are dropped."""
     arrivals = (
         calls.rows.filter(pl.col("device").is_not_null())
         .rename({"name": "rendezvous", "start_ps": "sent_ps", "end_ps": "came_ps"})
@@ -175,7 +177,7 @@ def _with_arrivals(case: Case, executions: pl.DataFrame, calls: Calls) -> pl.Dat
 
 
 def _with_host_work(case: Case, executions: pl.DataFrame) -> pl.DataFrame:
-    """With `host_ms`, in which the device's host did such work between send and recv-done."""
+    """Add `host_ms`, the time of host work between send and recv-done."""
     host_of = [device.host for device in case.timeline.devices]
     own = np.array(host_of, np.int64)[executions["device"].to_numpy()]
     busy = host_busy(case.timeline)
@@ -184,7 +186,7 @@ def _with_host_work(case: Case, executions: pl.DataFrame) -> pl.DataFrame:
 
 
 def _executions(case: Case) -> pl.DataFrame:
-    """One row per execution: when it was sent, and when its recv-done ended."""
+    """Return one row per execution: when it was sent, and when its recv-done ended."""
     parts = host_transfers(case.timeline).drop_nulls("rendezvous")
     end = pl.col("start_ps") + pl.col("dur_ps")
     return (
@@ -204,18 +206,18 @@ def _executions(case: Case) -> pl.DataFrame:
 
 
 def _fetches(case: Case) -> pl.DataFrame:
-    """How long the host takes to fetch what is sent, by the median."""
+    """Return the median time the host takes to fetch what is sent."""
     rows = case.timeline.transfers.filter(pl.col("action") == Action.DEVICE_TO_HOST)
     return rows.group_by(rendezvous="name").agg(fetch_ps=pl.col("dur_ps").median())
 
 
 _OF_STEP: Final = 0.01
-"""A difference below this share of the step is scatter."""
+"""A difference below this share of the step is noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlowerHost:
-    """Milliseconds of a median step, means over devices; `others_ms` the median of other hosts."""
+    """Milliseconds of a median step, means over devices; `others_ms` is the other hosts' median."""
 
     host: int
     compute_ms: float
@@ -223,12 +225,12 @@ class SlowerHost:
 
     @property
     def longer_ms(self) -> float:
-        """By how much."""
+        """Excess over the other hosts."""
         return self.compute_ms - self.others_ms
 
 
 def slower_host(case: Case) -> SlowerHost | None:
-    """The host that computes longest; None where there is one, or all compute alike."""
+    """Return the host that computes longest; None if there is only one, or all compute alike."""
     by_host: dict[int, list[float]] = {}
     for device, parts in device_breakdowns(case.selection, case.attributed).items():
         by_host.setdefault(case.timeline.devices[device].host, []).append(parts.compute_ms)
@@ -242,10 +244,10 @@ def slower_host(case: Case) -> SlowerHost | None:
 
 
 def longest_wait_ms(case: Case, *, idle: bool) -> float:
-    """Per median step, of the device that stands longest in transfers between slices.
+    """Return the wait in transfers between slices of the device that waits longest, per step.
 
-    With `idle`, what it stands idle counts too: who waits for a late slice waits there as well.
-    A step can't gain more: the longest-waiting device has nothing else to wait for.
+    With `idle`, its idle time counts too: a device that waits for a late slice may do so there. A
+    step can't gain more: the longest-waiting device has nothing else to wait for.
     """
     ops = host_transfers(case.timeline)["row"].to_list()
     inside = case.spans.filter(pl.col("op").is_in(ops) & pl.col("step").is_not_null())
@@ -254,7 +256,7 @@ def longest_wait_ms(case: Case, *, idle: bool) -> float:
     slices = device_slices(case.selection.windows)
     return max(
         (
-            # A window of something asynchronous is no wait: what is exposed bounds it.
+            # An asynchronous window is no wait: exposed time bounds it.
             min(
                 waited.get(device, 0) * whole / (slices[device].stop - slices[device].start),
                 parts.collective_exposed_ms,
