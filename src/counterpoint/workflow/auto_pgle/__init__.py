@@ -1,4 +1,4 @@
-"""AutoPGLE: JAX measures the first calls of each function and recompiles with that."""
+"""AutoPGLE: JAX measures the first calls of each function and recompiles with the result."""
 
 from counterpoint.workflow.auto_pgle.auto import CALLS as CALLS
 from counterpoint.workflow.auto_pgle.auto import Auto as Auto

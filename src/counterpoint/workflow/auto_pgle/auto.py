@@ -1,8 +1,8 @@
-"""`pgle auto`: JAX measures the first calls of each function, and compiles it anew with that.
+"""`pgle auto`: JAX measures the first calls of each function, and recompiles it with the result.
 
-AutoPGLE says little of itself: where it can't engage (a program compiled ahead of time, a backend
-without device events, another profiler in the way) it goes on without a profile, and at most
-warns. So each of these is looked for, before the run or in what it left.
+AutoPGLE reports little: where it can't engage (a program compiled ahead of time, a backend without
+device events, a conflicting profiler) it continues without a profile, with a warning at most. So
+each of these is checked before the run or in its output.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from counterpoint.workflow.feedback.task import (
 
 CALLS: Final = 3
 _MEDIAN: Final = 50
-_STEP_SHARE: Final = 0.3  # what takes this much of the longest compile may be the step itself
+_STEP_SHARE: Final = 0.3  # share of the longest compile that may be the step itself
 _LOGGED: Final = "jax._src.compiler,jax._src.compilation_cache"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class How:
-    """Calls that JAX measures, whether there is a run before, and nsys on the run after."""
+    """The number of calls that JAX measures, whether to run before, and nsys on the run after."""
 
     calls: int = CALLS
     before: bool = True
@@ -54,7 +54,7 @@ class How:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto:
-    """What came of it. `used` only if a program was compiled with costs that JAX measured."""
+    """The result. `used` only if a program was compiled with costs that JAX measured."""
 
     directory: Path
     before: Run | None
@@ -70,12 +70,12 @@ class Auto:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it ran on GPUs, as far as is known."""
+        """True if it ran on GPUs, as far as is known."""
         return not elsewhere(self.optimise)
 
 
 def auto(task: Task, how: How, say: Say) -> Auto:
-    """Run with AutoPGLE; if a program was optimised, run as it is, and from the cache it filled."""
+    """Run with AutoPGLE; if it optimized a program, run unchanged, and from the cache it filled."""
     in_the_way = _look_ahead(task, how)
     claim(task.directory)
     settings = _settings(task, how.calls)
@@ -111,7 +111,7 @@ def auto(task: Task, how: How, say: Say) -> Auto:
 
 
 def _look_ahead(task: Task, how: How) -> tuple[Conflict, ...]:
-    """Refuse what can't work before anything is run; tell what may not."""
+    """Reject what can't work before anything is run; return possible conflicts."""
     refuse_platform(task)
     refuse_flags(task)
     if how.nsys:
@@ -120,14 +120,14 @@ def _look_ahead(task: Task, how: How) -> tuple[Conflict, ...]:
 
 
 def auto_script(task: Task, how: How) -> str:
-    """The commands that `auto` stands for."""
+    """Return the commands that `auto` runs, as a script."""
     settings = _settings(task, how.calls)
     measuring = f"JAX measures {how.calls} calls of each function, and compiles it anew"
-    said = "Using PGLE profile|Found profile|empty trace"
+    pattern = "Using PGLE profile|Found profile|empty trace"
     phases = [
         room(task),
         by_hand(task, "optimise", measuring, settings["optimise"]),
-        compiler_said("What it says of that", said, task.log("optimise")),
+        compiler_said("What it says of that", pattern, task.log("optimise")),
     ]
     names: list[str] = []
     if how.before:
@@ -146,7 +146,7 @@ def _settings(task: Task, calls: int) -> dict[str, Settings]:
     cache = (
         ("JAX_ENABLE_COMPILATION_CACHE", "true"),
         ("JAX_COMPILATION_CACHE_DIR", str((task.directory / "cache").absolute())),
-        # JAX leaves out what compiles in under a second; the step must not be left out.
+        # JAX does not cache what compiles in under a second; the step must be cached.
         ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0"),
         ("JAX_DEBUG_LOG_MODULES", _LOGGED),
     )
@@ -168,23 +168,30 @@ def _nsys_command(task: Task) -> tuple[str, ...]:
 
 
 def ahead_of_time(run: Run) -> tuple[Compile, ...]:
-    """What the program compiled by `.lower().compile()`, the longest compile first."""
-    found = [it for rank in run.ranks for it in rank.compiles if it.kind == "backend" and it.aot]
-    return tuple(sorted(found, key=lambda it: -it.seconds))
+    """Return the programs compiled by `.lower().compile()`, the longest compile first."""
+    found = [
+        compile_
+        for rank in run.ranks
+        for compile_ in rank.compiles
+        if compile_.kind == "backend" and compile_.aot
+    ]
+    return tuple(sorted(found, key=lambda compile_: -compile_.seconds))
 
 
 def _why_not(run: Run, evidence: Evidence, ahead: tuple[Compile, ...]) -> tuple[str, ...]:
-    """Why JAX has compiled nothing with a profile; empty when it has."""
-    backend = [it for rank in run.ranks for it in rank.compiles if it.kind == "backend"]
+    """Return why JAX has compiled nothing with a profile; empty if it has."""
+    backend = [
+        compile_ for rank in run.ranks for compile_ in rank.compiles if compile_.kind == "backend"
+    ]
     reasons: list[str] = []
-    if ahead and ahead[0].seconds >= _STEP_SHARE * max(it.seconds for it in backend):
+    if ahead and ahead[0].seconds >= _STEP_SHARE * max(compile_.seconds for compile_ in backend):
         reasons.append(f"{_what(ahead[0])} is compiled ahead of time: AutoPGLE can't engage there")
     if where := elsewhere(run):
         nothing = f"JAX found no GPU kernels to measure on the {where} backend"
         reasons.append(f"{nothing}: it made no PGLE profile, and kept no optimised program")
     if reasons or (evidence.use is Use.USED and evidence.sources):
         return tuple(reasons)
-    if any(it.trouble is Trouble.EMPTY_TRACE for it in evidence.complaints):
+    if any(complaint.trouble is Trouble.EMPTY_TRACE for complaint in evidence.complaints):
         return ("JAX's profiler recorded no kernels: another tool holds CUPTI",)
     return (evidence.reason if backend else "the program compiled nothing",)
 
@@ -197,7 +204,10 @@ def _why_not_loaded(run: Run) -> tuple[str, ...]:
     evidence = read_evidence(_log(run))
     if evidence.from_cache:
         return ()
-    miss = next((it for it in evidence.complaints if it.trouble is Trouble.CACHE_MISS), None)
+    miss = next(
+        (complaint for complaint in evidence.complaints if complaint.trouble is Trouble.CACHE_MISS),
+        None,
+    )
     return (
         miss.text if miss else "the second run did not load the optimised program from the cache",
     )

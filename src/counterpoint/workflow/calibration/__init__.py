@@ -1,4 +1,4 @@
-"""`calibrate`: the scalars of the cost model, fitted to what was measured."""
+"""`calibrate`: the scalars of the cost model, fitted to measurements."""
 
 from counterpoint.workflow.calibration.calibrate import calibrate as calibrate
 from counterpoint.workflow.calibration.calibration import Calibration as Calibration

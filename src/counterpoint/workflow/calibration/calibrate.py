@@ -1,9 +1,9 @@
-"""Calibrate: fit the few scalars of the cost model to what was measured.
+"""Calibrate: fit the few scalars of the cost model to measurements.
 
 `calibrate` takes recordings of GPUs: times of single instructions against their prices. Kinds of
-work are left out in turn to say how well the fit tells what it did not see.
+work are left out in turn to estimate the error on work outside the fit.
 
-`calibrate_steps` (step_fit.py) takes step times alone, as published ones are.
+`calibrate_steps` (fitting.py) takes step times alone, such as published ones.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ from counterpoint.workflow.calibration.samples import Sample, priced, recorded
 
 
 def check_machine(timeline: Timeline, target: Target) -> None:
-    """Refuse times of another machine than the target."""
+    """Reject times of another machine than the target."""
     named = ", ".join(timeline.inputs)
     other = other_devices(timeline.devices, target)
-    unknown = [it for it in unknown_devices(timeline.devices) if it and not target.origin]
+    unknown = [
+        device for device in unknown_devices(timeline.devices) if device and not target.origin
+    ]
     if other is not None or unknown:
         raise InputError(
             f"{named}: recorded on {other or unknown[0]}, and --target {target} is {target.gpu}",
@@ -59,7 +61,7 @@ def check_machine(timeline: Timeline, target: Target) -> None:
             why="which collectives leave a host is taken from the target",
             next=sized(target, devices),
         )
-    hosts = len({timeline.hosts[it.host].machine for it in timeline.devices})
+    hosts = len({timeline.hosts[device.host].machine for device in timeline.devices})
     if hosts > target.hosts:
         raise InputError(
             f"{named}: recorded on {hosts:,} hosts, and --target {target} has {target.hosts:,}",
@@ -69,7 +71,7 @@ def check_machine(timeline: Timeline, target: Target) -> None:
 
 
 def _elsewhere(other: str | None, devices: int) -> str:
-    """What to do with a recording of another chip; None for one that nobody here knows."""
+    """Return what to do with a recording of another chip; None as the chip if it is unknown."""
     if other is None:
         return "describe the machine in a file: docs/reference/target-files.md"
     gpu = next((gpu for gpu in gpus() if gpu.chip == other), None)
@@ -79,13 +81,13 @@ def _elsewhere(other: str | None, devices: int) -> str:
 
 
 def machine_notes(timelines: Sequence[Timeline], target: Target) -> Iterator[str]:
-    """What has to be taken on trust."""
+    """Return the assumptions that can't be verified."""
     for timeline in timelines:
         inputs = ", ".join(timeline.inputs)
         for name in unknown_devices(timeline.devices):
             named = f"its devices {name}, which is not known here" if name else "no chip"
             yield f"{inputs} names {named}: its times are taken to be of {target.gpu}"
-        machines = Counter(timeline.hosts[it.host].machine for it in timeline.devices)
+        machines = Counter(timeline.hosts[device.host].machine for device in timeline.devices)
         most = max(machines.values(), default=0)
         if most > target.gpus_per_host:
             yield (
@@ -103,7 +105,7 @@ _OF_FAMILY: Final = (
     ("attention", Family.ATTENTION),
     ("network", Family.NETWORK),
 )
-"""Attention after the GEMMs, whose rate it may be told relative to."""
+"""Attention after the GEMMs, as its rate may be relative to theirs."""
 _TURNS: Final = 3
 """Parts of a price do not scale (launches, latencies), so the fit is repeated with new prices."""
 _NUDGE: Final = 1.1
@@ -119,8 +121,8 @@ def calibrate(
 ) -> Calibration:
     """Fit the scalars of the target's chip to recordings of steps on it.
 
-    `start` is the chip's default where none is given. InputError where no recording holds a
-    program with its HLO and times of its instructions on a device, or one is of another machine.
+    `start` defaults to the chip's scalars. Raises an InputError if no recording has a program with
+    its HLO and times of its instructions on a device, or if one is of another machine.
     """
     before = start if start is not None else default_scalars(target.gpu)
     for timeline in timelines:
@@ -129,19 +131,19 @@ def calibrate(
     def make(scalars: Scalars) -> CostModel:
         return model_of(scalars) if model_of else build_model(target, scalars=scalars)
 
-    taken = [recorded(timeline) for timeline in timelines]
-    if not any(taken):
+    samples_of = [recorded(timeline) for timeline in timelines]
+    if not any(samples_of):
         raise _nothing(timelines)
-    _, fits = _fit([it for of_one in taken for it in of_one], before, make)
+    _, fits = _fit([sample for samples in samples_of for sample in samples], before, make)
     measured = [_step(timeline) for timeline in timelines]
 
     def step_of(step: Step, scalars: Scalars) -> float:
         return simulate(step.program, make(scalars)).step_s
 
-    telling = [it for it in measured if it is not None and it.idle <= IDLE]
-    fits = kept_by_steps(before, fits, telling, step_of)
+    busy = [recording for recording in measured if recording is not None and recording.idle <= IDLE]
+    fits = kept_by_steps(before, fits, busy, step_of)
     scalars = believed(before, fits)
-    steps = list(_steps(measured, taken, before, fits, make))
+    steps = list(_steps(measured, samples_of, before, fits, make))
     return Calibration(
         chip=target.gpu,
         scalars=scalars,
@@ -149,7 +151,7 @@ def calibrate(
         steps=tuple(steps),
         notes=(
             *machine_notes(timelines, target),
-            *idle_notes(it for it in measured if it is not None),
+            *idle_notes(recording for recording in measured if recording is not None),
             *_notes(timelines, fits, steps),
         ),
     )
@@ -177,7 +179,7 @@ def _fit(found: list[Sample], before: Scalars, make: ModelOf) -> tuple[Scalars, 
 def _fit_one(
     name: str, family: Family, found: tuple[Sample, ...], scalars: Scalars, make: ModelOf
 ) -> tuple[Scalars, Fit]:
-    """One scalar by what its family took; unchanged where the recordings hold none of it."""
+    """Fit one scalar to the times of its family; unchanged if the recordings have none."""
     before: Scalar = getattr(scalars, name)
 
     def model(value: float) -> CostModel:
@@ -202,13 +204,13 @@ def _fit_one(
         before=before,
         after=after,
         samples=len(factor.kept),
-        measured_s=sum(it.weight for it in factor.kept),
+        measured_s=sum(sample.weight for sample in factor.kept),
         error_before=first.error_before,
         error_after=factor.error_after,
         unseen=factor.unseen,
         how=how,
     )
-    return _believed(scalars, fit, len({it.shapes for it in factor.kept}))
+    return _believed(scalars, fit, len({sample.shapes for sample in factor.kept}))
 
 
 def _believed(scalars: Scalars, fit: Fit, kinds: int) -> tuple[Scalars, Fit]:
@@ -221,24 +223,26 @@ def _believed(scalars: Scalars, fit: Fit, kinds: int) -> tuple[Scalars, Fit]:
 def _chosen(
     found: tuple[Sample, ...], family: Family, model: CostModel, slower: CostModel
 ) -> tuple[Sample, ...]:
-    """Samples of the family whose price follows the scalar: others are bound by something else."""
+    """Return the samples of the family whose price depends on the scalar, not on another bound."""
     of_family = [
-        it
-        for it in priced(found, model)
-        if it.family is family
-        and slower.price(it.program, it.instruction).seconds > it.priced_s * _FOLLOWS
+        sample
+        for sample in priced(found, model)
+        if sample.family is family
+        and slower.price(sample.program, sample.instruction).seconds > sample.priced_s * _FOLLOWS
     ]
     if family is Family.NETWORK:
-        return tuple(it for it in of_family if it.bound_by != "latency")
+        return tuple(sample for sample in of_family if sample.bound_by != "latency")
     return alone(of_family)
 
 
 def _how(family: Family, factor: Factor) -> str:
-    kinds = len({it.shapes for it in factor.kept})
-    beside = sum(it.beside > 0.1 for it in factor.kept) if family is not Family.NETWORK else 0
-    pressed = f", {beside} beside a collective" if beside else ""
+    kinds = len({sample.shapes for sample in factor.kept})
+    beside = (
+        sum(sample.beside > 0.1 for sample in factor.kept) if family is not Family.NETWORK else 0
+    )
+    beside_text = f", {beside} beside a collective" if beside else ""
     dropped = f", {factor.dropped} far off left out" if factor.dropped else ""
-    return f"{len(factor.kept)} instructions of {kinds} kinds{pressed}{dropped}"
+    return f"{len(factor.kept)} instructions of {kinds} kinds{beside_text}{dropped}"
 
 
 def _unchanged(name: str, before: Scalar, why: str) -> Fit:
@@ -258,7 +262,7 @@ def _unchanged(name: str, before: Scalar, why: str) -> Fit:
 def _fit_slowdown(
     found: tuple[Sample, ...], scalars: Scalars, make: ModelOf
 ) -> tuple[Scalars, Fit]:
-    work = [it for it in priced(found, make(scalars)) if it.family in _SLOWED]
+    work = [sample for sample in priced(found, make(scalars)) if sample.family in _SLOWED]
     slower = fit_slowdown(work)
     before = scalars.slowdown
     if slower is None:
@@ -273,7 +277,7 @@ def _fit_slowdown(
         before=before,
         after=after,
         samples=kinds,
-        measured_s=sum(it.weight for it, _ in slower.pressed),
+        measured_s=sum(sample.weight for sample, _ in slower.pressed),
         error_before=slower.error(before.value),
         error_after=slower.error(value),
         unseen=None,
@@ -307,16 +311,16 @@ def _steps(
     fits: Sequence[Fit],
     make: ModelOf,
 ) -> Iterator[StepFit]:
-    """The step of each recording, predicted; without that recording where there are others."""
+    """Predict the step of each recording; without that recording if there are others."""
     names = {fit.name for fit in fits if fit.fitted}
     for at, step in enumerate(measured):
         if step is None:
             continue
-        others = [it for of, samples in enumerate(taken) if of != at for it in samples]
+        others = [sample for of, samples in enumerate(taken) if of != at for sample in samples]
         unseen = None
         if others:
-            kept = [fit for fit in _fit(others, before, make)[1] if fit.name in names]
-            unseen = simulate(step.program, make(believed(before, kept))).step_s
+            fits_without = [fit for fit in _fit(others, before, make)[1] if fit.name in names]
+            unseen = simulate(step.program, make(believed(before, fits_without))).step_s
         yield StepFit(
             name=step.name,
             measured_s=step.seconds,

@@ -1,7 +1,7 @@
-"""A Calibration: scalars that measurements decided, and how well they tell what they did not see.
+"""A Calibration: scalars fitted to measurements, with their errors on data outside the fit.
 
 `Fit` is one scalar. `StepFit` is one measured step, predicted by scalars that were fitted without
-it: the only figure that says what the calibration is worth elsewhere.
+it: the only figure that shows how good the calibration is elsewhere.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from counterpoint.hlo import Program
 
 LEAST: Final = 0.01
 MOST: Final = 1.5
-"""Shares of a rate that is itself an estimate can be a little above one, never near none."""
+"""A share of a rate that is itself an estimate can be slightly above one, but not near zero."""
 IDLE: Final = 0.25
-"""A step with a larger share of it idle is no judge: prices are of what devices do."""
+"""A step with a larger idle share is not used: prices cover only the work of devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """One scalar: before, after, and how far single instructions lie from it.
+    """One scalar: before, after, and the errors of single instructions.
 
     Errors are sums of |predicted - measured| over measured time. `unseen` is that of instructions
-    left out in turn; None where there are too few to leave any out.
+    left out in turn; None if there are too few to leave any out.
     """
 
     name: str
@@ -39,8 +39,8 @@ class Fit:
     error_before: float
     error_after: float
     unseen: float | None
-    how: str  # what the value rests on, or why there is none, in words
-    refused: bool = False  # measured, but not believed: `after` is `before`
+    how: str  # the basis of the value, or why there is none
+    refused: bool = False  # measured, but rejected: `after` is `before`
 
     @property
     def fitted(self) -> bool:
@@ -51,7 +51,7 @@ class Fit:
 class StepFit:
     """One measured step against its predictions.
 
-    With the scalars from before, after the fit, and fitted without this step: None where it is the
+    With the scalars from before, after the fit, and fitted without this step: None if it is the
     only one.
     """
 
@@ -60,20 +60,22 @@ class StepFit:
     before_s: float
     after_s: float
     unseen_s: float | None
-    idle: float = 0.0  # share of it in which its devices did nothing
+    idle: float = 0.0  # share of it in which its devices were idle
 
     @property
     def worse(self) -> bool:
-        """Whether the fit made it so, by more than nothing, as far as the step can tell."""
+        """True if the fit made it noticeably worse; False for a step that is mostly idle."""
         if self.idle > IDLE:
             return False
-        before, after = (abs(it - self.measured_s) for it in (self.before_s, self.after_s))
+        before, after = (
+            abs(predicted_s - self.measured_s) for predicted_s in (self.before_s, self.after_s)
+        )
         return after > before + 0.005 * self.measured_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What `calibrate` found. Scalars that nothing decided keep the value from before."""
+    """The result of `calibrate`. Scalars without evidence keep their previous value."""
 
     chip: str
     scalars: Scalars
@@ -86,7 +88,7 @@ class Calibration:
         return {fit.name: fit.after for fit in self.fits if fit.fitted}
 
     def refuse_nothing(self, recording: str) -> None:
-        """InputError where nothing was fitted: a file of it would say no more than no file."""
+        """Raise an InputError if nothing was fitted: the file would have no effect."""
         if self.fitted:
             return
         raise InputError(
@@ -96,7 +98,7 @@ class Calibration:
         )
 
     def toml(self) -> str:
-        """The file that `predict --calibration` reads: only what was fitted."""
+        """Format the file that `predict --calibration` reads: only what was fitted."""
         comments = [f"{fit.name}: {fit.how}" for fit in self.fits if fit.fitted]
         return scalars_toml(self.chip, self.fitted, ("counterpoint calibrate", *comments))
 
@@ -105,14 +107,16 @@ PLAUSIBLE: Final[Mapping[str, tuple[float, float]]] = {
     "matmul": (0.3, MOST), "memory": (0.3, 1.2), "attention": (0.3, MOST),
     "network": (0.05, 1.1), "slowdown": (0.0, 0.5),
 }  # fmt: skip
-"""What values can be right. Slowdown: 18.9 % on average and 40 % at most were measured on four
-kinds of GPU (arXiv:2507.03114); more is waiting for something else. Network: a cloud's without
-RDMA reaches little."""
+"""Ranges of plausible values.
+
+Slowdown: 18.9 % on average and 40 % at most were measured on four kinds of GPU (arXiv:2507.03114);
+more is waiting for something else. Network: a cloud's without RDMA reaches little.
+"""
 _KINDS: Final = 2
 _SMALL: Final = 0.05
-"""An error on what was left out that needs no better one from before."""
+"""An error on held-out kinds up to this is accepted, whatever it was before."""
 _WORSE: Final = 0.005
-"""By how much a step's error may grow: the second digit of a percentage means nothing."""
+"""The accepted growth of a step's error: the second digit of a percentage is not significant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,14 +126,14 @@ class Step:
     name: str
     program: Program
     seconds: float
-    idle: float = 0.0  # share of it in which its devices did nothing
+    idle: float = 0.0  # share of it in which its devices were idle
 
 
 StepOf = Callable[[Step, Scalars], float]
 
 
 def doubt(fit: Fit, kinds: int) -> str:
-    """Why the fit is not to be believed by itself; empty where it is."""
+    """Return why the fit by itself is not plausible; empty if it is."""
     least, most = PLAUSIBLE[fit.name]
     value = fit.after.value
     if not least <= value <= most:
@@ -148,19 +152,19 @@ def doubt(fit: Fit, kinds: int) -> str:
 
 
 def refused(fit: Fit, why: str) -> Fit:
-    """The fit, not taken: the scalar stays."""
+    """Reject a fit: the scalar keeps its value."""
     return replace(fit, after=fit.before, how=why, refused=True)
 
 
 def taken(before: Scalars, fits: Sequence[Fit]) -> Scalars:
-    """The scalars with every fit that is believed."""
+    """Return the scalars with every accepted fit."""
     return replace(before, **{fit.name: fit.after for fit in fits if fit.fitted})
 
 
 def kept_by_steps(
     before: Scalars, fits: Sequence[Fit], steps: Sequence[Step], step_of: StepOf
 ) -> tuple[Fit, ...]:
-    """The fits without those that make the measured steps come out worse together."""
+    """Reject the fits that together make the predictions of the measured steps worse."""
     found = list(fits)
     if not steps:
         return tuple(found)
@@ -170,7 +174,7 @@ def kept_by_steps(
         without: dict[int, float] = {}
         for at, fit in enumerate(found):
             if fit.fitted:
-                rest = [it for it in found if it is not fit]
+                rest = [other for other in found if other is not fit]
                 without[at] = _off(taken(before, rest), steps, step_of)
         worst = min(without, key=lambda at: without[at])
         why = (
@@ -183,7 +187,7 @@ def kept_by_steps(
 
 
 def idle_notes(steps: Iterable[Step]) -> Iterator[str]:
-    """Which steps were no judges."""
+    """Report the steps that were not used because they are mostly idle."""
     for step in steps:
         if step.idle > IDLE:
             yield (
@@ -193,6 +197,6 @@ def idle_notes(steps: Iterable[Step]) -> Iterator[str]:
 
 
 def _off(scalars: Scalars, steps: Sequence[Step], step_of: StepOf) -> float:
-    """How far predictions of the steps are off, on average."""
-    apart = [abs(math.log(step_of(it, scalars) / it.seconds)) for it in steps]
+    """Return the average error of predictions of the steps."""
+    apart = [abs(math.log(step_of(step, scalars) / step.seconds)) for step in steps]
     return math.expm1(math.fsum(apart) / len(apart))

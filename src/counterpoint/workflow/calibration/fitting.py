@@ -1,9 +1,9 @@
-"""Fit one scalar to instructions whose times are known.
+"""Fit one scalar to instructions with known times.
 
-The value is that under which the sum of prices is the sum of times: a step adds instructions up,
-so their sum has to be right before any of them. What lies far off (a kernel that is something else
-than it seems) is left out first. Instructions are parted by what they compute, so that those left
-out in turn are others than those fitted to, not the same in another layer.
+The value makes the sum of prices equal to the sum of times: a step adds instructions up, so their
+sum has to be right before any of them. Outliers (a kernel that is something else than it seems) are
+excluded first. Instructions are grouped by what they compute, so that those left out in turn differ
+from those in the fit, and are not the same in another layer.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from counterpoint.workflow.calibration.calibration import LEAST, MOST, Calibrati
 from counterpoint.workflow.calibration.samples import Sample
 
 _FAR: Final = 3.0
-"""A price this many times off is no matter of a scalar."""
+"""A price wrong by a larger factor is not explained by a scalar."""
 _FOLDS: Final = 5
 _ALONE: Final = 0.1
 """Up to this share of its time beside a collective, an instruction counts as alone."""
 _BESIDE: Final = 0.5
 _ENOUGH: Final = 0.01
-"""Of the time of all work, what has to have run beside collectives to say what that does."""
+"""Share of the time of all work that must have run beside collectives to show their effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factor:
-    """How many times too long the prices are, and what that says of others."""
+    """The factor by which prices are too long, with its errors and the samples it rests on."""
 
     value: float
     reach: float
@@ -48,28 +48,30 @@ class Factor:
 
 
 def alone(samples: Sequence[Sample]) -> tuple[Sample, ...]:
-    """Those that ran without a collective beside them; all, where these are few."""
-    free = tuple(it for it in samples if it.beside <= _ALONE)
+    """Return the samples without a collective beside them, or all of them if these are few."""
+    free = tuple(sample for sample in samples if sample.beside <= _ALONE)
     return free if _weight(free) > 0.2 * _weight(samples) else tuple(samples)
 
 
 def fit_factor(samples: Sequence[Sample]) -> Factor | None:
-    """Predicted over measured; None without samples."""
+    """Fit the ratio of predicted to measured time; None without samples."""
     if not samples:
         return None
-    middle = weighted_median([it.ratio for it in samples], [it.weight for it in samples])
-    kept = tuple(it for it in samples if middle / _FAR <= it.ratio <= middle * _FAR)
-    value = _ratio(kept)
-    apart = [abs(math.log(it.ratio / value)) for it in kept]
-    spread = weighted_median(apart, [it.weight for it in kept])
+    middle = weighted_median(
+        [sample.ratio for sample in samples], [sample.weight for sample in samples]
+    )
+    inliers = tuple(sample for sample in samples if middle / _FAR <= sample.ratio <= middle * _FAR)
+    value = _ratio(inliers)
+    apart = [abs(math.log(sample.ratio / value)) for sample in inliers]
+    spread = weighted_median(apart, [sample.weight for sample in inliers])
     return Factor(
         value=value,
         reach=min(max(spread, 0.02), 0.5),
-        kept=kept,
-        dropped=len(samples) - len(kept),
-        error_before=_error(kept, 1.0),
-        error_after=_error(kept, value),
-        unseen=_unseen(kept),
+        kept=inliers,
+        dropped=len(samples) - len(inliers),
+        error_before=_error(inliers, 1.0),
+        error_after=_error(inliers, value),
+        unseen=_unseen(inliers),
     )
 
 
@@ -83,16 +85,16 @@ class Slowdown:
     pressed: tuple[tuple[Sample, float], ...]  # beside a collective, and seconds alone
 
     def error(self, value: float) -> float:
-        """Of what ran beside collectives, if that slowed it down by this value."""
+        """Return the error for work beside collectives, if it is slowed down by this value."""
         off = sum(
-            it.times * abs(alone_s * (1 + value * it.beside) - it.measured_s)
-            for it, alone_s in self.pressed
+            sample.times * abs(alone_s * (1 + value * sample.beside) - sample.measured_s)
+            for sample, alone_s in self.pressed
         )
-        return off / _weight([it for it, _ in self.pressed])
+        return off / _weight([sample for sample, _ in self.pressed])
 
 
 def fit_slowdown(samples: Sequence[Sample]) -> Slowdown | None:
-    """By the same work alone and beside collectives; None without enough of it.
+    """Fit the slowdown to equal work alone and beside collectives; None without enough of it.
 
     Only the same computation on the same shapes is compared: alone in one place of the schedule,
     beside a collective in another.
@@ -101,23 +103,23 @@ def fit_slowdown(samples: Sequence[Sample]) -> Slowdown | None:
     weights: list[float] = []
     found: list[tuple[Sample, float]] = []
     for equals in _by_shapes(samples).values():
-        free = [it for it in equals if it.beside <= _ALONE]
-        pressed = [it for it in equals if it.beside >= _BESIDE]
+        free = [sample for sample in equals if sample.beside <= _ALONE]
+        pressed = [sample for sample in equals if sample.beside >= _BESIDE]
         if free and pressed:
-            usual = float(np.median([it.measured_s for it in free]))
-            longer = [(it.measured_s / usual - 1) / it.beside for it in pressed]
+            usual = float(np.median([sample.measured_s for sample in free]))
+            longer = [(sample.measured_s / usual - 1) / sample.beside for sample in pressed]
             slower.append(float(np.median(longer)))
             weights.append(_weight(pressed))
-            found += [(it, usual) for it in pressed]
+            found += [(sample, usual) for sample in pressed]
     if sum(weights) < _ENOUGH * _weight(samples):
         return None
     middle = min(max(weighted_median(slower, weights), 0.0), 1.0)
-    apart = weighted_median([abs(it - middle) for it in slower], weights)
+    apart = weighted_median([abs(value - middle) for value in slower], weights)
     return Slowdown(value=middle, apart=apart, kinds=len(slower), pressed=tuple(found))
 
 
 def weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
-    """The value that half of the weight lies below."""
+    """Return the value with half of the weight below it."""
     half, reached = sum(weights) / 2, 0.0
     for value, weight in sorted(zip(values, weights, strict=True)):
         reached += weight
@@ -127,43 +129,55 @@ def weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
 
 
 def _unseen(samples: Sequence[Sample]) -> float | None:
-    """Error on kinds of work left out in turn."""
+    """Return the error on kinds of work left out in turn."""
     kinds = sorted(_by_shapes(samples).items())
     if len(kinds) < 2:
         return None
     folds = min(_FOLDS, len(kinds))
     off = 0.0
-    for turn in range(folds):
-        out = [it for at, (_, equals) in enumerate(kinds) if at % folds == turn for it in equals]
-        seen = [it for at, (_, equals) in enumerate(kinds) if at % folds != turn for it in equals]
+    for fold in range(folds):
+        out = [
+            sample
+            for at, (_, equals) in enumerate(kinds)
+            if at % folds == fold
+            for sample in equals
+        ]
+        seen = [
+            sample
+            for at, (_, equals) in enumerate(kinds)
+            if at % folds != fold
+            for sample in equals
+        ]
         off += _error(out, _ratio(seen)) * _weight(out)
     return off / _weight(samples)
 
 
 def _by_shapes(samples: Sequence[Sample]) -> dict[tuple[str, ...], list[Sample]]:
     kinds: dict[tuple[str, ...], list[Sample]] = {}
-    for it in samples:
-        kinds.setdefault(it.shapes, []).append(it)
+    for sample in samples:
+        kinds.setdefault(sample.shapes, []).append(sample)
     return kinds
 
 
 def _ratio(samples: Sequence[Sample]) -> float:
-    return sum(it.times * it.priced_s for it in samples) / _weight(samples)
+    return sum(sample.times * sample.priced_s for sample in samples) / _weight(samples)
 
 
 def _error(samples: Sequence[Sample], factor: float) -> float:
-    """Sum of what single instructions are off by, over their time."""
-    off = sum(it.times * abs(it.priced_s / factor - it.measured_s) for it in samples)
+    """Return the sum of the errors of single instructions, divided by their time."""
+    off = sum(
+        sample.times * abs(sample.priced_s / factor - sample.measured_s) for sample in samples
+    )
     return off / _weight(samples)
 
 
 def _weight(samples: Sequence[Sample]) -> float:
-    return sum(it.weight for it in samples)
+    return sum(sample.weight for sample in samples)
 
 
 NAMES: Final = ("matmul", "memory", "attention", "network", "slowdown")
 _STEP_ERROR: Final = 0.03
-"""How well a published step time and a program stand for each other: versions, clocks, inputs."""
+"""The typical mismatch of a published step time and a program: versions, clocks, inputs."""
 _NUDGE: Final = 0.02
 _TURNS: Final = 4
 _NARROWEST: Final = 0.02
@@ -173,7 +187,7 @@ _Vector = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredStep:
-    """A compiled program, where it ran, and the step time that was measured there."""
+    """A compiled program, its target, and the step time that was measured there."""
 
     name: str
     program: Program
@@ -182,11 +196,11 @@ class MeasuredStep:
 
 
 StepOf = Callable[[MeasuredStep, Scalars], float]
-"""Predicted seconds of a step under scalars."""
+"""A function that predicts the seconds of a step under scalars."""
 
 
 def predicted_step(step: MeasuredStep, scalars: Scalars) -> float:
-    """What the simulator says of it."""
+    """Return the step time that the simulator predicts."""
     model = build_model(step.target, scalars=scalars)
     return simulate(step.program, model, target=step.target).step_s
 
@@ -198,7 +212,7 @@ def calibrate_steps(
     names: Sequence[str] = NAMES,
     step_of: StepOf = predicted_step,
 ) -> Calibration:
-    """Scalars under which the steps come out best, and each step as the others alone tell it."""
+    """Fit scalars to the steps, and predict each step from the others alone."""
     if not steps:
         raise UsageError("no measured steps to fit to", next="name a program and its step time")
     problem = _Problem(steps, start, tuple(names), step_of)
@@ -217,7 +231,7 @@ def calibrate_steps(
 @dataclass(frozen=True, slots=True)
 class _Solved:
     moves: _Vector  # log of new over old value, by scalar
-    widths: _Vector  # what is left of their uncertainty
+    widths: _Vector  # their remaining uncertainty
     errors: _Vector  # log of predicted over measured at the solution, by step
     slopes: _Vector  # of the errors by the moves
 
@@ -231,11 +245,11 @@ class _Problem:
 
     @property
     def reaches(self) -> _Vector:
-        told = [max(getattr(self.start, name).reach, _NARROWEST) for name in self.names]
-        return np.array(told, dtype=np.float64)
+        reaches = [max(getattr(self.start, name).reach, _NARROWEST) for name in self.names]
+        return np.array(reaches, dtype=np.float64)
 
     def scalars(self, moves: _Vector, widths: _Vector | None = None) -> Scalars:
-        """The scalars moved by logs from where they start."""
+        """Return the scalars shifted by logs from their start values."""
         changed: dict[str, Scalar] = {}
         for at, name in enumerate(self.names):
             old: Scalar = getattr(self.start, name)
@@ -254,7 +268,7 @@ class _Problem:
         )
 
     def solve(self) -> _Solved:
-        """Gauss and Newton's way; steps are nearly linear in the logs, so few turns do."""
+        """Solve by Gauss-Newton; steps are nearly linear in the logs, so few iterations suffice."""
         moves = np.zeros(len(self.names))
         errors = self.errors(moves)
         slopes = self._slopes(moves, errors)
@@ -275,9 +289,9 @@ class _Problem:
         return np.stack(columns, axis=1)
 
     def told(self, solved: _Solved) -> list[StepFit]:
-        """Every step before and after, and by the solution without it."""
+        """Return every step before and after, and predicted by the solution without it."""
         before = self.errors(np.zeros(len(self.names)))
-        told: list[StepFit] = []
+        steps: list[StepFit] = []
         constant = solved.errors - solved.slopes @ solved.moves
         for at, step in enumerate(self.steps):
             others = np.arange(len(self.steps)) != at
@@ -285,7 +299,7 @@ class _Problem:
             if others.any():
                 moves = _least(constant[others], solved.slopes[others], self.reaches)
                 unseen = self.step_of(step, self.scalars(moves))
-            told.append(
+            steps.append(
                 StepFit(
                     name=step.name,
                     measured_s=step.seconds,
@@ -294,7 +308,7 @@ class _Problem:
                     unseen_s=unseen,
                 )
             )
-        return told
+        return steps
 
     def fit(self, name: str, solved: _Solved) -> Fit:
         at = self.names.index(name)
@@ -316,7 +330,7 @@ class _Problem:
 
 
 def _least(constant: _Vector, slopes: _Vector, reaches: _Vector) -> _Vector:
-    """Moves that leave the least of errors and moves together, each in its own units."""
+    """Return the moves that minimize errors and moves together, each in its own units."""
     rows = np.concatenate([slopes / _STEP_ERROR, np.diag(1 / reaches)])
     wanted = np.concatenate([-constant / _STEP_ERROR, np.zeros(len(reaches))])
     return np.linalg.lstsq(rows, wanted, rcond=None)[0].astype(np.float64)

@@ -1,7 +1,7 @@
-"""Samples: how long instructions took, and how much of that time a collective ran beside them.
+"""Samples: the times of instructions, and the share of that time beside a collective.
 
-Times of single executions come from where PGLE profiles take them: kernels of one instruction
-added up, collectives without the waiting of who comes first.
+Times of single executions are those of PGLE profiles: the kernels of an instruction added up,
+collectives without the wait for the last participant.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _PS: float = 1e12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One instruction as it was measured."""
+    """One instruction with its measured time."""
 
     program: Program
     instruction: Instruction
-    times: int  # executions in one step, 1 where the program does not tell
+    times: int  # executions in one step, 1 if the program does not tell
     measured_s: float  # of one execution, the median of all
     beside: float  # share of it during which a collective ran on the same device
     priced_s: float = 0.0
@@ -49,14 +49,14 @@ class Sample:
 
     @property
     def shapes(self) -> tuple[str, ...]:
-        """What it computes of what: equals are told by it."""
-        reads = (str(it.shape) for it in self.program.operands(self.instruction))
+        """A key of the computation and its shapes, the same for equal work."""
+        reads = (str(operand.shape) for operand in self.program.operands(self.instruction))
         named = self.instruction.custom_call_target or self.instruction.opcode
         return (named, str(self.instruction.shape), *reads)
 
 
 def recorded(timeline: Timeline) -> tuple[Sample, ...]:
-    """Every instruction of a known program that the Timeline has times of, not yet priced."""
+    """Return every instruction of a known program with times in the Timeline, not yet priced."""
     ops = named_ops(timeline)
     runs = counted_runs(timeline).runs
     times = samples(timeline, ops, runs).frame
@@ -87,7 +87,7 @@ def _samples(timeline: Timeline, medians: pl.DataFrame) -> Iterator[Sample]:
 
 
 def _beside(timeline: Timeline, ops: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """By program and member: the share of its time during which a collective ran, too."""
+    """Return, by program and member, the share of time during which a collective ran, too."""
     named = ops.filter(
         pl.col("member").is_not_null()
         & (pl.col("lane") != Lane.CONTROL)
@@ -107,11 +107,13 @@ def _beside(timeline: Timeline, ops: pl.DataFrame, runs: pl.DataFrame) -> pl.Dat
 
 
 def _covered(spans: pl.DataFrame) -> pl.DataFrame:
-    """Spans of work on one device with the time in which one of its collectives ran."""
-    talking = spans.filter(pl.col("lane") == Lane.COLLECTIVE)
+    """Return spans of work on one device with the time in which one of its collectives ran."""
+    collectives = spans.filter(pl.col("lane") == Lane.COLLECTIVE)
     work = spans.filter(pl.col("lane") != Lane.COLLECTIVE)
     start, end = _ends(work)
-    covered = union(*_ends(talking)).covered(start, end) if len(talking) else np.zeros_like(start)
+    covered = (
+        union(*_ends(collectives)).covered(start, end) if len(collectives) else np.zeros_like(start)
+    )
     return work.select("program", "member", "dur_ps").with_columns(
         covered=pl.Series(covered, dtype=pl.Int64)
     )
@@ -123,12 +125,14 @@ def _ends(spans: pl.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.in
 
 
 def priced(found: tuple[Sample, ...], model: CostModel) -> tuple[Sample, ...]:
-    """Those whose price is a table's or a formula's, with it."""
-    kept: list[Sample] = []
-    for it in found:
-        price = model.price(it.program, it.instruction)
+    """Return the samples priced by a table or a formula, with their prices."""
+    with_prices: list[Sample] = []
+    for sample in found:
+        price = model.price(sample.program, sample.instruction)
         if price.source in (Source.TABLE, Source.ANALYTIC) and price.seconds > 0:
-            kept.append(
-                replace(it, priced_s=price.seconds, family=price.family, bound_by=price.bound_by)
+            with_prices.append(
+                replace(
+                    sample, priced_s=price.seconds, family=price.family, bound_by=price.bound_by
+                )
             )
-    return tuple(kept)
+    return tuple(with_prices)

@@ -1,10 +1,10 @@
-"""What `manual` and `nsys` have in common once something was measured.
+"""The common part of `manual` and `nsys`, after the measurement.
 
     Timeline ─ make ─► profile ─ check ─► runs without and with it (ABBA) ─► proof, comparison
 
 The profile's file is named by its content: JAX keys its compilation cache by the path alone, and
-would hand out the executable of another profile. The cache is off in the compared runs, so that
-every run compiles, and its log can prove what it compiled with.
+would return the executable of another profile. The cache is off in the compared runs, so that every
+run compiles, and its log can prove what it compiled with.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from counterpoint.workflow.feedback.task import NO_CACHE, Say, Task, carry_out
 
 
 class Verdict(StrEnum):
-    """What may be said of a comparison."""
+    """The conclusion of a comparison."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -96,9 +96,9 @@ def _verdict(reach: Range | Unknown) -> Verdict:
 
 
 def order(pairs: int) -> tuple[bool, ...]:
-    """In which order runs without (False) and with (True) the change are made: ABBA.
+    """Return the order of runs without (False) and with (True) the change: ABBA.
 
-    A drift of the machine then falls on both alike.
+    A drift of the machine then affects both equally.
     """
     return tuple(turn for pair in range(pairs) for turn in ((False, True), (True, False))[pair % 2])
 
@@ -115,7 +115,7 @@ class Proof:
 
 
 def prove(run: Run, profile: Profile, module: str) -> Proof:
-    """Whether every rank of the run compiled `module` with the profile."""
+    """Check that every rank of the run compiled `module` with the profile."""
     proofs = [_of_rank(rank, run, profile, module) for rank in run.ranks]
     failed = next((proof for proof in proofs if not proof.used), None)
     if failed is not None:
@@ -131,8 +131,8 @@ def _of_rank(rank: Rank, run: Run, profile: Profile, module: str) -> Proof:
     use = evidence.of(module)
     program = compiled(rank, module)
     coverage = None if program is None else check_profile(profile, program)
-    said = use is not None and use.use is Use.USED
-    wants = () if said else (_platform(run) or _log_says(evidence.reason, use),)
+    is_used = use is not None and use.use is Use.USED
+    wants = () if is_used else (_platform(run) or _log_says(evidence.reason, use),)
     missing = tuple(f"{where}{want}" for want in (*wants, _fits(coverage, module)) if want)
     reasons = missing or (f"{where}{use.reason}" if use else "",)
     return Proof(
@@ -145,14 +145,14 @@ def _of_rank(rank: Rank, run: Run, profile: Profile, module: str) -> Proof:
 
 
 def compiled(rank: Rank, module: str) -> Program | None:
-    """The module of that name as the rank's compiler scheduled it; the largest of several."""
-    return next((it for it in _programs(rank.hlo) if it.name == module), None)
+    """Return the module of that name as the rank compiled it; the largest of several."""
+    return next((program for program in _programs(rank.hlo) if program.name == module), None)
 
 
 def step_module(run: Run, profile: Profile) -> str:
-    """The module that the profile is for: the one it names, else the one that computes most."""
-    programs = [it for rank in run.ranks for it in _programs(rank.hlo)]
-    named = heaviest(it for it in programs if it.fingerprint in profile.fingerprints)
+    """Return the profile's module: the one it names, or the one that computes most."""
+    programs = [program for rank in run.ranks for program in _programs(rank.hlo)]
+    named = heaviest(program for program in programs if program.fingerprint in profile.fingerprints)
     step = named or heaviest(programs)
     if step is None:
         raise InputError(
@@ -168,7 +168,7 @@ def _programs(paths: Iterable[Path]) -> Iterator[Program]:
         try:
             program = read_program(path)
         except CounterpointError:
-            continue  # cut off by the end of the process
+            continue  # truncated by the end of the process
         if program.is_scheduled:
             yield program
 
@@ -181,8 +181,10 @@ def _text(path: Path) -> str:
 
 
 def elsewhere(run: Run) -> str:
-    """The platforms it ran on, if none of them takes PGLE profiles: only GPUs do."""
-    found = {it.platform for rank in run.ranks for it in rank.processes if it.platform}
+    """Return the platforms of the run, if none takes PGLE profiles: only GPUs do."""
+    found = {
+        process.platform for rank in run.ranks for process in rank.processes if process.platform
+    }
     return ", ".join(sorted(found)) if found <= {"cpu", "tpu"} else ""
 
 
@@ -227,7 +229,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
-    """What came of it."""
+    """The result of a feedback workflow."""
 
     way: str
     directory: Path
@@ -241,25 +243,25 @@ class Feedback:
 
     @property
     def used(self) -> bool:
-        """Whether every run with the profile is proved to have been compiled with it."""
+        """True if every run with the profile is proved to have been compiled with it."""
         return self.proof.used
 
 
 def measurement(task: Task, timeline: Timeline, run: Run | None, say: Say) -> Measurement:
-    """Make a profile, keep it, and check it against the program that was measured."""
+    """Make a profile, store it, and check it against the program that was measured."""
     say("making the profile")
-    told = {} if run is None else run.versions
-    about = {name: told[name] for name in ("jaxlib", "jax") if name in told}
-    made = make_profile(timeline, percentile=task.percentile, about=about)
-    written = write_profile(made.profile, task.directory / "step.pbtxt")
+    versions = {} if run is None else run.versions
+    about = {name: versions[name] for name in ("jaxlib", "jax") if name in versions}
+    built = make_profile(timeline, percentile=task.percentile, about=about)
+    written = write_profile(built.profile, task.directory / "step.pbtxt")
     path = written.rename(addressed(written))
-    module = made.modules[0].name
+    module = built.modules[0].name
     return Measurement(
         path=path.resolve(),
         profile=read_profile(path),
         module=module,
-        coverage=_coverage(made.profile, timeline, module),
-        notes=made.notes,
+        coverage=_coverage(built.profile, timeline, module),
+        notes=built.notes,
     )
 
 
@@ -273,7 +275,7 @@ def _coverage(profile: Profile, timeline: Timeline, module: str) -> Coverage | U
 
 
 def given(task: Task, path: Path) -> Measurement:
-    """A profile that exists already; the runs will show which program it is for."""
+    """Use an existing profile; the runs will show which program it is for."""
     profile = read_profile(path)
     if path.is_file():
         data = path.read_bytes()
@@ -288,7 +290,7 @@ def given(task: Task, path: Path) -> Measurement:
 
 
 def refuse_thin(measured: Measurement, least: float) -> None:
-    """Stop before any run where the profile does not even cover the program it was measured on."""
+    """Raise an error before any run if the profile does not cover the program it is from."""
     if isinstance(measured.coverage, Unknown):
         return
     judgement = judge(measured.coverage, least)
@@ -301,7 +303,7 @@ def refuse_thin(measured: Measurement, least: float) -> None:
 
 
 def refuse_unfit(run: Run, measured: Measurement, module: str, least: float) -> None:
-    """Stop after the first run where the profile is not one for what it compiled."""
+    """Raise an error after the first run if the profile does not fit the compiled program."""
     program = _program(run, module)
     if program is None:
         return
@@ -325,7 +327,7 @@ def refuse_unfit(run: Run, measured: Measurement, module: str, least: float) -> 
 def feed_back(
     task: Task, way: str, measured: Run | None, measurement: Measurement, say: Say
 ) -> Feedback:
-    """Run without and with the profile, and say what it changed.
+    """Run without and with the profile, and report what it changed.
 
     The first run that is not proved to use the profile is the last: there is nothing to compare.
     """
@@ -333,18 +335,18 @@ def feed_back(
     without: list[Run] = []
     with_profile: list[Run] = []
     module, proof = measurement.module or "", Proof(used=False, reasons=())
-    turns = order(task.repeats)
-    for number, turn in enumerate(turns, 1):
-        arm, name = (with_profile, "with") if turn else (without, "without")
-        say(f"run {number} of {len(turns)}: {name} the profile")
-        flags = ((PROFILE, str(measurement.path)),) if turn else ()
+    arms_in_order = order(task.repeats)
+    for number, with_it in enumerate(arms_in_order, 1):
+        arm, name = (with_profile, "with") if with_it else (without, "without")
+        say(f"run {number} of {len(arms_in_order)}: {name} the profile")
+        flags = ((PROFILE, str(measurement.path)),) if with_it else ()
         settings = task.under(*flags, env=NO_CACHE)
         profiled = not _counts_steps(measured or next(iter(without), None))
         arm.append(carry_out(task, f"{name}-{len(arm) + 1}", settings, say, profile=profiled))
         module = module or step_module(arm[-1], measurement.profile)
         if number == 1:
             refuse_unfit(arm[-1], measurement, module, task.min_coverage)
-        if turn:
+        if with_it:
             proof = prove(arm[-1], measurement.profile, module)
             if not proof.used:
                 break
@@ -365,7 +367,7 @@ def feed_back(
 
 
 def _counts_steps(run: Run | None) -> bool:
-    """Whether the program counts its steps; where not, they are taken from a profile."""
+    """Return True if the program counts its steps; otherwise they are taken from a profile."""
     return run is not None and any(rank.steps for rank in run.ranks)
 
 
@@ -377,16 +379,16 @@ def _moved(without: Run, with_profile: Run, module: str, profile: Profile) -> Mo
 
 
 def _program(run: Run, module: str) -> Program | None:
-    return next((it for rank in run.ranks if (it := compiled(rank, module))), None)
+    return next((program for rank in run.ranks if (program := compiled(rank, module))), None)
 
 
 def _compared(without: Arm, with_profile: Arm) -> Comparison | Unknown:
-    for it in (*without.scores, *with_profile.scores):
-        if isinstance(it, Unknown):
-            return it
+    for scored in (*without.scores, *with_profile.scores):
+        if isinstance(scored, Unknown):
+            return scored
     return compare_runs(
         *(
-            [it.seconds for it in arm.scores if isinstance(it, Score)]
+            [scored.seconds for scored in arm.scores if isinstance(scored, Score)]
             for arm in (without, with_profile)
         )
     )
@@ -399,7 +401,7 @@ def serial_settings(
     *,
     disable_async: bool,
 ) -> Settings:
-    """With the scheduler off, in addition to whatever passes are off; async ones if asked."""
+    """Turn the scheduler off, beside other disabled passes; async collectives on request."""
     under = inherited_settings(inherited)
     for name, value in scheduler_off(version):
         settings = (

@@ -1,4 +1,4 @@
-"""`pgle manual`: JAX's profiler measures one run, and the next are compiled with what it saw."""
+"""`pgle manual`: JAX's profiler measures one run, and the next are compiled with its profile."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from counterpoint.workflow.feedback.task import (
 )
 
 COMMAND_BUFFERS_OFF: Final = ("xla_gpu_enable_command_buffer", "")
-"""For a run that is profiled: kernels of a CUDA graph bear no instruction's name."""
+"""For a profiled run: kernels of a CUDA graph do not have the names of instructions."""
 
 
 _WITH: Final = (
@@ -53,7 +53,7 @@ def manual(task: Task, say: Say, profile: Path | None = None) -> Feedback:
     refuse_platform(task)
     refuse_flags(task)
     if profile is not None:
-        read_profile(profile)  # what is wrong with it is said before anything is made
+        read_profile(profile)  # reports a bad profile before anything is created
     else:
         refuse_contention(task)
     claim(task.directory)
@@ -73,12 +73,12 @@ def manual(task: Task, say: Say, profile: Path | None = None) -> Feedback:
 
 
 def manual_script(task: Task, profile: Path | None = None) -> str:
-    """The commands that `manual` stands for."""
+    """Return the commands that `manual` runs, as a script."""
     if profile is not None:
         read_profile(profile)
-    made = profile or task.directory / "step.pbtxt"
-    measuring = () if profile else _measuring(task, made)
-    phases = [room(task), *measuring, *comparing(task, made)]
+    place = profile or task.directory / "step.pbtxt"
+    measuring = () if profile else _measuring(task, place)
+    phases = [room(task), *measuring, *comparing(task, place)]
     return script("counterpoint pgle manual, by hand", phases)
 
 
@@ -99,7 +99,7 @@ def _measuring(task: Task, made: Path) -> tuple[Phase, ...]:
 
 
 def make_phase(task: Task, sources: tuple[str, ...], made: Path) -> Phase:
-    """The making of the profile."""
+    """Return the phase that makes the profile."""
     statistic = () if task.percentile == MEDIAN else ("--percentile", f"{task.percentile:g}")
     return Phase(
         purpose="One cost per instruction, for the program it was measured on",
@@ -110,23 +110,23 @@ def make_phase(task: Task, sources: tuple[str, ...], made: Path) -> Phase:
 def comparing(
     task: Task, made: Path, *checks: Phase, dump: Path | None = None
 ) -> tuple[Phase, ...]:
-    """The runs without and with a profile, and what proves that it was used.
+    """Return the runs without and with a profile, and the checks that prove its use.
 
     The first run without it leaves XLA's dump in `dump`, for `checks` after the runs.
     """
     phases: list[Phase] = []
     names: list[str] = []
-    for turn in order(task.repeats):
-        kind = "with" if turn else "without"
-        names.append(f"{kind}-{1 + sum(it.startswith(f'{kind}-') for it in names)}")
-        flags = ((PROFILE, str(made.absolute())),) if turn else ()
+    for with_it in order(task.repeats):
+        kind = "with" if with_it else "without"
+        names.append(f"{kind}-{1 + sum(name.startswith(f'{kind}-') for name in names)}")
+        flags = ((PROFILE, str(made.absolute())),) if with_it else ()
         if dump is not None and names[-1] == "without-1":
             flags = (("xla_dump_to", str(dump.absolute())),)
         settings = task.under(*flags, env=NO_CACHE)
-        why = _WITH if turn else "Without the profile, all else equal"
+        why = _WITH if with_it else "Without the profile, all else equal"
         phases.append(by_hand(task, names[-1], why, settings))
-    said = "Using PGLE profile|Found profile|Found [0-9]+ instr|Missing [0-9]+"
-    phases.append(compiler_said("What the compiler says of it", said, task.log("with-1")))
+    pattern = "Using PGLE profile|Found profile|Found [0-9]+ instr|Missing [0-9]+"
+    phases.append(compiler_said("What the compiler says of it", pattern, task.log("with-1")))
     return (*phases, *checks, step_times(task, sorted(names)))
 
 
@@ -140,7 +140,7 @@ _OPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Nsight:
-    """Exports that exist already; else options for `nsys profile`, and how collectives run."""
+    """Existing exports, or options for `nsys profile`; async collectives may be disabled."""
 
     exports: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
@@ -148,13 +148,13 @@ class Nsight:
 
 
 def nsys(task: Task, how: Nsight, say: Say) -> Feedback:
-    """Measure a run with nsys (or take exports of one), make a profile, run without and with it."""
+    """Measure a run with nsys (or read exports of one), make a profile, run without and with it."""
     refuse_platform(task)
     refuse_flags(task)
     if not how.exports:
         require_nsys(task)
     if how.exports:
-        timeline = read(*how.exports)  # refused before anything is made
+        timeline = read(*how.exports)  # rejected before anything is created
         claim(task.directory)
         return feed_back(task, "nsys", None, measurement(task, timeline, None, say), say)
     claim(task.directory)
@@ -174,7 +174,7 @@ def nsys(task: Task, how: Nsight, say: Say) -> Feedback:
 
 
 def require_nsys(task: Task) -> None:
-    """Refuse to go on without it."""
+    """Raise a UsageError if nsys is not on the PATH."""
     if shutil.which("nsys", path=task.inherited.get("PATH")) is None:
         raise UsageError(
             "there is no `nsys` on the PATH",
@@ -184,8 +184,8 @@ def require_nsys(task: Task) -> None:
 
 
 def nsys_script(task: Task, how: Nsight) -> str:
-    """The commands that `nsys` stands for."""
-    made, report = task.directory / "step.pbtxt", task.directory / "nsys"
+    """Return the commands that `nsys` runs, as a script."""
+    place, report = task.directory / "step.pbtxt", task.directory / "nsys"
     phases = [room(task)]
     if not how.exports:
         phases.append(
@@ -199,10 +199,10 @@ def nsys_script(task: Task, how: Nsight) -> str:
     compiled = dump or task.directory / "without-1"
     check = Phase(
         purpose="Does it cover the program? Exits with 1 if not",
-        command=("counterpoint", "pgle", "check", str(made), "--program", str(compiled)),
+        command=("counterpoint", "pgle", "check", str(place), "--program", str(compiled)),
     )
-    phases.append(make_phase(task, how.exports or (f"{report}.nsys-rep",), made))
-    phases += comparing(task, made, check, dump=dump)
+    phases.append(make_phase(task, how.exports or (f"{report}.nsys-rep",), place))
+    phases += comparing(task, place, check, dump=dump)
     return script("counterpoint pgle nsys, by hand", phases)
 
 
@@ -214,6 +214,6 @@ def _settings(task: Task, *, disable_async: bool) -> Settings:
 def _command(
     task: Task, report: Path, options: tuple[str, ...], *, one: bool = False
 ) -> tuple[str, ...]:
-    # Each process that runs here needs a report of its own: %p is its number.
+    # Each process on this machine needs its own report: %p is its number.
     name = str(report) if one or (task.request.ranks in (None, 1)) else f"{report}-%p"
     return ("nsys", "profile", *_OPTIONS, *options, f"--output={name}", *task.command)

@@ -1,4 +1,4 @@
-"""What a workflow is asked to do: a workload to run several times, and where to keep it all."""
+"""The task of a workflow: a workload to run several times, and the directory for its results."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from counterpoint.runs import OutcomeKind, Run
 Say: TypeAlias = Callable[[str], None]
 
 _GPUS: Final = frozenset({"cuda", "gpu", "rocm"})
-_OF_GPUS: Final = ("jax-cuda", "jax-rocm")  # packages that bring JAX's GPU backends
+_OF_GPUS: Final = ("jax-cuda", "jax-rocm")  # packages of JAX's GPU backends
 
 NO_CACHE: Final = (("JAX_ENABLE_COMPILATION_CACHE", "false"),)
-"""For runs that are compared: each compiles, so that each log tells what it compiled with."""
+"""For compared runs: each compiles, so that each log shows what it compiled with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One workload, as `request` says, to be run several times under `directory`."""
+    """One workload, given by `request`, to be run several times under `directory`."""
 
     request: Request
     directory: Path
@@ -48,7 +48,7 @@ class Task:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What is run."""
+        """The command to run."""
         return self.request.command
 
     @property
@@ -59,15 +59,15 @@ class Task:
 
     @property
     def jaxlib(self) -> str | None:
-        """The version that the workload will run; None where it can't be told."""
+        """The version that the workload will run; None if it can't be determined."""
         found = find_interpreter(self.command, self.inherited)
         return found.versions.get("jaxlib") if found else None
 
     def under(self, *flags: tuple[str, str], env: tuple[tuple[str, str], ...] = ()) -> Settings:
-        """The user's settings, the scheduler and its log, and what the phase needs.
+        """Return the user's settings, the scheduler and its log, and what the phase needs.
 
-        The scheduler's flag stands in every phase, so that no comparison credits a profile with
-        what the scheduler does; a user who sets it keeps their value.
+        The scheduler's flag is set in every phase, so that no comparison credits a profile with the
+        scheduler's effect; a user's own value is preserved.
         """
         given = inherited_settings(self.inherited).merged(self.request.settings).flags
         base = Settings(() if LHS in given else ((LHS, "true"),), tuple(LOUD.items()))
@@ -75,17 +75,17 @@ class Task:
 
     @property
     def starts_ranks(self) -> bool:
-        """Whether `run` is asked to start several processes: then no plain command does it."""
+        """True if `run` starts several processes: then the plain command is not enough."""
         return self.request.ranks is not None or self.request.per != "node"
 
     def log(self, name: str) -> Path:
-        """The log of the run of that name, when it is made by hand."""
+        """Return the log of the run of that name, when it is run manually."""
         if self.starts_ranks:
             return self.directory / name / "rank0" / "stderr.log"
         return self.directory / f"{name}.log"
 
     def recorded(self, name: str, *, profile: bool = False) -> tuple[str, ...]:
-        """The command that keeps a Run where a phase keeps it."""
+        """Return the command that stores a Run in the directory of its phase."""
         window = self.request.window if profile else None
         options = (*_window_options(window), *_rank_options(self.request))
         directory = self.directory / name
@@ -124,13 +124,20 @@ def claim(directory: Path) -> None:
 
 
 def refuse_platform(task: Task) -> None:
-    """Refuse a run without GPUs, where that is certain: XLA takes a PGLE profile on GPUs only."""
+    """Reject a run that certainly has no GPUs: XLA takes a PGLE profile on GPUs only."""
     variables = {**task.inherited, **task.request.settings.variables}
-    name = next((it for it in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME") if variables.get(it)), None)
+    name = next(
+        (
+            variable
+            for variable in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME")
+            if variables.get(variable)
+        ),
+        None,
+    )
     if name is None:
         found = find_interpreter(task.command, task.inherited)
         versions: Mapping[str, str] = {} if found is None else found.versions
-        if "jaxlib" in versions and not any(it.startswith(_OF_GPUS) for it in versions):
+        if "jaxlib" in versions and not any(package.startswith(_OF_GPUS) for package in versions):
             raise UsageError(
                 f"the JAX of {found.path if found else 'this Python'} has no GPU backend",
                 why="it runs on the CPU, where XLA takes no PGLE profile: GPUs do",
@@ -142,7 +149,7 @@ def refuse_platform(task: Task) -> None:
                 why="the program would run on the CPU, where XLA takes no PGLE profile: GPUs do",
                 next="--print-only",
             )
-    elif not {it.strip() for it in variables[name].lower().split(",")} & _GPUS:
+    elif not {platform.strip() for platform in variables[name].lower().split(",")} & _GPUS:
         raise UsageError(
             f"{name}={variables[name]}: the program would not run on GPUs",
             why="XLA takes a PGLE profile on GPUs only",
@@ -151,7 +158,7 @@ def refuse_platform(task: Task) -> None:
 
 
 def _runs_here(task: Task) -> bool:
-    """Whether the command is a Python itself; srun, a script or Ray may go to another machine."""
+    """Return True for a Python command; srun, a script or Ray may go to another machine."""
     away = "RAY_ADDRESS" in {**task.inherited, **task.request.settings.variables}
     return is_python(task.command[0]) and not away
 
@@ -161,7 +168,7 @@ def _python(found: Interpreter | None) -> str:
 
 
 def refuse_flags(task: Task) -> None:
-    """Refuse flags under which no profile is read, or every run has one."""
+    """Reject flags under which no profile is read, or every run has one."""
     given = inherited_settings(task.inherited).merged(task.request.settings).flags
     if given.get(PROFILE):
         raise UsageError(
@@ -187,18 +194,18 @@ def carry_out(
     profile: bool,
     command: tuple[str, ...] = (),
 ) -> Run:
-    """Run the workload once, and keep the Run under the task's directory.
+    """Run the workload once, and store the Run under the task's directory.
 
-    A run that fails ends the workflow: what it left stays where it is.
+    A run that fails ends the workflow; its files are kept.
     """
-    asked = task.request
+    original = task.request
     request = replace(
-        asked,
-        command=command or asked.command,
+        original,
+        command=command or original.command,
         directory=task.directory / name,
         name=name,
         settings=settings,
-        window=asked.window if profile else None,
+        window=original.window if profile else None,
     )
     run = launch(request, say)
     if run.outcome.kind is OutcomeKind.INTERRUPTED:
@@ -214,8 +221,8 @@ def carry_out(
 
 
 def _refuse_deaf(run: Run, name: str) -> None:
-    """A script that sets XLA_FLAGS anew hides ours; nothing that follows would mean anything."""
-    compiled = any(it.kind == "backend" for rank in run.ranks for it in rank.compiles)
+    """Reject a run whose script overwrites our XLA_FLAGS: it would invalidate all that follows."""
+    compiled = any(compile_.kind == "backend" for rank in run.ranks for compile_ in rank.compiles)
     if compiled and not any(rank.hlo for rank in run.ranks):
         raise InputError(
             f"the {name} run compiled, but not under our XLA_FLAGS: XLA dumped nothing",
@@ -225,9 +232,9 @@ def _refuse_deaf(run: Run, name: str) -> None:
 
 
 def refuse_contention(task: Task) -> tuple[Conflict, ...]:
-    """Refuse to measure where another profiler is in the way for certain; tell what may be."""
+    """Reject a certain conflict with another profiler; return the possible ones."""
     found = conflicts(task.inherited, processes_here(), task.jaxlib)
-    certain = next((it for it in found if it.certain), None)
+    certain = next((conflict for conflict in found if conflict.certain), None)
     if certain is not None:
         raise UsageError(
             f"JAX's profiler can't measure here: {certain.who} ({certain.shown_by})",
@@ -238,15 +245,15 @@ def refuse_contention(task: Task) -> tuple[Conflict, ...]:
 
 
 def _failed(run: Run) -> Path:
-    rank = next((it for it in run.ranks if not it.outcome.ok), None)
+    rank = next((rank for rank in run.ranks if not rank.outcome.ok), None)
     return run.path if rank is None else rank.stderr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """A command, the settings it runs under beside the user's environment, and what it is for.
+    """A command, its settings beside the user's environment, and its purpose.
 
-    With `log`, what it prints is kept in that file, too. With `otherwise`, its failure does not end
+    With `log`, its output is stored in that file, too. With `otherwise`, its failure does not end
     the script: that sentence is printed instead.
     """
 
@@ -258,26 +265,26 @@ class Phase:
 
 
 def script(title: str, phases: Iterable[Phase]) -> str:
-    """The phases as shell commands that can be pasted."""
+    """Format the phases as shell commands that can be pasted."""
     parts = [f"#!/usr/bin/env bash\n# {title}\nset -euo pipefail"]
     parts += [_lines(number, phase) for number, phase in enumerate(phases, 1)]
     return "\n\n".join(parts) + "\n"
 
 
 def by_hand(task: Task, name: str, purpose: str, settings: Settings) -> Phase:
-    """One run of the workload: its own command, or `counterpoint run` where that starts ranks."""
+    """Return one run of the workload: its command, or `counterpoint run` if that starts ranks."""
     log = None if task.starts_ranks else task.log(name)
     command = task.recorded(name) if task.starts_ranks else task.command
     return Phase(purpose=purpose, command=command, settings=settings, log=log)
 
 
 def room(task: Task) -> Phase:
-    """The first of each script."""
+    """Return the first phase of each script, which makes the directory."""
     return Phase(purpose="A directory for all of it", command=("mkdir", "-p", str(task.directory)))
 
 
 def compiler_said(purpose: str, lines: str, log: Path) -> Phase:
-    """What a log says of the profile. Grep fails where it finds nothing: the script goes on."""
+    """Return a phase that greps a log for the profile; the script continues if nothing is found."""
     return Phase(
         purpose=purpose,
         command=("grep", "-hE", lines, str(log)),
@@ -286,11 +293,11 @@ def compiler_said(purpose: str, lines: str, log: Path) -> Phase:
 
 
 def step_times(task: Task, names: Iterable[str]) -> Phase:
-    """The last of each script."""
+    """Return the last phase of each script, which shows the step times."""
     if not task.starts_ranks:
         return Phase(
             purpose="What the runs printed last: compare step times; one pair decides nothing",
-            command=("tail", "-n", "5", *(str(task.log(it)) for it in names)),
+            command=("tail", "-n", "5", *(str(task.log(name)) for name in names)),
         )
     return Phase(
         purpose="Median step times of the runs; one pair of runs decides nothing",
@@ -301,10 +308,10 @@ def step_times(task: Task, names: Iterable[str]) -> Phase:
 def _lines(number: int, phase: Phase) -> str:
     variables = [f"{name}={shlex.quote(value)}" for name, value in phase.settings.env]
     if phase.settings.xla:
-        # What is there already stays: of two equal flags the last one wins.
+        # Existing flags are kept: of two equal flags the last one wins.
         flags = quoted(render_xla_flags(phase.settings.xla))
         variables.append(f'XLA_FLAGS="${{XLA_FLAGS:-}} {flags}"')
-    kept = f" 2>&1 | tee {shlex.quote(str(phase.log))}" if phase.log else ""
-    instead = f" || echo {shlex.quote(phase.otherwise)}" if phase.otherwise else ""
-    lines = [*variables, shlex.join(phase.command) + kept + instead]
+    tee = f" 2>&1 | tee {shlex.quote(str(phase.log))}" if phase.log else ""
+    fallback = f" || echo {shlex.quote(phase.otherwise)}" if phase.otherwise else ""
+    lines = [*variables, shlex.join(phase.command) + tee + fallback]
     return f"# {number}. {phase.purpose}\n" + " \\\n  ".join(lines)

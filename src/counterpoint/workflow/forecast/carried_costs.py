@@ -1,8 +1,8 @@
-"""What was measured of a workload, as costs that move to other compiles of it.
+"""Measured costs of a workload, transferred to other compiles of it.
 
-A PGLE profile names instructions of one program, which it does not hold: its names are looked for
-in the program that was compiled here. A recording or a Run holds the HLO that ran, so its costs
-travel by stable key.
+A PGLE profile names instructions of one program, without its HLO: the names are looked up in the
+program that was compiled here. A recording or a Run holds the HLO that ran, so its costs are
+matched by stable key.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from counterpoint.pgle.profiles import ENDINGS, Cost, Profile, read_profile
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Timeline
 
-_FEW: Final = 0.5  # of the names in it
+_FEW: Final = 0.5  # share of its names
 _WALKED: Final = ("while", "conditional", "call")
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """Measured costs, and what has to be said of them."""
+    """Measured costs, their origin, and warnings about them."""
 
     measured: Measured
     how: str
@@ -39,9 +39,9 @@ class Carried:
 
 
 def carried_costs(path: Path | str, base: Program, target: Target) -> Carried:
-    """Costs of a PGLE profile, a recording or a Run, for a program and its relatives.
+    """Read costs from a PGLE profile, a recording or a Run, for a program and its relatives.
 
-    InputError where they were measured on another chip than the target's.
+    Raises an InputError if they were measured on another chip than the target's.
     """
     place = Path(path)
     if (place.suffix in ENDINGS and not place.name.endswith(".xplane.pb")) or _is_profiles(place):
@@ -54,12 +54,12 @@ def carried_costs(path: Path | str, base: Program, target: Target) -> Carried:
 
 
 def _is_profiles(place: Path) -> bool:
-    """Whether it is a directory of `<fingerprint>.pbtxt`."""
+    """Return True for a directory of `<fingerprint>.pbtxt`."""
     return place.is_dir() and any(place.glob("*.pbtxt"))
 
 
 def _refuse(other: str | None, place: Path, target: Target) -> None:
-    if other is not None and other != "CPUs":  # of those `make_profile` says more
+    if other is not None and other != "CPUs":  # `make_profile` reports more on CPUs
         raise InputError(
             f"{place}: measured on {other}, and the target is {target.gpu}",
             why="what an instruction costs on one chip is not what it costs on another",
@@ -68,42 +68,42 @@ def _refuse(other: str | None, place: Path, target: Target) -> None:
 
 
 def _of_profile(profile: Profile, place: Path, base: Program) -> Carried:
-    own = [it for it in profile.costs if it.fingerprint in (None, base.fingerprint)]
+    own = [cost for cost in profile.costs if cost.fingerprint in (None, base.fingerprint)]
     # The middle program of a compile with other flags has another fingerprint and mostly the same
-    # names: better by name than not at all, and said so.
+    # names: matching by name is better than nothing, and is reported.
     costs = own or list(profile.costs)
     by_name: Mapping[str, float] = instructions_of(costs, base)
     warnings = _warnings(str(place), len(by_name), len(costs))
     if by_name and len(by_name) < _FEW * len(costs):
-        # Names such as fusion.3 are in every program: by chance some are in this one, too.
+        # Names such as fusion.3 are in every program: some match by chance.
         found = f"only {len(by_name):,} of {len(costs):,} names of {place} are in this program"
         warnings = (f"{found}: it is of another one, and NOT USED",)
         by_name = {}
     elif not own:
-        other = (
+        warning = (
             f"{place} was made of another compile (fingerprint {_fingerprints(costs)}, here"
             f" {base.fingerprint}): costs are taken by name, which may mean other instructions"
         )
-        warnings = (other, *warnings)
+        warnings = (warning, *warnings)
     how = f"{len(by_name):,} of {len(costs):,} costs of {place}, by name"
     return Carried(Measured(base, by_name, str(place)), how, warnings)
 
 
 def _of_timeline(timeline: Timeline, where: str, base: Program) -> Carried:
-    made = make_profile(timeline)
+    built = make_profile(timeline)
     number = timeline.step_program
     entry = timeline.programs[number] if number is not None else None
     program = entry.hlo() if entry is not None else None
     if program is None or entry is None:
-        by_name = instructions_of(made.profile.costs, base)
+        by_name = instructions_of(built.profile.costs, base)
         how = f"{len(by_name):,} costs of {where}, by name: it holds no HLO"
         return Carried(
             Measured(base, by_name, where),
             how,
-            _warnings(where, len(by_name), len(made.profile.costs)),
+            _warnings(where, len(by_name), len(built.profile.costs)),
         )
     known = (None, program.fingerprint, *entry.fingerprints)
-    own = [it for it in made.profile.costs if it.fingerprint in known]
+    own = [cost for cost in built.profile.costs if cost.fingerprint in known]
     if not own:
         raise InputError(
             f"{where}: no costs of {entry.name}, the program of its steps",
@@ -117,11 +117,11 @@ def _of_timeline(timeline: Timeline, where: str, base: Program) -> Carried:
 
 
 def instructions_of(costs: Sequence[Cost], program: Program) -> Mapping[str, float]:
-    """Seconds by instruction of the program, for costs by the names that XLA asks for."""
+    """Return seconds by instruction of the program, for costs by the names that XLA looks up."""
     names: dict[str, str] = {}
-    for it in _launched(program):
-        for name in (it.name, cost_name(it), asked_name(it)):
-            names.setdefault(name, it.name)
+    for instruction in _launched(program):
+        for name in (instruction.name, cost_name(instruction), asked_name(instruction)):
+            names.setdefault(name, instruction.name)
     wrapped = program.wrapped
     found: dict[str, float] = {}
     for cost in costs:
@@ -133,30 +133,32 @@ def instructions_of(costs: Sequence[Cost], program: Program) -> Mapping[str, flo
 
 def _launched(program: Program) -> list[Instruction]:
     return [
-        it
+        instruction
         for computation in launched(program)
-        for it in computation.instructions
-        if launches(it) and not is_done(it) and it.opcode not in _WALKED
+        for instruction in computation.instructions
+        if launches(instruction) and not is_done(instruction) and instruction.opcode not in _WALKED
     ]
 
 
 def _found(measured: Measured, program: Program) -> int:
-    return sum(measured.find(program, it) is not None for it in _launched(program))
+    return sum(
+        measured.find(program, instruction) is not None for instruction in _launched(program)
+    )
 
 
 def _few_found(where: str, found: int, whole: int) -> tuple[str, ...]:
     if found >= _FEW * whole:
         return ()
-    said = (
+    subject = (
         f"only {found:,} of {whole:,} instructions of this program were"
         if found
         else "NOTHING of this program was"
     )
-    return (f"{said} measured in {where}: another compiler, other settings or another program",)
+    return (f"{subject} measured in {where}: another compiler, other settings or another program",)
 
 
 def _fingerprints(costs: Sequence[Cost]) -> str:
-    return ", ".join(dict.fromkeys(it.fingerprint for it in costs if it.fingerprint))
+    return ", ".join(dict.fromkeys(cost.fingerprint for cost in costs if cost.fingerprint))
 
 
 def _warnings(where: str, found: int, whole: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""From Settings to a Forecast: what the compiler is told, what it returns, what that takes."""
+"""From Settings to a Forecast: the input of the compiler, its output, and the simulated step."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ class Bench:
 
 
 def communication_streams(settings: Settings) -> int:
-    """On how many streams XLA puts collectives: the same program on more is another step."""
+    """Return the number of streams for collectives, which changes the step of the same program."""
     return 2 if settings.flags.get(_STREAMS) in _TRUE else 1
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One compile that is wanted: its Settings, and what they come to without a device."""
+    """A requested compile: its Settings, and how they are compiled without a device."""
 
     variant: Variant
     assumed: ForPrediction
@@ -80,11 +80,11 @@ class Asked:
 
 
 def asked(workload: Workload, target: Target, variant: Variant, timeout_s: float) -> Asked:
-    """What to compile a variant with."""
+    """Return the compile request of a variant."""
     settings = variant.settings
     options = {**settings.flags, **dict(settings.options)}
-    # The flags are options already; the rest says what JAX's allocator leaves the program, too.
-    environment = {name: it for name, it in settings.variables.items() if name != "XLA_FLAGS"}
+    # The flags are options already; the rest decides what JAX's allocator leaves the program, too.
+    environment = {name: value for name, value in settings.variables.items() if name != "XLA_FLAGS"}
     assumed = for_prediction(workload, target, options, environment)
     task = Task(
         workload=workload,
@@ -97,7 +97,7 @@ def asked(workload: Workload, target: Target, variant: Variant, timeout_s: float
 
 
 def forecast(bench: Bench, wanted: Asked, compiled: Compiled) -> Forecast:
-    """What the compiled program takes."""
+    """Simulate the compiled program, and check its memory."""
     environment = wanted.variant.settings.variables
     fit = memory_fit(compiled.memory, bench.target, environment, wanted.assumed.memory_fraction)
     return Forecast(
@@ -112,7 +112,7 @@ def forecast(bench: Bench, wanted: Asked, compiled: Compiled) -> Forecast:
 
 
 def forecast_scheduled(bench: Bench, variant: Variant, program: Program) -> Forecast:
-    """The same of a program that was scheduled elsewhere, under whatever Settings."""
+    """Do the same for a program that was scheduled elsewhere, under unknown Settings."""
     return Forecast(
         name=variant.name,
         settings=variant.settings,
@@ -128,7 +128,7 @@ BASE: Final = "base"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the parts of one prediction share."""
+    """The common inputs of the parts of one prediction."""
 
     subject: Subject
     bench: Bench
@@ -147,12 +147,14 @@ class Made:
 
 
 def forecasts(work: Work) -> Made:
-    """The base, the candidates in their order with the base among them, and what prices them."""
+    """Forecast the base and the candidates, in their order, with the base among them."""
     settings = work.subject.settings.merged(work.question.settings)
     base = Variant(BASE, settings)
     others = named_apart(
-        candidate(it, settings, chip=work.bench.target.gpu) if isinstance(it, str) else it
-        for it in work.question.candidates
+        candidate(choice, settings, chip=work.bench.target.gpu)
+        if isinstance(choice, str)
+        else choice
+        for choice in work.question.candidates
     )
     if work.subject.program is not None:
         return _scheduled(work, base, others)
@@ -163,15 +165,15 @@ def forecasts(work: Work) -> Made:
     carried = _carried(work, first.program)
     bench = replace(work.bench, measured=carried.measured if carried else None)
     work.say("simulating")
-    made = [
-        result if isinstance(result, CounterpointError) else forecast(bench, one, result)
-        for one, result in zip(wanted, results, strict=True)
+    outcomes = [
+        result if isinstance(result, CounterpointError) else forecast(bench, request, result)
+        for request, result in zip(wanted, results, strict=True)
     ]
-    base_made = made[0]
-    if isinstance(base_made, CounterpointError):
-        raise base_made
-    standings = _standings([base, *others], made)
-    return Made(base=base_made, standings=standings, bench=bench, carried=carried)
+    base_forecast = outcomes[0]
+    if isinstance(base_forecast, CounterpointError):
+        raise base_forecast
+    standings = _standings([base, *others], outcomes)
+    return Made(base=base_forecast, standings=standings, bench=bench, carried=carried)
 
 
 def _scheduled(work: Work, base: Variant, others: Sequence[Variant]) -> Made:
@@ -187,22 +189,24 @@ def _scheduled(work: Work, base: Variant, others: Sequence[Variant]) -> Made:
     carried = _carried(work, program)
     bench = replace(work.bench, measured=carried.measured if carried else None)
     work.say("simulating")
-    made = forecast_scheduled(bench, base, program)
-    return Made(base=made, bench=bench, carried=carried)
+    base_forecast = forecast_scheduled(bench, base, program)
+    return Made(base=base_forecast, bench=bench, carried=carried)
 
 
 def _compile(
     work: Work, variants: Sequence[Variant]
 ) -> tuple[list[Asked], list[Compiled | CounterpointError]]:
-    """All of them at once; the base's error ends the rest."""
+    """Compile all variants in parallel; an error of the base ends the rest."""
     workload = work.subject.workload
     if workload is None:
         raise ValueError("a scheduled program is not compiled")
     timeout_s = work.question.timeout_s
-    wanted = [asked(workload, work.bench.target, it, timeout_s) for it in variants]
+    wanted = [asked(workload, work.bench.target, variant, timeout_s) for variant in variants]
     results: dict[int, Compiled | CounterpointError] = {}
     work.say(f"compiling {work.subject.name} for {work.bench.target}")
-    for number, result in compile_all([it.task for it in wanted], work.question.jobs, work.say):
+    for number, result in compile_all(
+        [request.task for request in wanted], work.question.jobs, work.say
+    ):
         results[number] = result
         if number == 0 and isinstance(result, CounterpointError):
             flags = wanted[0].variant.settings.flags
@@ -224,15 +228,15 @@ def _standings(
         return ()
     return ranked(
         [
-            Standing(name=it.name, settings=it.settings, is_base=not number, error=made)
-            if isinstance(made, CounterpointError)
+            Standing(name=variant.name, settings=variant.settings, is_base=not number, error=result)
+            if isinstance(result, CounterpointError)
             else Standing(
-                name=it.name,
-                settings=it.settings,
+                name=variant.name,
+                settings=variant.settings,
                 is_base=not number,
-                forecast=made,
-                exposed_ms=made.simulation.exposed_s * 1e3,
+                forecast=result,
+                exposed_ms=result.simulation.exposed_s * 1e3,
             )
-            for number, (it, made) in enumerate(zip(variants, forecasts, strict=True))
+            for number, (variant, result) in enumerate(zip(variants, forecasts, strict=True))
         ]
     )

@@ -1,4 +1,4 @@
-"""MemoryFit: what a program needs on one device, against what JAX's allocator will have there."""
+"""MemoryFit: the memory that a program needs on one device, against JAX's allocator limit there."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from counterpoint.hlo import Program
 FRACTION: Final = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _NEWER: Final = "XLA_CLIENT_MEM_FRACTION"
 _ALLOCATOR: Final = "XLA_PYTHON_CLIENT_ALLOCATOR"
-_WITHOUT_POOL: Final = "platform"  # every array is allocated by itself, up to all there is
+_WITHOUT_POOL: Final = "platform"  # every array is allocated separately, up to the whole memory
 USUAL: Final = 0.75  # jax's default: docs.jax.dev, "GPU memory allocation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFit:
-    """Bytes on one device, as the compiler plans them, and what there is for them.
+    """Bytes on one device, as the compiler plans them, and the available bytes.
 
     `peak_bytes` is slightly low: workspaces of cuDNN and cuBLASLt are unknown without a device.
     """
 
-    peak_bytes: int | None  # None: not told
+    peak_bytes: int | None  # None: unknown
     memory_bytes: int | None  # of the chip
     fraction: float  # of it, that JAX's allocator takes
-    fraction_source: str  # who said so
+    fraction_source: str  # the variable that sets it, or the default
 
     @property
     def available_bytes(self) -> int | None:
@@ -45,7 +45,7 @@ class MemoryFit:
 
     @property
     def fits(self) -> bool | None:
-        """None where either side is not known."""
+        """None if either side is unknown."""
         if self.peak_bytes is None or self.available_bytes is None:
             return None
         return self.peak_bytes <= self.available_bytes
@@ -57,15 +57,15 @@ def memory_fit(
     environment: Mapping[str, str],
     fraction: float | None = None,
 ) -> MemoryFit:
-    """How a compile's plan stands against a target's memory."""
-    said = next((name for name in (_NEWER, FRACTION) if environment.get(name)), None)
+    """Compare the memory plan of a compile with a target's memory."""
+    setting = next((name for name in (_NEWER, FRACTION) if environment.get(name)), None)
     if environment.get(_ALLOCATOR, "").strip().lower() == _WITHOUT_POOL:
-        said, fraction = f"{_ALLOCATOR}={_WITHOUT_POOL}: no pool", 1.0
+        setting, fraction = f"{_ALLOCATOR}={_WITHOUT_POOL}: no pool", 1.0
     return MemoryFit(
         peak_bytes=memory.peak if memory is not None else None,
         memory_bytes=target.memory_bytes or None,
-        fraction=_fraction(environment.get(said or "")) if fraction is None else fraction,
-        fraction_source=said or "JAX's default",
+        fraction=_fraction(environment.get(setting or "")) if fraction is None else fraction,
+        fraction_source=setting or "JAX's default",
     )
 
 
@@ -79,7 +79,7 @@ def _fraction(text: str | None) -> float:
 def read_tables(
     nccl: Sequence[Path] = (), gemm: Path | None = None, kernels: Path | None = None
 ) -> tuple[Table, ...]:
-    """All of them, in their order: the first that knows an instruction prices it."""
+    """Read all tables, in order: the first that has an instruction prices it."""
     tables: list[Table] = [table for path in nccl for table in read_nccl_log(path)]
     if gemm is not None:
         tables.append(read_gemm_csv(gemm))
@@ -89,18 +89,18 @@ def read_tables(
 
 
 def notes_on_tables(program: Program, target: Target, tables: Sequence[Table]) -> tuple[str, ...]:
-    """Which of them say nothing of this program, and what they don't reach."""
-    logs = [it for it in tables if isinstance(it, CollectiveTable)]
+    """Report tables without entries for this program, and what they do not cover."""
+    logs = [table for table in tables if isinstance(table, CollectiveTable)]
     return tuple(dict.fromkeys(table_notes(program, target, logs)))
 
 
 def warnings_on_tables(target: Target, tables: Sequence[Table]) -> tuple[str, ...]:
-    """Which of them were measured on another machine."""
-    logs = [it for it in tables if isinstance(it, CollectiveTable) and it.device]
+    """Report tables that were measured on another machine."""
+    logs = [table for table in tables if isinstance(table, CollectiveTable) and table.device]
     return tuple(
         dict.fromkeys(
-            f"{it.origin} was measured on {it.device}, and the target is {target.gpu}"
-            for it in logs
-            if other_chip(it.device, target) or find_chip(it.device) is None
+            f"{table.origin} was measured on {table.device}, and the target is {target.gpu}"
+            for table in logs
+            if other_chip(table.device, target) or find_chip(table.device) is None
         )
     )

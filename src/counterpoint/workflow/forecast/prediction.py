@@ -1,9 +1,9 @@
-"""Prediction: what a step would take on hardware that is not here, and what the answer rests on.
+"""Prediction: the step time on hardware that is not available here, and what it is based on.
 
 Prediction ── base ──► Forecast ── simulation ──► Timeline
 ├── candidates ──► Standing (a Forecast, or why there is none), the best first
 ├── what_if ─────► Answer: the same schedule on other hardware
-├── gain ────────► what a profile of real costs could gain at most
+├── gain ────────► the maximum gain from a profile of real costs
 └── against ─────► Comparison with a measurement, op by op
 """
 
@@ -62,17 +62,17 @@ class Forecast:
 
     @property
     def range_covers(self) -> Covered | None:
-        """Which share of published steps lies in such a range; None where none can tell."""
+        """The share of published steps in such a range; None if no published step applies."""
         return covered(self.simulation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Standing:
-    """A candidate's place: its Forecast, or the error that it ended with.
+    """A candidate's rank: its Forecast, or the error that it ended with.
 
-    `behind` is by how much longer its step takes than the best one's, as a share, and `reach` the
-    range of that difference where errors that both share cancel. `tied` with the best: the
-    difference may be nothing that counts. `same_as` names one with the same scheduled program.
+    `behind` is the difference of its step time to the best one's, as a share, and `reach` the range
+    of that difference where errors that both share cancel. `tied` with the best: the difference may
+    be irrelevant. `same_as` names one with the same scheduled program.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a step would take if the hardware were another, with the schedule as it is."""
+    """The predicted step on other hardware, with the schedule unchanged."""
 
     question: str
     step_s: float
@@ -100,7 +100,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered:
-    """A question about what the program does not have: known only when it is compiled."""
+    """A question about something that the program lacks, which shows only once it is compiled."""
 
     question: str
     error: CounterpointError
@@ -108,7 +108,7 @@ class Unanswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prediction:
-    """What `counterpoint predict` knows; `basis` are shares of the priced device time by source."""
+    """The result of `counterpoint predict`; `basis` has shares of priced device time by source."""
 
     workload: str  # the module's name
     origin: str
@@ -126,7 +126,7 @@ class Prediction:
 
     def __repr__(self) -> str:
         low, high = self.base.range_s.low * 1e3, self.base.range_s.high * 1e3
-        best = "".join(f", best {it.name!r}" for it in self.candidates[:1])
+        best = "".join(f", best {standing.name!r}" for standing in self.candidates[:1])
         return (
             f"<Prediction of {self.workload!r} on {self.target}: step {self.step_s * 1e3:,.2f} ms"
             f" ({low:,.2f} to {high:,.2f}), {len(self.candidates)} candidates{best}>"
@@ -141,17 +141,19 @@ class Prediction:
 
     @property
     def timeline(self) -> Timeline:
-        """The simulated step, with the settings that it was compiled under, if it was here."""
+        """The simulated step, with its settings if it was compiled here."""
         settings = {} if self.base.compiled is None else _noted(self.base.settings)
         noted = {**settings, **range_noted(self.base.range_s)}
         return replace(self.base.simulation.timeline, environment=noted)
 
 
 def _noted(settings: Settings) -> dict[str, str]:
-    """Flags of the environment and of the compile alike, and what else steers XLA and JAX.
+    """Return the flags of the environment and of the compile, and other variables of XLA and JAX.
 
-    Nothing else is kept: a job's variables may hold secrets, and Timelines are passed on.
+    Everything else is dropped: a job's variables may hold secrets, and Timelines are shared.
     """
     flags = {**settings.flags, **dict(settings.options)}
-    steering = {it: value for it, value in settings.variables.items() if it.startswith(_STEERS)}
+    steering = {
+        name: value for name, value in settings.variables.items() if name.startswith(_STEERS)
+    }
     return {**steering, "XLA_FLAGS": render_xla_flags(flags.items())}

@@ -1,9 +1,9 @@
-"""Candidates in order, and which of them nobody can tell from the best.
+"""Candidates in order, and those that are tied with the best.
 
 Two schedules of one program are priced by one model: if its GEMMs are too cheap, they are so for
-both, and the difference between the two steps hardly notices. So a difference has a range of its
-own, in which errors of one family of prices move both steps at once. Two candidates are tied where
-that range reaches within the indifference band.
+both, and the difference between the two steps hardly changes. So a difference has a range of its
+own, in which errors of one family of prices move both steps at once. Two candidates are tied if
+that range reaches into the indifference band.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from counterpoint.hlo import Program
 from counterpoint.workflow.forecast.prediction import Standing
 
 INDIFFERENCE: Final = 0.015
-"""Of the best step: less than this is no reason to prefer one to the other."""
+"""Share of the best step: a smaller difference is no reason to prefer one to the other."""
 
 
 class Reaching(Protocol):
-    """A predicted step, and what errors of each family of prices do to it: a Simulation, as a rule.
+    """A predicted step with the effect of price errors per family: usually a Simulation.
 
     `reach_s` are the seconds by which the step is shorter and longer with all prices of a family at
     the ends of their ranges.
@@ -38,7 +38,7 @@ class Reaching(Protocol):
 
 
 def difference(one: Reaching, other: Reaching) -> Range:
-    """By how many seconds the first step is longer: its range, with shared errors cancelled."""
+    """Return the range of the seconds by which the first step is longer; shared errors cancel."""
     middle = one.step_s - other.step_s
     below = above = 0.0
     for family in {*one.reach_s, *other.reach_s}:
@@ -50,37 +50,41 @@ def difference(one: Reaching, other: Reaching) -> Range:
 
 
 def same_schedule(one: Program, other: Program) -> bool:
-    """Whether two compiles came to the same instructions in the same order."""
+    """Return True if two compiles have the same instructions in the same order."""
     return one is other or (
         one.entry == other.entry
         and one.computations == other.computations
-        and [it.name for it in one.instructions if it.is_sync]
-        == [it.name for it in other.instructions if it.is_sync]
+        and [instruction.name for instruction in one.instructions if instruction.is_sync]
+        == [instruction.name for instruction in other.instructions if instruction.is_sync]
     )
 
 
 def ranked(standings: Sequence[Standing]) -> tuple[Standing, ...]:
-    """The best first; those that do not fit into memory behind, those with errors last."""
+    """Sort the best first, then those that do not fit into memory, then those with errors."""
     order = sorted(standings, key=_place)
     best = order[0].forecast if order else None
     if best is None:
         return tuple(order)
-    return tuple(_compared(one, order) for one in order)
+    return tuple(_compared(standing, order) for standing in order)
 
 
 def simplest(standings: Sequence[Standing]) -> Standing | None:
-    """Of those that are tied with the best, the one that changes least of the base.
+    """Return the one with the fewest changes to the base among those tied with the best.
 
-    None where nothing is tied with it.
+    None if nothing is tied with it.
     """
-    tied = [it for it in standings if it.tied]
-    base = next((it.settings for it in standings if it.is_base), Settings())
-    return min(tied, key=lambda it: _changed(base, it.settings)) if len(tied) > 1 else None
+    tied = [standing for standing in standings if standing.tied]
+    base = next((standing.settings for standing in standings if standing.is_base), Settings())
+    return (
+        min(tied, key=lambda standing: _changed(base, standing.settings)) if len(tied) > 1 else None
+    )
 
 
 def _changed(base: Settings, settings: Settings) -> int:
-    """How many flags, variables and options are other than the base's."""
-    mine, theirs = ({**it.flags, **it.variables, **dict(it.options)} for it in (base, settings))
+    """Count the flags, variables and options that differ from the base's."""
+    mine, theirs = (
+        {**side.flags, **side.variables, **dict(side.options)} for side in (base, settings)
+    )
     return sum(mine.get(name) != theirs.get(name) for name in {**mine, **theirs})
 
 
@@ -107,10 +111,10 @@ def _compared(one: Standing, order: Sequence[Standing]) -> Standing:
 
 
 def _same_as(one: Standing, order: Sequence[Standing]) -> str | None:
-    """The base if it has the same schedule, else the first before it that has."""
+    """Return the base if it has the same schedule, or else the first before it that has."""
     if one.is_base or one.forecast is None:
         return None
-    before = [it for it in order if it.is_base] + list(order[: order.index(one)])
+    before = [standing for standing in order if standing.is_base] + list(order[: order.index(one)])
     for other in before:
         if other.forecast and same_schedule(one.forecast.program, other.forecast.program):
             return other.name

@@ -1,11 +1,11 @@
-"""The range of a predicted step: what errors of its prices do, and what the model leaves out.
+"""The range of a predicted step: the effect of price errors, and of what the model omits.
 
 Prices are of kernels and transfers. A step has more: the host, input, the slowest of all GPUs,
-layers and software of its time. How much that is only whole steps show. published_steps.csv has
-published ones beside their predictions (benchmarks/published.py makes it, docs/accuracy.md tells of
-it); the term for a longer step is the least with which COVERAGE of those lie inside that decided
-nothing of the model. Differences between candidates have no such term: what the model leaves out of
-one program, it leaves out of its other schedules, too (ranking.py).
+layers and software of its time. Only whole steps show how much that is. published_steps.csv has
+published ones beside their predictions (benchmarks/published.py makes it, docs/accuracy.md explains
+it); the term for a longer step is the smallest with which COVERAGE of those lie inside that were
+not used to fit the model. Differences between candidates have no such term: what the model omits of
+one program, it omits of its other schedules, too (ranking.py).
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ from counterpoint.simulate import Simulation
 
 COVERAGE: Final = 0.8
 FASTER: Final = 0.13
-"""How much shorter a step may be beside errors of prices. Single GEMMs of steps on H100 reach 0.92
-of the tables, published steps 0.80 of them (scalars.toml): GPUs that don't wait for a slower one
-gain the difference. No published step is 5 % shorter than predicted."""
+"""The share by which a step may be shorter, beside price errors.
+
+Single GEMMs of steps on H100 reach 0.92 of the tables, published steps 0.80 of them (scalars.toml):
+GPUs that don't wait for a slower one gain the difference. No published step is 5 % shorter than
+predicted.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedStep:
-    """One published step time, and its prediction with the range that errors of prices give."""
+    """One published step time, and its prediction with the range that price errors give."""
 
     id: str
     name: str
@@ -41,22 +44,22 @@ class PublishedStep:
     high_s: float
     newest: bool  # of its configuration: others are of older software
     fitted: bool  # one of those that docs/accuracy.md fits scalars to
-    shipped: bool  # the shipped scalars were chosen by it
+    shipped: bool  # the shipped scalars were selected by it
 
     @property
     def decided(self) -> bool:
-        """Whether any number of the model was chosen by it: then it is no test of one."""
+        """True if any number of the model was selected by it: then it is no test of the model."""
         return self.fitted or self.shipped
 
     def lies_in(self, slower: float, faster: float = FASTER) -> bool:
-        """Whether it lies in the range that these terms give."""
+        """Return True if it lies in the range that these terms give."""
         prices = Range(self.low_s, self.high_s)
         reach = widened(self.predicted_s, prices, slower=slower, faster=faster)
         return reach.low <= self.measured_s <= reach.high
 
     @property
     def needs(self) -> float:
-        """The least term for a longer step with which it lies inside."""
+        """The smallest term for a longer step with which it lies inside."""
         over = self.measured_s / self.predicted_s - 1
         prices = self.high_s / self.predicted_s - 1
         return math.sqrt(max(over, prices) ** 2 - prices**2)
@@ -64,7 +67,7 @@ class PublishedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Covered:
-    """What a range says: which share of how many published steps lies in such ones."""
+    """The coverage of a range: the share of published steps inside, and their number."""
 
     share: float
     steps: int
@@ -73,7 +76,7 @@ class Covered:
 
 @cache
 def published_steps() -> tuple[PublishedStep, ...]:
-    """All of them, in the order of the file."""
+    """Read the published steps, in the order of the file."""
     file = resources.files("counterpoint.workflow.prediction").joinpath("published_steps.csv")
     return tuple(
         PublishedStep(
@@ -92,40 +95,40 @@ def published_steps() -> tuple[PublishedStep, ...]:
 
 
 def term_for(steps: Sequence[PublishedStep]) -> float:
-    """The least term for a longer step with which COVERAGE of these lie inside."""
-    needs = sorted(it.needs for it in steps)
+    """Return the smallest term for a longer step with which COVERAGE of these lie inside."""
+    needs = sorted(step.needs for step in steps)
     return needs[math.ceil(COVERAGE * len(needs) - 1e-9) - 1]
 
 
 @cache
 def model_error() -> float:
-    """By which share of itself a step may be longer, beside errors of prices; a whole hundredth."""
-    return math.ceil(term_for([it for it in published_steps() if not it.decided]) * 100) / 100
+    """Return the share by which a step may be longer, beside price errors, rounded up to 0.01."""
+    return math.ceil(term_for([step for step in published_steps() if not step.decided]) * 100) / 100
 
 
 def covered(simulation: Simulation) -> Covered | None:
-    """What the step's range says; None where costs were measured: no published step has any."""
+    """Return the coverage of the step's range; None if costs were measured, as none has those."""
     if _measured(simulation):
         return None
-    tests = [it for it in published_steps() if not it.decided]
-    inside = sum(it.lies_in(model_error()) for it in tests)
+    tests = [step for step in published_steps() if not step.decided]
+    inside = sum(step.lies_in(model_error()) for step in tests)
     return Covered(share=inside / len(tests), steps=len(tests))
 
 
 def step_range(simulation: Simulation) -> Range:
-    """Of the whole step: to be held against a measurement."""
+    """Return the range of the whole step, for comparison with a measurement."""
     left = 1 - _measured(simulation)
     prices = Range(simulation.low_s, simulation.high_s)
     return widened(simulation.step_s, prices, slower=model_error() * left, faster=FASTER * left)
 
 
 def widened(step_s: float, prices: Range, *, slower: float, faster: float) -> Range:
-    """Errors of prices and of the model as independent ones."""
+    """Combine errors of prices and of the model as independent ones."""
     low = step_s - math.hypot(step_s - prices.low, step_s * faster)
     return Range(max(0.0, low), step_s + math.hypot(prices.high - step_s, step_s * slower))
 
 
 def _measured(simulation: Simulation) -> float:
-    """The share of priced time that was measured of this very workload."""
+    """Return the share of priced time that was measured on this workload."""
     whole = sum(simulation.rests_on.values())
     return simulation.rests_on.get(Source.MEASURED, 0.0) / whole if whole else 0.0

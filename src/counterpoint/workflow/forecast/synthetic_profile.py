@@ -1,4 +1,4 @@
-"""A PGLE profile of predicted costs: what the cost model says that each instruction takes."""
+"""A PGLE profile of predicted costs: the cost model's price of each instruction."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _DECIMALS: Final = 3  # of a microsecond
 
 
 def synthetic_profile(program: Program, model: CostModel, about: str) -> Profile:
-    """What each instruction costs by the model, under the names that XLA asks for."""
+    """Price each instruction by the model, under the names that XLA looks up."""
     costs: dict[str, Cost] = {}
     for lookup in needed(program):
         seconds = model.price(program, lookup.instruction).seconds
         for name in lookup.names:
             costs[name] = Cost(name, round(seconds * 1e6, _DECIMALS), program.fingerprint)
-    # XLA 0.12 asks for the end of an asynchronous fusion, too.
-    for it in program.instructions:
-        if it.opcode == "fusion-done":
-            costs.setdefault(it.name, Cost(it.name, 0.0, program.fingerprint))
+    # XLA 0.12 looks up the end of an asynchronous fusion, too.
+    for instruction in program.instructions:
+        if instruction.opcode == "fusion-done":
+            costs.setdefault(instruction.name, Cost(instruction.name, 0.0, program.fingerprint))
     origin = {
         "made by": "counterpoint predict --pgle",
         "costs": f"PREDICTED, not measured: {about}",

@@ -1,6 +1,6 @@
-"""All flags that a compiler won't know, when it has named the first.
+"""All flags unknown to a compiler, after it has named the first.
 
-XLA stops at the first name it does not know; a recipe of an older release has several.
+XLA stops at the first unknown name; a recipe of an older release has several.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Say: TypeAlias = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """All that is asked of one prediction beside its workload and target."""
+    """The inputs of a prediction other than its workload and target."""
 
     settings: Settings = field(default_factory=Settings)
     recipes: Sequence[str] = ()  # names and files that the settings came from
@@ -32,14 +32,14 @@ class Question:
     what_if: Sequence[str] = ()
     pgle: bool = False
     pgle_out: Path | None = None
-    overwrite: bool = False  # what is at pgle_out
+    overwrite: bool = False  # the file at pgle_out
     nccl_tables: Sequence[Path] = ()
     gemm_table: Path | None = None
     kernel_table: Path | None = None
-    calibration: Path | str | None = None  # what `counterpoint calibrate` wrote
+    calibration: Path | str | None = None  # the output of `counterpoint calibrate`
     jitter: int | None = None  # seed
     inherited: Mapping[str, str] = field(default_factory=dict[str, str])  # of the shell; not used
-    devices: int | None = None  # to lower a function for; else the target's
+    devices: int | None = None  # to lower a function for; default: the target's
     jobs: int | None = None
     timeout_s: float = TIMEOUT_S
 
@@ -51,18 +51,20 @@ _MOST: Final = 8
 def with_the_others(
     error: CounterpointError, flags: Iterable[str], recipes: Sequence[str]
 ) -> CounterpointError:
-    """The same error, with the other flags that went, and the command that mends a file."""
+    """Return the error with the other removed flags, and the command that corrects a file."""
     if not isinstance(error, UsageError) or _MARK not in error.what:
         return error
     first = error.what.rpartition(_MARK)[2]
     others = [name for name in dict.fromkeys(flags) if name != first and gone(name)]
-    said = ", ".join(others[:_MOST]) + (
+    removed = ", ".join(others[:_MOST]) + (
         f" and {len(others) - _MOST} more" if others[_MOST:] else ""
     )
-    file = next((it for it in recipes if Path(it).is_file() and first in _text(it)), None)
+    file = next(
+        (recipe for recipe in recipes if Path(recipe).is_file() and first in _text(recipe)), None
+    )
     then = f"counterpoint flags check {shlex.quote(file)} --fix" if file else error.next
     return UsageError(
-        error.what + (f"; removed as well: {said}" if others else ""), why=error.why, next=then
+        error.what + (f"; removed as well: {removed}" if others else ""), why=error.why, next=then
     )
 
 

@@ -1,4 +1,4 @@
-"""`predict`: compile for devices that are not here, price, simulate, compare and rank."""
+"""`predict`: compile for devices that are not available here, price, simulate, compare and rank."""
 
 from counterpoint.workflow.forecast.prediction import Forecast as Forecast
 from counterpoint.workflow.forecast.prediction import Prediction as Prediction

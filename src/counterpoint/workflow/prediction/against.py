@@ -1,6 +1,6 @@
-"""Prediction against measurement, op by op: by stable key where both hold the HLO, then by name.
+"""Prediction against measurement, op by op: by stable key if both hold the HLO, then by name.
 
-Both sides are Timelines, so times of both are taken alike: device time of one run of the step's
+Both sides are Timelines, so times of both are computed alike: device time of one run of the step's
 program, by the instruction that the scheduler sees.
 """
 
@@ -38,7 +38,7 @@ _NAMES: Final = "by name alone: the profile holds no HLO"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpDifference:
-    """One instruction's time per step, predicted and measured; None where one side has none."""
+    """One instruction's time per step, predicted and measured; None if one side has none."""
 
     name: str
     measured_name: str | None
@@ -54,28 +54,28 @@ class OpDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Against:
-    """How a prediction compares with what was measured."""
+    """The comparison of a prediction with a measurement."""
 
     origin: str
     predicted_ms: float
-    measured_ms: float | None  # of a median step; None where no whole one was seen
-    program_ms: float | None  # that the step's program runs for of it
+    measured_ms: float | None  # of a median step; None if no whole step was recorded
+    program_ms: float | None  # the part of it in which the step's program runs
     ops: tuple[OpDifference, ...]  # the largest difference first
     categories: Mapping[str, tuple[float, float]]  # predicted, measured: ms of a step
     matched_share: float  # of the measured device time
     how: str
-    basis: Basis = Basis.MEASURED  # of the other side: a kept prediction is predicted, too
+    basis: Basis = Basis.MEASURED  # of the other side: a saved prediction is predicted, too
     warnings: tuple[str, ...] = ()
 
     @property
     def ratio(self) -> float | None:
-        """Of the step; of its program where no whole step was seen, or the host has much of it."""
+        """The ratio to the measured step, or to its program if only that can be compared."""
         whole = self.program_ms if self.program_alone else self.measured_ms
         return self.predicted_ms / whole if whole else None
 
     @property
     def program_alone(self) -> bool:
-        """Whether only the program can be compared: the host's part of a step is not predicted."""
+        """True if only the program can be compared: the host's part of a step is not predicted."""
         if self.program_ms is None or self.measured_ms is None:
             return self.program_ms is not None
         return self.program_ms < _MOST * self.measured_ms
@@ -83,37 +83,41 @@ class Against:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """Milliseconds of a step by the names that XLA asks for, and what the names stand for."""
+    """Milliseconds of a step by the names that XLA looks up, and the instructions of the names."""
 
     ms: Mapping[str, float]
     program: Program | None
     instructions: Mapping[str, Instruction]
 
     def key(self, name: str) -> StableKey | None:
-        it = self.instructions.get(name)
-        return stable_key(self.program, it) if it is not None and self.program else None
+        instruction = self.instructions.get(name)
+        return (
+            stable_key(self.program, instruction)
+            if instruction is not None and self.program
+            else None
+        )
 
     def order(self, name: str) -> tuple[str, int]:
-        """Where it stands in the schedule; names without an instruction come first."""
-        it = self.instructions.get(name)
-        return ("", 0) if it is None else (it.computation, it.index)
+        """Return the position in the schedule; names without an instruction come first."""
+        instruction = self.instructions.get(name)
+        return ("", 0) if instruction is None else (instruction.computation, instruction.index)
 
     def category(self, name: str) -> str | None:
-        it = self.instructions.get(name)
-        if it is None or self.program is None:
+        instruction = self.instructions.get(name)
+        if instruction is None or self.program is None:
             return None
-        talk = collective(self.program, it)
-        return talk.kind if talk is not None else str(category(self.program, it))
+        found = collective(self.program, instruction)
+        return found.kind if found is not None else str(category(self.program, instruction))
 
     def source(self, name: str) -> str | None:
-        it = self.instructions.get(name)
-        if it is None or self.program is None:
+        instruction = self.instructions.get(name)
+        if instruction is None or self.program is None:
             return None
-        return provenance(self.program, it).source
+        return provenance(self.program, instruction).source
 
 
 def read_measurement(path: Path | str) -> Timeline:
-    """A Run or a profile with a step program that ran on a device."""
+    """Read a Run or a profile with a step program that ran on a device."""
     timeline = read(str(path))
     if timeline.step_program is None:
         raise InputError(
@@ -121,7 +125,7 @@ def read_measurement(path: Path | str) -> Timeline:
             why="; ".join(timeline.notes) or None,
             next="counterpoint run --profile-steps 5 -- python train.py",
         )
-    kinds = {it.kind for it in timeline.devices}
+    kinds = {device.kind for device in timeline.devices}
     if kinds and "gpu" not in kinds and timeline.basis is Basis.MEASURED:
         raise InputError(
             f"{path}: measured on {_kinds(timeline)}s, and predicted are steps on GPUs",
@@ -131,14 +135,14 @@ def read_measurement(path: Path | str) -> Timeline:
 
 
 def compare(base: Forecast, measured: Timeline, origin: str, target: Target) -> Against:
-    """The prediction beside the measurement."""
+    """Compare the prediction with the measurement."""
     here = _side(base.simulation.timeline, base.program, "the prediction")
     there = _side(measured, _program_of(measured), origin)
     pairs = _matched(here, there)
     ops = [_row(here, there, mine, theirs) for mine, theirs in pairs.items()]
     taken = set(pairs.values())
     ops += [_row(here, there, None, name) for name in there.ms if name not in taken]
-    ops.sort(key=lambda it: (-abs(it.difference_ms), it.name))
+    ops.sort(key=lambda op: (-abs(op.difference_ms), op.name))
     whole = sum(there.ms.values())
     share = sum(there.ms[name] for name in taken if name is not None) / whole if whole else 0.0
     if not share:
@@ -174,14 +178,14 @@ def _side(timeline: Timeline, program: Program | None, origin: str) -> _Side:
         raise InputError(f"{origin}: no times of single instructions", why=found.reason)
     named: dict[str, Instruction] = {}
     for computation in launched(program) if program is not None else ():
-        for it in computation.instructions:
-            for name in (it.name, cost_name(it), asked_name(it)):
-                named.setdefault(name, it)
+        for instruction in computation.instructions:
+            for name in (instruction.name, cost_name(instruction), asked_name(instruction)):
+                named.setdefault(name, instruction)
     return _Side({name: us / 1e3 for name, us in found.us.items()}, program, named)
 
 
 def _matched(here: _Side, there: _Side) -> dict[str, str | None]:
-    """For each predicted name the measured one that stands for the same work."""
+    """Return, for each predicted name, the measured one of the same work."""
     pairs: dict[str, str | None] = dict.fromkeys(here.ms)
     free = dict.fromkeys(there.ms)
     if not _same_module(here, there):
@@ -201,7 +205,7 @@ def _pair_off(
     free: dict[str, None],
     alike: Callable[[_Side, str], Hashable | None],
 ) -> None:
-    """Equals in their order: what two compilers made of one line stands in the same order."""
+    """Pair equal keys in order: two compilers keep the order of instructions of one line."""
     waiting: dict[Hashable, list[str]] = {}
     for name in sorted(free, key=there.order):
         key = alike(there, name)
@@ -215,38 +219,41 @@ def _pair_off(
 
 
 def _key(side: _Side, name: str) -> Hashable | None:
-    """The same operation of the same line on the same shapes."""
+    """Key: the same operation of the same line on the same shapes."""
     return side.key(name)
 
 
 def _work(side: _Side, name: str) -> Hashable | None:
-    """The same kind of work of the same line with as large a result."""
-    place, it = _place(side, name), side.instructions.get(name)
-    return None if place is None or it is None else (place, it.shape.elements)
+    """Key: the same kind of work of the same line, with a result of the same size."""
+    place, instruction = _place(side, name), side.instructions.get(name)
+    return None if place is None or instruction is None else (place, instruction.shape.elements)
 
 
 def _place(side: _Side, name: str) -> Hashable | None:
-    """The same kind of work of the same line and phase."""
-    it = side.instructions.get(name)
-    if it is None or side.program is None:
+    """Key: the same kind of work of the same line and phase."""
+    instruction = side.instructions.get(name)
+    if instruction is None or side.program is None:
         return None
-    where = provenance(side.program, it)
+    where = provenance(side.program, instruction)
     if not where.scope and not where.source:
         return None
     return side.category(name), where.scope, where.source, where.phase
 
 
 def _same_module(here: _Side, there: _Side) -> bool:
-    one, other = here.program, there.program
+    mine, theirs = here.program, there.program
     return (
-        one is not None
-        and other is not None
-        and (one is other or (one.fingerprint is not None and one.fingerprint == other.fingerprint))
+        mine is not None
+        and theirs is not None
+        and (
+            mine is theirs
+            or (mine.fingerprint is not None and mine.fingerprint == theirs.fingerprint)
+        )
     )
 
 
 def _may_be(here: _Side, there: _Side, name: str) -> bool:
-    """Whether instructions of one name may be the same: nothing known speaks against it."""
+    """Return True if instructions of one name may be the same: nothing known contradicts it."""
     mine, theirs = here.instructions.get(name), there.instructions.get(name)
     return (
         theirs is None
@@ -275,13 +282,13 @@ def _row(here: _Side, there: _Side, mine: str | None, theirs: str | None) -> OpD
 
 def _by_category(ops: Sequence[OpDifference]) -> dict[str, tuple[float, float]]:
     sums: dict[str, tuple[float, float]] = {}
-    for it in ops:
-        predicted, measured = sums.get(it.category, (0.0, 0.0))
-        sums[it.category] = (
-            predicted + (it.predicted_ms or 0.0),
-            measured + (it.measured_ms or 0.0),
+    for op in ops:
+        predicted, measured = sums.get(op.category, (0.0, 0.0))
+        sums[op.category] = (
+            predicted + (op.predicted_ms or 0.0),
+            measured + (op.measured_ms or 0.0),
         )
-    return dict(sorted(sums.items(), key=lambda it: -max(it[1])))
+    return dict(sorted(sums.items(), key=lambda item: -max(item[1])))
 
 
 def _step_ms(measured: Timeline) -> float | None:
@@ -301,11 +308,11 @@ def _how(here: _Side, there: _Side) -> str:
 
 
 def _kinds(measured: Timeline) -> str:
-    return ", ".join(dict.fromkeys(it.kind.upper() for it in measured.devices)) or "none"
+    return ", ".join(dict.fromkeys(device.kind.upper() for device in measured.devices)) or "none"
 
 
 def _machines(origin: str, measured: Timeline, target: Target) -> Iterator[str]:
-    """What differs before anything that is predicted does."""
+    """Report differences of the machines, which mask those of the prediction."""
     other = other_devices(measured.devices, target)
     if other is not None:
         yield (
@@ -321,5 +328,5 @@ def _machines(origin: str, measured: Timeline, target: Target) -> Iterator[str]:
 def _warnings(origin: str, share: float) -> tuple[str, ...]:
     if share >= _FEW:
         return ()
-    said = f"only {share:.0%} of the device time in {origin} matches the prediction"
-    return (f"{said}: was another program measured?",)
+    fact = f"only {share:.0%} of the device time in {origin} matches the prediction"
+    return (f"{fact}: was another program measured?",)

@@ -1,9 +1,9 @@
-"""What real PGLE could gain at most: compiled with predicted costs, then simulated with the same.
+"""The maximum gain from real PGLE: compiled with predicted costs, then simulated with the same.
 
-The costs that the scheduler is told are those that the simulator then uses, so nothing it decides
-is decided by a wrong one. Nobody has to use a profile: where the schedule with it is longer, the
-gain is nothing. That happens where memory is scarce: with true costs XLA starts long collectives
-earlier, so more buffers live at once, and above its limit it schedules again and overlaps less.
+The scheduler's costs are those that the simulator then uses, so none of its decisions is based on a
+wrong one. A profile is optional: if the schedule with it is longer, the gain is zero. That happens
+if memory is scarce: with true costs XLA starts long collectives earlier, so more buffers live at
+once, and above its limit it schedules again and overlaps less.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from counterpoint.workflow.forecast.synthetic_profile import synthetic_profile
 from counterpoint.workflow.forecast.unknown_flags import Question
 from counterpoint.workflow.subject.subject import Variant
 
-# As latency_hiding_scheduler.cc of XLA logs it.
+# The format of latency_hiding_scheduler.cc of XLA.
 _CROWDED: Final = re.compile(
     r"LatencyHidingScheduler current memory usage: (\d+) bytes\. Current limit: (\d+)"
 )
@@ -46,17 +46,17 @@ NAME: Final = "with predicted PGLE"
 
 @dataclass(frozen=True, slots=True)
 class Crowding:
-    """What XLA's first schedule needed, and the limit that made it schedule again."""
+    """The memory of XLA's first schedule, and the limit that made it schedule again."""
 
     wanted_bytes: int
     limit_bytes: int
 
 
 def crowding(log: str) -> Crowding | None:
-    """What the scheduler says of the memory of its first schedule, where that was too much."""
+    """Return the logged memory of the scheduler's first schedule, if that was too much."""
     found = [Crowding(int(wanted), int(limit)) for wanted, limit in _CROWDED.findall(log)]
-    over = [it for it in found if it.wanted_bytes > it.limit_bytes]
-    return max(over, key=lambda it: it.wanted_bytes) if over else None
+    over = [attempt for attempt in found if attempt.wanted_bytes > attempt.limit_bytes]
+    return max(over, key=lambda attempt: attempt.wanted_bytes) if over else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,14 +68,14 @@ class Gain:
     saves_range_s: Range
     costs: int
     used: bool
-    reason: str  # why it was, or was not
-    changed: bool  # whether the schedule is another one
-    crowded: Crowding | None = None  # where memory forbade the schedule that the costs ask for
-    path: Path | None = None  # where the profile is kept, if it is
+    reason: str  # why it was used, or was not
+    changed: bool  # True if the schedule differs
+    crowded: Crowding | None = None  # if memory ruled out the schedule that the costs suggest
+    path: Path | None = None  # the file of the profile, if it is saved
 
 
 def gain(workload: Workload, bench: Bench, base: Forecast, question: Question) -> Gain | None:
-    """The base once more, with a profile of what the model says its instructions cost."""
+    """Compile the base again, with a profile of the model's prices of its instructions."""
     if base.compiled is None:
         return None
     about = f"{base.program.name} on {bench.target}"
@@ -89,10 +89,10 @@ def gain(workload: Workload, bench: Bench, base: Forecast, question: Question) -
 
 
 def check_gain_place(out: Path, *, overwrite: bool) -> None:
-    """Refuse a place that can't be written to, before any work is done."""
+    """Reject a path that can't be written to, before any work is done."""
     try:
         check_place(out, overwrite=overwrite)
-    except UsageError as error:  # it speaks of -o, which is the Timeline's here
+    except UsageError as error:  # its advice is about -o, which is the Timeline's here
         then = error.next.replace("-o ", "--pgle-out ", 1) if error.next else None
         parent = shlex.quote(str(out.parent))
         raise UsageError(error.what, why=error.why, next=then or f"mkdir -p {parent}") from None
@@ -107,24 +107,24 @@ def _compiled_with(
     out: Path | None,
     timeout_s: float,
 ) -> Gain:
-    # A profile has the scheduler run where it would not without: then it is asked for here, too.
+    # A profile turns the scheduler on where it would be off: so it is turned on here, too.
     flags = {**dict(scheduler_on()), **base.settings.flags, PROFILE: str(place)}
     variant = Variant(NAME, replace(base.settings, xla=tuple(flags.items())))
     wanted = asked(workload, bench.target, variant, timeout_s)
     compiled = compile_workload(
         workload, bench.target, wanted.task.options, dict(LOUD), timeout_s=timeout_s
     )
-    made = forecast(bench, wanted, compiled)
+    simulated = forecast(bench, wanted, compiled)
     used, reason = _proof(place, profile, base.compiled or compiled, compiled)
-    saves = difference(base.simulation, made.simulation)
+    saves = difference(base.simulation, simulated.simulation)
     return Gain(
-        forecast=made,
-        saves_s=base.step_s - made.step_s,
+        forecast=simulated,
+        saves_s=base.step_s - simulated.step_s,
         saves_range_s=saves,
         costs=len(profile.costs),
         used=used,
         reason=reason,
-        changed=_changed(base.program, made.program),
+        changed=_changed(base.program, simulated.program),
         crowded=crowding(compiled.log),
         path=out,
     )
@@ -142,7 +142,7 @@ def _changed(one: Program, other: Program) -> bool:
 
 
 def read_questions(texts: Sequence[str]) -> list[tuple[str, WhatIf]]:
-    """Each part of a text by itself, then all of them together; refused before any work."""
+    """Parse each part of a text by itself, then all of them together; reject errors early."""
     found: list[tuple[str, WhatIf]] = []
     for text in texts:
         parts = [part.strip() for part in text.split(",") if part.strip()]
@@ -156,38 +156,38 @@ def read_questions(texts: Sequence[str]) -> list[tuple[str, WhatIf]]:
 def answers(
     bench: Bench, base: Forecast, questions: Sequence[tuple[str, WhatIf]]
 ) -> Iterator[Answer | Unanswered]:
-    """What the base's schedule would take under each.
+    """Simulate the base's schedule under each question.
 
-    A name that the program lacks costs its question alone, not what was compiled.
+    A name that the program lacks invalidates its question alone, not the compile.
     """
     for text, what_if in questions:
         try:
-            asked = resolved(what_if, base.program)
+            query = resolved(what_if, base.program)
         except CounterpointError as error:
             yield Unanswered(question=text, error=error)
             continue
-        other = bench.simulate(base.program, base.settings, what_if=asked)
-        saves = difference(base.simulation, other)
+        changed = bench.simulate(base.program, base.settings, what_if=query)
+        saves = difference(base.simulation, changed)
         yield Answer(
             question=text,
-            step_s=other.step_s,
-            range_s=step_range(other),
-            saves_s=base.step_s - other.step_s,
+            step_s=changed.step_s,
+            range_s=step_range(changed),
+            saves_s=base.step_s - changed.step_s,
             saves_range_s=saves,
         )
 
 
 def resolved(what_if: WhatIf, program: Program) -> WhatIf:
-    """With the names under which instructions are priced; refused where the program has none."""
+    """Replace names by those under which instructions are priced; reject unknown names."""
     if not what_if.instructions:
         return what_if
     bodies = list(launched(program))
-    priced = {it.name for body in bodies for it in body.instructions}
+    priced = {instruction.name for body in bodies for instruction in body.instructions}
     kinds = {
         found.kind
         for body in bodies
-        for it in body.instructions
-        if (found := collective(program, it)) is not None
+        for instruction in body.instructions
+        if (found := collective(program, instruction)) is not None
     }
     names = {
         name if name in kinds else _priced_name(name, program, priced, kinds): factor
@@ -197,7 +197,7 @@ def resolved(what_if: WhatIf, program: Program) -> WhatIf:
 
 
 def _priced_name(name: str, program: Program, priced: set[str], kinds: set[str]) -> str:
-    """Of an asynchronous instruction the start, whichever of its names was given."""
+    """Return the name of an instruction's start if it is asynchronous, whichever name was given."""
     found = program.instruction(name)
     if found is not None and is_done(found):
         found = start_of(program, found) or found
@@ -211,16 +211,16 @@ def _priced_name(name: str, program: Program, priced: set[str], kinds: set[str])
             next=f"--what-if op:{holder[0].name}=0" if holder else None,
         )
     near = difflib.get_close_matches(name, [*kinds, *priced], n=3, cutoff=0.6)
-    talks = ", ".join(sorted(kinds)) or "none"
+    kinds_text = ", ".join(sorted(kinds)) or "none"
     raise UsageError(
         f"--what-if {name}: {program.name} has no such instruction",
-        why=f"near it are {', '.join(near)}" if near else f"its kinds of collectives: {talks}",
+        why=f"near it are {', '.join(near)}" if near else f"its kinds of collectives: {kinds_text}",
         next=_instead(near, kinds),
     )
 
 
 def _instead(near: Sequence[str], kinds: set[str]) -> str | None:
-    """A question that the program can answer, if any is near."""
+    """Suggest a question that the program can answer, if a name is close."""
     if near:
         return f"--what-if {'collective' if near[0] in kinds else 'op'}:{near[0]}=0"
     return f"--what-if collective:{min(kinds)}=0" if kinds else None

@@ -1,4 +1,4 @@
-"""`predict`: compile a workload for hardware that is not here, simulate it, and say what comes out.
+"""`predict`: compile a workload for hardware that is not available here, and simulate it.
 
     words ──► Subject ──compile──► Program ──price──► simulate ──► Forecast ──► Prediction
 
@@ -61,7 +61,7 @@ _OPTIONAL: Final = frozenset(_ONES) - {"settings", "timeout_s"}
 
 
 def check_workload(workload: object, target: object) -> None:
-    """Refuse what is no workload or no target."""
+    """Reject values that are not a workload or a target."""
     if not isinstance(workload, _WORKLOADS):
         what = "a function" if callable(workload) else f"{workload!r:.60}"
         raise UsageError(
@@ -75,10 +75,10 @@ def check_workload(workload: object, target: object) -> None:
 
 
 def read_question(question: object, asked_for: Mapping[str, Any]) -> Question:
-    """The Question with these of its fields."""
+    """Return the Question with these of its fields."""
     if question is not None and not isinstance(question, Question):
         raise UsageError(f"question={question!r:.60} is no Question", next=_CALL)
-    known = [it.name for it in fields(Question)]
+    known = [field.name for field in fields(Question)]
     for name in asked_for:
         if name not in known:
             near = get_close_matches(name, known, 1) or [", ".join(known)]
@@ -93,7 +93,7 @@ def _read(name: str, value: object) -> object:
             raise UsageError(
                 f"{name}={value!r:.60}: it takes several, in a list", next=f"{name}=[{value!r:.60}]"
             )
-        several = [_one(name, it, _LISTS[name]) for it in cast("Iterable[object]", value)]
+        several = [_one(name, item, _LISTS[name]) for item in cast("Iterable[object]", value)]
         return tuple(several)
     if name in _ONES and not (value is None and name in _OPTIONAL):
         return _one(name, value, _ONES[name])
@@ -102,7 +102,7 @@ def _read(name: str, value: object) -> object:
 
 def _one(name: str, value: object, kinds: tuple[type, ...]) -> object:
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        wanted = " or ".join(it.__name__ for it in kinds)
+        wanted = " or ".join(kind.__name__ for kind in kinds)
         raise UsageError(f"{name}: {value!r:.60} is {type(value).__name__}, not {wanted}")
     return Path(value) if name in _PATHS and isinstance(value, str) else value
 
@@ -113,7 +113,7 @@ _MOST: Final = 5
 
 
 def shell_note(inherited: Mapping[str, str], given: Mapping[str, str]) -> str | None:
-    """That variables of the shell do not count, and how they would."""
+    """Return a note that variables of the shell are ignored, and how to apply them."""
     names = sorted(
         name
         for name, value in inherited.items()
@@ -128,7 +128,7 @@ def shell_note(inherited: Mapping[str, str], given: Mapping[str, str]) -> str | 
 
 
 _EXAMPLE: Final = "--target 8xH100"
-# Rules of thumb: how much executions of one kernel scatter, and whole devices differ.
+# Rules of thumb: the scatter of executions of one kernel, and of whole devices.
 _NOISE: Final = 0.02
 _STRAGGLING: Final = 0.01
 _UNMODELLED: Final = ("NCCL_", "CUDA_", "RCCL_", "UCX_", "LIBTPU_", "MEGASCALE_")
@@ -143,7 +143,7 @@ def predict(
     say: Say = lambda _: None,
     **asked_for: Any,  # noqa: ANN401 - the fields of a Question
 ) -> Prediction:
-    """What one step of a workload takes on a target, and where it goes.
+    """Predict the time of one step of a workload on a target, and where it goes.
 
     `asked_for` are fields of a Question: `predict("ir", target="8xH100", candidates=["fsdp"])`.
     """
@@ -165,8 +165,8 @@ def predict(
             jitter=_jitter(given, where),
         )
         work = Work(subject, bench, given, say)
-        made = forecasts(work)
-        base, bench = made.base, made.bench
+        results = forecasts(work)
+        base, bench = results.base, results.bench
         say("explaining the simulated step")
         answered = list(answers(bench, base, questions))
         return Prediction(
@@ -176,21 +176,21 @@ def predict(
             base=base,
             explanation=explain(base.simulation.timeline, target=where, settings=base.settings),
             basis=shares(base.simulation),
-            candidates=made.standings,
-            what_if=tuple(it for it in answered if isinstance(it, Answer)),
-            unanswered=tuple(it for it in answered if isinstance(it, Unanswered)),
+            candidates=results.standings,
+            what_if=tuple(answer for answer in answered if isinstance(answer, Answer)),
+            unanswered=tuple(answer for answer in answered if isinstance(answer, Unanswered)),
             gain=_gain(work, bench, base),
             against=compare(base, measured, str(given.against), where) if measured else None,
-            notes=_notes(subject, bench, made, given),
+            notes=_notes(subject, bench, results, given),
             warnings=(
-                *(made.carried.warnings if made.carried else ()),
+                *(results.carried.warnings if results.carried else ()),
                 *warnings_on_tables(where, tables),
             ),
         )
 
 
 def shares(simulation: Simulation) -> dict[Source, float]:
-    """What the priced time rests on, as shares of it."""
+    """Return the sources of the priced time, as shares of it."""
     whole = sum(simulation.rests_on.values())
     return {
         source: simulation.rests_on.get(source, 0.0) / whole if whole else 0.0
@@ -200,12 +200,12 @@ def shares(simulation: Simulation) -> dict[Source, float]:
 
 
 def check_devices(subject: Subject, target: Target) -> None:
-    """Refuse a program that is made for another number of devices."""
+    """Reject a program that is made for another number of devices."""
     made_for = subject.devices
     if made_for == target.devices:
         return
     if made_for == 1 and subject.program is None:
-        return  # it may not say: the compiler will
+        return  # the program may not state it; the compiler will
     raise UsageError(
         f"{subject.name} is made for {made_for:,} devices, and {target} has {target.devices:,}",
         why="the number of devices is part of a program: its mesh, shapes and collectives",
@@ -251,7 +251,7 @@ def _own_target(subject: Subject) -> Target:
 
 
 def require_target(target: Target | None, origin: str) -> Target:
-    """The target, where the workload can't tell one."""
+    """Return the target; raise an error if there is none and the workload has none."""
     if target is None:
         raise _no_target(origin)
     return target
@@ -280,7 +280,7 @@ def _gain(work: Work, bench: Bench, base: Forecast) -> Gain | None:
 
 
 def _target_notes(target: Target, base: Forecast) -> Iterator[str]:
-    """Without what is of the compile alone, where nothing is compiled."""
+    """Yield the target's notes, without those on the compile if nothing is compiled."""
     gpu = target.known_gpu
     of_compile = gpu.stands_in if gpu is not None and base.compiled is None else None
     yield from (note for note in target.notes if not of_compile or of_compile not in note)

@@ -1,4 +1,4 @@
-"""Subject: what is predicted, found in whatever holds it.
+"""Subject: what to predict, found in any kind of input.
 
 Workload   a module before XLA's passes: compiled here, under any Settings
 Program    one that is scheduled already: simulated as it is
@@ -45,20 +45,20 @@ class Subject:
     origin: str
     workload: Workload | None = None
     program: Program | None = None
-    settings: Settings = field(default_factory=Settings)  # what the program sets by itself
-    others: tuple[str, ...] = ()  # modules that were there, too
+    settings: Settings = field(default_factory=Settings)  # settings that the program applies itself
+    others: tuple[str, ...] = ()  # other modules in the same place
     notes: tuple[str, ...] = ()
 
     @property
     def devices(self) -> int:
-        """How many devices it is made for; 1 where it does not say."""
+        """The number of devices it is made for; 1 if unknown."""
         if self.program is not None:
             return self.program.num_partitions * self.program.num_replicas
         return self.workload.devices if self.workload is not None else 1
 
 
 def find_subject(source: Workload | Program | Path | str, program: str | None = None) -> Subject:
-    """What a path holds: the step, or the module of that name."""
+    """Find the step in a path, or the module of that name."""
     if isinstance(source, Program):
         return _checked(Subject(name=source.name, origin=source.name, program=source))
     if isinstance(source, Workload):
@@ -82,18 +82,18 @@ def find_subject(source: Workload | Program | Path | str, program: str | None = 
         if scheduled is not None:
             return _checked(Subject(name=scheduled.name, origin=str(path), program=scheduled))
         return _checked(_of_workload(load_workload(path, program, option="--program")))
-    except UsageError as error:  # of a name that is not there: other commands call it --module
+    except UsageError as error:  # for an unknown name: other commands call the option --module
         then = error.next.replace(_ELSEWHERE, _HERE) if error.next else None
-        said = error.what.replace(_ELSEWHERE, _HERE)
-        raise UsageError(said, why=error.why, next=then) from None
+        what = error.what.replace(_ELSEWHERE, _HERE)
+        raise UsageError(what, why=error.why, next=then) from None
     except InputError as error:
-        said = error.what.replace(_NAMELESS, str(path))
-        said = said if str(path) in said else f"{path}: {said}"
-        raise InputError(said, why=error.why, next=error.next or _LOWER) from None
+        what = error.what.replace(_NAMELESS, str(path))
+        what = what if str(path) in what else f"{path}: {what}"
+        raise InputError(what, why=error.why, next=error.next or _LOWER) from None
 
 
 def _recorded(path: Path, module: str | None) -> Subject:
-    """The program that a profile embeds: scheduled already."""
+    """Return the program that a profile embeds: scheduled already."""
     found = find_recorded(path, module)
     if found.platform in ("cpu", "tpu"):
         raise InputError(
@@ -107,14 +107,14 @@ def _recorded(path: Path, module: str | None) -> Subject:
 
 
 def is_function(source: str) -> bool:
-    """Whether it names a function and no file."""
+    """Return True if it names a function and not a file."""
     return not Path(source).exists() and names_function(source)
 
 
 def lower_subject(
     source: str, *, devices: int, directory: Path, timeout_s: float = 900.0
 ) -> Subject:
-    """The function `file.py:function`, lowered for so many devices."""
+    """Lower the function `file.py:function` for the given number of devices."""
     workload = lower_function(source, devices=devices, directory=directory, timeout_s=timeout_s)
     return _checked(replace(_of_workload(workload), origin=source))
 
@@ -128,7 +128,7 @@ def run_subject(
     timeout_s: float = 900.0,
     say: Say = lambda _: None,
 ) -> Subject:
-    """What a command jits on so many virtual devices, with the flags that it sets for itself."""
+    """Lower what a command jits on virtual devices, with the flags that it sets for itself."""
     lowered = lower_command(
         command,
         devices=devices,
@@ -151,9 +151,9 @@ def run_subject(
 
 def _own_settings(xla_flags: str, variables: Mapping[str, str]) -> Settings:
     flags = parse_xla_flags(xla_flags, where="XLA_FLAGS of the program") if xla_flags else ()
-    kept = tuple((name, value) for name, value in flags if name not in _NOT_HERE)
+    xla = tuple((name, value) for name, value in flags if name not in _NOT_HERE)
     env = sound((name, value) for name, value in variables.items() if name != "XLA_FLAGS")
-    return Settings(kept, env)
+    return Settings(xla, env)
 
 
 def _of_workload(workload: Workload) -> Subject:
@@ -163,7 +163,7 @@ def _of_workload(workload: Workload) -> Subject:
 
 
 def _checked(subject: Subject) -> Subject:
-    """Refuse what was made for other devices than GPUs."""
+    """Reject what was made for other devices than GPUs."""
     for marks, kind in ((_TPU, "TPUs"), (_CPU, "CPUs")):
         if _bears(subject, marks, told=kind == "TPUs"):
             raise InputError(
@@ -178,18 +178,18 @@ def _bears(subject: Subject, marks: Sequence[str], *, told: bool) -> bool:
     if subject.program is not None:
         return any(
             mark in text
-            for it in subject.program.instructions
-            if it.custom_call_target or it.backend_config
-            for text in (it.custom_call_target, it.backend_config)
+            for instruction in subject.program.instructions
+            if instruction.custom_call_target or instruction.backend_config
+            for text in (instruction.custom_call_target, instruction.backend_config)
             for mark in marks
         )
-    # Before XLA's passes only a kernel written for a TPU says so.
+    # Before XLA's passes only a kernel written for a TPU shows that.
     data = subject.workload.program if told and subject.workload is not None else b""
     return b"tpu_custom_call" in data
 
 
 _LINE: Final = re.compile(r"\s*(?:-|xla_\w+\b)|(?:^|\s)(?:env:)?[A-Za-z_]\w*=|\s\+\s|\s-")
-"""What has one of these is a line of settings; else it is a file, or the name of a recipe."""
+"""Text with one of these is a line of settings; otherwise it is a file, or the name of a recipe."""
 
 _EXAMPLE: Final = "--candidate '--xla_gpu_enable_pipelined_all_gather=true'"
 _LONGEST: Final = 60
@@ -198,7 +198,7 @@ ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Settings to try, and what to call them."""
+    """Settings to try, and their name."""
 
     name: str
     settings: Settings
@@ -212,7 +212,7 @@ def base_settings(
     version: str | None = None,
     chip: str | None = None,
 ) -> Settings:
-    """Recipes and files in their order, then what is written out."""
+    """Merge recipes and files in their order, then explicit settings."""
     settings = Settings()
     for name in recipes:
         settings = settings.merged(load_settings(name, version=version, chip=chip))
@@ -222,20 +222,20 @@ def base_settings(
 def candidate(
     text: str, base: Settings, *, version: str | None = None, chip: str | None = None
 ) -> Variant:
-    """What `--candidate` names, on top of the base."""
+    """Return what `--candidate` names, on top of the base."""
     line = _read(text, version, chip)
     return Variant(line.label, base.merged(line.settings))
 
 
 def named_apart(variants: Iterable[Variant]) -> list[Variant]:
-    """Each once, where no two share a name."""
+    """Remove duplicates, and make the names unique."""
     taken: dict[str, int] = {}
     apart: list[Variant] = []
-    for one in dict.fromkeys(variants):
-        taken[one.name] = taken.get(one.name, 0) + 1
-        number = taken[one.name]
-        name = one.name if number == 1 else f"{one.name} ({number})"
-        apart.append(Variant(name, one.settings))
+    for variant in dict.fromkeys(variants):
+        taken[variant.name] = taken.get(variant.name, 0) + 1
+        number = taken[variant.name]
+        name = variant.name if number == 1 else f"{variant.name} ({number})"
+        apart.append(Variant(name, variant.settings))
     return apart
 
 
@@ -251,8 +251,8 @@ def _read(text: str, version: str | None, chip: str | None) -> Line:
             f"--candidate {text}: a label that was shortened to fit",
             next="paste the whole one: a pipe and a file have it",
         )
-    said = text.lstrip().startswith(OWN) or _LINE.search(text)
-    if not said or _is_file(text):
+    is_line = text.lstrip().startswith(OWN) or _LINE.search(text)
+    if not is_line or _is_file(text):
         return Line(load_settings(text, version=version, chip=chip), text)
     try:
         return read_line(text, version=version, chip=chip)
@@ -264,10 +264,10 @@ def _read(text: str, version: str | None, chip: str | None) -> Line:
 def _is_file(text: str) -> bool:
     try:
         return Path(text).is_file()
-    except (OSError, ValueError):  # flags in quotes may be longer than any name
+    except (OSError, ValueError):  # flags in quotes may be longer than any file name
         return False
 
 
 def _short(text: str) -> str:
-    """For an error."""
+    """Shorten a text for an error message."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
