@@ -58,10 +58,10 @@ from counterpoint.diagnose.rules import (
 
 
 class Rule(Documented, Protocol):
-    """A module of this package."""
+    """One rule: a module of this package."""
 
     def check(self, case: Case) -> Iterator[Finding]:
-        """What it finds in a case: nothing, one finding, or several."""
+        """Yield the findings in a case: none, one or several."""
         ...
 
 
@@ -100,4 +100,4 @@ RULES: Final[tuple[Rule, ...]] = (
     ranks_differ,
     clocks_apart,
 )
-"""In order of their codes."""
+"""All rules, in order of their codes."""

@@ -67,11 +67,11 @@ NAME: Final = "bandwidth-bound"
 SINCE: Final = "0.1"
 
 _HALF: Final = 0.5
-"""Half the bytes is what a type of half the width gives."""
+"""The bytes saved by a type of half the width."""
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one, over all of them."""
+    """Yield at most one finding, for all of them."""
     rows = case.ask(shares_of).of(CODE)
     if not rows:
         return

@@ -63,7 +63,7 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one."""
+    """Yield at most one finding."""
     idle = case.ask(idle_of)
     waiting = idle.hidden_by_not_waiting_ms
     if waiting <= WORTH * case.step_ms:

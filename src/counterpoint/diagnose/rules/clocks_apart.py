@@ -60,13 +60,13 @@ SINCE: Final = "0.1"
 
 _LISTED: Final = 4
 _OF_STEP: Final = 0.01
-"""An uncertainty or a drift above this share of the step hides what a step can lose."""
+"""Share of the step above which an uncertainty or a drift hides possible losses."""
 
 _UNKNOWN: Final = Unknown("it says what times can be compared, not what a step can gain")
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one on clocks that share nothing, and one on clocks that stray or drift."""
+    """Yield at most one finding on unrelated clocks, and one on uncertain or drifting clocks."""
     if len(case.timeline.hosts) < 2 or case.basis is Basis.PREDICTED:
         return
     rows = clocks(case.timeline).to_dicts()[1:]
@@ -86,8 +86,8 @@ def _most(row: dict[str, Any]) -> float:
 
 
 def _apart(case: Case, rows: list[dict[str, Any]]) -> Finding:
-    far = [row for row in rows if row["apart_ms"]]
-    seconds = max((row["apart_ms"] for row in far), default=0.0) / 1e3
+    distant = [row for row in rows if row["apart_ms"]]
+    seconds = max((row["apart_ms"] for row in distant), default=0.0) / 1e3
     return Finding(
         code=CODE,
         title=(
@@ -97,9 +97,9 @@ def _apart(case: Case, rows: list[dict[str, Any]]) -> Finding:
         detail=(
             "they share no collective of all devices in the same run of a program"
             + (
-                f"; the work of {len(far)} lies up to {seconds:,.1f} s from the first host's:"
+                f"; the work of {len(distant)} lies up to {seconds:,.1f} s from the first host's:"
                 " profiles of other steps, or clocks that are that far off"
-                if far
+                if distant
                 else ""
             )
         ),

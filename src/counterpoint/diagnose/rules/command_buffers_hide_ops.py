@@ -63,11 +63,11 @@ NAME: Final = "command-buffers-hide-ops"
 SINCE: Final = "0.1"
 
 _LEAST_SHARE: Final = 0.02
-"""Of the step: what is said of the rest stays true."""
+"""Minimum share of the step: below it, other findings remain valid."""
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one."""
+    """Yield at most one finding."""
     if not any(IN_GRAPHS in note for note in case.timeline.notes) or not case.step_ms:
         return
     named = case.timeline.ops.filter(pl.col("op").is_not_null()).select("program", "op").unique()

@@ -71,11 +71,11 @@ SINCE: Final = "0.1"
 
 _GAVE_UP: Final = re.compile(r"Can't reduce memory use below (?P<wanted>\S+) .*?to (?P<got>\S+)")
 _MORE: Final = "0.92"
-"""Of the device's memory; the rest is for NCCL, cuBLAS and CUDA graphs."""
+"""Share of the device's memory; the rest is for NCCL, cuBLAS and CUDA graphs."""
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one: clones that ran, or else the compiler's word that it would have needed more."""
+    """Yield at most one finding: clones that ran, or else the compiler's warning."""
     rows, warning = by_compiler(case), _warning(case)
     if len(rows):
         yield _of_clones(case, rows, warning)
@@ -96,13 +96,13 @@ def _of_clones(case: Case, rows: pl.DataFrame, warning: str | None) -> Finding:
     known = list(behind(case, rows))
     saves, basis = gain_without(case, known, total) if known else (Range(0.0, total), case.basis)
     first = rows.row(0, named=True)
-    said = f". {warning}" if warning else ""
+    suffix = f". {warning}" if warning else ""
     return Finding(
         code=CODE,
         title=f"XLA computes again what did not fit into memory: {total:,.2f} ms per step",
         detail=(
             f"{counted(len(rows), 'clone')} that its rematerialisation made; the longest is"
-            f" {place_of(first)} of {original(first)}, {first['ms']:,.2f} ms{said}"
+            f" {place_of(first)} of {original(first)}, {first['ms']:,.2f} ms{suffix}"
         ),
         saves_ms=saves,
         basis=basis,
@@ -112,7 +112,7 @@ def _of_clones(case: Case, rows: pl.DataFrame, warning: str | None) -> Finding:
 
 
 def _warning(case: Case) -> str | None:
-    """What XLA said last, of the ranks of the Run."""
+    """Return XLA's last warning in the logs of the Run's ranks."""
     run = case.context.run
     lines = (line.text for rank in run.ranks for line in rank.compiler_lines) if run else ()
     found = [match for line in lines if (match := _GAVE_UP.search(line))]
@@ -122,14 +122,14 @@ def _warning(case: Case) -> str | None:
 
 
 def _remedy(case: Case) -> Remedy:
-    """More memory for XLA on GPUs that did not give it, else less need."""
-    less = "donate the state, checkpoint by a policy of your own, or give each device less"
+    """Advise more memory for XLA on GPUs with the default share, otherwise lower use."""
+    advice = "donate the state, checkpoint by a policy of your own, or give each device less"
     kinds = {device.kind for device in case.timeline.devices}
     run = case.context.run
     known = dict(case.context.environment or {}) | (variables_of(run) if run else {})
     if kinds != {"gpu"} or any(known.get(name) for name in VARIABLES):
-        return advise(case, less)
+        return advise(case, advice)
     return Remedy(
-        f"give XLA more of the device's memory than the default 75 %, or {less}",
+        f"give XLA more of the device's memory than the default 75 %, or {advice}",
         environment=(("XLA_PYTHON_CLIENT_MEM_FRACTION", _MORE),),
     )

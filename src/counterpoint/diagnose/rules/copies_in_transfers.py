@@ -62,7 +62,7 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one."""
+    """Yield at most one finding."""
     work = host_work(case, Action.MEMORY_COPY)
     if work is None or not work.goes_on:
         return

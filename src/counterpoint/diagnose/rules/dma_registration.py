@@ -72,7 +72,7 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one."""
+    """Yield at most one finding."""
     work = host_work(case, Action.MAP_BUFFER)
     if work is None or not work.goes_on:
         return
@@ -95,7 +95,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def describe(case: Case, work: HostWork) -> str:
-    """Which registrations are start-up and which go on, in figures."""
+    """Describe which registrations are startup and which recur, in figures."""
     before, step = work.own_before, work.per_step
     return (
         f"{work.steps} of {work.of_steps} steady steps have such calls, from step"

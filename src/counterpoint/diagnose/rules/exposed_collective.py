@@ -95,11 +95,11 @@ _ELSEWHERE: Final = (
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One over all that other work could run beside; of a prediction, one over those without."""
+    """Yield a finding for all that could be overlapped; for predictions, one for the others."""
     rows = case.ask(shares_of).of(CODE)
     alone = [row for row in rows if row["bound"] == Bound.TOO_LITTLE]
     others = [row for row in rows if row["bound"] != Bound.TOO_LITTLE]
-    yield from (_finding(case, some) for some in (others, alone) if some)
+    yield from (_finding(case, group) for group in (others, alone) if group)
 
 
 def _finding(case: Case, rows: Rows) -> Finding:
@@ -128,7 +128,7 @@ def _finding(case: Case, rows: Rows) -> Finding:
 
 
 def _beside(row: dict[str, Any]) -> str:
-    """In words what could run beside it, where the network analysis says nothing."""
+    """Describe what could overlap it, if the network analysis has no reason."""
     if row["movable_ms"] is None:
         return "what else could run beside it is not known"
     if not row["movable_ms"]:
@@ -137,10 +137,10 @@ def _beside(row: dict[str, Any]) -> str:
 
 
 def _too_long(row: dict[str, Any]) -> str:
-    """That no schedule hides it, where that is so."""
+    """Say that no schedule hides it, if this is so."""
     parts = (row["mean_transfer_ms"], row["slack_ms"], row["movable_ms"])
     if row["bound"] == Bound.TOO_LITTLE:
-        return ""  # it says so itself
+        return ""  # `why` says so already
     if None in parts or row["mean_transfer_ms"] <= row["slack_ms"] + row["movable_ms"]:
         return ""
     return (
@@ -168,7 +168,7 @@ def _remedy(case: Case, rows: Rows, looped: Sequence[str]) -> Remedy:
 
 
 def _fewer(kind: str) -> str:
-    """For what has many operands."""
+    """Advise on collectives with many operands."""
     flag = f" (a smaller --{flag_of(kind)})" if kind in KINDS else ""
     return (
         f"merge fewer values into one collective{flag}, or hold them in one array from the start"
@@ -177,7 +177,7 @@ def _fewer(kind: str) -> str:
 
 
 def _costs(case: Case) -> str:
-    """A profile, or where one was given a look at what it gives."""
+    """Advise a PGLE profile, or a check of the one that was given."""
     use = use_of(case)
     if use is not None and (use.path or use.auto):
         return "see whether the PGLE profile fits this program: counterpoint pgle check"
@@ -197,5 +197,9 @@ def _words(scheduler: Scheduler, costs: str, *, pipelined: bool) -> str:
 
 def _is_looped(case: Case, name: str) -> bool:
     program = case.program
-    it = program.instruction(name) if program is not None else None
-    return program is not None and it is not None and in_loop(program, it.computation)
+    instruction = program.instruction(name) if program is not None else None
+    return (
+        program is not None
+        and instruction is not None
+        and in_loop(program, instruction.computation)
+    )

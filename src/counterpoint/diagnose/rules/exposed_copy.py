@@ -71,9 +71,9 @@ CODE: Final = "STEP505"
 NAME: Final = "exposed-copy"
 SINCE: Final = "0.1"
 
-_HOST_MEMORY: Final = 5  # XLA's number of the host's memory in a layout
+_HOST_MEMORY: Final = 5  # XLA's number for host memory in a layout
 _LEAST_SHARE: Final = 0.001
-"""Of the step: less is not worth a look for its reason."""
+"""Minimum share of the step worth explaining."""
 _WORTH_NAMING: Final = 0.01
 
 
@@ -86,12 +86,12 @@ class _Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """Copies of one way in a step; 0 bytes where nobody tells."""
+    """Copies of one kind in a step; 0 bytes if not known."""
 
     way: _Way
     ms: float
     bytes: float
-    awaited_bytes: float  # of those that take this time; the rest is done when it is asked for
+    awaited_bytes: float  # bytes of copies that take this time; the others are done when needed
 
     def __str__(self) -> str:
         much = f"{self.bytes / 1e9:,.2f} GB"
@@ -107,13 +107,16 @@ _NAMES: Final = (
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one, over all copies."""
+    """Yield at most one finding, for all copies."""
     exposed, rows = _exposed(case)
     if exposed <= _LEAST_SHARE * case.step_ms or not rows:
         return
-    known = {(it.row["program"], it.row["op"]): it for it in ran(case, pl.col("lane") == Lane.COPY)}
+    known = {
+        (copy.row["program"], copy.row["op"]): copy
+        for copy in ran(case, pl.col("lane") == Lane.COPY)
+    }
     ways = _ways(case, rows, known)
-    copied = [it for row in rows if (it := known.get((row["program"], row["op"])))]
+    copied = [copy for row in rows if (copy := known.get((row["program"], row["op"])))]
     saves, basis = (
         gain_without(case, copied, exposed)
         if len(copied) == len(rows)
@@ -131,16 +134,16 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _exposed(case: Case) -> tuple[float, list[dict[str, Any]]]:
-    """Exposed milliseconds of a step and the copies, without those that STEP504 speaks of."""
-    other = {(it.row["program"], it.row["op"]) for it in relaid(case)}
+    """Return the exposed milliseconds of copies, and the copies, without those of STEP504."""
+    other = {(copy.row["program"], copy.row["op"]) for copy in relaid(case)}
     copies = case.ops.filter(pl.col("lane") == Lane.COPY).rows(named=True)
     rows = [row for row in copies if (row["program"], row["op"]) not in other]
     if len(rows) == len(copies):
         return case.breakdown.copy_exposed_ms, rows
-    theirs = [
+    excluded = [
         code for row in copies if (row["program"], row["op"]) in other for code in case.rows_of(row)
     ]
-    attributed = attribute(case.selection, case.spans.filter(~pl.col("op").is_in(theirs)))
+    attributed = attribute(case.selection, case.spans.filter(~pl.col("op").is_in(excluded)))
     ps = attributed.filter(pl.col("state") == Lane.COPY)["ps"].sum()
     return float(ps) * case.selection.scale, rows
 
@@ -148,13 +151,13 @@ def _exposed(case: Case) -> tuple[float, list[dict[str, Any]]]:
 def _ways(
     case: Case, rows: Sequence[dict[str, Any]], known: Mapping[tuple[int, str], Ran]
 ) -> list[_Moved]:
-    """Time and bytes by way, the longest first."""
+    """Return time and bytes by kind, longest first."""
     by_way: dict[_Way, list[tuple[float, float]]] = {}
     for row in rows:
-        one = known.get((row["program"], row["op"]))
-        size = _bytes(one) * float(row["count"]) if one else 0.0
-        by_way.setdefault(_way(case, row, one), []).append((float(row["self_ms"]), size))
-    return sorted(starmap(_moved, by_way.items()), key=lambda it: -it.ms)
+        copy = known.get((row["program"], row["op"]))
+        size = _bytes(copy) * float(row["count"]) if copy else 0.0
+        by_way.setdefault(_way(case, row, copy), []).append((float(row["self_ms"]), size))
+    return sorted(starmap(_moved, by_way.items()), key=lambda moved: -moved.ms)
 
 
 def _moved(way: _Way, copies: Sequence[tuple[float, float]]) -> _Moved:
@@ -164,18 +167,18 @@ def _moved(way: _Way, copies: Sequence[tuple[float, float]]) -> _Moved:
 
 
 def _bytes(one: Ran) -> int:
-    """Of a copy; of an asynchronous one they count with its end."""
+    """Return the bytes of a copy; an asynchronous one counts with its end."""
     if one.instruction.opcode.endswith("-start"):
         return 0
     return next(one.instruction.shape.leaves, one.instruction.shape).bytes
 
 
 def _way(case: Case, row: dict[str, Any], known: Ran | None) -> _Way:
-    """By what the profiler saw, which calls a copy by its ends; else by the HLO."""
+    """Return the kind by the profiler's names, which give a copy's ends; else by the HLO."""
     names = case.timeline.ops["name"].gather(case.rows_of(row)).to_list()
     for name in (str(row["op"]), *names):
-        if told := next((way for mark, way in _NAMES if mark.search(name)), None):
-            return told
+        if found := next((way for mark, way in _NAMES if mark.search(name)), None):
+            return found
     if known is None:
         return _Way.ON_DEVICE
     program, instruction = known.program, known.instruction
@@ -202,7 +205,7 @@ def _detail(
     case: Case, exposed: float, rows: Sequence[dict[str, Any]], ways: Sequence[_Moved]
 ) -> str:
     least = _WORTH_NAMING * exposed
-    text = ", ".join(str(it) for it in ways if it.ms > least) or str(ways[0])
+    text = ", ".join(str(moved) for moved in ways if moved.ms > least) or str(ways[0])
     text += f"; {_longest(rows)}"
     computing = case.breakdown.compute_ms
     if exposed > computing:
@@ -214,12 +217,12 @@ def _detail(
 
 
 def _longest(rows: Sequence[dict[str, Any]]) -> str:
-    """The longest copy, or the line that many small ones come from."""
+    """Describe the longest copy, or the line that many small ones come from."""
     total = sum(float(row["self_ms"]) for row in rows)
     lines: dict[str, list[float]] = {}
     for row in rows:
         lines.setdefault(str(row["source"] or row["scope"] or row["op"]), []).append(row["self_ms"])
-    line, times = max(lines.items(), key=lambda it: sum(it[1]))
+    line, times = max(lines.items(), key=lambda entry: sum(entry[1]))
     first = rows[0]
     if first["self_ms"] > _WORTH_NAMING * total * 10 or len(times) < 2:
         return f"the longest is {place_of(first)}, {first['self_ms']:,.2f} ms per step"

@@ -70,12 +70,12 @@ NAME: Final = "float32-matmul"
 SINCE: Final = "0.1"
 
 _LEAST_SHARE: Final = 0.001
-"""Of the step: what takes less is not worth changing a type for."""
+"""Minimum share of the step for a change of type to be worth it."""
 _CAST_BYTES: Final = 6  # an element is read as four bytes and written as two
 _TOO_FAST: Final = 1.1
-"""Times the rate of the type: then it was not multiplied as that type, whatever the HLO says."""
+"""Multiple of the type's rate above which it was not multiplied as that type, despite the HLO."""
 _TENSOR_FLOAT: Final = ("ampere", "ada", "hopper", "blackwell")
-"""Whose matrix units XLA gives float32 to: NVIDIA's since Ampere."""
+"""Architectures whose matrix units XLA uses for float32: NVIDIA's since Ampere."""
 
 
 _HOW: Final = {"tf32": "TF32", "f32": "plain float32", "f64": "float64"}
@@ -83,7 +83,7 @@ _HOW: Final = {"tf32": "TF32", "f32": "plain float32", "f64": "float64"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Wide:
-    """A product of wide operands: how it is multiplied, and the least and most it could save."""
+    """A product of wide operands: its multiplication type, and the range of its saving."""
 
     row: dict[str, Any]
     kind: str
@@ -96,21 +96,23 @@ class _Wide:
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one, over all products."""
+    """Yield at most one finding, for all products."""
     machine = gpu_machine(case)
     if machine is None:
         return
     long = (pl.col("category") == "matmul") & (pl.col("share") > _LEAST_SHARE)
     known = list(ran(case, long))
-    wide = [it for one in known if (it := _judged(one, machine))]
+    wide = [judged for product in known if (judged := _judged(product, machine))]
     wide += _by_kernel(case, case.ops.filter(long), known, machine)
     if not wide:
         return
-    wide.sort(key=lambda it: -it.ms)
-    total = sum(it.ms for it in wide)
-    saves = Range(sum(it.saves.low for it in wide), sum(it.saves.high for it in wide))
-    hows = " and ".join(dict.fromkeys(_HOW[it.kind] for it in wide))
-    width = "float64" if all(it.kind == "f64" for it in wide) else "float32"
+    wide.sort(key=lambda product: -product.ms)
+    total = sum(product.ms for product in wide)
+    saves = Range(
+        sum(product.saves.low for product in wide), sum(product.saves.high for product in wide)
+    )
+    hows = " and ".join(dict.fromkeys(_HOW[product.kind] for product in wide))
+    width = "float64" if all(product.kind == "f64" for product in wide) else "float32"
     yield Finding(
         code=CODE,
         title=f"products of {width} matrices take {total:,.2f} ms per step",
@@ -121,7 +123,7 @@ def check(case: Case) -> Iterator[Finding]:
         ),
         saves_ms=saves,
         basis=Basis.RULE_OF_THUMB,
-        evidence=rows_as_evidence(case, (it.row for it in wide)),
+        evidence=rows_as_evidence(case, (product.row for product in wide)),
         remedy=advise(
             case,
             "cast the operands to bfloat16 and keep the sum in float32:"
@@ -133,7 +135,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _gain(wide: Sequence[_Wide], saves: Range) -> str:
-    if all(it.shape for it in wide):
+    if all(product.shape for product in wide):
         low = f"{saves.low:,.2f} ms with a cast before each product"
         return f"{low}, up to {saves.high:,.2f} without"
     return (
@@ -143,18 +145,18 @@ def _gain(wide: Sequence[_Wide], saves: Range) -> str:
 
 
 def _judged(one: Ran, machine: Machine) -> _Wide | None:
-    products = [_as_run(it, machine) for it in gemms(one.program, one.instruction)]
-    wide = [it for it in products if it.dtype in ("tf32", "f32")]
+    products = [_as_run(gemm, machine) for gemm in gemms(one.program, one.instruction)]
+    wide = [gemm for gemm in products if gemm.dtype in ("tf32", "f32")]
     if not wide or len(wide) < len(products):
         return None
     kind = wide[0].dtype
-    if sum(it.flops for it in wide) > _TOO_FAST * machine.peak(kind) * one.once_ms / 1e3:
+    if sum(gemm.flops for gemm in wide) > _TOO_FAST * machine.peak(kind) * one.once_ms / 1e3:
         return None
-    now = sum(price_gemm(it, machine).seconds for it in wide)
-    then = sum(price_gemm(replace(it, dtype="bf16"), machine).seconds for it in wide)
-    cast_ms = sum(_cast_bytes(it) for it in wide) / machine.memory_rate * 1e3
+    current_s = sum(price_gemm(gemm, machine).seconds for gemm in wide)
+    narrow_s = sum(price_gemm(replace(gemm, dtype="bf16"), machine).seconds for gemm in wide)
+    cast_ms = sum(_cast_bytes(gemm) for gemm in wide) / machine.memory_rate * 1e3
     times = max(float(one.row["count"]), 1.0)
-    gain = one.ms * max(0.0, 1 - then / now)
+    gain = one.ms * max(0.0, 1 - narrow_s / current_s)
     most = max(gain, _most(one.ms, kind, machine))
     saves = Range(max(0.0, gain - cast_ms * times), most)
     return _Wide(one.row, kind, saves, f", {_shape(one, machine)}")
@@ -163,8 +165,8 @@ def _judged(one: Ran, machine: Machine) -> _Wide | None:
 def _by_kernel(
     case: Case, rows: pl.DataFrame, known: Iterable[Ran], machine: Machine
 ) -> Iterator[_Wide]:
-    """Products without HLO whose kernels' names tell: of these no shape is known."""
-    met = {(it.row["program"], it.row["op"]) for it in known}
+    """Yield products without HLO that kernel names identify: their shapes are not known."""
+    met = {(product.row["program"], product.row["op"]) for product in known}
     for row in rows.iter_rows(named=True):
         if (row["program"], row["op"]) in met:
             continue
@@ -176,7 +178,7 @@ def _by_kernel(
 
 
 def _most(ms: float, kind: str, machine: Machine) -> float:
-    """By the chip's rates."""
+    """Return the largest saving by the chip's rates."""
     return ms * max(0.0, 1 - machine.peak(kind) / machine.peak("bf16"))
 
 
@@ -190,4 +192,4 @@ def _cast_bytes(gemm: Gemm) -> float:
 
 
 def _shape(one: Ran, machine: Machine) -> str:
-    return " and ".join(str(_as_run(it, machine)) for it in gemms(one.program, one.instruction))
+    return " and ".join(str(_as_run(gemm, machine)) for gemm in gemms(one.program, one.instruction))

@@ -93,7 +93,7 @@ _BUFFERS: Final = "xla_gpu_enable_command_buffer"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one. A predicted step has no host."""
+    """Yield at most one finding. A predicted step has no host."""
     if case.basis is Basis.PREDICTED:
         return
     idle = case.ask(idle_of)
@@ -101,16 +101,18 @@ def check(case: Case) -> Iterator[Finding]:
     total = sum(by_cause.values())
     if total <= WORTH * case.step_ms:
         return
-    told = [cause for cause in _CAUSES if by_cause[cause] > _WORTH_NAMING * total]
-    ranked = sorted(told, key=lambda cause: -by_cause[cause])
+    relevant = [cause for cause in _CAUSES if by_cause[cause] > _WORTH_NAMING * total]
+    ranked = sorted(relevant, key=lambda cause: -by_cause[cause])
     known = total - by_cause[Cause.UNKNOWN]
-    said = ", ".join(f"{_SAID[c]} {by_cause[c]:,.2f} ms" for c in ranked)
+    activities = ", ".join(f"{_SAID[cause]} {by_cause[cause]:,.2f} ms" for cause in ranked)
     gaps = "gaps before work that was launched late" if idle.seen else "gaps between runs"
-    shown = idle.seen or known > 0
-    meanwhile = f"meanwhile the host is {said}" if shown else "no call and no launch is recorded"
+    visible = idle.seen or known > 0
+    meanwhile = (
+        f"meanwhile the host is {activities}" if visible else "no call and no launch is recorded"
+    )
     yield Finding(
         code=CODE,
-        title=_title(total, shown=shown),
+        title=_title(total, shown=visible),
         detail=f"{total / case.step_ms:.0%} of the step; {meanwhile}",
         saves_ms=Range(0.0, total),
         basis=case.basis,

@@ -59,7 +59,7 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one."""
+    """Yield at most one finding."""
     if not case.selection.occurrences:
         return
     predicted = case.basis is Basis.PREDICTED

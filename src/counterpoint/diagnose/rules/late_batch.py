@@ -60,7 +60,7 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one."""
+    """Yield at most one finding."""
     waiting = case.ask(idle_of).host_ms(Cause.TRANSFER)
     if waiting <= WORTH * case.step_ms:
         return

@@ -74,7 +74,7 @@ _NAMED: Final = 3
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one: the waiting of all collectives."""
+    """Yield at most one finding: the waiting in all collectives."""
     rows = sorted(
         (row for row in case.ask(shares_of).rows if row["late_ms"] > 0),
         key=lambda row: -row["late_ms"],
@@ -84,7 +84,7 @@ def check(case: Case) -> Iterator[Finding]:
     mean = sum(row["late_ms"] for row in rows)
     most = max(mean, waited_most_ms(case))
     late = stragglers(case)
-    told = _simulated(case, late, most)
+    gain = _simulated(case, late, most)
     low = min(sum(map(_certain, rows)), mean)
     yield Finding(
         code=CODE,
@@ -94,10 +94,10 @@ def check(case: Case) -> Iterator[Finding]:
             f" {most:,.2f} ms, which a step gains if the others come as early. The transfers of"
             f" these collectives take {sum(map(_transfer, rows)):,.2f} ms; the longest wait is in"
             f" {place_of(rows[0])}, {rows[0]['late_ms']:,.2f} ms. {_who(case, late)}"
-            f"{_without(told)}"
+            f"{_without(gain)}"
         ),
-        saves_ms=Range(max(low, told.low) if told else low, most),
-        basis=Basis.PREDICTED if told and told.low > low else case.basis,
+        saves_ms=Range(max(low, gain.low) if gain else low, most),
+        basis=Basis.PREDICTED if gain and gain.low > low else case.basis,
         evidence=evidence(case, rows, "late_ms"),
         remedy=_remedy(case, late),
         doubt=_doubt(case),
@@ -105,11 +105,11 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _simulated(case: Case, late: tuple[Straggler, ...], most: float) -> Range | None:
-    """A step in which the slow device is as quick as the others, where it alone is late."""
+    """Simulate a step in which the slow device is as fast as the others, if it alone is late."""
     if len(late) != 1 or not late[0].slow or not late[0].persistent or late[0].whole_host:
         return None
-    told = case.ask(savings_of).as_quick(longer_ms(case, late[0].number))
-    return Range(min(told.low, most), min(told.high, most)) if told is not None else None
+    gain = case.ask(savings_of).as_quick(longer_ms(case, late[0].number))
+    return Range(min(gain.low, most), min(gain.high, most)) if gain is not None else None
 
 
 def _without(told: Range | None) -> str:
@@ -125,7 +125,7 @@ def _transfer(row: dict[str, Any]) -> float:
 
 
 def _certain(row: dict[str, Any]) -> float:
-    """What is exposed beyond the transfer can be nothing but waiting; nor what slack covers."""
+    """Return the wait that is certain: exposed time beyond the transfer, or covered by slack."""
     if row["bound"] == Bound.HIDDEN:
         return float(row["late_ms"])
     return max(0.0, float(row["exposed_ms"]) - _transfer(row))
@@ -140,7 +140,7 @@ def _who(case: Case, late: tuple[Straggler, ...]) -> str:
             "Which device comes last is not the same one often enough, in these"
             f" {steps} steps, to be more than chance"
         )
-    return "; ".join(_one(case, one) for one in late[:_NAMED])
+    return "; ".join(_one(case, straggler) for straggler in late[:_NAMED])
 
 
 def _one(case: Case, one: Straggler) -> str:
@@ -188,11 +188,13 @@ def _remedy(case: Case, late: tuple[Straggler, ...]) -> Remedy:
         )
     first = late[0]
     if first.slow:
-        look = "" if first.whole_host else f" (`counterpoint explain ... --device {first.number}`)"
+        command = (
+            "" if first.whole_host else f" (`counterpoint explain ... --device {first.number}`)"
+        )
         return advise(
             case,
             f"find why {_place(case, first)} computes longer: clocks and temperature, or more work"
-            f" in its shard{look}",
+            f" in its shard{command}",
         )
     return advise(
         case,

@@ -82,7 +82,7 @@ _MOST: Final = 0.5
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one, over all of them."""
+    """Yield at most one finding, for all of them."""
     rows = case.ask(shares_of).of(CODE)
     if not rows:
         return
@@ -115,7 +115,7 @@ def _is_small(row: dict[str, Any]) -> bool:
 
 
 def _named(rows: Rows) -> str:
-    """Small ones by that name; others by what takes their time."""
+    """Describe them as small, or else by what takes their time."""
     times = sum(row["count"] for row in rows)
     if all(_is_small(row) for row in rows):
         return f"{times:,.0f} small {kinds(rows)}"
@@ -134,27 +134,27 @@ def _chain(rows: Rows, depth: int) -> str:
 
 
 def _is_chain(rows: Rows, depth: int) -> bool:
-    """Whether most of them are one."""
+    """Return whether most of them form one chain."""
     return depth >= _CHAIN and depth > _MOST * len(rows)
 
 
 def _remedy(case: Case, rows: Rows, depth: int) -> Remedy:
-    told = "have fewer of them: stack values that are reduced alike, and once per step"
+    text = "have fewer of them: stack values that are reduced alike, and once per step"
     large = sum(row["own_ms"] for row in rows if not _is_small(row))
     if large > _MOST * exposed_ms(rows):
-        told = (
+        text = (
             "shard over fewer ranks (within a host or a domain, with replicas across, as in HSDP),"
             " so that each sends larger parts in fewer rounds; or compute more per step with a"
             " larger batch"
         )
     elif _is_chain(rows, depth):
-        told = (
+        text = (
             "make the chain shorter: reduce once what is reduced in several steps, or compute"
             " on each device what all would send each other"
         )
     given = case.context.environment or case.timeline.environment
     if given.get(_NVLS) == "0":
-        told += f"; {_NVLS}=0 forbids the fast path within a host"
+        text += f"; {_NVLS}=0 forbids the fast path within a host"
     if given.get(_PROTOCOL, "").lower() in ("simple", "^ll,ll128"):
-        told += f"; {_PROTOCOL}={given[_PROTOCOL]} forbids the protocols for small ones"
-    return advise(case, told)
+        text += f"; {_PROTOCOL}={given[_PROTOCOL]} forbids the protocols for small ones"
+    return advise(case, text)

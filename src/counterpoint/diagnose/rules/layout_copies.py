@@ -75,11 +75,11 @@ NAME: Final = "layout-copies"
 SINCE: Final = "0.1"
 
 _LEAST_SHARE: Final = 0.0002
-"""Of the step, of one kernel: many small ones add up, thousands of tiny ones need no list."""
+"""Minimum share of the step for one kernel: many small ones add up, tiny ones need no list."""
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one of the device and one of the host."""
+    """Yield at most one finding for the device and one for the host."""
     found = relaid(case)
     if found:
         yield _on_device(case, found)
@@ -89,14 +89,14 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def relaid(case: Case) -> list[Ran]:
-    """Kernels of the device whose only work is another order in memory, the longest first."""
+    """Return device kernels that only change the order in memory, longest first."""
     long = (pl.col("category") == "copy") & (pl.col("share") > _LEAST_SHARE)
-    return [one for one in ran(case, long) if moves_only(one.program, one.instruction)]
+    return [kernel for kernel in ran(case, long) if moves_only(kernel.program, kernel.instruction)]
 
 
 def _on_device(case: Case, found: Sequence[Ran]) -> Finding:
-    total = sum(it.ms for it in found)
-    moved = sum((it.row["bytes_accessed"] or 0) * it.row["count"] for it in found)
+    total = sum(kernel.ms for kernel in found)
+    moved = sum((kernel.row["bytes_accessed"] or 0) * kernel.row["count"] for kernel in found)
     saves, basis = gain_without(case, found, total)
     first = found[0]
     return Finding(
@@ -120,19 +120,22 @@ def _on_device(case: Case, found: Sequence[Ran]) -> Finding:
 
 
 def _shapes(one: Ran) -> str:
-    given = next((it.shape for it in one.program.operands(one.instruction)), None)
+    given = next((operand.shape for operand in one.program.operands(one.instruction)), None)
     result = next(one.instruction.shape.leaves, one.instruction.shape)
     return f"{_ordered(given)} to {_ordered(result)}" if given is not None else _ordered(result)
 
 
 def _ordered(shape: Shape) -> str:
-    """As HLO writes it, the fastest dimension first."""
+    """Return the shape as HLO writes it, fastest dimension first."""
     return f"{shape}{{{','.join(map(str, shape.minor_to_major))}}}"
 
 
 def _for_whom(one: Ran) -> str:
-    """Who wants the other order: those that read it, or else who wrote the first one."""
-    wanting = [it.custom_call_target or it.name for it, _ in readers(one.program, one.instruction)]
+    """Say what needs the other order: its readers, or else the writer of the first one."""
+    wanting = [
+        reader.custom_call_target or reader.name
+        for reader, _ in readers(one.program, one.instruction)
+    ]
     if wanting:
         return f"read by {', '.join(dict.fromkeys(wanting[:3]))}"
     writer = writer_of(one.program, one.instruction)

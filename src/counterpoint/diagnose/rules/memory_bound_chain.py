@@ -71,41 +71,43 @@ SINCE: Final = "0.1"
 
 _ATTENTION: Final = "attention"
 _LEAST_SHARE: Final = 0.02
-"""Of the step, in what could be saved at most: a kernel of one's own is work."""
+"""Minimum saving as a share of the step: writing a kernel is work."""
 _MOST: Final = 3
 _FLASH_RATE: Final = 0.5
-"""Of a chip's bf16 rate, what flash attention reaches where no kernel was looked at."""
+"""Share of a chip's bf16 rate that flash attention reaches where no kernel was measured."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kind:
-    """Chains of one sort: those of all layers."""
+    """Chains of one kind, over all layers."""
 
     name: str
     chains: tuple[Chain, ...]
 
     @property
     def members(self) -> list[Ran]:
-        found = {id(one): one for chain in self.chains for one in chain.members}
-        return sorted(found.values(), key=lambda one: -one.ms)
+        by_id = {id(kernel): kernel for chain in self.chains for kernel in chain.members}
+        return sorted(by_id.values(), key=lambda kernel: -kernel.ms)
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One for each sort of chain, the dearest three."""
+    """Yield one finding for each of the three most costly kinds of chain."""
     chip = chip_of(case)
     if chip is None or not case.step_ms:
         return
-    found = [(kind, _saves(case, kind, chip)) for kind in _sorts(chains(case, chip))]
-    worth = [it for it in found if it[1].high > _LEAST_SHARE * case.step_ms]
-    worth.sort(key=lambda it: -it[1].high)
-    for kind, saves in worth[:_MOST]:
+    candidates = [(kind, _saves(case, kind, chip)) for kind in _sorts(chains(case, chip))]
+    relevant = [
+        candidate for candidate in candidates if candidate[1].high > _LEAST_SHARE * case.step_ms
+    ]
+    relevant.sort(key=lambda candidate: -candidate[1].high)
+    for kind, saves in relevant[:_MOST]:
         yield _finding(case, kind, saves, chip)
 
 
 def _finding(case: Case, kind: _Kind, saves: Range, chip: Chip) -> Finding:
     members = kind.members
-    ms = sum(it.ms for it in members)
-    moved = sum(it.row["bytes_accessed"] * it.row["count"] for it in members)
+    ms = sum(kernel.ms for kernel in members)
+    moved = sum(kernel.row["bytes_accessed"] * kernel.row["count"] for kernel in members)
     handed = sum(chain.handed_ms for chain in kind.chains)
     rate = moved / ms * 1e3
     what = "attention" if kind.name == _ATTENTION else kind.name
@@ -131,11 +133,11 @@ def _sorts(found: Sequence[Chain]) -> list[_Kind]:
     sorts: dict[str, list[Chain]] = {}
     for chain in found:
         sorts.setdefault(_sort(chain), []).append(chain)
-    return [_Kind(name, tuple(of)) for name, of in sorts.items()]
+    return [_Kind(name, tuple(group)) for name, group in sorts.items()]
 
 
 def _sort(chain: Chain) -> str:
-    """Attention, or by the place in the user's code that takes most of it."""
+    """Return the kind of a chain: attention, or the source line that takes most of it."""
     if _is_attention(chain):
         return _ATTENTION
     row = chain.members[0].row
@@ -147,10 +149,15 @@ def _sort(chain: Chain) -> str:
 
 
 def _is_attention(chain: Chain) -> bool:
-    """Batched products next to a softmax: low-rank products and experts have no such reduction."""
-    products = [it for it in chain.members if it.row["category"] == "matmul"]
-    batched = any(gemm.batch > 1 for it in products for gemm in gemms(it.program, it.instruction))
-    return batched and any(it.row["category"] == "reduction" for it in chain.members)
+    """Return whether it has batched products next to a softmax.
+
+    Low-rank products and experts have no such reduction.
+    """
+    products = [kernel for kernel in chain.members if kernel.row["category"] == "matmul"]
+    batched = any(
+        gemm.batch > 1 for kernel in products for gemm in gemms(kernel.program, kernel.instruction)
+    )
+    return batched and any(kernel.row["category"] == "reduction" for kernel in chain.members)
 
 
 def _saves(case: Case, kind: _Kind, chip: Chip) -> Range:
@@ -159,16 +166,16 @@ def _saves(case: Case, kind: _Kind, chip: Chip) -> Range:
     machine = gpu_machine(case)
     shared = machine.attention("backward") if machine else _FLASH_RATE
     flops = sum(
-        (it.row["flops"] or 0.0) * it.row["count"]
-        for it in kind.members
-        if it.row["category"] == "matmul"
+        (kernel.row["flops"] or 0.0) * kernel.row["count"]
+        for kernel in kind.members
+        if kernel.row["category"] == "matmul"
     )
     fused_ms = flops / (chip.bf16_flops * shared) * 1e3
-    return Range(0.0, max(0.0, sum(it.ms for it in kind.members) - fused_ms))
+    return Range(0.0, max(0.0, sum(kernel.ms for kernel in kind.members) - fused_ms))
 
 
 def _pair(chain: Chain) -> str:
-    first = max(chain.handovers, key=lambda it: it.ms)
+    first = max(chain.handovers, key=lambda handover: handover.ms)
     return (
         f"{place_of(first.writer.row)} does for {first.reader.row['op']}"
         f" ({first.bytes / 1e6:,.0f} MB)"
@@ -178,7 +185,7 @@ def _pair(chain: Chain) -> str:
 def _remedy(case: Case, kind: _Kind) -> Remedy:
     if kind.name == _ATTENTION:
         return advise(case, f"a flash attention kernel: {_flash(case)}")
-    words = " ".join(str(it.row["scope"]).lower() for it in kind.members)
+    words = " ".join(str(kernel.row["scope"]).lower() for kernel in kind.members)
     if "norm" in words and is_nvidia(case):
         return advise(
             case,

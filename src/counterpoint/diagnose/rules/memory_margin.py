@@ -58,15 +58,15 @@ NAME: Final = "memory-margin"
 SINCE: Final = "0.1"
 
 _NEAR: Final = 0.95
-"""Of the limit: XLA's own scheduler keeps 5 % free (xla_gpu_memory_limit_slop_factor=95)."""
+"""Share of the limit: XLA's own scheduler keeps 5 % free (xla_gpu_memory_limit_slop_factor=95)."""
 _LITTLE: Final = 0.5
 _FRACTION: Final = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _MORE: Final = 0.92
-_ROOM: Final = 0.02  # of the chip, that a larger share has to bring
+_ROOM: Final = 0.02  # minimum share of the chip that a larger fraction must add
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one."""
+    """Yield at most one finding."""
     memory = memory_of(case)
     if memory is None:
         return
@@ -78,13 +78,13 @@ def check(case: Case) -> Iterator[Finding]:
 
 def _near(case: Case, memory: Memory, limit: int) -> Finding:
     repeated = float(by_compiler(case)["ms"].sum())
-    also = f"; XLA repeats work for {repeated:,.2f} ms per step to stay below" if repeated else ""
+    suffix = f"; XLA repeats work for {repeated:,.2f} ms per step to stay below" if repeated else ""
     return Finding(
         code=CODE,
         title=f"{memory.peak / limit:.0%} of the memory that the program may have is in use",
         detail=(
             f"the fullest device had {_gib(memory.peak)} in use of {_gib(limit)}: a little more,"
-            f" or memory in pieces, and it runs out{also}"
+            f" or memory in pieces, and it runs out{suffix}"
         ),
         saves_ms=Unknown("a risk, and a schedule that saves memory first"),
         basis=case.basis,
@@ -94,12 +94,12 @@ def _near(case: Case, memory: Memory, limit: int) -> Finding:
 
 
 def _more(case: Case, memory: Memory, limit: int) -> Remedy:
-    less = "donate the state, keep less for the backward pass, or shard more"
+    advice = "donate the state, keep less for the backward pass, or shard more"
     whole, kinds = memory.whole, {device.kind for device in case.timeline.devices}
     if whole is None or kinds != {"gpu"} or limit > (_MORE - _ROOM) * whole:
-        return advise(case, less)
+        return advise(case, advice)
     return Remedy(
-        f"a larger share of the chip's {_gib(whole)}, or {less}",
+        f"a larger share of the chip's {_gib(whole)}, or {advice}",
         environment=((_FRACTION, str(_MORE)),),
     )
 

@@ -64,11 +64,11 @@ NAME: Final = "nothing-hides-the-last"
 SINCE: Final = "0.1"
 
 _PARTS: Final = 4
-"""Of so many parts, three can be hidden; more cost starts and bandwidth."""
+"""Number of parts: of four, three can be hidden; more parts cost starts and bandwidth."""
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One per collective: there are at most a few that large."""
+    """Yield one finding per collective: at most a few are this large."""
     for row in case.ask(shares_of).of(CODE):
         yield _finding(case, row)
 
@@ -100,18 +100,18 @@ def _finding(case: Case, row: dict[str, Any]) -> Finding:
 
 
 def _named(row: dict[str, Any]) -> str:
-    """Its op, which tells several of one kind apart; with its kind, unless the op names it."""
+    """Return its op, which identifies it; with its kind, unless the op's name contains it."""
     op, kind = str(row["op"]), str(row["kind"])
     return op if op.startswith(kind) else f"the {kind} {op}"
 
 
 def _alone(case: Case) -> str:
-    """What is known of its place: without HLO, only what ran."""
+    """Describe what could run beside it; without HLO, only what did."""
     return "nothing can run" if case.program else "next to nothing runs"
 
 
 def _sizes(case: Case, row: dict[str, Any]) -> list[int]:
-    """Bytes of the values that it was merged of, as the combiner counts them."""
+    """Return the bytes of the values that were merged into it, as the combiner counts them."""
     if case.program is None or row["kind"] not in KINDS or not on_gpu(case):
         return []
     found = (part for place in places(case.program, row["kind"]) for part in place.parts)
@@ -119,11 +119,11 @@ def _sizes(case: Case, row: dict[str, Any]) -> list[int]:
 
 
 def _is_mostly_start(case: Case, row: dict[str, Any]) -> bool:
-    """Whether the cost model explains its time by what each part of it would cost, too."""
+    """Return whether the cost model explains its time by costs that each part would have too."""
     rows = case.ask(collective_profile).iter_rows(named=True)
-    for one, wire in zip(rows, wires(case), strict=True):
-        if (one["program"], one["op"]) == (row["program"], row["op"]):
-            price, took = wire.price, one["mean_transfer_ms"]
+    for other, wire in zip(rows, wires(case), strict=True):
+        if (other["program"], other["op"]) == (row["program"], row["op"]):
+            price, took = wire.price, other["mean_transfer_ms"]
             if price is None or took is None:
                 return False
             return price.bound_by == "latency" and took <= price.high * 1e3

@@ -63,7 +63,7 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one."""
+    """Yield at most one finding."""
     rows = ill_informed(case)
     use = use_of(case)
     if not rows or use is None or use.path is None:
@@ -92,10 +92,12 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _lacking(coverage: Coverage) -> str | None:
-    """What is missing, where that is too much."""
-    talks, time = coverage.collectives, coverage.time
-    if talks.share < COVERAGE:
-        return f"{talks.whole - talks.found:,.0f} of {talks.whole:,.0f} collectives"
+    """Describe what is missing, if it is too much."""
+    collectives, time = coverage.collectives, coverage.time
+    if collectives.share < COVERAGE:
+        return (
+            f"{collectives.whole - collectives.found:,.0f} of {collectives.whole:,.0f} collectives"
+        )
     if not isinstance(time, Unknown) and time.share < TIME:
         return f"work that takes {1 - time.share:.0%} of the measured time"
     return None
@@ -103,7 +105,7 @@ def _lacking(coverage: Coverage) -> str | None:
 
 def _counted(coverage: Coverage) -> str:
     parts = ((coverage.instructions, "instructions"), (coverage.collectives, "collectives"))
-    counts = [f"{it.found:,.0f} of {it.whole:,.0f} {what}" for it, what in parts]
+    counts = [f"{count.found:,.0f} of {count.whole:,.0f} {what}" for count, what in parts]
     if not isinstance(coverage.time, Unknown):
         counts.append(f"{coverage.time.share:.0%} of the measured time")
     return ", ".join(counts)

@@ -66,7 +66,7 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one."""
+    """Yield at most one finding."""
     if not on_gpu(case) or case.program is None:
         return
     rows = ill_informed(case)

@@ -66,7 +66,7 @@ _WRONG: Final = (Fit.STALE, Fit.FOREIGN)
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one."""
+    """Yield at most one finding."""
     rows = ill_informed(case)
     use = use_of(case)
     if not rows or use is None or use.path is None:
@@ -74,12 +74,12 @@ def check(case: Case) -> Iterator[Finding]:
     coverage = coverage_of(case, use.path)
     if coverage is None or coverage.staleness.fit not in _WRONG:
         return
-    found = coverage.staleness
+    staleness = coverage.staleness
     saving = hiding(case, rows)
     yield Finding(
         code=CODE,
         title=f"the PGLE profile is of another program, and {exposed_ms(rows):,.2f} ms are exposed",
-        detail="; ".join((f"{use.path}: {found.reason}", *found.differences)),
+        detail="; ".join((f"{use.path}: {staleness.reason}", *staleness.differences)),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
         evidence=evidence(case, rows),

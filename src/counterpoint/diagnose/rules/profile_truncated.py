@@ -53,21 +53,21 @@ NAME: Final = "profile-truncated"
 SINCE: Final = "0.1"
 
 _WORDS: Final = ("cut at", "cut off", "dropped", "truncated", "ends in the middle", "incomplete")
-"""Of the readers' notes on what was lost."""
+"""Words in readers' notes on lost data."""
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one."""
+    """Yield at most one finding."""
     if not case.timeline.truncated:
         return
-    said = [note for note in case.timeline.notes if any(word in note for word in _WORDS)]
+    notes = [note for note in case.timeline.notes if any(word in note for word in _WORDS)]
     yield Finding(
         code=CODE,
         title="the profile is incomplete: events were lost",
-        detail="; ".join(said) or "the file says that events were dropped",
+        detail="; ".join(notes) or "the file says that events were dropped",
         saves_ms=Unknown("what was lost is not known"),
         basis=case.basis,
-        evidence=tuple(Evidence(what=note, ms=None) for note in said),
+        evidence=tuple(Evidence(what=note, ms=None) for note in notes),
         remedy=Remedy(
             "profile fewer steps, without the Python tracer (python_tracer_level=0); of a"
             " trace.json read the .xplane.pb beside it"

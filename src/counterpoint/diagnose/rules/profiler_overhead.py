@@ -63,7 +63,7 @@ _SLOWER: Final = 1.05
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one, of the rank whose steps stand for the Run's."""
+    """Yield at most one finding, for the rank whose steps represent the Run."""
     found = slowest_rank(case.context.run) if case.context.run is not None else None
     if found is None or found[1].disturbed:
         return
@@ -97,7 +97,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _profiled(rank: Rank) -> tuple[float, ...]:
-    """Seconds of the steps that began and ended while the profile was open."""
+    """Return the seconds of the steps that began and ended while the profile was open."""
     window = rank.window
     if window is None or window.opened_s is None or rank.steps_in_bursts:
         return ()

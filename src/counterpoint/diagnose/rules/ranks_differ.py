@@ -66,11 +66,13 @@ _LISTED: Final = 4
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One per program that ran in the steps and differs between hosts."""
+    """Yield one finding per program that ran in the steps and differs between hosts."""
     ran = set(case.timeline.runs.filter(pl.col("step").is_not_null())["program"].to_list())
-    for one in divergences(case.timeline):
-        if one.program in ran:
-            yield _structural(case, one) if one.structural else _tuned(case, one)
+    for divergence in divergences(case.timeline):
+        if divergence.program in ran:
+            yield (
+                _structural(case, divergence) if divergence.structural else _tuned(case, divergence)
+            )
 
 
 def _structural(case: Case, one: Divergence) -> Finding:
@@ -110,7 +112,7 @@ def _tuned(case: Case, one: Divergence) -> Finding:
         ),
         saves_ms=_saved(case, apart),
         basis=case.basis,
-        evidence=tuple(Evidence(what=it, ms=None) for it in one.tuned[:_LISTED]),
+        evidence=tuple(Evidence(what=name, ms=None) for name in one.tuned[:_LISTED]),
         remedy=advise(
             case,
             "tune once for all ranks: keep autotuning sharded, or load one file of autotune results"
@@ -145,8 +147,8 @@ def _hosts(case: Case, one: Divergence) -> tuple[Evidence, ...]:
 
 
 def _took(case: Case, one: Divergence, hosts: tuple[int, ...]) -> float | None:
-    """Milliseconds of a step that the differently tuned ops take on these hosts, mean by device."""
-    devices = [i for i, device in enumerate(case.timeline.devices) if device.host in hosts]
+    """Return milliseconds per step of the differently tuned ops on these hosts, mean by device."""
+    devices = [index for index, device in enumerate(case.timeline.devices) if device.host in hosts]
     ops = case.timeline.ops.with_row_index("row").filter(
         (pl.col("program") == one.program) & pl.col("op").is_in(one.tuned)
     )

@@ -77,16 +77,17 @@ SINCE: Final = "0.1"
 
 _NAMED: Final = 5
 _WORTH_S: Final = 1.0
-"""Of a function that is not the step's: below it a compile is no cause to change a program."""
+"""Minimum seconds of compiling for functions other than the step's."""
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """What the profile saw, else what the Run recorded; and what compiled again at the start."""
+    """Yield what the profile shows, else what the Run recorded; then repeated startup compiles."""
     found = [*_in_profile(case)] or [*_in_run(case)]
-    told = {evidence.what for finding in found for evidence in finding.evidence}
-    told |= {f"jit_{name}" for name in told}  # calls are named as the function, not as its module
+    reported = {evidence.what for finding in found for evidence in finding.evidence}
+    # Calls have the function's name, without the module's prefix.
+    reported |= {f"jit_{name}" for name in reported}
     yield from found
-    yield from (one for one in _at_start(case) if one.evidence[0].what not in told)
+    yield from (finding for finding in _at_start(case) if finding.evidence[0].what not in reported)
 
 
 def _in_profile(case: Case) -> Iterator[Finding]:
@@ -125,13 +126,15 @@ def _in_run(case: Case) -> Iterator[Finding]:
     if run is None or not again:
         return
     seconds = sum(took for _, took in again.values())
-    ranked = sorted(again.items(), key=lambda it: -it[1][1])
+    ranked = sorted(again.items(), key=lambda entry: -entry[1][1])
     times = sum(count for count, _ in again.values())
     yield Finding(
         code=CODE,
         title=f"{times} compiles after the run's first steps take {seconds:,.1f} s",
         detail=(
-            "; ".join(f"{name} {n} times, {s:,.1f} s" for name, (n, s) in ranked[:_NAMED])
+            "; ".join(
+                f"{name} {count} times, {took:,.1f} s" for name, (count, took) in ranked[:_NAMED]
+            )
             + _shapes(case, tuple(name for name, _ in ranked))
         ),
         saves_ms=Range(0.0, per_step_ms(run, seconds)),
@@ -144,22 +147,28 @@ def _in_run(case: Case) -> Iterator[Finding]:
 
 
 def _at_start(case: Case) -> Iterator[Finding]:
-    """Functions of which a Run has several builds: their compiles cost once."""
+    """Yield functions with several builds in a Run: their compiles cost time once."""
     run, index = case.context.run, case.timeline.step_program
     step = case.timeline.programs[index].name if index is not None else None
     if run is None or run.timed is None:
         return
-    names = dict.fromkeys(it.name for it in run.timed.compiles if it.name)
+    names = dict.fromkeys(compile_.name for compile_ in run.timed.compiles if compile_.name)
     again = [found for name in names if (found := rebuilt(run, name)) is not None]
-    worth = [it for it in again if it.name == step or (it.one_line and it.seconds >= _WORTH_S)]
-    for it in sorted(worth, key=lambda it: -it.seconds):
-        place = f", called at {it.where}" if it.where else ""
+    relevant = [
+        build
+        for build in again
+        if build.name == step or (build.one_line and build.seconds >= _WORTH_S)
+    ]
+    for build in sorted(relevant, key=lambda build: -build.seconds):
+        place = f", called at {build.where}" if build.where else ""
         yield _once(
             case,
-            it.name,
-            f"{it.name} is compiled {_times(it.times)}; all but the first take {it.seconds:,.2f} s",
-            f"{it.name}{place}: {it.apart or 'which argument differs, the Run does not tell'}",
-            f"{it.seconds:,.2f} s once, not in each step",
+            build.name,
+            f"{build.name} is compiled {_times(build.times)};"
+            f" all but the first take {build.seconds:,.2f} s",
+            f"{build.name}{place}:"
+            f" {build.apart or 'which argument differs, the Run does not tell'}",
+            f"{build.seconds:,.2f} s once, not in each step",
         )
 
 

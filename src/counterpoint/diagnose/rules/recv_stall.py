@@ -83,7 +83,7 @@ SINCE: Final = "0.1"
 _SHOWN: Final = 5
 
 _OF_OTHERS: Final = (Cause.PEER, Cause.UNTOLD)
-"""Causes that may be another slice's lateness."""
+"""Causes that may be due to another slice being late."""
 
 _REMEDIES: Final = {
     Cause.SCHEDULE: (
@@ -109,7 +109,7 @@ _REMEDIES: Final = {
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one, over all transfers."""
+    """Yield at most one finding, for all transfers."""
     found = stalls(case)
     if not found:
         return
@@ -130,7 +130,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _by_cause(found: Sequence[Stall]) -> dict[Cause, float]:
-    """The dearest first."""
+    """Return milliseconds by cause, largest first."""
     sums: dict[Cause, float] = {}
     for stall in found:
         for cause, ms in stall.by_cause.items():
@@ -139,7 +139,7 @@ def _by_cause(found: Sequence[Stall]) -> dict[Cause, float]:
 
 
 def _saves(case: Case, sums: dict[Cause, float], waits: float) -> Range:
-    """At most what the longest-waiting device waits; for late peers it stands idle too."""
+    """Return at most the wait of the longest-waiting device, including idle time for late peers."""
     late = any(sums.get(cause, 0.0) > 0 for cause in _OF_OTHERS)
     return Range(0.0, max(waits, longest_wait_ms(case, idle=late)))
 
@@ -158,7 +158,7 @@ def _slower(case: Case, slower: SlowerHost | None) -> str:
 
 
 def _describe(stall: Stall) -> str:
-    """The figures of the dearest, to be checked by hand."""
+    """Describe the most expensive stall in figures, for checking by hand."""
     row = stall.row
     parts = [
         f"{place_of(row)} ({row['kind']}) lasts {stall.lasts_ms:,.2f} ms from send to recv-done"
@@ -189,15 +189,15 @@ def _remedy(case: Case, cause: Cause, stall: Stall, slower: SlowerHost | None) -
 
 
 def _doubt(case: Case) -> str | None:
-    said: list[str] = []
+    reasons: list[str] = []
     if any(host.clock_offset_ps is None for host in case.timeline.hosts[1:]):
-        said.append(
+        reasons.append(
             "the slices' clocks are not aligned: who is late rests on the runtime's own times"
         )
     silent = silent_hosts(case.timeline, remote_calls(case.timeline, case.context.target))
     if silent:
-        said.append(
+        reasons.append(
             f"{listed(silent)} tells nothing of its messages (no Megascale events in its profile):"
             " causes are those of the others' transfers"
         )
-    return "; ".join(said) or None
+    return "; ".join(reasons) or None

@@ -69,25 +69,25 @@ NAME: Final = "rematerialisation"
 SINCE: Final = "0.1"
 
 _LEAST_SHARE: Final = 0.02
-"""Of the step: less is not worth any memory."""
+"""Minimum share of the step to be worth any memory."""
 _SLACK: Final = 0.9
-"""Part of the memory left over that may be filled: the allocator needs room between buffers."""
+"""Share of unused memory that may be filled: the allocator needs room between buffers."""
 _NAMED: Final = 3
 _LARGE: Final = 0.05
-"""Of all recomputation: what is named as worth keeping makes a difference."""
+"""Minimum share of all recomputation for a result to be named as worth keeping."""
 _COLLECTIVE: Final = pl.col("category") == "collective"
 _HEAVY: Final = ("matmul", "attention", "convolution")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Result:
-    """Instructions of one line that make alike values."""
+    """Instructions of one line that produce similar values."""
 
     makers: list[Ran]
 
     @property
     def ms(self) -> float:
-        return sum(float(it.row["ms"]) for it in self.makers)
+        return sum(float(maker.row["ms"]) for maker in self.makers)
 
     @property
     def bytes(self) -> float:
@@ -100,7 +100,7 @@ class _Result:
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one."""
+    """Yield at most one finding."""
     rows = by_request(case)
     total = float(rows["ms"].sum())
     if not case.step_ms or total <= _LEAST_SHARE * case.step_ms:
@@ -110,7 +110,7 @@ def check(case: Case) -> Iterator[Finding]:
     memory = memory_of(case)
     results = _results(known)
     fitting = _fitting(results, memory)
-    certain = min(sum(it.ms for it in fitting), saves.high)
+    certain = min(sum(result.ms for result in fitting), saves.high)
     yield Finding(
         code=CODE,
         title=_title(rows, total),
@@ -124,12 +124,12 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _title(rows: pl.DataFrame, total: float) -> str:
-    talking = _talking(rows)
-    if talking <= _LARGE * total:
+    communicating = _talking(rows)
+    if communicating <= _LARGE * total:
         return f"computing again what was not kept takes {total:,.2f} ms per step"
     return (
-        f"running again what was not kept takes {total:,.2f} ms per step: {talking:,.2f} for"
-        f" collectives, {total - talking:,.2f} for computing"
+        f"running again what was not kept takes {total:,.2f} ms per step: {communicating:,.2f} for"
+        f" collectives, {total - communicating:,.2f} for computing"
     )
 
 
@@ -138,8 +138,8 @@ def _talking(rows: pl.DataFrame) -> float:
 
 
 def _evidence(case: Case, rows: pl.DataFrame) -> tuple[Evidence, ...]:
-    """The dearest of either kind."""
-    shown = pl.concat([rows.filter(of).head(_NAMED) for of in (_COLLECTIVE, ~_COLLECTIVE)])
+    """Return the most expensive rows of both kinds as evidence."""
+    shown = pl.concat([rows.filter(kind).head(_NAMED) for kind in (_COLLECTIVE, ~_COLLECTIVE)])
     dearest = shown.sort("ms", "op", descending=[True, False])
     return tuple(
         replace(case.evidence(row, "ms"), what=place_of(row))
@@ -152,12 +152,12 @@ def _detail(
 ) -> str:
     where = _places(rows)
     text = f"{total / case.step_ms:.0%} of the step, most of it in {where}"
-    talking = _talking(rows)
-    if 0.005 <= talking <= _LARGE * total:
-        text += f"; {talking:,.2f} ms of it are collectives that run again"
-    worth = [it for it in results if it.ms > _LARGE * total]
-    if worth:
-        best = worth[0]
+    communicating = _talking(rows)
+    if 0.005 <= communicating <= _LARGE * total:
+        text += f"; {communicating:,.2f} ms of it are collectives that run again"
+    relevant = [result for result in results if result.ms > _LARGE * total]
+    if relevant:
+        best = relevant[0]
         text += (
             f". Keeping what {best.makers[0].row['op']} makes ({_made(best.makers[0])}"
             f"{_and_alike(best)}) takes {best.bytes / GIB:,.2f} GiB and saves {best.ms:,.2f} ms"
@@ -173,7 +173,7 @@ def _and_alike(result: _Result) -> str:
 
 
 def _places(rows: pl.DataFrame) -> str:
-    """The scopes, or else lines, that take most of it."""
+    """Return the scopes, or else lines, that take most of it."""
     by_place = (
         rows.with_columns(place=pl.coalesce("scope", "source", "op"))
         .group_by("place")
@@ -185,33 +185,33 @@ def _places(rows: pl.DataFrame) -> str:
 
 
 def _results(known: Iterable[Ran]) -> list[_Result]:
-    """Dear results, alike ones of all layers together; the most time per byte first."""
+    """Group expensive results over all layers; the most time per byte first."""
     alike: dict[tuple[str, str], list[Ran]] = {}
-    for it in known:
-        if it.row["category"] in _HEAVY and _size(it):
-            place = str(it.row["source"] or it.row["scope"] or it.row["op"])
-            alike.setdefault((place, str(_made(it))), []).append(it)
-    return sorted(map(_Result, alike.values()), key=lambda it: -it.ms / it.bytes)
+    for entry in known:
+        if entry.row["category"] in _HEAVY and _size(entry):
+            place = str(entry.row["source"] or entry.row["scope"] or entry.row["op"])
+            alike.setdefault((place, str(_made(entry))), []).append(entry)
+    return sorted(map(_Result, alike.values()), key=lambda result: -result.ms / result.bytes)
 
 
 def _fitting(results: Sequence[_Result], memory: Memory | None) -> list[_Result]:
-    """What the memory that was never used would hold."""
+    """Return the results that would fit into the unused memory."""
     left = _SLACK * (memory.spare or 0) if memory is not None else 0.0
-    kept: list[_Result] = []
-    for it in results:
-        if it.bytes <= left:
-            left -= it.bytes
-            kept.append(it)
-    return kept
+    chosen: list[_Result] = []
+    for result in results:
+        if result.bytes <= left:
+            left -= result.bytes
+            chosen.append(result)
+    return chosen
 
 
 def _size(one: Ran) -> float:
-    """Bytes of its result, kept for every execution of a step."""
+    """Return the bytes of its result, kept for every execution of a step."""
     return _made(one).bytes * max(float(one.row["count"]), 1.0)
 
 
 def _made(one: Ran) -> Shape:
-    """Its result; what else a library call writes is its workspace, or small."""
+    """Return its result; the other outputs of a library call are workspace, or small."""
     return next(one.instruction.shape.leaves, one.instruction.shape)
 
 
@@ -222,22 +222,22 @@ def _remedy(
     if _talking(rows) > _LARGE * float(rows["ms"].sum()):
         again = rows.filter(_COLLECTIVE)
         places = again.select(pl.coalesce("source", "scope", "op")).to_series()
-        at = ", ".join(places.unique(maintain_order=True).head(_NAMED).to_list())
-        talk = (
-            f"for the collectives ({at}): keep what they make by checkpoint_name, a gathered"
+        lines = ", ".join(places.unique(maintain_order=True).head(_NAMED).to_list())
+        advice = (
+            f"for the collectives ({lines}): keep what they make by checkpoint_name, a gathered"
             " parameter behind jax.lax.with_sharding_constraint; each takes its whole size on"
             " every device"
         )
-        text = f"{talk}; for the computing: {text}" if results else talk
+        text = f"{advice}; for the computing: {text}" if results else advice
     return advise(case, text)
 
 
 def _keep(results: Sequence[_Result], fitting: Sequence[_Result]) -> str:
-    lines = list(dict.fromkeys(it.place for it in fitting or results))
-    at = f" (of {', '.join(lines[:_NAMED])})" if lines else ""
+    lines = list(dict.fromkeys(result.place for result in fitting or results))
+    where = f" (of {', '.join(lines[:_NAMED])})" if lines else ""
     policy = "save_only_these_names" if fitting else "save_and_offload_only_these_names"
     room = "there is room for them" if fitting else "or save_only_these_names where memory allows"
     return (
-        f"mark the results that save most for their size{at} with checkpoint_name and keep them:"
+        f"mark the results that save most for their size{where} with checkpoint_name and keep them:"
         f" jax.checkpoint(..., policy=jax.checkpoint_policies.{policy}(...)); {room}"
     )

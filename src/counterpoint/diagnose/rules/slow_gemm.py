@@ -72,18 +72,19 @@ SINCE: Final = "0.1"
 
 _LEAST_SHARE: Final = 0.001  # of the step
 _SLOW: Final = 1.5
-"""Times the model's upper end. In a public profile on A100 (NVIDIA/JAX-Toolbox, Pax) 200 products
-of 22 shapes that no collective disturbs are all below 1.2."""
+"""Multiple of the model's upper bound. In a public profile on A100 (NVIDIA/JAX-Toolbox, Pax) 200
+products of 22 shapes undisturbed by collectives are all below 1.2.
+"""
 _IN_COMPANY: Final = 0.1
 _ALIGNED: Final = 8
 """Elements of 16 bits in 16 bytes: below, cuBLAS can't use its matrix units well."""
 _TILING: Final = 1.6
-"""What tiles of a TPU that are not full may cost; a rule of thumb."""
+"""Possible cost of partly filled TPU tiles; a rule of thumb."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Slow:
-    """A product, and what its like take."""
+    """A slow product, and the expected time of its shape."""
 
     ran: Ran
     gemms: tuple[Gemm, ...]
@@ -103,16 +104,18 @@ class _Slow:
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one, over all products; of a prediction the times are the model's own."""
+    """Yield at most one finding, for all products; a prediction's times are the model's own."""
     if case.basis is Basis.PREDICTED:
         return
     chip = chip_of(case)
     slow = _alone(case, list(_slow(case, chip))) if chip else []
     if chip is None or not slow:
         return
-    slow.sort(key=lambda it: -it.saves.high)
-    total = sum(it.ran.ms for it in slow)
-    saves = Range(sum(it.saves.low for it in slow), sum(it.saves.high for it in slow))
+    slow.sort(key=lambda product: -product.saves.high)
+    total = sum(product.ran.ms for product in slow)
+    saves = Range(
+        sum(product.saves.low for product in slow), sum(product.saves.high for product in slow)
+    )
     first = slow[0]
     yield Finding(
         code=CODE,
@@ -124,7 +127,7 @@ def check(case: Case) -> Iterator[Finding]:
         ),
         saves_ms=saves,
         basis=Basis.RULE_OF_THUMB,
-        evidence=evidence_of(case, (it.ran for it in slow)),
+        evidence=evidence_of(case, (product.ran for product in slow)),
         remedy=_remedy(case, slow),
         doubt="a chip below its clock makes all products slow alike",
     )
@@ -133,20 +136,20 @@ def check(case: Case) -> Iterator[Finding]:
 def _slow(case: Case, chip: Chip) -> Iterator[_Slow]:
     machine = gpu_machine(case)
     long = (pl.col("category") == "matmul") & (pl.col("share") > _LEAST_SHARE)
-    for one in ran(case, long):
-        found = tuple(gemms(one.program, one.instruction))
-        if not found or one.instruction.opcode == "ragged-dot":
+    for product in ran(case, long):
+        found = tuple(gemms(product.program, product.instruction))
+        if not found or product.instruction.opcode == "ragged-dot":
             continue
         if machine is not None:
-            price = price_compute(one.program, one.instruction, machine)
+            price = price_compute(product.program, product.instruction, machine)
         else:
-            price = _by_rates(one, chip)
-        if price.family is Family.MATMUL and one.once_ms > _SLOW * price.high * 1e3:
-            yield _Slow(one, found, price)
+            price = _by_rates(product, chip)
+        if price.family is Family.MATMUL and product.once_ms > _SLOW * price.high * 1e3:
+            yield _Slow(product, found, price)
 
 
 def _by_rates(one: Ran, chip: Chip) -> Price:
-    """By what the profile counts and the chip's rates; nothing is slow where it does not count."""
+    """Price by the profile's counters and the chip's rates; without counters nothing is slow."""
     flops, moved = one.row["flops"], one.row["bytes_accessed"]
     if not flops or moved is None:
         return Price(math.inf, 0.0, math.inf, Source.ANALYTIC, Family.MATMUL)
@@ -156,12 +159,16 @@ def _by_rates(one: Ran, chip: Chip) -> Price:
 
 
 def _alone(case: Case, slow: list[_Slow]) -> list[_Slow]:
-    """Without those that a collective holds up."""
+    """Drop products that a collective slows down."""
     if not slow:
         return []
-    rows = {id(it): case.rows_of(it.ran.row) for it in slow}
-    shares = shares_beside(case.timeline, case.spans, [row for of in rows.values() for row in of])
-    return [it for it in slow if all(shares[row] <= _IN_COMPANY for row in rows[id(it)])]
+    rows = {id(product): case.rows_of(product.ran.row) for product in slow}
+    shares = shares_beside(
+        case.timeline, case.spans, [row for op_rows in rows.values() for row in op_rows]
+    )
+    return [
+        product for product in slow if all(shares[row] <= _IN_COMPANY for row in rows[id(product)])
+    ]
 
 
 def _shapes(slow: _Slow) -> str:
@@ -172,7 +179,7 @@ def _remedy(case: Case, slow: list[_Slow]) -> Remedy:
     level = {"xla_gpu_autotune_level": "4"}
     given = (case.context.flags or {}).get("xla_gpu_autotune_level", "4")
     flags = level if given in ("0", "1", "2", "3") else {}
-    odd = [it for it in slow if _is_odd(it)]
+    odd = [product for product in slow if _is_odd(product)]
     if {device.kind for device in case.timeline.devices} == {"tpu"}:
         return advise(
             case,
@@ -183,7 +190,7 @@ def _remedy(case: Case, slow: list[_Slow]) -> Remedy:
         text = f"pad dimensions to multiples of 64: {_shapes(odd[0])} starts rows off 16 bytes"
     elif flags:
         text = f"let XLA autotune: xla_gpu_autotune_level={given} does not try all kernels"
-    elif any(it.ran.instruction.opcode == "fusion" for it in slow):
+    elif any(product.ran.instruction.opcode == "fusion" for product in slow):
         text = "compare Triton's kernels, which XLA chose here, with cuBLAS's"
         flags = {"xla_gpu_enable_triton_gemm": "false"}
     else:
@@ -193,4 +200,6 @@ def _remedy(case: Case, slow: list[_Slow]) -> Remedy:
 
 
 def _is_odd(slow: _Slow) -> bool:
-    return any(size % _ALIGNED for it in slow.gemms for size in (it.m, it.n, it.k) if size > 1)
+    return any(
+        size % _ALIGNED for gemm in slow.gemms for size in (gemm.m, gemm.n, gemm.k) if size > 1
+    )

@@ -77,7 +77,7 @@ _WHEN: Final = {Pattern.SUSTAINED: "throughout", Pattern.SPORADIC: "now and then
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one."""
+    """Yield at most one finding."""
     calls = remote_calls(case.timeline, case.context.target)
     inside = calls.rows.filter(pl.col("steady"))
     steady = Calls(inside, calls.rate, calls.rate_source)
@@ -100,13 +100,15 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _doubt(case: Case, calls: Calls) -> str | None:
-    said: list[str] = []
+    reasons: list[str] = []
     if case.context.target is None:
-        said.append(f"what a message should take rests on a {calls.rate_source}")
+        reasons.append(f"what a message should take rests on a {calls.rate_source}")
     silent = silent_hosts(case.timeline, calls)
     if silent:
-        said.append(f"{listed(silent)} tells nothing of its messages: only those of others count")
-    return "; ".join(said) or None
+        reasons.append(
+            f"{listed(silent)} tells nothing of its messages: only those of others count"
+        )
+    return "; ".join(reasons) or None
 
 
 def _detail(case: Case, calls: Calls, slow: pl.DataFrame) -> str:
@@ -145,9 +147,9 @@ def _name(case: Case, row: dict[str, Any]) -> str:
 
 
 def _waited_ms(case: Case, slow: pl.DataFrame) -> float:
-    """Per median step: while a call to it was overdue it stood in a send or recv.
+    """Return the time per median step that a device spent in a send or recv for overdue calls.
 
-    Of the device that lost most: where all wait for each other a step gains what that one does.
+    For the device that lost most: if all wait for each other, a step gains what that one does.
     """
     parts = host_transfers(case.timeline)["row"].to_list()
     spans = case.spans.filter(pl.col("op").is_in(parts) & pl.col("step").is_not_null())
@@ -164,16 +166,16 @@ def _waited_ms(case: Case, slow: pl.DataFrame) -> float:
 
 
 def _overdue(late: pl.DataFrame, waits: Intervals) -> Intervals:
-    """When a device would have gone on already, had the calls not been slow.
+    """Return when a device would have continued already, had the calls not been slow.
 
-    A wait lasts on after the message has come, while the host hands it over: that comes later too.
+    A wait continues after the message has arrived, while the host passes it on: that shifts too.
     """
     excess = (late["excess_ms"] * PS_PER_MS).cast(pl.Int64).to_numpy()
     end = late["end_ps"].to_numpy()
     if len(waits):
-        at = np.minimum(np.searchsorted(waits.end, end), len(waits) - 1)
-        waited_for = (waits.start[at] <= end) & (end <= waits.end[at])
-        end = np.where(waited_for, waits.end[at], end)
+        index = np.minimum(np.searchsorted(waits.end, end), len(waits) - 1)
+        waited_for = (waits.start[index] <= end) & (end <= waits.end[index])
+        end = np.where(waited_for, waits.end[index], end)
     return union(end - excess, end)
 
 

@@ -74,12 +74,12 @@ _NAMED: Final = 3
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one, over all kinds."""
+    """Yield at most one finding, for all kinds."""
     rows = case.ask(shares_of).of(CODE)
     if not rows:
         return
     mergers = case.ask(shares_of).mergers
-    fewer = sum(len(one) - 1 for merger in mergers for one in merger.sets)
+    fewer = sum(len(names) - 1 for merger in mergers for names in merger.sets)
     saves = _saves(case, mergers, rows)
     flags: dict[str, int] = {}
     for merger in mergers:
@@ -104,12 +104,12 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _saves(case: Case, mergers: Sequence[Merger], rows: Rows) -> Range:
-    """Each that falls away saves at most a start, which none takes longer than the fastest."""
+    """Return the saving: each one removed saves at most the start of the fastest of its set."""
     by_name = {row["op"]: row for row in rows}
     most = 0.0
     for merger in mergers:
-        for one in merger.sets:
-            own = [by_name[name] for name in one if name in by_name]
+        for names in merger.sets:
+            own = [by_name[name] for name in names if name in by_name]
             starts = [row["transfer_ms"] or row["median_ms"] for row in own]
             times = max((row["count"] for row in own), default=0.0)
             most += (len(own) - 1) * min(starts) * times if len(own) > 1 else 0.0
@@ -118,12 +118,14 @@ def _saves(case: Case, mergers: Sequence[Merger], rows: Rows) -> Range:
 
 def _told(mergers: Sequence[Merger]) -> str:
     largest = sorted(
-        ((one, merger) for merger in mergers for one in merger.sets), key=lambda it: -len(it[0])
+        ((names, merger) for merger in mergers for names in merger.sets),
+        key=lambda entry: -len(entry[0]),
     )
-    said = [
-        f"{', '.join(one[:_NAMED])}{f' and {len(one) - _NAMED} more' if len(one) > _NAMED else ''}"
+    texts = [
+        f"{', '.join(names[:_NAMED])}"
+        f"{f' and {len(names) - _NAMED} more' if len(names) > _NAMED else ''}"
         f" into one{' in each turn of their loop' if merger.in_loop else ''}"
-        for one, merger in largest[:_NAMED]
+        for names, merger in largest[:_NAMED]
     ]
     more = len(largest) - _NAMED
-    return "; ".join(said) + (f"; and {more} sets more" if more > 0 else "")
+    return "; ".join(texts) + (f"; and {more} sets more" if more > 0 else "")

@@ -93,7 +93,7 @@ _WORDS: Final[Mapping[Cause, str]] = {
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """One per cause: each has a remedy of its own."""
+    """Yield one finding per cause: each has its own remedy."""
     rows = case.ask(shares_of).of(CODE)
     for cause in Cause:
         own = [row for row in rows if case.ask(shares_of).synchronous[row["op"]].cause is cause]
@@ -138,7 +138,7 @@ def _remedy(case: Case, cause: Cause, rows: Rows) -> Remedy:
 
 
 def _without(case: Case, kinds_: set[str]) -> str:
-    """The flag's value without these kinds; of all kinds, the empty one."""
+    """Return the flag's value without these kinds; empty if none remain."""
     given = (given_flags(case) or {}).get(DISABLED, "")
     dropped = {kind.replace("-", "").upper() for kind in kinds_}
     words = [word for word in given.split(",") if word]
