@@ -16,7 +16,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src"
 PACKAGE = "counterpoint"
 NAMES = 15
-MODULES = 674
+MODULES = 676
 """Fewer is better: lower it when modules are merged or deleted."""
 
 

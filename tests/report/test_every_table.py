@@ -39,10 +39,11 @@ from counterpoint.pgle.profiles import Cost, Profile, write_profile
 from counterpoint.report.catalogue.catalogue_document import plugin_section
 from counterpoint.report.document import Document, Kind, Table
 from counterpoint.report.explain.compare_tables import schedule_section
-from counterpoint.report.explain.findings import distinct
+from counterpoint.report.fit import GAP, fit, widths
 from counterpoint.report.flags.settings_document import Effective, effective_document
 from counterpoint.report.pgle.feedback_document import movement_section, times_section
-from counterpoint.report.predict.calibration_document import GAP, calibration_document, fit, widths
+from counterpoint.report.places import distinct
+from counterpoint.report.predict.calibration_document import calibration_document
 from counterpoint.report.predict.predict_document import predict_document
 from counterpoint.report.terminal import print_document
 from counterpoint.report.tune.dry_run import dry_run_document
@@ -84,7 +85,7 @@ def noting(found: Met) -> Generator[None]:
         made(self, **given)  # type: ignore[arg-type]
         code = sys._getframe(1).f_code
         where = Path(code.co_filename)
-        if where.parent == HERE and where.stem != "fit":
+        if where.is_relative_to(HERE) and where.stem != "fit":
             maker = f"{where.stem}.{code.co_name}"
             found.makers.add(maker)
             found.tables[f"{maker} {self.columns} {self.rows[:1]}"] = self
@@ -253,7 +254,7 @@ def predictions() -> Iterator[Document]:
 def makers() -> set[str]:
     """Functions of the room that make a table."""
     found: set[str] = set()
-    for path in HERE.glob("*.py"):
+    for path in HERE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef) and any(
                 isinstance(it, ast.Call) and isinstance(it.func, ast.Name) and it.func.id == "Table"

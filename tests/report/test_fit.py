@@ -7,13 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.report.document import Column, Kind, Table
-from counterpoint.report.explain.findings import (
-    short_path,
-    unlike_paths,
-    without_beginning,
-    without_middle,
-)
-from counterpoint.report.predict.calibration_document import GAP, fit, widths
+from counterpoint.report.fit import GAP, fit, widths
+from counterpoint.report.places import short_path, unlike_paths, without_beginning, without_middle
 
 NAME = "input_convert_reduce_scatter_fusion.1772"
 PLACE = "praxis/layers/attentions.py:777"

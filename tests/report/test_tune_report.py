@@ -13,7 +13,7 @@ import pytest
 
 import tune_conclusions
 from counterpoint.report.document import Table
-from counterpoint.report.predict.calibration_document import fit
+from counterpoint.report.fit import fit
 from counterpoint.report.terminal import plain_text, print_document
 from counterpoint.report.tune.tune_document import tune_document
 from counterpoint.report.tune.tune_json import tune_json

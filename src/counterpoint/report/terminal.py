@@ -33,8 +33,8 @@ from counterpoint.report.document import (
     Table,
     Tone,
 )
-from counterpoint.report.explain.findings import ELLIPSIS
-from counterpoint.report.predict.calibration_document import GAP, fit, widths
+from counterpoint.report.fit import GAP, fit, widths
+from counterpoint.report.places import ELLIPSIS
 
 Pattern = Mapping[Part, str]
 

@@ -21,7 +21,7 @@ from counterpoint.diagnose.compare import (
 from counterpoint.pgle.applying import Move, shown
 from counterpoint.report import units
 from counterpoint.report.document import Column, Kind, Prose, Section, Table, Tone, printable
-from counterpoint.report.explain.findings import distinct, short_path
+from counterpoint.report.places import distinct, short_path
 
 _NAME: Final = 40
 _PAIR: Final = 84

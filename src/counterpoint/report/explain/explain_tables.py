@@ -13,7 +13,7 @@ import polars as pl
 from counterpoint.diagnose.metrics import GROUPINGS, PHASES, By, finest, grouped
 from counterpoint.report import units
 from counterpoint.report.document import Column, Kind, Prose, Section, Table, Tone, printable
-from counterpoint.report.explain.findings import distinct, short_path, unlike_paths
+from counterpoint.report.places import distinct, short_path, unlike_paths
 
 Row = dict[str, Any]
 

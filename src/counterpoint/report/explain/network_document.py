@@ -34,7 +34,7 @@ from counterpoint.report.document import (
     printable,
 )
 from counterpoint.report.explain.explain_document import note_facts
-from counterpoint.report.explain.findings import distinct
+from counterpoint.report.places import distinct
 from counterpoint.report.words import several
 
 SPELT: Final[Mapping[str | None, str]] = {

@@ -141,7 +141,7 @@ class DifferentFlag(Result):
     by_module: dict[str, str | None]
 
 
-class FlagsEffective(Result, tag_field="schema", tag="counterpoint.flags.inspection.effective/1"):
+class FlagsEffective(Result, tag_field="schema", tag="counterpoint.flags.effective/1"):
     """The flags that a compiler used: `counterpoint flags effective --json`."""
 
     source: Annotated[str, At("where")]

@@ -18,7 +18,7 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.report.explain.findings import distinct, short_path, without_middle
+from counterpoint.report.places import distinct, short_path, without_middle
 from counterpoint.workflow.prediction import INDIFFERENCE, Against, Prediction, Standing, simplest
 
 _LONGEST: Final = 60

@@ -14,7 +14,7 @@ from typing import Final
 from counterpoint.core import Unknown
 from counterpoint.report import units
 from counterpoint.report.document import printable
-from counterpoint.report.explain.findings import without_middle
+from counterpoint.report.places import without_middle
 from counterpoint.report.words import (
     clock,
     duration,
