@@ -31,7 +31,7 @@ def launcher_log(directory: Path) -> Path:
 
 
 def exit_report(directory: Path, code: int) -> Ended:
-    """Report the end of a gang that nobody killed; its log is kept only after a failure.
+    """Report the end of a gang that was not killed; its log is deleted after a success.
 
     The Run records which rank was the first to fail, and so the relevant exit code; a launcher has
     only the codes of all, some of which are consequences of the first failure.

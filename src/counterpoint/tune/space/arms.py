@@ -117,7 +117,7 @@ def _spoken(name: str, value: str) -> tuple[str, str]:
     """Return the dimension and choice that are about this name alone, or the name and value."""
     new = _NEW.get(name, name)
     for draft in known().drafts.values():
-        picks = [pick.settings for several in draft.choices.values() for pick in several]
+        picks = [pick.settings for variants in draft.choices.values() for pick in variants]
         if any(
             [_NEW.get(key, key) for key, _ in (*pick.xla, *pick.env)] != [new] for pick in picks
         ):
@@ -126,8 +126,8 @@ def _spoken(name: str, value: str) -> tuple[str, str]:
             return draft.name, name_of(int(value))
         named = (
             choice
-            for choice, several in draft.choices.items()
-            for pick in several
+            for choice, variants in draft.choices.items()
+            for pick in variants
             if value in dict((*pick.settings.xla, *pick.settings.env)).values()
         )
         return draft.name, next(named, value)

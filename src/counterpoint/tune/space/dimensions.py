@@ -20,7 +20,7 @@ from counterpoint.tune.space.place import Place
 from counterpoint.tune.space.settings_text import KEYS, settings_of_line, settings_of_table
 
 ANY = "any"
-"""As a kind: any collective."""
+"""The kind that stands for any collective."""
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -118,8 +118,8 @@ def _choices(table: Mapping[str, Any], place: Place) -> Mapping[str, tuple[Pick,
     for name, value in choices.items():
         if not name.strip() or " + " in name:
             raise here.at(name).wrong("not a name for a choice")
-        several = cast("list[object]", value) if isinstance(value, list) else [value]
-        found[name] = tuple(_pick(item, here.at(name)) for item in several)
+        variants = cast("list[object]", value) if isinstance(value, list) else [value]
+        found[name] = tuple(_pick(item, here.at(name)) for item in variants)
         if not found[name]:
             raise here.at(name).wrong("no settings in it", next=_EXAMPLE)
     return MappingProxyType(found)
@@ -194,7 +194,7 @@ class Known:
 
     @property
     def acts(self) -> Mapping[str, Acts]:
-        """Where each flag or variable takes effect; runtime as soon as one dimension says so."""
+        """The stage each flag or variable acts on; runtime if any dimension has it there."""
         found: dict[str, Acts] = {}
         for draft in self.drafts.values():
             for name in names_of(draft):

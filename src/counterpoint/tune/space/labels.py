@@ -80,7 +80,7 @@ def _part(part: str, drafts: Mapping[str, Draft], here: Situation) -> Labelled:
 
 def _value(draft: Draft, choice: str, here: Situation) -> Settings:
     """Parse a value that the dimension does not offer, allowed if it sets only one name."""
-    picks: list[Pick] = [pick for several in draft.choices.values() for pick in several]
+    picks: list[Pick] = [pick for variants in draft.choices.values() for pick in variants]
     names = {(way, name) for pick in picks for way, name, _ in _pairs(pick.settings)}
     if len(names) != 1 or choice in draft.choices:
         choices = ", ".join(draft.choices)

@@ -32,7 +32,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """What is known of the runs.
+    """The known facts about the runs.
 
     Args:
         shape: The process layout of the base; None if nothing is run.

@@ -159,8 +159,8 @@ def why_not(space: Space, point: Mapping[str, str]) -> str | None:
         for needed, choice in dimension.needs.items():
             taken = point.get(needed)
             if taken is None or choice not in (ANYTHING, taken):
-                what = needed if choice == ANYTHING else f"{needed} {choice}"
-                return f"{dimension.name} needs {what}"
+                requirement = needed if choice == ANYTHING else f"{needed} {choice}"
+                return f"{dimension.name} needs {requirement}"
         for other in dimension.excludes:
             if other in point:
                 return f"{dimension.name} excludes {other}"

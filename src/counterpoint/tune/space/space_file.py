@@ -166,10 +166,10 @@ def _choices(table: Mapping[str, Any], place: Place) -> Mapping[str, tuple[str, 
     found: dict[str, tuple[str, ...]] = {}
     for name, value in entries.items():
         here = place.at(name)
-        several = cast("list[object]", value) if isinstance(value, list) else [value]
-        if not several:
+        items = cast("list[object]", value) if isinstance(value, list) else [value]
+        if not items:
             raise here.wrong("no choices", next=f'drop = ["{name}"] leaves the dimension alone')
-        found[name] = tuple(dict.fromkeys(_word(item, here) for item in several))
+        found[name] = tuple(dict.fromkeys(_word(item, here) for item in items))
     return MappingProxyType(found)
 
 
@@ -335,8 +335,8 @@ def checked(asked: SpaceFile, typed: Sequence[HandArm], here: Situation) -> tupl
     found: list[str] = []
     for draft in asked.drafts:
         place = asked.place.at("dimension").at(draft.name).at("choices")
-        for name, several in draft.choices.items():
-            pick = _holding(several, here)
+        for name, variants in draft.choices.items():
+            pick = _holding(variants, here)
             if pick is not None:
                 found += hints(pick.settings, place.at(name), here)
     for name, value in asked.fix.items():

@@ -23,7 +23,7 @@ _FREEDOM: Final = 3
 
 
 def alarms(observations: Sequence[Observation]) -> tuple[str, ...]:
-    """Return the notes on the runs of one allocation, in the order in which they were run."""
+    """Return the notes on the runs of one allocation, given in the order in which they ran."""
     if not observations:
         return ()
     fit = blocks(observations)

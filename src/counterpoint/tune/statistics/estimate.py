@@ -54,7 +54,7 @@ class Estimate:
 
     `range` holds with the study's confidence for all arms and looks together. `rows` counts the
     pairs. `p` is adjusted in the same way. An arm without a common row with the base has a gain of
-    NaN, and its range says why. `why` explains the verdict in a few words, empty if it needs none.
+    NaN, and its range has the reason. `why` explains the verdict in a few words, or is empty.
     """
 
     arm: str

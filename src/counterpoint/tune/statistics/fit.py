@@ -153,7 +153,7 @@ def blocks(observations: Sequence[Observation]) -> Blocks:
 
 _BOTH_SIDES: Final = 1.96  # sigmas, for 95 %
 _LEAST_FREEDOM: Final = 2
-"""The degrees of freedom at least. For one, the first pair alone, Student's t is 13 sigmas.
+"""The minimum degrees of freedom. For one, the first pair alone, Student's t is 13 sigmas.
 
 No machine could ever show anything under such a floor; two (4.3 sigmas) are assumed.
 """

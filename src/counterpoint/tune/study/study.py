@@ -34,7 +34,7 @@ from counterpoint.tune.journal.records import (
 from counterpoint.tune.trial.report import Failure, Report
 
 NO_BUDGET: Final = "no budget"
-"""The reason of a drop that is revoked when a study resumes: the budget may be larger then."""
+"""The reason for a drop that is revoked when a study resumes: the budget may be larger then."""
 BASE_FAILS: Final = "the base itself fails"
 """The reason for an end that does not prevent a restart, since nothing has been measured."""
 
@@ -133,12 +133,12 @@ class Study:
 
 def fold(records: Iterable[Record]) -> Study:
     """Fold records into a study. The first one must be a StudyBegan."""
-    several = iter(records)
-    first = next(several, None)
+    remaining = iter(records)
+    first = next(remaining, None)
     if not isinstance(first, StudyBegan):
         raise ValueError("a journal begins with what is asked")  # noqa: TRY004  # not a type error
     study = Study(began=first)
-    for record in several:
+    for record in remaining:
         study = follow(study, record)
     return study
 

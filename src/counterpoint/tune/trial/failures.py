@@ -166,7 +166,7 @@ def _is_of_others(outcome: Outcome) -> bool:
 
 
 def _unseen(run: Run, ended: Ended, open_ranks: int) -> Cause:
-    """Return the cause for ranks whose end nobody recorded."""
+    """Return the cause for ranks without a recorded end."""
     message = _said(ended.detail)
     if ended.kind is not EndedKind.KILLED and (line := _machine(run, lost_rank=bool(open_ranks))):
         return Cause(Failure.NODE_FAULT, line)

@@ -86,7 +86,7 @@ def _own(
 
 
 _REMAT_TRIED: Final = "by rematerialization; only reduced to"
-"""XLA's hlo_rematerialization.cc, if recomputation could not save enough."""
+"""Message of XLA's hlo_rematerialization.cc if recomputation could not save enough."""
 _COMPARED: Final = 8
 """Maximum number of ranks whose programs are compared, including the first."""
 _NEAR: Final = 0.5

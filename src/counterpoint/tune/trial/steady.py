@@ -25,7 +25,7 @@ Logs = npt.NDArray[np.float64]
 ENOUGH: Final = 15
 """The desired number of steps of the last level."""
 FEWEST: Final = 5
-"""With fewer there is no figure; no level is shorter, either."""
+"""The minimum for a figure, and the minimum length of a level."""
 _SHORT: Final = 2 * ENOUGH
 """In a run of fewer steps, a short warm-up is skipped by rule if no change was found."""
 _SKIP: Final = 5
@@ -53,13 +53,13 @@ _SLOPE_OF: Final = 1000
 _SPIKE: Final = 5.0  # sigma from the median of the steps around it
 _AROUND: Final = 3
 _LATEST: Final = 4000
-"""Of very long runs, only this number of last steps is used."""
+"""The number of last steps that are used of a very long run."""
 _TO_SIGMA: Final = 1.4826  # from a median deviation
 _QUARTILE: Final = 1.1503  # the upper quartile of deviations, in sigma
 
 
 def steady(seconds: Sequence[float], source: str) -> Steady | Unknown:
-    """Return the steps after the warm-up as one figure; Unknown says why there is none.
+    """Return the steps after the warm-up as one figure; Unknown has the reason if there is none.
 
     Args:
         seconds: The time of each step, in order, without those in which something was compiled.

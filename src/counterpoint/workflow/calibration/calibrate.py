@@ -71,7 +71,7 @@ def check_machine(timeline: Timeline, target: Target) -> None:
 
 
 def _elsewhere(other: str | None, devices: int) -> str:
-    """Return what to do with a recording of another chip; None as the chip if it is unknown."""
+    """Return the remedy for a recording of another chip; `other` is None for an unknown chip."""
     if other is None:
         return "describe the machine in a file: docs/reference/target-files.md"
     gpu = next((gpu for gpu in gpus() if gpu.chip == other), None)
@@ -81,7 +81,7 @@ def _elsewhere(other: str | None, devices: int) -> str:
 
 
 def machine_notes(timelines: Sequence[Timeline], target: Target) -> Iterator[str]:
-    """Return the assumptions that can't be verified."""
+    """Yield the assumptions that can't be verified."""
     for timeline in timelines:
         inputs = ", ".join(timeline.inputs)
         for name in unknown_devices(timeline.devices):

@@ -77,7 +77,7 @@ def fit_factor(samples: Sequence[Sample]) -> Factor | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slowdown:
-    """How much longer equal work takes beside a collective: the middle, the spread, of how many."""
+    """The slowdown of work beside a collective: median, spread and number of kinds of work."""
 
     value: float
     apart: float

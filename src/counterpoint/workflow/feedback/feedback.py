@@ -105,7 +105,7 @@ def order(pairs: int) -> tuple[bool, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What was proved of one run, and what is missing; `used` only if nothing is."""
+    """The evidence of one run, and what is missing; `used` only if nothing is."""
 
     used: bool
     reasons: tuple[str, ...]

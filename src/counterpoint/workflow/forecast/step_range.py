@@ -52,14 +52,14 @@ class PublishedStep:
         return self.fitted or self.shipped
 
     def lies_in(self, slower: float, faster: float = FASTER) -> bool:
-        """Return True if it lies in the range that these terms give."""
+        """Return True if it is in the range that these terms give."""
         prices = Range(self.low_s, self.high_s)
         reach = widened(self.predicted_s, prices, slower=slower, faster=faster)
         return reach.low <= self.measured_s <= reach.high
 
     @property
     def needs(self) -> float:
-        """The smallest term for a longer step with which it lies inside."""
+        """The smallest term for a longer step with which it is inside the range."""
         over = self.measured_s / self.predicted_s - 1
         prices = self.high_s / self.predicted_s - 1
         return math.sqrt(max(over, prices) ** 2 - prices**2)
@@ -95,7 +95,7 @@ def published_steps() -> tuple[PublishedStep, ...]:
 
 
 def term_for(steps: Sequence[PublishedStep]) -> float:
-    """Return the smallest term for a longer step with which COVERAGE of these lie inside."""
+    """Return the smallest term for a longer step with which COVERAGE of these are inside."""
     needs = sorted(step.needs for step in steps)
     return needs[math.ceil(COVERAGE * len(needs) - 1e-9) - 1]
 

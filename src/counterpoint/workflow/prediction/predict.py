@@ -93,8 +93,8 @@ def _read(name: str, value: object) -> object:
             raise UsageError(
                 f"{name}={value!r:.60}: it takes several, in a list", next=f"{name}=[{value!r:.60}]"
             )
-        several = [_one(name, item, _LISTS[name]) for item in cast("Iterable[object]", value)]
-        return tuple(several)
+        items = [_one(name, item, _LISTS[name]) for item in cast("Iterable[object]", value)]
+        return tuple(items)
     if name in _ONES and not (value is None and name in _OPTIONAL):
         return _one(name, value, _ONES[name])
     return value
