@@ -1,8 +1,8 @@
 """`lower_command` finds the step that a program jits, without training.
 
 The program runs unchanged on virtual CPU devices, with the emulator in its process, which keeps
-what JAX lowers and ends it as soon as the step is known. It computes next to nothing and holds next
-to no memory: docs/concepts/lowering.md.
+what JAX lowers and ends the program as soon as the step is known. It takes almost no computation
+and almost no memory: docs/concepts/lowering.md.
 """
 
 from __future__ import annotations
@@ -43,12 +43,15 @@ _STDERR: Final = "stderr"
 _STDOUT: Final = "stdout"
 _POLL_S: Final = 0.05
 _AFTER_S: Final = 10.0
-"""Once the step is known: for the rest of an iteration, and for a launcher to end."""
+"""Seconds after the step is known: for the rest of an iteration, and for a launcher to end."""
 _OF_LAYER: Final = re.compile(
     r"Value too large for defined data type|Invalid cross-device link|Connection refused"
 )
-"""What an overlay can't do: change a file of another group than the user's own, rename a directory
-that lies beneath it, reach a socket in a file."""
+"""Failures caused by an overlay's limits.
+
+It can't change a file of another group than the user's own, rename a directory of the layer below,
+or reach a socket in a file.
+"""
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -59,12 +62,12 @@ class Lowering:
     directory: Path
     name: str
     devices: int
-    platform: str = "cuda"  # it is lowered for; "cpu" where it could not be for CUDA
+    platform: str = "cuda"  # platform it is lowered for; "cpu" if CUDA was not possible
     jax: str = ""  # the version that lowered it
     # The program's own flags and variables, as it set or inherited them: Settings of a prediction.
     xla_flags: str = ""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    others: tuple[str, ...] = ()  # functions that it lowered as well, the larger first
+    others: tuple[str, ...] = ()  # other functions that it lowered, the larger first
     notes: tuple[str, ...] = ()
 
 
@@ -78,10 +81,10 @@ def lower_command(
     on_progress: Say | None = None,
     contain: bool = True,
 ) -> Lowering:
-    """Run a command until its step has been lowered for so many devices.
+    """Run a command until its step has been lowered for this many devices.
 
     `program` names the function that is the step; else it is the one with the most FLOPs. With
-    `contain`, the command runs on a throw-away layer over all files, where the kernel has one.
+    `contain`, the command runs on a temporary layer over all files, if the kernel supports one.
     """
     if devices < 1:
         raise UsageError(f"--devices takes a number from 1 on, not {devices}")
@@ -95,7 +98,7 @@ def lower_command(
     except InputError:
         if not attempt.has_asked:
             raise
-        return attempt.lowering("cpu")  # what it chose for GPUs does not get through here
+        return attempt.lowering("cpu")  # its choices for GPUs fail here
 
 
 def _silent(what: str) -> None:
@@ -114,13 +117,13 @@ class _Attempt:
     say: Say
     contain: bool
     no_layer: str = "not wanted"  # why the program does not run on one
-    has_asked: bool = False  # the program, which backend it runs on
+    has_asked: bool = False  # whether the program queried its backend
 
     def lowering(self, backend: str) -> Lowering:
-        """Run the command; `jax.default_backend()` returns `backend` there."""
+        """Run the command with `jax.default_backend()` returning `backend`."""
         directory, command = self.directory, self.command
         directory.mkdir(parents=True, exist_ok=True)
-        discard(directory, {})  # of a run that was killed
+        discard(directory, {})  # remains of a run that was killed
         for old in (directory / OUTCOME, *directory.glob("jax_ir*.mlir")):
             old.unlink(missing_ok=True)
         journal = Journal(directory / JOURNAL, self.say)
@@ -140,7 +143,7 @@ class _Attempt:
         return _lowering(command, directory, outcome, notes)
 
     def _is_hindered_by_layer(self, status: int | None, journal: Journal) -> bool:
-        """True if there is no layer, or if the program fails of what a layer can't do."""
+        """Return whether there is no layer, or the program fails because of a layer's limits."""
         if journal.uncontained is not None:
             self.no_layer = journal.uncontained
             return True
@@ -152,7 +155,7 @@ class _Attempt:
         return found is not None
 
     def _files_note(self, discarded: Sequence[str], refused: Sequence[str]) -> str:
-        """The way in which the program was kept from the user's files."""
+        """Describe how the program was kept from the user's files."""
         if not self.contain:
             return (
                 "only what Python itself writes was kept from your files: no throw-away layer over"
@@ -169,7 +172,7 @@ class _Attempt:
         journal: Journal,
         notes: Sequence[str],
     ) -> None:
-        """Raise for a program that has not come to a good end."""
+        """Raise the error for a program that did not end successfully."""
         seen = _seen(outcome, journal)
         if journal.unusable is not None:
             raise unusable(self.command, journal.unusable)
@@ -204,7 +207,7 @@ class _Attempt:
 def _started(
     command: Sequence[str], environment: Mapping[str, str], directory: Path
 ) -> Generator[subprocess.Popen[bytes]]:
-    """The program in a session of its own, which ends with us however we end."""
+    """Start the program in its own session, which ends with this process in any case."""
     with (directory / _STDOUT).open("wb") as out, (directory / _STDERR).open("wb") as err:
         process = subprocess.Popen(  # noqa: S603  the user's own command
             command,
@@ -225,17 +228,17 @@ def _started(
 
 @contextmanager
 def _ended_by_signals() -> Generator[None]:
-    """Signals that would end us at once let us end the program first."""
+    """Let signals that would kill this process end the program first."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    ours = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
-    for number in ours:
+    handled = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+    for number in handled:
         signal.signal(number, _end)
     try:
         yield
     finally:
-        for number in ours:
+        for number in handled:
             signal.signal(number, signal.SIG_DFL)
 
 
@@ -251,7 +254,7 @@ def _run(
     journal: Journal,
     timeout_s: float,
 ) -> int | None:
-    """The exit status; None where it took too long."""
+    """Return the exit status; None after the timeout."""
     try:
         with _started(command, environment, directory) as process:
             until = time.monotonic() + timeout_s
@@ -279,10 +282,12 @@ def _outcome(directory: Path) -> dict[str, Any] | None:
 
 
 def _seen(outcome: dict[str, Any] | None, journal: Journal) -> list[str]:
-    """Names of what was lowered, the heavier first."""
+    """Return names of the lowered functions, the heavier first."""
     functions = outcome["functions"] if outcome else journal.functions
-    heavy = sorted(functions, key=lambda one: (one["backward"], one["flops"]), reverse=True)
-    return list(dict.fromkeys(one["name"] for one in heavy))
+    heavy = sorted(
+        functions, key=lambda function: (function["backward"], function["flops"]), reverse=True
+    )
+    return list(dict.fromkeys(function["name"] for function in heavy))
 
 
 def _lowering(
@@ -291,9 +296,11 @@ def _lowering(
     variables: dict[str, str] = dict(outcome["variables"])
     flags = variables.pop("XLA_FLAGS", "")
     name: str = outcome["step"]
-    if any(one["custom"] for one in outcome["functions"] if one["name"] == name):
+    if any(function["custom"] for function in outcome["functions"] if function["name"] == name):
         raise tied_to_python(command, name)
-    others = [one["name"] for one in sorted(outcome["functions"], key=_heaviest, reverse=True)]
+    others = [
+        function["name"] for function in sorted(outcome["functions"], key=_heaviest, reverse=True)
+    ]
     return Lowering(
         directory=directory,
         name=name,
@@ -313,7 +320,7 @@ def _lowering(
 
 
 def _beside(outcome: dict[str, Any]) -> list[str]:
-    """A gradient is not all of a step."""
+    """Return a note on what else an iteration runs: a gradient is not a whole step."""
     names: list[str] = outcome.get("beside", [])
     loose: int = outcome.get("loose", 0)
     parts = [f"{', '.join(names)} (--program {names[0]})"] if names else []
@@ -328,7 +335,7 @@ def _beside(outcome: dict[str, Any]) -> list[str]:
 
 
 def _version_notes(lowered: str) -> list[str]:
-    """Another release may optimize otherwise, and may not even read what this one wrote."""
+    """Return a note on differing JAX versions: another release may optimize differently."""
     try:
         here = metadata.version("jax")
     except metadata.PackageNotFoundError:

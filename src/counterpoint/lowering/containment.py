@@ -1,14 +1,14 @@
-"""Runs a command in a throw-away layer over the file system: what it writes is gone with it.
+"""Runs a command on a temporary layer over the file system, which is discarded with its writes.
 
-Started as a program of its own: `python containment.py JOURNAL COMMAND...`. In a mount namespace
-of its own (and a user namespace, unless it is privileged) it mounts an overlay over each directory,
-and becomes the command. All that the command and its children write lands beside the journal, in
+Started as a separate program: `python containment.py JOURNAL COMMAND...`. In its own mount
+namespace (and user namespace, unless it is privileged) it mounts an overlay over each directory,
+and executes the command. All that the command and its children write lands beside the journal, in
 the directory `overlay`, whatever language they are written in. The journal's directory itself and
-the user's caches stay what they are.
+the user's caches are not overlaid.
 
-A directory can't be overlaid as a whole where others are mounted beneath it, so its children are,
-one by one. Files that lie in it directly are not contained, nor is anything where the kernel
-refuses. Those are left to the emulator's guard, which reads in the journal what is contained.
+A directory can't be overlaid as a whole if others are mounted below it, so its children are, one by
+one. Files directly in it are not contained, nor is anything if the kernel refuses. Those are left
+to the emulator's guard, which reads in the journal what is contained.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 LAYER: Final = "overlay"
-_LIVE: Final = ("/dev", "/proc", "/run", "/sys", "/var/run")  # not files, or of the machine's life
+_LIVE: Final = ("/dev", "/proc", "/run", "/sys", "/var/run")  # not files, or state of the machine
 _CACHES: Final = ("XDG_CACHE_HOME", "HF_HOME")
 _MOST: Final = 256
 _NEW_MOUNTS, _NEW_USER = 0x20000, 0x10000000
@@ -32,12 +32,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def contained(command: Sequence[str], journal: Path) -> list[str]:
-    """The command that runs another one on a throw-away layer, and writes of it to the journal."""
+    """Return the command that runs another one on a temporary layer, reporting to the journal."""
     return [sys.executable, "-I", "-S", __file__, str(journal.absolute()), *command]
 
 
 def discard(directory: Path, places: Mapping[str, str]) -> list[str]:
-    """Throw the layer away; the files that were written to it, but for compiled Python."""
+    """Delete the layer; return the files that were written to it, except compiled Python."""
     layer = directory / LAYER
     written = [
         f"{place}/{path.relative_to(layer / name / 'new')}"
@@ -46,17 +46,17 @@ def discard(directory: Path, places: Mapping[str, str]) -> list[str]:
         if path.parent.name != "__pycache__" and path.is_file() and not path.is_symlink()
     ]
     for work in layer.glob("*/work/work"):
-        work.chmod(0o700)  # the kernel leaves it so that nobody may read it
+        work.chmod(0o700)  # the kernel leaves it unreadable
     shutil.rmtree(layer, ignore_errors=True)
     return sorted(written)
 
 
 def main(words: Sequence[str]) -> int:
-    """Contain this process, and become the command."""
+    """Contain this process, and execute the command."""
     journal, command = Path(words[0]), words[1:]
     try:
         places, refused = _contain(journal.parent)
-    except OSError as error:  # maybe half contained: the caller starts again without us
+    except OSError as error:  # perhaps half contained: the caller starts again without the layer
         _write(journal, {"event": "uncontained", "name": f"{error.filename}: {error.strerror}"})
         return 126
     _write(journal, {"event": "contained", "places": places, "refused": refused})
@@ -73,7 +73,7 @@ def _write(journal: Path, line: dict[str, object]) -> None:
 
 
 def _contain(directory: Path) -> tuple[dict[str, str], list[str]]:
-    """Overlay all that can be: places by the names of their layers, and those that could not be."""
+    """Overlay all possible directories; return them by layer name, and those that failed."""
     here = str(Path.cwd())
     layer = directory / LAYER
     layer.mkdir()
@@ -105,7 +105,7 @@ def _contain(directory: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def _unshare() -> None:
-    """A mount namespace; where that takes a privilege, in a user namespace of the same user."""
+    """Create a mount namespace; if that needs a privilege, in a user namespace of the same user."""
     if _libc.unshare(_NEW_MOUNTS) == 0:
         return
     user, group = os.geteuid(), os.getegid()
@@ -116,14 +116,14 @@ def _unshare() -> None:
 
 
 def _mounts() -> list[str]:
-    """Where file systems are mounted."""
+    """Return the mount points of file systems."""
     lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     found = (line.split(" ")[4] for line in lines)
     return [path.encode().decode("unicode_escape") if "\\" in path else path for path in found]
 
 
 def _overlaid(place: str, mounts: Sequence[str], here: str) -> Iterator[str]:
-    """Directories to overlay: as high as they have nothing mounted beneath, and not too many."""
+    """Yield directories to overlay: the highest ones without mounts below, up to a limit."""
     if not any(_is_within(mount, place) and mount != place for mount in mounts):
         yield place
         return
@@ -150,7 +150,7 @@ def _overlay(name: str, place: str) -> None:
 
 
 def _caches() -> Iterator[Path]:
-    """What the user downloads once is no result of the program."""
+    """Yield the user's caches: downloads are not results of the program."""
     given = [os.environ[name] for name in _CACHES if os.environ.get(name)]
     for text in given if "XDG_CACHE_HOME" in os.environ else [*given, "~/.cache"]:
         path = Path(text).expanduser()

@@ -1,4 +1,4 @@
-"""The errors for a program whose step was not found, each with what to do about it."""
+"""The errors for a program whose step was not found, each with a remedy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _HINTS: Final = (
 
 
 def refuse_missing(command: Sequence[str], environment: Mapping[str, str]) -> None:
-    """A command that can't be started."""
+    """Refuse a command that can't be started."""
     if not command:
         raise UsageError(
             "no command was given", next="counterpoint predict --target 8xH100 -- python train.py"
@@ -60,7 +60,7 @@ def refuse_missing(command: Sequence[str], environment: Mapping[str, str]) -> No
 
 
 def refuse_many(devices: int) -> None:
-    """More devices than a process can be made to believe in."""
+    """Refuse more virtual devices than a process can have."""
     if devices > MOST_DEVICES:
         raise UsageError(
             f"a program is lowered for {MOST_DEVICES:,} devices at most, not {devices:,}",
@@ -72,7 +72,7 @@ def refuse_many(devices: int) -> None:
 def failed(
     command: Sequence[str], status: int, errors: str, seen: Sequence[str], notes: Sequence[str]
 ) -> InputError:
-    """The program ended with an error before its step was known."""
+    """Return the error for a program that failed before its step was known."""
     how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit code {status}"
     lines = [line for line in errors.splitlines() if line.strip() and not _NOISE.match(line)]
     lines = lines[-_LINES:]
@@ -87,7 +87,7 @@ def failed(
 
 
 def too_long(command: Sequence[str], timeout_s: float, seen: Sequence[str]) -> InputError:
-    """It went on, and nothing looked like a step."""
+    """Return the error for a program that exceeded the timeout without a step."""
     return InputError(
         f"{shlex.join(command)} had lowered no step after {timeout_s:g} s and was ended",
         why=_list_of(seen) if seen else "it had lowered nothing of its own",
@@ -96,7 +96,7 @@ def too_long(command: Sequence[str], timeout_s: float, seen: Sequence[str]) -> I
 
 
 def no_jax(command: Sequence[str]) -> InputError:
-    """No Python in it loaded jax with our agent beside it."""
+    """Return the error if no Python process imported jax with the agent loaded."""
     return InputError(
         f"{shlex.join(command)} ended, and no Python of it has imported jax",
         why="it is no JAX program, or its Python ignores PYTHONPATH (python -I, -E; a container)",
@@ -105,7 +105,7 @@ def no_jax(command: Sequence[str]) -> InputError:
 
 
 def unusable(command: Sequence[str], why: str) -> InputError:
-    """The emulator can't work with the program's JAX."""
+    """Return the error if the emulator can't work with the program's JAX."""
     return InputError(
         f"{shlex.join(command)}: the program's JAX can't be emulated",
         why=f"{why}; 0.8 to 0.12 are supported",
@@ -116,7 +116,7 @@ def unusable(command: Sequence[str], why: str) -> InputError:
 def no_step(
     command: Sequence[str], program: str | None, seen: Sequence[str], files: Sequence[str]
 ) -> InputError:
-    """It ended well, and there was nothing to predict."""
+    """Return the error for a program that ended successfully without a function to predict."""
     if program is not None:
         return InputError(
             f"--program {program}: {shlex.join(command)} has not lowered a function of that name",
@@ -131,7 +131,7 @@ def no_step(
 
 
 def tied_to_python(command: Sequence[str], name: str) -> InputError:
-    """A custom_partitioning is a pointer to Python code of the process that is gone."""
+    """Return the error for a custom_partitioning: a pointer to Python code of the ended process."""
     return InputError(
         f"{shlex.join(command)}: {name} holds a custom_partitioning, which can't leave its process",
         why="attention of cuDNN under plain jit is one, and so are kernels of some libraries",

@@ -1,4 +1,4 @@
-"""Reads what the emulator in a program reports while it runs, for the user and for errors."""
+"""Reads the emulator's reports from a program while it runs, for the user and for errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SOME: Final = 3
 
 
 class Journal:
-    """The lines that the emulator has written up to now, and what follows from them."""
+    """The lines that the emulator has written so far, and their meaning."""
 
     def __init__(self, path: Path, say: Say) -> None:
         path.write_bytes(b"")
@@ -26,13 +26,13 @@ class Journal:
         self.contained: dict[str, str] | None = None  # directories, by the names of their layers
         self.refused: list[str] = []  # directories that have no layer
         self.uncontained: str | None = None  # why there is no layer
-        self.unstartable: str | None = None  # why the command is no program
+        self.unstartable: str | None = None  # why the command can't be executed
         self.unusable: str | None = None  # why the emulator can't work in this program
         self._kept: list[str] = []  # files that the program would have overwritten
         self._wrote: list[str] = []
 
     def look(self) -> None:
-        """Report what is new."""
+        """Report new lines."""
         with self._path.open("rb") as file:
             file.seek(self._read)
             new = file.read()
@@ -68,7 +68,7 @@ class Journal:
             self._say(f"{line['name']} is not run: zeros stand for its results")
 
     def notes(self) -> list[str]:
-        """What became of the program's files."""
+        """Return notes on the program's files."""
         notes: list[str] = []
         if self._kept:
             notes.append(
@@ -83,6 +83,6 @@ class Journal:
 
 
 def some(names: Sequence[str]) -> str:
-    """The first of them, and the number of the others."""
+    """Return the first names, and the number of the others."""
     more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
     return f"{', '.join(names[:_SOME])}{more}"

@@ -1,8 +1,8 @@
-"""Enters the program's process and lets it believe in its devices, until its step is known.
+"""Enters the program's process and pretends to provide its devices, until its step is known.
 
 This package and all it imports is loaded by its path (`core/injection`) into an interpreter that
-may know nothing of Counterpoint: the standard library of Python 3.9, and relative imports only.
-Read `catcher` first, then `fake_execution`; all it touches of JAX's insides is in `jax_internals`.
+may lack Counterpoint: the standard library of Python 3.9, and relative imports only. Read `catcher`
+first, then `fake_execution`; all use of JAX's internals is in `jax_internals`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from contextlib import suppress
 from pathlib import Path
 
 TASK = "COUNTERPOINT_LOWERING"
-"""What is wanted, as JSON: `devices`, `directory`, `program`, `backend`, `asker`."""
+"""The task, as JSON: `devices`, `directory`, `program`, `backend`, `asker`."""
 
 OUTCOME = "lowered.json"
 JOURNAL = "journal.jsonl"
 
 
 def enter(when_loaded: Callable[[str, Callable[[], None]], None]) -> None:
-    """Prepare this process, before jax is there."""
+    """Prepare this process, before jax is imported."""
     from . import virtual_devices
     from .write_guard import WriteGuard
 
@@ -49,20 +49,20 @@ def enter(when_loaded: Callable[[str, Callable[[], None]], None]) -> None:
 
 
 def _contained(directory: Path) -> list[str]:
-    """Directories whose files are a throw-away layer: `containment`."""
+    """Return the directories whose files are on a temporary layer: `containment`."""
     with (directory / JOURNAL).open(encoding="utf-8") as journal:
         lines = [json.loads(line) for line in journal if '"contained"' in line]
     return [place for line in lines for place in line.get("places", {}).values()]
 
 
 def write_line(directory: Path, line: dict[str, object]) -> None:
-    """Add a line to the journal that `predict` reads meanwhile."""
+    """Add a line to the journal, which `predict` reads concurrently."""
     with (directory / JOURNAL).open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
 
 
 def _end_with(pid: int) -> None:
-    """Once `pid` has ended, end all of this process group: it is in a session of its own."""
+    """Once `pid` has ended, end this whole process group: it has its own session."""
     with suppress(OSError, AttributeError):  # a kernel before 5.3
         handle = os.pidfd_open(pid)
         threading.Thread(target=_wait, args=(handle,), daemon=True).start()

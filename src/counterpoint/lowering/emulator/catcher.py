@@ -1,9 +1,9 @@
 """Keeps what the program lowers, and ends it once the step is known.
 
-The program believes in its devices: functions that are small run for real, large ones hand back
-zeros that take no memory (`fake_execution`), and the step is not even compiled. It is the function
-with a backward pass that has the most FLOPs; of a program without one, the heaviest that is called
-again and again, or was lowered when the program ended.
+The program sees its devices: small functions run for real, large ones return zeros that take no
+memory (`fake_execution`), and the step is not even compiled. The step is the function with a
+backward pass that has the most FLOPs; in a program without one, the heaviest that is called
+repeatedly, or was lowered when the program ended.
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ from .write_guard import WriteGuard
 
 _SOME = 3  # names in an error
 _SHARE = 0.1
-"""Of the FLOPs of the heaviest function that a step has at least."""
+"""Minimum FLOPs of a step, as a share of the heaviest function's."""
 _AGAIN = 32
-"""Calls of the heaviest, while nothing with a backward pass comes: then it is what is repeated."""
+"""Calls of the heaviest function without any backward pass, after which it is taken as the step."""
 
 _NEVER = 1000
-"""Calls of the heaviest while the function that the user has named does not come."""
+"""Calls of the heaviest function, without the user's named one, after which to give up.
+"""
 _TOO_LONG = RuntimeError("a step takes long to compile, and it is not run")
 
 current: Catcher | None = None
 
 
 def begin(jax: ModuleType, task: dict[str, Any], guard: WriteGuard) -> None:
-    """Catch what this process lowers from now on; jax has just been loaded."""
+    """Catch what this process lowers from now on; jax has just been imported."""
     global current  # noqa: PLW0603  one process, one catcher
     if current is not None:
         return
@@ -66,11 +67,11 @@ class Catcher:
         self.remarks = virtual_devices.Remarks(lambda: self._say({"event": "asked"}))
         self._guard = guard
         self._iteration: LoopIteration | None = None
-        self._kept: dict[str, Any] = {}  # of the step
+        self._kept: dict[str, Any] = {}  # facts about the step
         self._fakes = FakeExecutions(self._called, self._hands_zeros)
 
     def start(self) -> None:
-        """Hook in."""
+        """Install the hooks."""
         self._say({"event": "began", "jax": str(self._jax.__version__)})
         virtual_devices.pretend(self._jax, self.remarks)
         lowering: OfJax = import_module(inside.PXLA)
@@ -84,7 +85,7 @@ class Catcher:
         hide.register_exclusion(__file__)
         atexit.register(self._end)
 
-    # What JAX is asked
+    # Hooks in JAX
 
     def _lowering(self, original: OfJax) -> OfJax:
         def lower_sharding_computation(*args: OfJax, **named: OfJax) -> OfJax:
@@ -92,14 +93,14 @@ class Catcher:
                 return original(*args, **{**named, "lowering_platforms": CUDA}).stablehlo()
 
             try:
-                made = original(*args, **named)
+                lowered = original(*args, **named)
             except NotImplementedError as error:
                 if named.get("lowering_platforms") or "for platform cpu" not in str(error):
                     raise
-                made = original(*args, **{**named, "lowering_platforms": CUDA})
-            module = made.stablehlo()
+                lowered = original(*args, **{**named, "lowering_platforms": CUDA})
+            module = lowered.stablehlo()
             self._seen(described(module, args[0], again), module)
-            return made
+            return lowered
 
         return lower_sharding_computation
 
@@ -107,7 +108,7 @@ class Catcher:
         def compile_or_get_cached(*args: OfJax, **named: OfJax) -> OfJax:
             module = args[1] if len(args) > 1 else named["computation"]
             function = self._modules.pop(id(module), None)
-            if function is None:  # a pmap of old
+            if function is None:  # an old pmap
                 function = described(module, None, None)
                 self._seen(function, None)
             began = time.monotonic()
@@ -125,14 +126,14 @@ class Catcher:
 
         return compile_or_get_cached
 
-    # What becomes of it
+    # Handling of functions
 
     def _seen(self, function: Function, module: OfJax) -> None:
-        if os.getpid() != self._pid:  # a forked helper: its modules are no step
+        if os.getpid() != self._pid:  # a forked helper: its modules are not steps
             return
         if module is not None:
             self._modules[id(module)] = function
-            function.module = module  # so that its id stays its own
+            function.module = module  # keeps its id unique
         if not function.is_own:
             return
         if self._iteration is not None:
@@ -150,9 +151,9 @@ class Catcher:
     def _is_step(self, function: Function) -> bool:
         if not function.is_training:
             return False
-        others = [one for one in self._functions if one is not function]
+        others = [other for other in self._functions if other is not function]
         return function.flops >= max(
-            (one.flops * (1.0 if one.has_backward else _SHARE) for one in others), default=0.0
+            (other.flops * (1.0 if other.has_backward else _SHARE) for other in others), default=0.0
         )
 
     def _found(self, step: Function) -> None:
@@ -185,7 +186,7 @@ class Catcher:
         return max(self._functions, key=lambda function: function.weight, default=None)
 
     def _forget(self) -> None:
-        """What can't be the step any more need not be kept whole."""
+        """Release the text of functions that can't be the step any more."""
         best = self._best()
         for function in self._functions:
             if function is not best:
@@ -202,7 +203,7 @@ class Catcher:
         os._exit(0)
 
     def _end(self) -> None:
-        """The program has come to its end by itself, or failed."""
+        """Handle the program's own end, or its failure."""
         if os.getpid() == self._pid and not self._is_known():
             best = self._best() if self._wanted is None else None
             if best is not None:
@@ -210,7 +211,7 @@ class Catcher:
             self._write_facts(stopped=False)
 
     def _is_known(self) -> bool:
-        """True if another process of the program had the step."""
+        """Return whether another process of the program had the step."""
         try:
             outcome = json.loads((self._directory / OUTCOME).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -218,7 +219,7 @@ class Catcher:
         return outcome["step"] is not None
 
     def _keep(self, step: Function) -> None:
-        """Its text, lowered for CUDA."""
+        """Write the step's text, lowered for CUDA."""
         text, platform, why = step.for_cuda()
         for old in self._directory.glob("jax_ir*_compile.mlir"):
             old.unlink()
@@ -250,7 +251,7 @@ class Catcher:
 def _uncompiled(
     module: OfJax, args: tuple[Any, ...], named: dict[str, Any], error: RuntimeError
 ) -> Uncompiled:
-    """What stands for an executable that the CPU's compiler refuses; else its error stands."""
+    """Return a stand-in for an executable that the CPU's compiler refuses, or raise its error."""
     devices = args[2] if len(args) > 2 else named["devices"]
     try:
         return Uncompiled(module, devices)

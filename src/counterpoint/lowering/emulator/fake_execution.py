@@ -1,7 +1,7 @@
-"""Functions that are too large to run here hand back zeros that take no memory.
+"""Replaces execution of functions that are too large to run here by zeros that take no memory.
 
-All zeros are views of one mapping that nobody writes to. The kernel gives it no page as long as it
-is not written, so a model of a terabyte takes none; JAX on CPU takes such memory as it is.
+All zeros are views of one mapping that is never written to. The kernel allocates pages only on
+writing, so a model of a terabyte takes none; JAX on CPU uses such memory without a copy.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from .function import Function, OfJax
 _BYTES = 1 << 28
 _FLOPS = 1e10
 _DEVICES = 64
-"""Programs of more run by turns on few cores, and those that wait for each other don't end."""
-_NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux: no promise that there is so much memory
+"""Programs for more devices take turns on few cores; those that wait for each other don't end.
+"""
+_NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux: do not reserve memory
 
 
 class FakeExecutions:
-    """The executables that are not run, and the zeros that they hand back."""
+    """The executables that are not run, and the zeros that they return."""
 
     def __init__(
         self, called: Callable[[Function, int], None], hands_zeros: Callable[[], None]
@@ -34,14 +35,14 @@ class FakeExecutions:
         self._zeros = Zeros()
 
     def take(self, executable: OfJax, function: Function, *, always: bool = False) -> bool:
-        """Take this executable if it is too large to be run; True if so."""
+        """Fake this executable if it is too large to run; return whether it is."""
         large = always or _is_large(executable, function)
         if large:
             self._executables[id(executable)] = _Execution(executable, function)
         return large
 
     def install(self) -> None:
-        """Take the place of what JAX calls to execute, and to put data on devices."""
+        """Replace JAX's functions that execute, and that put data on devices."""
         pxla: OfJax = import_module(inside.PXLA)
         execute = pxla.ExecuteReplicated
         make, call = execute.__init__, execute.__call__
@@ -76,11 +77,11 @@ class FakeExecutions:
         self._zeros.put = put
 
     def find(self, executable: OfJax) -> _Execution | None:
-        """The execution that stands for it, if it is not run."""
+        """Return the execution that replaces it, if it is not run."""
         return self._executables.get(id(executable))
 
     def call(self, execution: _Execution, replicated: OfJax) -> OfJax:
-        """Hand the program zeros instead of results."""
+        """Return zeros to the program instead of results."""
         execution.times += 1
         self._hands_zeros()
         self._called(execution.function, execution.times)
@@ -102,7 +103,7 @@ class _Execution:
     """A function that is not run, the number of its calls, and its results."""
 
     def __init__(self, executable: OfJax, function: Function) -> None:
-        self.executable = executable  # so that its id stays its own
+        self.executable = executable  # keeps its id unique
         self.function = function
         self.times = 0
         self.results: list[Any] | None = None
@@ -116,13 +117,13 @@ class Zeros:
         self.put: OfJax = None
 
     def array(self, aval: OfJax, sharding: OfJax, handle: OfJax) -> OfJax:
-        """An array as `handle` makes it of the shards of all devices."""
+        """Return an array as `handle` builds it from the shards of all devices."""
         if len(sharding.device_set) > 1 and _is_plain(aval):
             return self.sharded(self.put, aval, sharding)
         core: OfJax = import_module(inside.CORE)
         shardings: OfJax = import_module(inside.SHARDINGS)
         shape = aval
-        if not _is_plain(aval):  # keys of random numbers: an array of integers underneath
+        if not _is_plain(aval):  # random keys: an array of integers underneath
             shape = core.physical_aval(aval)
             sharding = shardings.physical_sharding(aval, sharding)
         local = self._view(sharding.shard_shape(shape.shape), shape.dtype)
@@ -135,7 +136,7 @@ class Zeros:
         )
 
     def sharded(self, put: OfJax, aval: OfJax, sharding: OfJax) -> OfJax:
-        """An array on several devices."""
+        """Return an array on several devices."""
         devices = sharding._device_assignment  # noqa: SLF001
         local = self._view(sharding.shard_shape(aval.shape), aval.dtype)
         return put(aval, sharding, [local] * len(devices), devices, True)
@@ -159,10 +160,14 @@ def _is_large(executable: OfJax, function: Function) -> bool:
 
 
 def _memory(executable: OfJax) -> int:
-    """Bytes that it takes on a device to run."""
+    """Return the bytes that it takes on a device to run."""
     try:
         stats = executable.get_compiled_memory_stats()
-    except (RuntimeError, NotImplementedError, AttributeError):  # a compiler that does not tell
+    except (
+        RuntimeError,
+        NotImplementedError,
+        AttributeError,
+    ):  # not available
         return _BYTES + 1
     return int(stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes)
 

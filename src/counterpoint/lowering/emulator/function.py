@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-OfJax = Any  # what JAX hands out, and has no types we could name
+OfJax = Any  # objects of JAX, which have no types here
 CUDA = ("cuda",)
 
-# Restated from counterpoint.compile.inputs.artifacts, which the program's interpreter may lack.
+# Copied from counterpoint.compile.inputs.artifacts, which the program's interpreter may lack.
 _DOT = re.compile(
     r"stablehlo\.(?:dot_general|convolution)\b[^\n]*: \(tensor<([\dx]*)[a-z]\w*>, "
     r"tensor<([\dx]*)[a-z]\w*>\) -> tensor<([\dx]*)[a-z]\w*>"
@@ -20,15 +20,17 @@ _DOT = re.compile(
 _COUNT = re.compile(r"mhlo\.num_(?:replicas|partitions) = (\d+)")
 _HEAD = 1 << 20
 _PMAP = f"{os.sep}pmap.py"
-_WRAPPERS = ("pmap.py", "linear_util.py")  # of JAX, around functions of the program's
+_WRAPPERS = ("pmap.py", "linear_util.py")  # of JAX, around the program's functions
 _KERNELS = re.compile(r"custom_call @(?:__cudnn|__cublas|triton|__gpu|mosaic_gpu|te_)")
 _CUSTOM = "@CustomSPMDPartitioning"
-_BACKWARD = "transpose("  # in the scopes of what jax.grad derives
+_BACKWARD = "transpose("  # in the scopes that jax.grad derives
 _ARGUMENT = re.compile(r"%arg\d+: tensor<((?:\d+x)*)[a-z]+(\d+)")
 _DONATED = ("tf.aliasing_output", "jax.buffer_donor")
 _WHOLE = 0.75
-"""Of the bytes of its arguments that a step donates: weights and what the optimizer keeps. One that
-adds gradients up donates these, and reads weights of as many bytes."""
+"""Minimum share of its arguments' bytes that a step donates: weights and optimizer state.
+
+A function that accumulates gradients donates these, and reads weights of as many bytes.
+"""
 
 
 class Function:
@@ -37,7 +39,7 @@ class Function:
     def __init__(
         self, name: str, text: str, file: str | None, again: Callable[[], OfJax] | None
     ) -> None:
-        self.inner = name.partition("_")[2]  # as JAX calls what it wraps
+        self.inner = name.partition("_")[2]  # JAX's name of the wrapped function
         mapped = _mapped() if file is not None and file.endswith(_WRAPPERS) else None
         self.name = f"pmap_{mapped}" if mapped else name
         self.file = file
@@ -45,36 +47,36 @@ class Function:
         self.size = len(text)
         self.has_backward = _BACKWARD in text
         self.is_for_gpu = _KERNELS.search(text) is not None
-        self.is_custom = _CUSTOM in text  # partitioned by Python code, which no file can hold
+        self.is_custom = _CUSTOM in text  # partitioned by Python code, which a file can't hold
         self.devices = math.prod(int(count) for count in _COUNT.findall(text[:_HEAD]))
-        self.is_whole = _donated(text) >= _WHOLE  # it updates what it is given
+        self.is_whole = _donated(text) >= _WHOLE  # it updates its arguments
         self.module: OfJax = None
         self._text = text
         self._again = again
 
     @property
     def is_own(self) -> bool:
-        """True unless it is one of JAX's own, as `jnp.add` of two arrays is."""
+        """True unless it is one of JAX's own, such as `jnp.add` of two arrays."""
         file = self.file
         return file is None or f"{os.sep}jax{os.sep}" not in file or file.endswith(_WRAPPERS)
 
     @property
     def weight(self) -> tuple[bool, float, int]:
-        """The order in which functions are taken for the step."""
+        """The order of preference for the step."""
         return self.is_training, self.flops, self.size
 
     @property
     def is_training(self) -> bool:
-        """True if it has a backward pass of some weight."""
+        """True if it has a backward pass with FLOPs."""
         return self.has_backward and (self.flops > 0 or self.is_custom)
 
     def is_called(self, wanted: str) -> bool:
-        """True if the user means this one: `step`, `jit_step` or `jit(step)`."""
+        """Return whether it has the user's name: `step`, `jit_step` or `jit(step)`."""
         plain = re.sub(r"\W+", "_", wanted).strip("_")
         return plain in (self.name, self.name.partition("_")[2], self.inner)
 
     def for_cuda(self) -> tuple[str, str, str | None]:
-        """Its text, the platform it is lowered for, and the reason if that is not CUDA."""
+        """Return its text, the platform it is lowered for, and the reason if that is not CUDA."""
         if self._again is None:
             return self._text, "cpu", "it is lowered for CPU: this JAX lowers it one way only"
         try:
@@ -84,11 +86,11 @@ class Function:
             return self._text, "cpu", f"it is lowered for CPU: JAX can't for CUDA here ({why})"
 
     def let_go(self) -> None:
-        """Keep no more than its facts."""
+        """Release everything but its facts."""
         self._text, self._again = "", None
 
     def facts(self) -> dict[str, Any]:
-        """For the journal."""
+        """Return the facts for the journal."""
         return {
             "name": self.name,
             "flops": self.flops,
@@ -99,7 +101,7 @@ class Function:
 
 
 def described(module: OfJax, jaxpr: OfJax, again: Callable[[], OfJax] | None) -> Function:
-    """A Function, of a module and of the jaxpr it was made from."""
+    """Return the Function of a module and of the jaxpr it was made from."""
     about = getattr(getattr(jaxpr, "jaxpr", None), "debug_info", None)
     source = getattr(about, "func_src_info", None) or ""
     file = source.partition(" at ")[2].rpartition(":")[0] or None
@@ -108,12 +110,12 @@ def described(module: OfJax, jaxpr: OfJax, again: Callable[[], OfJax] | None) ->
 
 
 def written(module: OfJax) -> str:
-    """The module with scopes and source lines."""
+    """Return the module's text with scopes and source lines."""
     return str(module.operation.get_asm(enable_debug_info=True))
 
 
 def _flops(text: str) -> float:
-    """About, and each loop counted once: the root of M*K, K*N and M*N is M*N*K."""
+    """Estimate FLOPs, counting each loop once: the root of M*K, K*N and M*N is M*N*K."""
     total = 0.0
     for found in _DOT.finditer(text):
         total += 2 * math.sqrt(math.prod(_elements(part) for part in found.groups()))
@@ -125,7 +127,7 @@ def _elements(shape: str) -> int:
 
 
 def _donated(text: str) -> float:
-    """The share of the bytes of its arguments that it may write its results to."""
+    """Return the share of its arguments' bytes that may be overwritten by results."""
     _, _, head = text.partition(" @main(")
     whole = donated = 0
     for part in re.split(r"(?=%arg\d+: )", head.partition("\n")[0].partition(") -> ")[0]):
@@ -138,7 +140,7 @@ def _donated(text: str) -> float:
 
 
 def _mapped() -> str | None:
-    """The function that is being lowered within `jax.pmap`, which calls all of them `_fun`."""
+    """Return the function being lowered within `jax.pmap`, which names all of them `_fun`."""
     frame: OfJax = inspect.currentframe()
     while frame is not None:
         if frame.f_code.co_filename.endswith(_PMAP) and "infer_params" in frame.f_locals:

@@ -1,10 +1,10 @@
-"""All that the emulator touches of JAX's insides: one list, for every release that is supported.
+"""The list of JAX internals that the emulator uses, for every supported release.
 
-`REPLACED` are functions that the emulator puts its own in the place of, `USED` are functions that
-it calls and attributes that it reads. No other file of this package names a module of JAX that is
-not public. A test resolves the whole list in each release it runs with. In a program, `missing` is
-called before anything is hooked: a release that has moved one of them ends the program with a clear
-error instead of letting it train.
+`REPLACED` are functions that the emulator replaces, `USED` are functions that it calls and
+attributes that it reads. No other file of this package names a private module of JAX. A test
+resolves the whole list in each release it runs with. In a program, `missing` is called before
+anything is hooked: a release that has moved one of them ends the program with a clear error instead
+of letting it train.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ PASSES = "jaxlib.mlir.passmanager"
 SHARDY = "jaxlib.mlir.dialects.sdy"
 
 SUPPORTED = ((0, 8), (0, 12))
-"""The first and the last release that the list was held against."""
+"""The first and the last release that the list was tested with."""
 
 
 class Touched(NamedTuple):
     """One function, class or attribute of JAX that the emulator depends on."""
 
     home: str
-    name: str  # dotted where it is of a class
-    takes: tuple[str, ...] = ()  # parameters that it is called with, or that are read of a call
+    name: str  # dotted for a member of a class
+    takes: tuple[str, ...] = ()  # parameters that are passed to it, or read from a call
     has: tuple[str, ...] = ()  # attributes of its instances
     first: tuple[int, int] = SUPPORTED[0]
-    last: tuple[int, int] = (99, 0)  # until a release is known that has it no more
+    last: tuple[int, int] = (99, 0)  # until a release without it is known
 
     @property
     def path(self) -> str:
-        """The dotted path, for words."""
+        """The dotted path, for messages."""
         return f"{self.home}.{self.name}"
 
 
 REPLACED = (
-    # What is lowered, and how to lower it again for CUDA.
+    # Lowering, and lowering again for CUDA.
     Touched(PXLA, "lower_sharding_computation", takes=("closed_jaxpr", "lowering_platforms")),
-    # What is compiled; devices stand third.
+    # Compiling; devices are the third argument.
     Touched(COMPILER, "compile_or_get_cached", takes=("backend", "computation", "devices")),
-    # What is executed: `fake_execution` hands zeros back in its place.
+    # Execution: `fake_execution` returns zeros instead.
     Touched(
         PXLA,
         "ExecuteReplicated",
@@ -64,16 +64,16 @@ REPLACED = (
             "has_unordered_effects",
         ),
     ),
-    # What is put on devices.
+    # Putting data on devices.
     Touched(
         PXLA,
         "batched_device_put",
         takes=("aval", "sharding", "xs", "devices", "committed"),
     ),
-    # Which devices there are.
+    # The available devices.
     Touched(BRIDGE, "backends"),
     Touched(BRIDGE, "_get_backend_uncached", takes=("platform",)),
-    # Attention of cuDNN on a machine without.
+    # cuDNN attention on a machine without cuDNN.
     Touched(CUDNN, "check_cudnn_version"),
     Touched(CUDNN, "check_compute_capability", takes=("capability",)),
     Touched(CUDNN, "is_cuda_compute_capability_equal", takes=("capability",)),
@@ -94,7 +94,7 @@ USED = (
         has=("_device_assignment", "_to_xla_hlo_sharding", "shard_shape", "device_set"),
     ),
     Touched(TRACEBACKS, "register_exclusion", takes=("path",)),
-    Touched(PMAP, "pmap", first=(0, 10)),  # the closure of its `infer_params` has what it wraps
+    Touched(PMAP, "pmap", first=(0, 10)),  # the closure of `infer_params` has what it wraps
     Touched(IR, "Module", has=("parse", "operation", "context")),
     Touched(IR, "SymbolTable"),
     Touched(IR, "FunctionType", has=("inputs", "results")),
@@ -115,20 +115,20 @@ OPTIONS = (
     ("jax_enable_pgle", False),
     ("jax_cpu_enable_async_dispatch", False),
 )
-"""Options of `jax.config` that are set whatever the program says."""
+"""Options of `jax.config` that are set whatever the program sets."""
 
 PUBLIC = ("default_backend", "distributed.initialize", "distributed.is_initialized")
-"""Public functions of `jax` that are replaced, beside `distributed.shutdown`."""
+"""Public functions of `jax` that are replaced, besides `distributed.shutdown`."""
 
 
 def missing(version: str) -> list[str]:
-    """What this release of JAX does not have as it is expected."""
+    """Return what this release of JAX lacks or has changed."""
     release = _release(version)
     return [
         problem
-        for one in (*REPLACED, *USED)
-        if one.first <= release <= one.last
-        for problem in _problems(one)
+        for touched in (*REPLACED, *USED)
+        if touched.first <= release <= touched.last
+        for problem in _problems(touched)
     ]
 
 
@@ -151,9 +151,9 @@ def _problems(one: Touched) -> list[str]:
 def _takes(function: Any, name: str) -> bool:  # noqa: ANN401
     try:
         parameters = signature(function).parameters
-    except (TypeError, ValueError):  # of C++
+    except (TypeError, ValueError):  # a C++ function
         return True
-    kinds = {one.kind for one in parameters.values()}
+    kinds = {parameter.kind for parameter in parameters.values()}
     return name in parameters or Parameter.VAR_KEYWORD in kinds
 
 

@@ -1,8 +1,8 @@
-"""One iteration of the program's loop: what runs from the first call of the step to the second.
+"""One iteration of the program's loop: all calls from the first call of the step to the second.
 
-A gradient that another function applies is not all of a step. A function that donates its arguments
-is taken for a whole step; after any other, the program goes on until that function is called again.
-That costs little: it hands back zeros, and the program is given some seconds at most.
+A gradient that another function applies is not a whole step. A function that donates its arguments
+is considered a whole step; after any other, the program goes on until that function is called
+again. That costs little: it returns zeros, and the program gets some seconds at most.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from .function import Function
 
 _TIMES = 32
 _WAIT_S = 3.0
-"""Gradients are added up in so many calls, or in so long, before they are applied."""
+"""Maximum calls, and seconds, for which gradients are accumulated before they are applied."""
 
 
 class LoopIteration:
-    """What runs beside a step."""
+    """The other functions in a step's iteration."""
 
     def __init__(self, step: Function) -> None:
         self.step = step
@@ -28,14 +28,14 @@ class LoopIteration:
         self._loose: set[int] = set()
 
     def call(self, function: Function) -> None:
-        """A function that is not run was called."""
+        """Handle a call of a function that is not run."""
         if function is self.step:
             self.times += 1
         else:
             self.meet(function)
 
     def meet(self, function: Function) -> None:
-        """A function was lowered or called."""
+        """Handle a function that was lowered or called."""
         if self.times == 0 or function.name == self.step.name:
             return
         if not function.is_own:
@@ -44,12 +44,12 @@ class LoopIteration:
             self._names.append(function.name)
 
     def is_again(self, step: Function) -> bool:
-        """True if this is the same step, lowered again for results of its own."""
+        """Return whether this is the same step, lowered again for its own results."""
         return self.times > 0 and step.name == self.step.name
 
     @property
     def is_over(self) -> bool:
-        """True once the step has come again, after something else if that comes soon."""
+        """True once the step has been called again, after other functions if any come soon."""
         if self.times < 2:
             return False
         has_company = bool(self._names or self._loose)
@@ -57,5 +57,5 @@ class LoopIteration:
         return has_company or late
 
     def facts(self) -> dict[str, Any]:
-        """For the outcome."""
+        """Return the facts for the outcome."""
         return {"beside": self._names, "loose": len(self._loose)}

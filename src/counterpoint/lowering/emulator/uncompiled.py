@@ -1,6 +1,6 @@
-"""Stands for an executable that a CPU can't have: too many devices, or kernels of a GPU.
+"""Stands for an executable that a CPU can't have: too many devices, or GPU kernels.
 
-Functions that are not run are compiled only to learn how XLA shards their results. Shardy answers
+Functions that are not run are compiled only to learn how XLA shards their results. Shardy provides
 that without a compile: its propagation is a pass over the module, the same that XLA runs.
 """
 
@@ -16,7 +16,7 @@ _PIPELINE = "builtin.module(sdy-propagation-pipeline)"
 
 
 class Uncompiled:
-    """Answers what JAX asks of an executable before it runs it. It is never run."""
+    """Provides what JAX reads from an executable before it runs it. It is never run."""
 
     def __init__(self, module: OfJax, devices: OfJax) -> None:
         self._devices = list(devices.flatten())
@@ -32,14 +32,14 @@ class Uncompiled:
         return self._outputs
 
     def get_output_memory_kinds(self) -> OfJax:
-        raise NotImplementedError  # as an executable of PJRT that does not tell: JAX goes on
+        raise NotImplementedError  # like a PJRT executable without this information: JAX continues
 
     get_parameter_layouts = get_output_layouts = get_output_memory_kinds
     get_compiled_memory_stats = get_output_memory_kinds
 
 
 def _propagated(module: OfJax, devices: OfJax) -> tuple[list[OfJax], list[OfJax]]:
-    """Shardings of the inputs and the outputs of a module."""
+    """Return the shardings of the inputs and the outputs of a module."""
     ir: OfJax = import_module(inside.IR)
     passes: OfJax = import_module(inside.PASSES)
     with module.context:
@@ -56,7 +56,7 @@ def _propagated(module: OfJax, devices: OfJax) -> tuple[list[OfJax], list[OfJax]
 
 
 class _Reader:
-    """Turns shardings of Shardy into those that an executable tells."""
+    """Converts shardings of Shardy to those of an executable."""
 
     def __init__(self, symbols: OfJax, devices: OfJax) -> None:
         self._symbols = symbols
@@ -93,7 +93,7 @@ class _Reader:
         name = str(sharding.mesh_or_ref).lstrip("@").strip('"')
         mesh = self._sdy.MeshAttr(self._symbols[name].attributes["mesh"])
         if list(mesh.device_ids):
-            # JAX would number the devices in the mesh's order, and say another sharding.
+            # JAX would number the devices in the mesh's order, and report another sharding.
             raise ValueError("devices in an order of their own")
         axes = [self._sdy.MeshAxisAttr(axis) for axis in mesh.axes]
         if not axes:

@@ -1,7 +1,7 @@
-"""As many CPU devices as the target has GPUs, whatever the program says about its devices.
+"""Provides as many CPU devices as the target has GPUs, whatever devices the program requests.
 
-A program for GPUs asks for them by name, sets XLA_FLAGS and JAX_PLATFORMS and joins a cluster. Here
-all of that is for show: it gets CPU devices, its flags are kept for the prediction, and it is the
+A program for GPUs requests them by name, sets XLA_FLAGS and JAX_PLATFORMS and joins a cluster. Here
+none of that takes effect: it gets CPU devices, its flags are kept for the prediction, and it is the
 only process.
 """
 
@@ -18,7 +18,7 @@ from .function import OfJax
 _GPU = ("gpu", "cuda", "rocm")
 _KEPT = ("XLA_PYTHON_CLIENT_", "NCCL_", "CUDA_DEVICE_MAX_CONNECTIONS")
 _QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-"""What runs here runs once: it need not run fast."""
+"""Compile fast: code here runs only once."""
 
 _ANSWERS = {
     "gpu": 'jax.default_backend() returned "gpu", so the program chose what it would choose there',
@@ -32,7 +32,7 @@ _backend = "gpu"
 
 
 class Remarks:
-    """Requests of the program that got another answer, and the variables that it set."""
+    """Requests of the program that were changed, and the variables that it set."""
 
     def __init__(self, on_backend_query: Callable[[], None]) -> None:
         self.on_backend_query = on_backend_query
@@ -40,19 +40,19 @@ class Remarks:
         self.variables: dict[str, str] = {}
 
     def note(self, what: str) -> None:
-        """Once each."""
+        """Add a note, once."""
         if what not in self.notes:
             self.notes.append(what)
 
 
 def prepare(devices: int, backend: str) -> None:
-    """Before jax is loaded."""
+    """Set the devices and the backend, before jax is imported."""
     global _devices, _backend
     _devices, _backend = devices, backend
 
 
 def pretend(jax: ModuleType, remarks: Remarks) -> None:
-    """After it is loaded, and before it looks for devices."""
+    """Install the hooks, after jax is imported and before it looks for devices."""
     bridge: OfJax = import_module(inside.BRIDGE)
     _force(jax, remarks)
     own = bridge.backends
@@ -71,24 +71,28 @@ def pretend(jax: ModuleType, remarks: Remarks) -> None:
 
 
 def _force(jax: ModuleType, remarks: Remarks) -> None:
-    """Set our options over what the program has set since, and keep its variables."""
+    """Override the program's options, and keep its variables."""
     remarks.variables.update(
         (name, value) for name, value in os.environ.items() if name.startswith(_KEPT)
     )
     given = os.environ.get("XLA_FLAGS", "")
-    if given.startswith(_QUICK):  # and maybe what the program has added since
+    if given.startswith(_QUICK):  # perhaps followed by flags that the program has added since
         given = remarks.variables.get("XLA_FLAGS", "") + given[len(_QUICK) :]
     remarks.variables["XLA_FLAGS"] = given
     os.environ["XLA_FLAGS"] = _QUICK
     for name, value in inside.OPTIONS:
         try:
             jax.config.update(name, _devices if value is None else value)
-        except (AttributeError, ValueError, RuntimeError):  # of another release, or too late
+        except (
+            AttributeError,
+            ValueError,
+            RuntimeError,
+        ):  # missing in this release, or too late
             continue
 
 
 def _answer_for_gpus(jax: OfJax, bridge: OfJax, remarks: Remarks) -> None:
-    """`jax.devices("gpu")` are the virtual ones."""
+    """Return the virtual devices from `jax.devices("gpu")`."""
     find = bridge._get_backend_uncached  # noqa: SLF001
 
     def _get_backend_uncached(platform: OfJax = None) -> OfJax:
@@ -106,7 +110,7 @@ def _answer_for_gpus(jax: OfJax, bridge: OfJax, remarks: Remarks) -> None:
 
 
 def _stay_alone(jax: ModuleType, remarks: Remarks) -> None:
-    """No cluster to join: all devices are here."""
+    """Skip joining a cluster: all devices are here."""
     place: OfJax = jax.distributed
     joined: list[bool] = []
 
@@ -125,9 +129,9 @@ def _bool(joined: list[bool]) -> Callable[[], bool]:
 
 
 def _answer_for_cudnn(remarks: Remarks) -> None:
-    """Attention of cuDNN on a machine without: there is one, as on a Hopper GPU.
+    """Pretend that cuDNN exists, as on a Hopper GPU, for attention on a machine without it.
 
-    Tracing and lowering need no more than its version and the GPU's capability.
+    Tracing and lowering need only its version and the GPU's capability.
     """
     home: OfJax = import_module(inside.CUDNN)
 

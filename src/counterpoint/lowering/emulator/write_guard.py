@@ -1,12 +1,13 @@
-"""Leaves files that were there before as they are, once results are zeros.
+"""Protects existing files once results are zeros.
 
-As soon as a program has been handed zeros, it would save them in the place of a checkpoint. So from
-then on an old file that is opened for writing is a copy of it, which is thrown away at the end, and
-one that is removed, replaced or cut short stays. A file is old if nothing has changed it since this
-program began. What the program only adds to, or makes anew, is written, and reported.
+As soon as a program has received zeros, it would save them in place of a checkpoint. So from then
+on an old file that is opened for writing is replaced by a copy, which is discarded at the end, and
+one that is removed, replaced or truncated stays. A file is old if nothing has changed it since this
+program began. New files, and additions to old ones, are written, and reported.
 
-Only what Python itself opens is seen: not the files of libraries in C++, nor of other processes. So
-files in a throw-away layer of the kernel, which sees all of them, are left alone (`containment`).
+Only files that Python itself opens are covered: not those of libraries in C++, nor of other
+processes. Files on a temporary layer of the kernel, which covers all of them, are left alone
+(`containment`).
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-Given = Any  # to functions of Python: a file is a str, bytes, os.PathLike or a handle
+Given = Any  # arguments of Python's functions: a file is a str, bytes, os.PathLike or a handle
 Call = Callable[..., Any]
 
-_EARLIER = 0.02  # the clock of files is a few milliseconds late
+_EARLIER = 0.02  # file times lag a few milliseconds behind
 _WRITING = os.O_WRONLY | os.O_RDWR
 _BY_HANDLE = ("dir_fd", "src_dir_fd", "dst_dir_fd")
 _PATHS = ("src", "dst", "path")
@@ -33,12 +34,12 @@ _OWN = ("/dev/", "/proc/", "/sys/")
 
 
 class WriteGuard:
-    """Decides which files stay, and reports which are new."""
+    """Decides which files are protected, and reports new ones."""
 
     def __init__(
         self, directory: Path, contained: Sequence[str], say: Callable[[dict[str, Any]], None]
     ) -> None:
-        self.are_zeros = False  # what the program has computed
+        self.are_zeros = False  # True once the program's results are zeros
         self._began = time.time() - _EARLIER
         self._directory = str(directory)
         self._contained = tuple(place.rstrip("/") + "/" for place in contained)
@@ -48,7 +49,7 @@ class WriteGuard:
         self._own = (*_OWN, self._directory, os.path.join(tempfile.gettempdir(), "tmp"))  # noqa: PTH118
 
     def install(self) -> None:
-        """Take the place of what Python opens, replaces and removes files with."""
+        """Replace Python's functions that open, replace and remove files."""
         opens = _Instead(builtins.open, self._open)
         builtins.open, io.open = opens, opens  # type: ignore[assignment]
         os.open = _Instead(os.open, self._low)  # type: ignore[assignment]
@@ -89,7 +90,7 @@ class WriteGuard:
         return call
 
     def _instead_of(self, file: Given, *, keep: bool) -> Given:
-        """A copy of a file that is old; else the file itself."""
+        """Return a copy of an old file; else the file itself."""
         if isinstance(file, int):
             return file
         path = _absolute(file)
@@ -106,7 +107,7 @@ class WriteGuard:
         return self._copies[path]
 
     def _is_old(self, file: Given) -> bool:
-        """True of a file, or a directory with one, of before this program began."""
+        """Return whether a file, or one in a directory, existed before this program began."""
         if self._is_contained(file):
             return False
         try:
@@ -141,7 +142,7 @@ def _absolute(file: Given) -> str:
 
 
 class _Instead:
-    """A function in place of one of Python's: like those it is no method of a class with it."""
+    """A callable in place of one of Python's: like those it does not become a bound method."""
 
     def __init__(self, real: Call, call: Call) -> None:
         self._real = real
