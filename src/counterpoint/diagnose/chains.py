@@ -71,7 +71,7 @@ def chains(case: Case, chip: Chip) -> list[Chain]:
 
 
 def is_memory_bound(row: dict[str, Any], chip: Chip) -> bool:
-    """Return whether its bytes take longer than its operations; False if either is not known."""
+    """Return whether the op's bytes take longer than its operations; False if not known."""
     moved, flops = row["bytes_accessed"], row["flops"]
     if not moved or flops is None:
         return False

@@ -55,7 +55,7 @@ _VIEWS: Final = frozenset(_VIEW_WORDS.split())
 
 
 def moves_only(program: Program, instruction: Instruction) -> bool:
-    """Return whether it does nothing but write its operand in another order."""
+    """Return whether the instruction only writes its operand in another order."""
     inside = program.body(instruction) if instruction.opcode == "fusion" else (instruction,)
     if not inside or any(body_instruction.opcode not in _VIEWS for body_instruction in inside):
         return False
@@ -153,7 +153,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def readers(program: Program, instruction: Instruction) -> Iterator[tuple[Instruction, int]]:
-    """Yield the work that reads its value, with the bytes of the value or of the part it is given.
+    """Yield the work that reads a value, with the bytes of the value or of the part it is given.
 
     Follows tuples and views, which cost nothing, but not loops.
     """
@@ -169,7 +169,7 @@ def readers(program: Program, instruction: Instruction) -> Iterator[tuple[Instru
 
 
 def writer_of(program: Program, instruction: Instruction) -> Instruction | None:
-    """Return the work, or the parameter, whose value it reads first."""
+    """Return the work, or the parameter, whose value an instruction reads first."""
     seen = instruction
     for _ in range(_DEEPEST):
         sources = program.operands(seen)
@@ -182,7 +182,7 @@ def writer_of(program: Program, instruction: Instruction) -> Instruction | None:
 
 
 def gain_without(case: Case, found: Iterable[Ran], most: float) -> tuple[Range, Basis]:
-    """Return the gain if these took no time: simulated if possible, else at most `most`."""
+    """Return the gain without these instructions: simulated if possible, else at most `most`."""
     step = case.timeline.step_program
     names = [entry.instruction.name for entry in found if entry.row["program"] == step]
     gain = case.ask(savings_of).without(names) if names else None

@@ -37,7 +37,7 @@ class Savings(Protocol):
     """Gains on a median step, in milliseconds."""
 
     def without(self, instructions: Iterable[str]) -> Range | None:
-        """Return the gain if these took no time; None if not known."""
+        """Return the gain if these instructions took no time; None if not known."""
         ...
 
     def beside(self, collectives: Iterable[str]) -> Range | None:
@@ -81,7 +81,7 @@ class Simulated:
     relief_ms: Mapping[str, float]
 
     def without(self, instructions: Iterable[str]) -> Range | None:
-        """Return the gain if these took no time; None if none of them is in the schedule."""
+        """Return the gain if these took no time; None if none of them is scheduled."""
         names = frozenset(instructions)
         if not names & self._names():
             return None

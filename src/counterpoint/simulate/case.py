@@ -30,7 +30,7 @@ class Case:
         return self.engine(costs).run()
 
     def slowed(self, more: float) -> Case:
-        """Return the case with contention larger by the share `more`, or smaller."""
+        """Return the case with contention scaled by 1 + `more`."""
         factor = max(0.0, 1 + more)
         compute, collective = self.contention.compute, self.contention.collective
         return replace(

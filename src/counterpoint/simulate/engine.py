@@ -79,7 +79,7 @@ class Entry:
 
 @dataclass(slots=True, eq=False)
 class Course:
-    """The entries of one run. Without it an engine only sums up."""
+    """The entries of one run. An engine without a Course only sums up."""
 
     plan: Plan
     entries: list[Entry] = field(default_factory=list[Entry])
@@ -257,8 +257,7 @@ class Engine:
     def _join(self, step: Join) -> None:
         queues = [queue for start in step.starts if (queue := self._open.get(start))]
         if queues:
-            # The oldest: a loop's iteration may launch for the next one before it waits for its
-            # own.
+            # The oldest: an iteration may launch for the next one before it waits for its own.
             self._wait(min(queues, key=lambda queue: queue[0].number).popleft())
 
     def _wait(self, flight: Flight) -> None:

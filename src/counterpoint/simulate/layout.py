@@ -174,12 +174,12 @@ class _Layout:
 
 
 def _is_plain(it: Instruction) -> bool:
-    """Return whether it is work of the main stream."""
+    """Return whether the instruction is work of the main stream."""
     if is_done(it) or is_asynchronous(it):
         return False
     return it.opcode not in ("while", "conditional", "call")
 
 
 def _place(start: Instruction) -> str:
-    """Return its qualified name: names repeat in profiles that expand computations."""
+    """Return the qualified name: names repeat in profiles that expand computations."""
     return f"{start.computation}/{start.name}"

@@ -95,12 +95,12 @@ def load(program: Program, instruction: Instruction) -> Load:
 
 
 def is_asynchronous(instruction: Instruction) -> bool:
-    """Return whether it runs beside the main stream."""
+    """Return whether the instruction runs beside the main stream."""
     return is_start(instruction) and not instruction.is_sync
 
 
 def _moves_to_host(program: Program, start: Instruction) -> bool:
-    """Return whether it is an asynchronous slice or update of a buffer in host memory."""
+    """Return whether it asynchronously slices or updates a buffer in host memory."""
     if not is_start(start) or start.opcode == "copy-start":
         return False
     stem = start.opcode.removesuffix("-start")

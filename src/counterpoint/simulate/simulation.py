@@ -180,7 +180,7 @@ class Replay:
     gap_s: float
 
     def step_s(self, free: Collection[str] = ()) -> float:
-        """Return the step time if these took no time and needed no launch."""
+        """Return the step time if `free` instructions took no time and needed no launch."""
         left = np.array([name not in free for name in self.names])
         costs: Seconds = self.each * left
         return _engine(self.plan, costs + self.gap_s * (costs > 0)).run()
@@ -211,7 +211,7 @@ _DEEPEST = 64
 
 
 def overlap_gain_s(program: Program, replay: Replay, names: Collection[str]) -> float:
-    """Return by how many seconds the step would be shorter if these were overlapped."""
+    """Return by how many seconds the step would be shorter if `names` were overlapped."""
     costs = {
         name: seconds + replay.gap_s if seconds else 0.0
         for name, seconds in zip(replay.names, replay.each.tolist(), strict=True)

@@ -34,7 +34,7 @@ _KEYS: Final = ("device", "run", "program", "name", "turn")
 
 
 def arrivals(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
-    """One row per execution of a start that begins in a step: SCHEMA."""
+    """Return one row per execution of a start that begins in a step: SCHEMA."""
     ops = _parts(selection)
     executed = _executions(spans, ops)
     starts = _starts(selection, executed)

@@ -122,7 +122,7 @@ def judge(facts: Facts) -> tuple[Bound, str]:
 
 
 def is_tiny(sent: float | None, transfer_ms: float | None) -> bool:
-    """Return whether the slowest link would carry its bytes in a tenth of the time it took."""
+    """Return whether even the slowest link carries the bytes in a tenth of the transfer time."""
     if sent is None or not transfer_ms or sent > _TINY_BYTES:
         return False
     return sent / _SLOW_LINK * 1e3 <= 0.1 * transfer_ms
@@ -253,7 +253,7 @@ def _on_ici(
 
 
 def _carried(facts: Facts, transfer_ms: float) -> str:
-    """Return the share of its time that its bytes need at the link's full rate."""
+    """Describe the share of the transfer that the bytes need at the link's full rate."""
     if not facts.wire.capacity or facts.wire.bytes is None:
         return ""
     ms = min(facts.wire.bytes / facts.wire.capacity * 1e3, transfer_ms)
@@ -304,7 +304,7 @@ class _One:
     rate: float  # bytes per second
 
     def is_like(self, other: _One) -> bool:
-        """Return whether `other` is comparable with it."""
+        """Return whether `other` is comparable with this collective."""
         same = all(self.row[key] == other.row[key] for key in ("program", "kind", "group_size"))
         ratio = (self.wire.bytes or 1.0) / (other.wire.bytes or 1.0)
         return same and self.wire.link == other.wire.link and 1 / _LARGER <= ratio <= _SMALLER

@@ -41,7 +41,7 @@ _COMMON: Final = 64
 
 
 def fused_groups(a: Sequence[Item], b: Sequence[Item]) -> Iterator[Group]:
-    """Yield groups of the two sides that have the same content."""
+    """Yield groups of the two sides that share most of their content."""
     a_items, b_items = _told(a), _told(b)
     holders: defaultdict[tuple[str, Atom], list[int]] = defaultdict(list)
     for index, item in enumerate(b_items):
@@ -251,7 +251,7 @@ class _Left:
             found = [match for match in found if not match.a[0].content & match.b[0].content]
         else:
             found = [match for match in found if _agree(match.a[0].scope, match.b[0].scope)]
-        if how is How.NAME:  # Without this, a collective of 1 GiB could match one of 16 MiB.
+        if how is How.NAME:  # a collective of 1 GiB must not match one of 16 MiB
             found = [match for match in found if _agree(match.a[0].bytes, match.b[0].bytes)]
         self._take(found)
         return found

@@ -83,7 +83,7 @@ class Noise:
 
     @property
     def _runs_differ(self) -> float:
-        """Minimum run-to-run difference, common to all rows, plus the rest, which is chance."""
+        """The minimum run-to-run difference, which shifts all rows, with a random part added."""
         more = math.sqrt(max(self.runs_differ**2 - RUNS_DIFFER**2, 0.0))
         chances = student(_LARGE, self.rows) / student(_LARGE)
         return math.hypot(RUNS_DIFFER, more * chances)

@@ -63,9 +63,9 @@ class StepTimes:
 class StepChange:
     """The step of B relative to that of A: `change` is -0.03 if B is 3 % faster.
 
-    `range` contains the true value with 95 %, run-to-run noise included; `of_steps` is the range
-    from the steps of single runs alone. `runs_differ` is the assumed difference of two identical
-    runs: 0.0 for predictions, infinite if there is no estimate.
+    `range` contains the true value with 95 % confidence, run-to-run noise included; `of_steps` is
+    the range from the steps of single runs alone. `runs_differ` is the assumed difference of two
+    identical runs: 0.0 for predictions, infinite if there is no estimate.
     """
 
     a_s: float

@@ -165,7 +165,7 @@ def _exposed(case: Case) -> list[dict[str, Any]]:
 
 
 def _shows_by_gaps(row: dict[str, Any]) -> bool:
-    """Return whether slack covers it, so that only gaps between the ops beside it remain."""
+    """Return whether slack covers the collective, so that only gaps between ops remain."""
     slack = row["slack_ms"]
     covered = slack is not None and slack * row["count"] >= row["total_ms"]
     return row["bound"] in (Bound.HIDDEN, Bound.GAPS) or (
@@ -206,12 +206,12 @@ class Saving:
 
 
 def exposed_ms(rows: Rows) -> float:
-    """Return their exposed time without waiting for late devices."""
+    """Return the exposed time of the collectives, without waiting for late devices."""
     return sum(row["own_ms"] for row in rows)
 
 
 def hiding(case: Case, rows: Rows) -> Saving:
-    """Return the gain if they overlapped compute: at most the known independent work.
+    """Return the gain if the collectives overlapped compute: at most known independent work.
 
     None of it is certain: the scheduler may lack memory or accurate costs. If there is next to no
     such work, only removing them helps, or overlapping them with the next iteration of their loop.
@@ -243,7 +243,7 @@ def _covered(rows: Rows) -> float | None:
 
 
 def removing(case: Case, rows: Rows) -> Saving:
-    """Return the gain if they took no time: simulated, at most the exposed time."""
+    """Return the gain if the collectives took no time: simulated, at most the exposed time."""
     exposed = exposed_ms(rows)
     step = case.timeline.step_program
     gain = case.ask(savings_of).without(row["op"] for row in rows if row["program"] == step)
@@ -254,13 +254,13 @@ def removing(case: Case, rows: Rows) -> Saving:
 
 
 def lessening(case: Case, rows: Rows, share: float) -> Saving:
-    """Return the gain if they took less by at most `share`."""
+    """Return the gain if the collectives took less by at most `share`."""
     gone = removing(case, rows)
     return Saving(Range(0.0, gone.ms.high * share), gone.basis)
 
 
 def evidence(case: Case, rows: Rows, ms: str = "own_ms") -> tuple[Evidence, ...]:
-    """Return the most expensive of them as evidence."""
+    """Return the most expensive collectives as evidence."""
     return tuple(case.evidence(row, ms) for row in rows[:_SHOWN])
 
 

@@ -177,7 +177,7 @@ def _merger(kind: str, place: Place, small: Collection[str], in_force: int) -> M
 
 
 def _thresholds(place: Place, asked: set[int]) -> list[int]:
-    """Return the default if sufficient, the size of the small ones, and the size of all."""
+    """Return thresholds to try: the default, the size of the small ones, and the size of all."""
     small = sum(place.parts[index].bytes for index in asked)
     return sorted({DEFAULT, max(DEFAULT, small), max(DEFAULT, sum(p.bytes for p in place.parts))})
 

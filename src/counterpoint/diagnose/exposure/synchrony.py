@@ -30,7 +30,7 @@ _UNMODELLED: Final = ("collective-broadcast", "ragged-all-to-all")
 
 
 _AMD: Final = re.compile(r"\bAMD\b|^MI\d|\bInstinct\b")
-"""AMD chips, where the scheduler runs by default on MI300 since some release."""
+"""Matches AMD chips: since some release the scheduler runs by default on MI300 too."""
 
 
 @dataclass(frozen=True, slots=True)

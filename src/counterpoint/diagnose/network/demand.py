@@ -1,7 +1,7 @@
 """Demand: bytes per second over a median step, by link, mean over devices and steps.
 
 pieces       intervals of constant demand; their bytes add up to all that a step sends
-bursts       intervals in which anything is sent, with what they cause
+bursts       intervals in which anything is sent, with the exposed time they cause
 saturated    intervals in which a link carries nearly its capacity or, if that is not known,
              nearly the highest rate observed on it
 """

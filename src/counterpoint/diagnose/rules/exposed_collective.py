@@ -128,7 +128,7 @@ def _finding(case: Case, rows: Rows) -> Finding:
 
 
 def _beside(row: dict[str, Any]) -> str:
-    """Describe what could overlap it, if the network analysis has no reason."""
+    """Describe what could overlap the collective, if the network analysis has no reason."""
     if row["movable_ms"] is None:
         return "what else could run beside it is not known"
     if not row["movable_ms"]:
@@ -137,7 +137,7 @@ def _beside(row: dict[str, Any]) -> str:
 
 
 def _too_long(row: dict[str, Any]) -> str:
-    """Say that no schedule hides it, if this is so."""
+    """Say that no schedule hides the collective, if this is so."""
     parts = (row["mean_transfer_ms"], row["slack_ms"], row["movable_ms"])
     if row["bound"] == Bound.TOO_LITTLE:
         return ""  # `why` says so already

@@ -115,7 +115,7 @@ def _is_small(row: dict[str, Any]) -> bool:
 
 
 def _named(rows: Rows) -> str:
-    """Describe them as small, or else by what takes their time."""
+    """Describe the collectives as small, or else by what takes their time."""
     times = sum(row["count"] for row in rows)
     if all(_is_small(row) for row in rows):
         return f"{times:,.0f} small {kinds(rows)}"
@@ -134,7 +134,7 @@ def _chain(rows: Rows, depth: int) -> str:
 
 
 def _is_chain(rows: Rows, depth: int) -> bool:
-    """Return whether most of them form one chain."""
+    """Return whether most of the collectives form one chain."""
     return depth >= _CHAIN and depth > _MOST * len(rows)
 
 

@@ -149,7 +149,7 @@ def _sort(chain: Chain) -> str:
 
 
 def _is_attention(chain: Chain) -> bool:
-    """Return whether it has batched products next to a softmax.
+    """Return whether the chain has batched products next to a softmax.
 
     Low-rank products and experts have no such reduction.
     """

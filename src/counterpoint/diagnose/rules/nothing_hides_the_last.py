@@ -100,18 +100,18 @@ def _finding(case: Case, row: dict[str, Any]) -> Finding:
 
 
 def _named(row: dict[str, Any]) -> str:
-    """Return its op, which identifies it; with its kind, unless the op's name contains it."""
+    """Return the op's name, preceded by the kind unless the name starts with it."""
     op, kind = str(row["op"]), str(row["kind"])
     return op if op.startswith(kind) else f"the {kind} {op}"
 
 
 def _alone(case: Case) -> str:
-    """Describe what could run beside it; without HLO, only what did."""
+    """Describe what could run beside the collective; without HLO, only what did."""
     return "nothing can run" if case.program else "next to nothing runs"
 
 
 def _sizes(case: Case, row: dict[str, Any]) -> list[int]:
-    """Return the bytes of the values that were merged into it, as the combiner counts them."""
+    """Return the bytes of the merged values, as the combiner counts them."""
     if case.program is None or row["kind"] not in KINDS or not on_gpu(case):
         return []
     found = (part for place in places(case.program, row["kind"]) for part in place.parts)
@@ -119,7 +119,7 @@ def _sizes(case: Case, row: dict[str, Any]) -> list[int]:
 
 
 def _is_mostly_start(case: Case, row: dict[str, Any]) -> bool:
-    """Return whether the cost model explains its time by costs that each part would have too."""
+    """Return whether its time is mostly latency in the cost model, which parts would have too."""
     rows = case.ask(collective_profile).iter_rows(named=True)
     for other, wire in zip(rows, wires(case), strict=True):
         if (other["program"], other["op"]) == (row["program"], row["op"]):

@@ -206,12 +206,12 @@ def _fitting(results: Sequence[_Result], memory: Memory | None) -> list[_Result]
 
 
 def _size(one: Ran) -> float:
-    """Return the bytes of its result, kept for every execution of a step."""
+    """Return the bytes of the result, kept for every execution of a step."""
     return _made(one).bytes * max(float(one.row["count"]), 1.0)
 
 
 def _made(one: Ran) -> Shape:
-    """Return its result; the other outputs of a library call are workspace, or small."""
+    """Return the result; other outputs of a library call are workspace, or small."""
     return next(one.instruction.shape.leaves, one.instruction.shape)
 
 
