@@ -282,7 +282,12 @@ _LIBRARIES: Final = (
 
 
 def shows_gpu(environ: Mapping[str, str], root: Path = Path("/")) -> bool:
-    """Return whether a program started here with these variables may find a GPU."""
+    """Return whether a program started here with these variables may find a GPU.
+
+    Used to refuse what can't work, so every doubt counts as a sign of a GPU: device files of a
+    driver (NVIDIA, WSL, Jetson, AMD), its tool, or its library wherever a loader may find it. Only
+    files are looked at; nothing is started. A container without access to a GPU has none of them.
+    """
     if not sys.platform.startswith("linux"):
         return True  # a GPU's traces are unknown here
     if any(shutil.which(tool, path=environ.get("PATH")) for tool in _TOOLS):

@@ -22,6 +22,10 @@ class StepGoal:
     """A number of steps, of the ranks whose agents write into these directories.
 
     `others` is true if there are ranks elsewhere.
+
+    Ranks run in lockstep, but their ends are noticed one after the other. Under a launcher each
+    rank has its own Counterpoint, so the first one to end its rank leaves a mark in the Run for the
+    others: a rank that dies because its peers ended has reached the goal, too.
     """
 
     def __init__(self, steps: int, run: Path, agents: Sequence[Path], *, others: bool) -> None:
@@ -158,7 +162,20 @@ class NamedStep:
 
 
 class StepLines:
-    """Finds steps in the lines of one process, in order; `named` returns the step in a line."""
+    """Finds steps in the lines of one process, in order; `named` returns the step in a line.
+
+    Less exact than annotations. Formats:
+
+        completed step: 7, seconds: 1.234, TFLOP/s/device: ...     MaxText: its own seconds are used
+        step 7 loss 1.23 · step=7 · Step: 7/100 · [step 7] · global_step: 7
+        iter 7: loss 1.23, time 50ms · iteration 7/ 100 | lm loss: 1.2 · [ 7/100] loss=1.23
+         7%|#  | 7/100 [00:05<00:45, 2.0it/s, loss=2.31]           a progress bar of tqdm
+
+    An iteration, or a count in brackets, is a step only if the line has a loss and does not belong
+    to an evaluation or an epoch. A progress bar must mention a loss or steps and no evaluation,
+    because downloads and tokenizers have bars, too. Only a number above the last one counts, so a
+    second line about a step is not a second step.
+    """
 
     def __init__(self, named: Callable[[str], int | None] | None = None) -> None:
         self._named = named or step_of
