@@ -40,7 +40,12 @@ _LARGEST: Final = 64 << 20
 
 
 def fingerprint(task: Task) -> str | None:
-    """The hash; None where a result can't be kept or taken for this one."""
+    """The hash; None where a result can't be kept or taken for this one.
+
+    Equal hashes mean the same scheduled module. Files that an option or a variable names count by
+    their content, because each compile reads a profile anew. A compile that writes files, or that
+    runs code this process does not see, has no hash.
+    """
     if any(name.startswith(_OTHER_CODE) for name in task.environment):
         return None
     settings = [*task.asked.items(), *task.environment.items()]

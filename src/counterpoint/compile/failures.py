@@ -189,7 +189,11 @@ _INSTRUCTION: Final = re.compile(r"HLO operation:? ?(?:%?([\w.-]+))")
 
 
 def log_notes(log: str) -> Iterator[str]:
-    """One note for each kind of warning, with the worst or the first of them."""
+    """One note for each kind of warning, with the worst or the first of them.
+
+    The lines are warnings from XLA's hlo_rematerialization.cc and spmd_partitioner.cc, printed at
+    its default log level.
+    """
     tight = list(_MEMORY.finditer(log))
     if tight:
         wanted, got = tight[-1]["wanted"], tight[-1]["got"]
@@ -220,7 +224,13 @@ _NEVER: Final = 100_000
 
 
 def limit_notes(task: Task, jaxlib: str) -> Iterator[str]:
-    """What is otherwise than on the device, for this task."""
+    """What is otherwise than on the device, for this task.
+
+    Before jaxlib 0.12 a compile without the device is not told how GPUs are arranged on hosts (its
+    `slice_size` stays 0): the same program comes out for 8x8 and for 64, XLA's own estimator uses
+    its defaults, and a windowed einsum, which has at most as many steps as the slice has GPUs, is
+    impossible.
+    """
     target, options = task.target, task.flags
     if _limits_version(jaxlib) < _TOLD_OF_HOSTS:
         if _number(options.get(_WINDOWED)) < _NEVER:

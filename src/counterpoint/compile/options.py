@@ -119,7 +119,11 @@ _SIZE: Final = re.compile(r"device_memory_size: (\d+)")
 
 
 def memory_fraction(environment: Mapping[str, str]) -> float:
-    """The part of the device's memory that JAX's allocator takes with these variables."""
+    """The part of the device's memory that JAX's allocator takes with these variables.
+
+    The variables and their meaning are those of `generate_pjrt_gpu_plugin_options` in jaxlib's
+    xla_client; the default, 0.75, is that of XLA's `GpuAllocatorConfig`.
+    """
     for name in VARIABLES:
         said = environment.get(name, "").strip()
         if not said:
@@ -142,6 +146,10 @@ def planned_bytes(config: str, environment: Mapping[str, str]) -> int | None:
     """What the compiler may plan with; None where a run would not tell it either.
 
     `config` is XLA's description of the device in text form.
+
+    A client passes its allocator's limit to the compiler (`PyClient::CompileAndLoadIfrtProgram` in
+    jaxlib/py_client.cc), and XLA's scheduler, combiners and rematerialization plan with it. Without
+    a client XLA assumes 80 % of the memory, so tight programs would get a different schedule.
     """
     size = _SIZE.search(config)
     if size is None or environment.get(_ALLOCATOR, "").lower() == _WITHOUT_LIMIT:

@@ -157,7 +157,17 @@ def names_function(text: str) -> bool:
 def lower_function(
     text: str, *, devices: int, directory: Path, timeout_s: float = 900.0
 ) -> Workload:
-    """Call `file.py:function` with a number of devices, and lower what it returns."""
+    """Call `file.py:function` with a number of devices, and lower what it returns.
+
+    The function returns a function and its abstract arguments, or a Workload:
+
+        def make_step(devices):              # in file.py; any name
+            mesh = jax.make_mesh((devices,), ("data",))
+            return step, (state, batch)
+
+    `counterpoint predict file.py:make_step --target 64x8xH100` calls it with 512, in a child
+    process that sees that many CPU devices, so a mesh of `jax.devices()` has the right size.
+    """
     found = _PLACE.fullmatch(text)
     if found is None:
         raise UsageError(f"{text}: not a function of a file", next="file.py:make_step")

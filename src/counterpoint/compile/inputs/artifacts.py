@@ -155,7 +155,11 @@ with mlir.make_ir_context() as context:
 
 @functools.lru_cache(maxsize=4)
 def as_text(data: bytes, place: str) -> bytes:
-    """The module as text; what is no bytecode comes back as it is."""
+    """The module as text; what is no bytecode comes back as it is.
+
+    Only the jaxlib that wrote bytecode, or a later one, can read it, so a child process with JAX
+    does. Portable artifacts (`mlir_module_serialized` of `jax.export`) are read, too.
+    """
     if not data.startswith(BYTECODE):
         return data
     with tempfile.TemporaryDirectory(prefix="counterpoint-bytecode-") as scratch:
@@ -214,7 +218,11 @@ class Candidate:
 
 
 def candidates(found: Iterable[Paper]) -> list[Candidate]:
-    """The modules among these files, as they were before XLA's passes."""
+    """The modules among these files, as they were before XLA's passes.
+
+    A module that JAX lowered is preferred to XLA's dump of it: it is the same program, but closer
+    to what was compiled.
+    """
     papers = list(found)
     lowered = [candidate for paper in papers if (candidate := _lowered(paper))]
     return lowered or [candidate for paper in papers if (candidate := _dumped(paper))]

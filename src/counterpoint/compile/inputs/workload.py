@@ -1,4 +1,9 @@
-"""Workload: a module as it was before XLA's passes, and where it came from."""
+"""Workload: a module as it was before XLA's passes, and where it came from.
+
+Workloads are read from what any run can leave: StableHLO (a file or a JAX_DUMP_IR_TO directory), an
+--xla_dump_to directory, a Run, or an nsys-jax bundle that holds a dump. A scheduled module can't be
+compiled again.
+"""
 
 from __future__ import annotations
 

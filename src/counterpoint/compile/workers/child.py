@@ -2,6 +2,17 @@
 
 A worker compiles one job after another, each in a directory of its own. It is told of a job by a
 line on its stdin and answers with a line; one that dies answers by the end of its output.
+
+A job is a directory, because a worker may die at any moment:
+
+    JOB/job.json      what to compile, and how
+    JOB/program       the module, as it was given
+    JOB/log           output of the compiler
+    JOB/outcome.json  the Outcome, written last
+    JOB/module.hlo.pb the scheduled module
+
+This module uses only the standard library, since a worker reads and writes jobs before JAX is
+imported.
 """
 
 from __future__ import annotations

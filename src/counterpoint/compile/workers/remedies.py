@@ -66,7 +66,12 @@ _LONGEST: Final = 120
 
 
 def source_line(said: str, program: bytes) -> str | None:
-    """FILE:LINE, or what the module itself has there; None where the error does not lead there."""
+    """FILE:LINE, or what the module itself has there; None where the error does not lead there.
+
+    MLIR's errors contain the location, or the line of the module. XLA's contain an operation's
+    `op_name` at best, which StableHLO with debug information (as `JAX_DUMP_IR_TO` writes it) maps
+    to a location.
+    """
     for pattern in (_FILE, _METADATA):
         if found := pattern.search(said):
             return f"{found[1]}:{found[2]}"

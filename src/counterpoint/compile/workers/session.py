@@ -129,7 +129,12 @@ def compile_program(job: Job, program: bytes, log: Path) -> tuple[bytes, Outcome
 
 
 def _scheduled(executable: Executable) -> bytes:
-    """The scheduled module; before 0.8.2 only what is serialized has it."""
+    """The scheduled module; before 0.8.2 only what is serialized has it.
+
+    jaxlib 0.8.0 and 0.8.1 can't list modules. There a serialized executable starts with XLA's own
+    executable, that with a module and its configuration, and that with the module: each is the
+    first field of the message around it.
+    """
     try:
         modules = executable.hlo_modules()
     except RuntimeError as error:
