@@ -68,6 +68,9 @@ def register(pattern: str, pricer: Pricer) -> None:
     """Price custom calls whose target, name or op_name the pattern matches anywhere.
 
     The latest registered is asked first, and all of them before the pricers of Counterpoint.
+
+    Use it for kernels whose work the compiler does not know. Match the call's name or op_name where
+    many kernels share one target, as Pallas, Triton and Mosaic kernels do.
     """
     _USERS.insert(0, (re.compile(pattern), pricer))
 

@@ -63,7 +63,12 @@ class Engine:
 
 @lru_cache(maxsize=4096)
 def tiled_seconds(gemm: Gemm, engine: Engine) -> float:
-    """By the formula alone."""
+    """By the formula alone.
+
+    A GEMM library cuts the result into tiles and gives each core one after another, so the last
+    wave may fill only a few cores. It picks the tile size, and whether to split k, that make the
+    whole fastest; so does this formula. Memory decides where it is slower.
+    """
     kernels = engine.kernels
     core_rate = engine.peak * kernels.share / engine.cores
     memory_rate = engine.memory_bytes_per_s * kernels.memory
@@ -109,6 +114,9 @@ def correction(gemm: Gemm, engine: Engine, architecture: str) -> float | None:
     """What the formula is multiplied by to meet the table; None where there is no table.
 
     `engine` is the device that was measured.
+
+    XLA's table holds rates for powers of two from 256 to 4096. The corrected formula is exact at
+    the table's points and still counts waves between and beyond them.
     """
     table = rates().get((architecture, _MEASURED_AS.get(gemm.dtype, "")))
     if table is None:

@@ -114,7 +114,12 @@ _CALLBACK_S: Final = (20e-6, 300e-6, 10e-3)
 
 
 def price_custom_call(program: Program, instruction: Instruction, machine: Machine) -> Price:
-    """One execution; never free where a kernel runs."""
+    """One execution; never free where a kernel runs.
+
+    Tried in order: pricers that a user registered, then those for its kind (attention, convolution,
+    sorts, norms and other memory-bound kernels). If none knows it, its operands and results cross
+    memory at least once, and at most it takes many times that.
+    """
     price = price_registered(program, instruction, machine)
     if price is not None:
         return price
