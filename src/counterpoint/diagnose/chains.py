@@ -154,7 +154,12 @@ class HostTransposes:
 
 
 def host_transposes(case: Case) -> HostTransposes:
-    """Return the transposes of all hosts; empty if no step was found."""
+    """Return the transposes of all hosts; empty if no step was found.
+
+    The runtime reorders arrays into the device's layout, or back into NumPy's, on threads of the
+    host and records it (xla/pjrt/transpose.cc). These events nest and overlap; except in `busy_ms`,
+    the time in which at least one is active counts.
+    """
     timeline = case.timeline
     codes = [code for code, name in enumerate(timeline.host_names) if _NAME.match(name)]
     events = timeline.host_events.filter(pl.col("name").is_in(codes) & (pl.col("dur_ps") > 0))

@@ -134,7 +134,11 @@ class Memory:
 
 
 def memory_of(case: Case) -> Memory | None:
-    """Return the memory use; None if no Run recorded the peak."""
+    """Return the memory use; None if no Run recorded the peak.
+
+    The agent reads peak and limit from JAX's allocator. Older Runs lack the limit: then it is known
+    only if the Run names the allocator's share, since inherited variables are not kept.
+    """
     run = case.context.run
     peaks = dict(_peaks(run)) if run is not None else {}
     if run is None or not peaks:

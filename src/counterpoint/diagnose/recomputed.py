@@ -23,13 +23,20 @@ _CLONE: Final = r"\.remat\d*(_(un)?compressed)?(\.\d+)*$"
 
 
 def by_request(case: Case) -> pl.DataFrame:
-    """Return rows of `Case.ops` that repeat the forward pass; `ms` is their exposed time."""
+    """Return rows of `Case.ops` that repeat the forward pass; `ms` is their exposed time.
+
+    JAX marks what `jax.checkpoint` recomputes with `rematted_computation`.
+    """
     rows = case.ops.filter((pl.col("phase") == Phase.REMAT) & ~pl.col("op").str.contains(_CLONE))
     return _with_ms(case, rows)
 
 
 def by_compiler(case: Case) -> pl.DataFrame:
-    """Return rows of `Case.ops` that XLA cloned from others to save memory."""
+    """Return rows of `Case.ops` that XLA cloned from others to save memory.
+
+    XLA's pass clones instructions with the suffix `.remat`
+    (xla/hlo/transforms/simplifiers/hlo_rematerialization.cc).
+    """
     return _with_ms(case, case.ops.filter(pl.col("op").str.contains(_CLONE)))
 
 
@@ -55,7 +62,12 @@ _VIEWS: Final = frozenset(_VIEW_WORDS.split())
 
 
 def moves_only(program: Program, instruction: Instruction) -> bool:
-    """Return whether the instruction only writes its operand in another order."""
+    """Return whether the instruction only writes its operand in another order.
+
+    A copy into the same order is not counted: it has another reason (a buffer that must not change,
+    a loop's state, another memory). Neither is a fusion that also converts or computes: it would
+    run anyway.
+    """
     inside = program.body(instruction) if instruction.opcode == "fusion" else (instruction,)
     if not inside or any(body_instruction.opcode not in _VIEWS for body_instruction in inside):
         return False
@@ -91,7 +103,12 @@ _TYPES: Final = (
 
 
 def multiplied_as(kernel: str) -> str | None:
-    """Return the type a kernel multiplies in: `f64`, `f32`, `tf32`, or None."""
+    """Return the type a kernel multiplies in: `f64`, `f32`, `tf32`, or None.
+
+    This is read from the kernel names of cuBLAS and CUTLASS: `ampere_sgemm_128x64_tn` and
+    `..._ffma_...` multiply float32 on the scalar units, `tf32` and `s1688gemm` TF32 on the matrix
+    units, `d884gemm` and `dgemm` float64. None means an unknown or a 16-bit or narrower type.
+    """
     name = kernel.lower()
     return next((kind for mark, kind in _TYPES if mark.search(name)), None)
 

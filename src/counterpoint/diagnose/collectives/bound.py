@@ -313,7 +313,13 @@ class _One:
 def many_pieces(
     case: Case, rows: Sequence[dict[str, Any]], wires: Sequence[Wire]
 ) -> dict[tuple[int | None, str], str]:
-    """Describe, by program and name, the collectives slowed down by many operands."""
+    """Describe, by program and name, the collectives slowed down by many operands.
+
+    XLA merges collectives into one instruction with many operands, and makes one NCCL call for
+    each; many short calls do not reach the rate of a few long ones. Other work beside a collective
+    may slow it down, too, so there must be others with fewer operands, on the same link and as
+    large, that are faster.
+    """
     if case.timeline.basis is Basis.PREDICTED:
         return {}  # the model's prices ignore the number of operands
     candidates = [

@@ -37,7 +37,13 @@ _Row = tuple[int | None, str, float | None, list[str]]
 
 
 def movable_work(case: Case) -> pl.DataFrame:
-    """Return, per collective, independent work outside its start and done: MOVABLE_SCHEMA."""
+    """Return, per collective, independent work outside its start and done: MOVABLE_SCHEMA.
+
+    Independent work is in the same computation, does not need the collective's result (is no
+    descendant of the done), and is not needed by the collective (is no ancestor of the start). A
+    loop or a call moves as a unit. This is an upper bound: it ignores the memory that a move takes,
+    and other collectives that could use the same work.
+    """
     collectives = case.ask(collective_profile).select("program", "op", "count")
     works = {
         index: _Work(program, _measured(case, index))

@@ -73,7 +73,11 @@ class Schedule:
 
 
 def schedule_changes(a: Program | None, b: Program | None, matches: Sequence[Match]) -> Schedule:
-    """Compare the schedules of the step's programs."""
+    """Compare the schedules of the step's programs.
+
+    Moves are measured in the compute that was passed, at A's prices on both sides: a kernel that
+    became slower moves nothing, and equal schedules show no moves, however noisy the profiles.
+    """
     pairs = {
         match.b[0].op: match.a[0].op
         for match in matches

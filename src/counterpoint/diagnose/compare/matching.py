@@ -41,7 +41,11 @@ _COMMON: Final = 64
 
 
 def fused_groups(a: Sequence[Item], b: Sequence[Item]) -> Iterator[Group]:
-    """Yield groups of the two sides that share most of their content."""
+    """Yield groups of the two sides that share most of their content.
+
+    An op of A and one of B belong together if half of the content of the smaller is in the other.
+    Ops connected this way form one group, which is compared as a whole.
+    """
     a_items, b_items = _told(a), _told(b)
     holders: defaultdict[tuple[str, Atom], list[int]] = defaultdict(list)
     for index, item in enumerate(b_items):
@@ -86,7 +90,11 @@ _AS_OFTEN: Final = 1e-3
 
 
 def looped_groups(a: Sequence[Item], b: Sequence[Item]) -> Iterator[Group]:
-    """Yield groups of unequal size that do the same work equally often in a step."""
+    """Yield groups of unequal size that do the same work equally often in a step.
+
+    `lax.scan` over layers runs one instruction n times where a Python loop has n instructions.
+    Scopes then differ in the number of the layer (`layers_3/mlp`) or in a repeated name.
+    """
     a_works, b_works = _by_work(a), _by_work(b)
     for work, left in a_works.items():
         right = b_works.get(work, [])
@@ -120,7 +128,11 @@ _Kind = tuple[str, str | None, int | None]
 
 
 def merged_groups(a: Sequence[Item], b: Sequence[Item]) -> Iterator[Group]:
-    """Yield groups of the two sides with equal bytes, one of them with several members."""
+    """Yield groups of the two sides with equal bytes, one of them with several members.
+
+    XLA's combiner joins collectives of one kind and group. Bytes are summed over all executions in
+    a step, so a collective that moved into a loop or out of it is matched, too.
+    """
     a_kinds, b_kinds = _by_kind(a), _by_kind(b)
     for kind in a_kinds.keys() & b_kinds.keys():
         left, right = a_kinds[kind], b_kinds[kind]

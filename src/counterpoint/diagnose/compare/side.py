@@ -212,6 +212,10 @@ class Item:
     """An op. Times are of a median step, mean over devices; `held_ms` adds up to the busy time.
 
     `error_ms` is the standard error of `held_ms` over the steps; None with only one step.
+
+    `key` is the stable key without the number that distinguishes equal instructions: those are
+    matched in the order of the schedule. `content` is what the user wrote that is inside, several
+    entries where XLA fused them.
     """
 
     program: str

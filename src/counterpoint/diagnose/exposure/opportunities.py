@@ -46,7 +46,12 @@ class AtEnd:
 
 
 def at_ends(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, AtEnd]:
-    """Return the exposed ones of `rows` (with `own_ms`) at an end of the step, by name."""
+    """Return the exposed ones of `rows` (with `own_ms`) at an end of the step, by name.
+
+    Nothing is left there to run beside them. Gradients merged into one collective can only be sent
+    when the last of them is ready, and weights gathered by one collective make the first layer wait
+    for all of them.
+    """
     large = [
         row
         for row in rows
@@ -127,7 +132,13 @@ class Merger:
 
 
 def mergers(case: Case, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, ...]:
-    """Return the mergers among the step's exposed collectives, given as `rows`."""
+    """Return the mergers among the step's exposed collectives, given as `rows`.
+
+    `flags.combining.combiner` computes what XLA:GPU may merge: collectives of one computation, kind
+    and group, none of which waits for another. Of several thresholds, the result is the one that
+    leaves the fewest small collectives. The threshold that was in force did not merge them, so if
+    it is known, only larger ones are tried.
+    """
     small = {row["op"] for row in rows if row["kind"] in KINDS and _is_small(row)}
     if case.program is None or len(small) < 2 or not on_gpu(case):
         return ()
@@ -201,7 +212,12 @@ _MEETING: Final = ("collective", "step", "turn", "group")
 
 
 def waits(case: Case) -> pl.DataFrame:
-    """Return one row per device and typical step in which it met others in a collective."""
+    """Return one row per device and typical step in which it met others in a collective.
+
+    Only exposed waiting counts; beside compute it costs nothing. Between hosts a wait is only as
+    accurate as their clocks, so anything below their uncertainty is zero. If the hosts have no
+    common clock, the shortest stay is taken for that of the last device to arrive.
+    """
     timeline = case.timeline
     if len(timeline.devices) < 2 or timeline.basis is Basis.PREDICTED:
         return pl.DataFrame(schema=SCHEMA)

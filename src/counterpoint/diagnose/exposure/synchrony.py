@@ -42,7 +42,17 @@ class Scheduler:
 
 
 def scheduler_of(case: Case) -> Scheduler:
-    """Return whether the latency-hiding scheduler ran on the step's program."""
+    """Return whether the latency-hiding scheduler ran on the step's program.
+
+    The latency-hiding scheduler notes the name by which it knew an instruction, so one such note
+    proves that it ran. Without one, the settings decide: its flag, disabled passes, and the chips
+    on which it runs by default. By default it needs a model of every collective and of all
+    computation. XLA has none for collective-broadcast, ragged-all-to-all and work on the host: one
+    of those disables it for the whole module.
+
+    Source: xla/service/gpu/gpu_hlo_schedule.cc, model/sol_latency_estimator.cc
+    (HasOnlySupportedCollectives), transforms/scheduling_instruction_annotator.cc.
+    """
     program = case.program
     if program is None:
         return Scheduler(None, "the profile holds no HLO")
@@ -135,7 +145,17 @@ class Synchronous:
 
 
 def synchronous(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, Synchronous]:
-    """Return the step's synchronous collectives by name; `rows` have their `movable_ms`."""
+    """Return the step's synchronous collectives by name; `rows` have their `movable_ms`.
+
+    XLA makes every collective a start and a done, then the scheduler moves work between them. If
+    nothing ends up there, or if a flag demands it, both become one synchronous instruction. So the
+    cause is found by exclusion: the flag; a kernel that runs among the others; a scheduler that did
+    not run; work that it could have moved but did not; no such work. Compilers other than XLA:GPU
+    have other flags: for them only the surroundings of the collective count.
+
+    Source: convert_async_collectives_to_sync.cc in xla/hlo/transforms/collectives and in
+    xla/backends/gpu/transforms/collectives.
+    """
     if any(device.kind == "cpu" for device in case.timeline.devices):
         return {}  # XLA:CPU has no others
     program = case.program

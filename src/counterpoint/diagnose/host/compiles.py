@@ -226,7 +226,12 @@ class Rebuilt:
 
 
 def rebuilt(run: Run, name: str) -> Rebuilt | None:
-    """Return how often the timed rank compiled a function, with its lowering time."""
+    """Return how often the timed rank compiled a function, with its lowering time.
+
+    JAX compiles a function once for each set of shapes, types and shardings of its arguments.
+    Usually the second build comes with the second step: parameters created on one device go in and
+    come out sharded. The lowered programs kept in the Run tell the arguments of each build.
+    """
     rank = run.timed
     if rank is None:
         return None
@@ -350,7 +355,12 @@ _WORTH_A_WORD_MS: Final = 100.0
 
 
 def startup(case: Case) -> Iterator[str]:
-    """Describe the startup; nothing if it was short or the profile shows none."""
+    """Describe the startup; nothing if it was short or the profile shows none.
+
+    Profiles that begin with the program show seconds in which buffers are registered and arrays
+    brought into the device's layout, which could be mistaken for the cost of steps. What matters is
+    whether that continues in the steps, so both are reported.
+    """
     if registered := host_work(case, Action.MAP_BUFFER):
         before, per_step = registered.before, registered.per_step
         if before.ms > _WORTH_A_WORD_MS:

@@ -43,7 +43,14 @@ class Divergence:
 
 
 def divergences(timeline: Timeline) -> tuple[Divergence, ...]:
-    """Compare all programs that ran on several hosts and whose HLO the profile contains."""
+    """Compare all programs that ran on several hosts and whose HLO the profile contains.
+
+    Names, ids, fingerprints and metadata are not compared: two compiles of one program number their
+    instructions differently, and a line of Python that moved changes a fingerprint. Builds are the
+    same if every computation has the same instructions in the same order with the same operands.
+    They are only tuned differently if nothing but backend configurations differ (the algorithm of a
+    GEMM, the tiles of a fusion), which happens when each rank autotunes by itself.
+    """
     found = (_compare(timeline, index) for index in range(len(timeline.programs)))
     return tuple(divergence for divergence in found if divergence is not None)
 
@@ -162,7 +169,12 @@ _ENOUGH: Final = 16
 
 
 def clocks(timeline: Timeline) -> pl.DataFrame:
-    """Return the clock offset, spread and drift, one row per host."""
+    """Return the clock offset, spread and drift, one row per host.
+
+    `timeline.hosts.alignment` subtracted one offset per host. The differences that remain between
+    the ends of shared collectives show how finely times of two hosts can be compared; their slope
+    over the profile shows whether a clock runs faster than the first host's.
+    """
     if not timeline.hosts or not timeline.devices:
         return pl.DataFrame(schema=SCHEMA)
     given = pl.DataFrame(

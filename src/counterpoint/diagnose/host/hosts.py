@@ -108,7 +108,13 @@ class Thread:
 
 
 def thread(events: pl.DataFrame, names: Sequence[str], own_cause: Sequence[Cause | None]) -> Thread:
-    """Build the Thread of one line's events; `own_cause` has an entry per name."""
+    """Build the Thread of one line's events; `own_cause` has an entry per name.
+
+    Events of a thread nest. An event whose name implies no cause has that of the event around it: a
+    helper of `jit` dispatches, a lock inside a data loader is input. Python in none of these is
+    Python. An annotation around calls (a step's marker, an epoch) tells where the thread is, not
+    what it does: without the Python tracer the time between the calls inside it is unknown.
+    """
     sorted_ = events.filter(pl.col("dur_ps") > 0).sort(
         "start_ps", "dur_ps", descending=[False, True], maintain_order=True
     )

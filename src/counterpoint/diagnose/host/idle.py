@@ -36,6 +36,9 @@ def compute_longer(case: Case) -> pl.DataFrame:
     Based on lengths, which need no common clock. A host counts by its device with the least
     compute: a device waits for all others in a step, and the minimum is the work common to all of
     them.
+
+    A device that has finished its step and waits for a slower host or slice is idle, but not
+    because of a late launch.
     """
     work = case.timeline.ops["lane"].is_in([Lane.COMPUTE, Lane.COPY]).to_numpy()
     spans = case.spans.filter(pl.Series(work[case.spans["op"].to_numpy()]) & (pl.col("step") >= 0))
@@ -71,7 +74,12 @@ def reads(case: Case) -> NDArray[np.int64]:
 
 
 def after_reads(reading: NDArray[np.int64], gaps: Intervals, spans: pl.DataFrame) -> Intervals:
-    """Return the gaps that begin where one of these ops ends."""
+    """Return the gaps that begin where one of these ops ends.
+
+    Reading a program's results (`float(loss)`) leaves a copy to the host behind the last kernel.
+    Where nothing runs after it, the host had waited for it. This works without a profile of the
+    host.
+    """
     own = spans.filter(pl.Series(np.isin(spans["op"].to_numpy(), reading)))
     follows = np.isin(gaps.start, (own["start_ps"] + own["dur_ps"]).to_numpy())
     return union(gaps.start[follows], gaps.end[follows])

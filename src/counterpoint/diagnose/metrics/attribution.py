@@ -159,7 +159,12 @@ _Shares = NDArray[np.float64]
 
 
 def holding(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
-    """Return the time held per device, step and op; step is null for spans before all windows."""
+    """Return the time held per device, step and op; step is null for spans before all windows.
+
+    A moment of compute belongs to the ops that compute then, in equal parts if there are several;
+    one of exposed communication to the collectives, one of exposed copying to the copies. So hidden
+    ops hold nothing, and the times held by all ops add up to the busy time of the step.
+    """
     lanes = _lanes(selection)
     devices = spans["device"].to_numpy()
     parts = [pl.DataFrame(schema=HOLDING_SCHEMA)]
@@ -220,7 +225,11 @@ def _open(first: _Longs, last: _Longs, boundaries: int) -> _Longs:
 
 
 def self_times(spans: pl.DataFrame) -> NDArray[np.int64]:
-    """Return the self time of each span in picoseconds, in the order of the frame."""
+    """Return the self time of each span in picoseconds, in the order of the frame.
+
+    Self time is how long a span runs without the spans nested in it on the same line: loops and
+    calls contain the ops of their bodies.
+    """
     order = (
         spans.select("line", "start_ps", "dur_ps")
         .with_row_index("at")

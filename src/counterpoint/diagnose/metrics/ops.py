@@ -144,7 +144,11 @@ def finest(ops: pl.DataFrame, rows: int) -> By:
 
 
 def merged_layers(scopes: Iterable[str]) -> Mapping[str, str]:
-    """Return each scope with the numbers of its layers replaced."""
+    """Return each scope with the numbers of its layers replaced.
+
+    Where at least three numbers follow one name at one place of the scope, `layers_0` to
+    `layers_31` become `layers_*`: single ops of a model with many layers are all small.
+    """
     merged = {scope: tuple(scope.split("/")) for scope in scopes}
     for depth in range(max(map(len, merged.values()), default=0)):
         numbers: dict[tuple[str, ...], set[str]] = {}

@@ -29,7 +29,11 @@ _NEXT: Final = "leave --target out"
 
 
 def check_target(case: Case) -> tuple[str, ...]:
-    """Return notes on an unusual target; raise UsageError if it can't be the profile's machine."""
+    """Return notes on an unusual target; raise UsageError if it can't be the profile's machine.
+
+    A profile of other chips or of more devices, or a prediction for another machine, would be
+    compared with links that it never had. Unknown properties contradict nothing.
+    """
     target = case.context.target
     if target is None:
         return ()

@@ -37,7 +37,14 @@ _KEYS: Final = ("collective", "device", "step", "turn")
 
 
 def sendings(case: Case) -> pl.DataFrame:
-    """Return one row per execution in a step of each collective of known size: SCHEMA."""
+    """Return one row per execution in a step of each collective of known size: SCHEMA.
+
+    A collective sends the bytes that `wire` gives, evenly over its transfer, which is the end of
+    its stay: before the last device arrives nothing flows. Steps are laid over one another, each
+    stretched to the length of the median step, and the n-th execution of a collective in a step is
+    placed at its average position over steps and devices. So order within a step is preserved, and
+    bytes add up.
+    """
     selection = case.selection
     ops = case.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
     found = executions_of(case.spans, ops)

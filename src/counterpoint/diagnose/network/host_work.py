@@ -242,7 +242,12 @@ def spans_slices(case: Case) -> bool:
 
 
 def premap(case: Case, work: HostWork) -> Premap | None:
-    """Return the size the region should have; None if the profile has no sizes."""
+    """Return the size the region should have; None if the profile has no sizes.
+
+    `--megascale_grpc_premap_memory_bytes` is a flag of libtpu, read from LIBTPU_INIT_ARGS once per
+    process. The region is registered at startup; buffers that don't fit are registered or copied
+    when they are needed. So it should hold its current size and what did not fit in a step.
+    """
     if not work.largest_bytes:
         return None
     given = _GIVEN.search((case.context.environment or {}).get(_VARIABLE, ""))

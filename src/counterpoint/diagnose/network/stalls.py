@@ -230,7 +230,11 @@ class SlowerHost:
 
 
 def slower_host(case: Case) -> SlowerHost | None:
-    """Return the host that computes longest; None if there is only one, or all compute alike."""
+    """Return the host that computes longest; None if there is only one, or all compute alike.
+
+    A profile does not number slices; each host belongs to one of them. The compute time of a device
+    in a step can be compared between hosts whatever their clocks show.
+    """
     by_host: dict[int, list[float]] = {}
     for device, parts in device_breakdowns(case.selection, case.attributed).items():
         by_host.setdefault(case.timeline.devices[device].host, []).append(parts.compute_ms)
