@@ -174,7 +174,12 @@ def architecture_of(chip: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
-    """One kind of device."""
+    """One kind of device.
+
+    Peaks are the makers' dense figures (no structured sparsity), per device as JAX counts devices.
+    They are upper bounds, for comparison (MFU) and for the cost model to derate; no kernel reaches
+    them.
+    """
 
     name: str
     pattern: str  # matches the names that profiles give it
