@@ -114,7 +114,13 @@ class Fragment:
 
 
 def program_from_fragments(name: str, fragments: Iterable[Fragment]) -> Program:
-    """Build a Program from all readable fragments; truncated texts are left out."""
+    """Build a Program from all readable fragments; truncated texts are left out.
+
+    TPU profiles spell out the instruction beside each op, without a module. Opcode, shapes, replica
+    groups and the profiler's op_name are known. Operands that are not among the fragments become
+    parameters with the shape written before their names; fused computations and the schedule are
+    unknown.
+    """
     shapes = Shapes()
     read: dict[str, tuple[Instruction, str]] = {}
     for fragment in fragments:

@@ -180,7 +180,13 @@ _CONTAINERS = ("fusion", "call", "async-start", "call-start", "fusion-start")
 
 @remembered
 def speaker(program: Program, instruction: Instruction) -> Instruction | None:
-    """Return the instruction whose op_name gives this one's origin; None if there is none."""
+    """Return the instruction whose op_name gives this one's origin; None if there is none.
+
+    Compilers lose names: a fusion may have none while instructions inside it do, and a copy or a
+    combined collective may stand between two that have one. Tried in order: the instruction itself,
+    the heaviest named instruction that it calls (its root first), the nearest named producer, the
+    nearest named user.
+    """
     own = _own(program, instruction)
     if own:
         return own

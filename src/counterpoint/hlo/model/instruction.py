@@ -23,7 +23,12 @@ _BITS_IN_NAME = re.compile(r"(?:bf|[fsuc])(\d+)(?:e\d+m\d+[a-z0-9]*)?")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`bf16[8,128]`, or a tuple of shapes (`dtype` is then "tuple", `dims` empty)."""
+    """`bf16[8,128]`, or a tuple of shapes (`dtype` is then "tuple", `dims` empty).
+
+    Only dimensions, order in memory and memory space are kept, because costs depend on them.
+    Tiling, padding and dynamic sizes are not, so `bytes` is the unpadded size with a dynamic
+    dimension at its bound. Elements smaller than a byte are packed: an `s4[3]` takes two bytes.
+    """
 
     dtype: str
     dims: tuple[int, ...] = ()

@@ -127,7 +127,11 @@ _DEEPEST_CALLS = 100
 
 
 def sound(program: Program) -> Program:
-    """Validate a Program and sort its computations, callees before callers."""
+    """Validate a Program and sort its computations, callees before callers.
+
+    Afterward operands precede their users in the same computation, every name refers to something,
+    and no computation calls itself, so every walk over a Program ends.
+    """
     if program.entry not in program.computations:
         raise _damaged(program, f"its entry computation {program.entry!r} is missing")
     for computation in program.computations.values():
@@ -206,7 +210,11 @@ _RUNNING = ("while", "conditional", "call", "call-start", "async-start")
 
 
 def launches(instruction: Instruction) -> bool:
-    """Return whether running it launches work (a loop or a call launches its content)."""
+    """Return whether running it launches work (a loop or a call launches its content).
+
+    Instructions that XLA turns into mere addresses do not: they never show in a profile and cost
+    nothing.
+    """
     return instruction.opcode not in _FREE
 
 
@@ -232,7 +240,10 @@ Question = Callable[[Program, Instruction], Answer]
 
 
 def remembered(question: Question[Answer]) -> Question[Answer]:
-    """Cache a function's result per instruction of a Program."""
+    """Cache a function's result per instruction of a Program.
+
+    Answers are stored in the Program and freed with it.
+    """
 
     @wraps(question)
     def ask(program: Program, instruction: Instruction) -> Answer:

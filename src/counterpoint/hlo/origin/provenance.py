@@ -42,7 +42,15 @@ class Scope:
 
 
 def scope(op_name: str) -> Scope:
-    """Return the readable part of an op_name; of merged names, of the first."""
+    """Return the readable part of an op_name; of merged names, of the first.
+
+    JAX writes the path of named scopes with its own machinery between them:
+
+        jit(step)/transpose(jvp(Model))/while/body/closed_call/checkpoint/layer/mlp/dot_general
+        -> scope Model/layer/mlp, primitive dot_general
+
+    When XLA merges instructions it merges their names, as `a;b` or `common/(x:y)`.
+    """
     name = names(op_name)[0]
     if "/" not in name and not _CALL.fullmatch(name):
         # The name of an argument: a parameter has nothing else.
@@ -112,7 +120,15 @@ _Flow = tuple[frozenset[str], frozenset[str]]
 
 @remembered
 def phase(program: Program, instruction: Instruction) -> Phase:
-    """Return the phase of the step that it belongs to."""
+    """Return the phase of the step that it belongs to.
+
+    By its op_name: a recomputation (`rematted_computation`, or a `.remat` clone by XLA) is remat,
+    transposed work is backward, differentiated work (`jvp`) is forward. Other names are judged by
+    data flow within their computation: what depends on backward work updates the parameters
+    (optimizer), what forward or backward work depends on is forward, the rest is other. A
+    computation without backward work has the phase of the instruction that calls it. A module
+    without any is inference, all forward; a module without op_names is all other.
+    """
     named = _named(program, instruction)
     if named:
         return named

@@ -153,7 +153,11 @@ _GENERIC = ("async-start", "async-update", "async-done")
 
 
 def async_pairs(program: Program) -> Mapping[str, str]:
-    """Map names of starts to names of their dones."""
+    """Map names of starts to names of their dones.
+
+    XLA writes them in three ways: named pairs (`all-gather-start`, `copy-done`), sends and
+    receives, and the generic `async-start` that calls a computation.
+    """
     key = "async_pairs"
     if key not in program.answers:
         program.answers[key] = dict(_pairs(program))
@@ -195,7 +199,10 @@ def _pairs(program: Program) -> Iterator[tuple[str, str]]:
 
 
 def unwrap(program: Program) -> Program:
-    """Inline one-instruction computations into the generic async instructions that call them."""
+    """Inline one-instruction computations into the generic async instructions that call them.
+
+    HLO text does this itself (`reduce-scatter-start`), so proto and text give the same Program.
+    """
     folded = dict(_foldable(program))
     if not folded:
         return program

@@ -135,7 +135,12 @@ _WORKSPACE = re.compile(r"__cu(blas|dnn)\$|__hipblas|__miopen")
 
 @remembered
 def flops(program: Program, instruction: Instruction) -> int | None:
-    """Return the arithmetic operations of one execution; None if they can't be counted."""
+    """Return the arithmetic operations of one execution; None if they can't be counted.
+
+    Counted by shapes: two per multiply-add of a dot or a convolution, one per element of everything
+    else. A done has none: its start has the work. Opaque custom calls and loops give None, never a
+    guess.
+    """
     if is_done(instruction):
         return 0
     opcode = instruction.opcode.removesuffix("-start")
@@ -166,7 +171,11 @@ def _multiply_adds(
 
 @remembered
 def bytes_accessed(program: Program, instruction: Instruction) -> int | None:
-    """Return bytes read and written by one execution; None for loops and calls."""
+    """Return bytes read and written by one execution; None for loops and calls.
+
+    These are operands read plus results written; of a fusion only the slices that it reads or
+    writes. A done has none: its start has them.
+    """
     if is_done(instruction):
         return 0
     if category(program, instruction) is Category.CONTROL:
