@@ -35,7 +35,16 @@ class LogLine:
 
 
 def log_lines(text: str) -> Iterator[LogLine]:
-    """Yield every line of a log, in order."""
+    """Yield every line of a log, in order.
+
+    XLA writes two formats:
+
+        I1121 09:36:48.486799   11452 gpu_hlo_schedule.cc:377] Using PGLE profile from s.pbtxt
+        2025-04-15 16:33:04.746693: I xla/service/gpu/gpu_hlo_schedule.cc:377] Using PGLE ...
+
+    Launchers may put their own prefix before a line. Several threads compile modules at once, so
+    lines are grouped by thread where the format has it.
+    """
     for line in text.splitlines():
         found = _LINE.search(line) if "] " in line else None
         if found is None:

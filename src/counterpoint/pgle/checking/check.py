@@ -391,7 +391,12 @@ _ADDRESSED: Final = re.compile(rf"-[0-9a-f]{{{_DIGITS}}}$")
 
 
 def addressed_name(data: bytes, stem: str = "step", ending: str = TEXT) -> str:
-    """Return `step-<12 digits of the content's SHA-256>.pbtxt`."""
+    """Return `step-<12 digits of the content's SHA-256>.pbtxt`.
+
+    JAX's key of the persistent compilation cache holds the flags, so the path of a profile but not
+    its content: a profile replaced under its old name brings back the executable that was compiled
+    with the previous one.
+    """
     if ending not in ENDINGS:
         raise ValueError(f"XLA takes no profile that ends in {ending}")
     return f"{stem}-{hashlib.sha256(data).hexdigest()[:_DIGITS]}{ending}"

@@ -122,7 +122,11 @@ class Extra:
 
 
 def extras(costs: Iterable[Cost], program: Program, lookups: Iterable[Lookup]) -> tuple[Extra, ...]:
-    """Return every unused name, once."""
+    """Return every unused name, once.
+
+    Tools that read profilers write a collective as `all-gather.3` or by its done. XLA looks only
+    for its start, so the most important costs are lost.
+    """
     found = list(lookups)
     wanted = {name for lookup in found for name in lookup.names}
     starts = {lookup.names[0]: _core(lookup.names[0]) for lookup in found if lookup.collective}

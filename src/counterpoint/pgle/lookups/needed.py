@@ -181,6 +181,11 @@ def staleness(
 
     Keys in both the profile's origin and the circumstances (versions, flags) are compared: they
     explain why a fingerprint differs, or, without one, that it may.
+
+    XLA numbers fusions and collectives as it creates them, so different programs share most names:
+    after `xla_gpu_disable_async_collectives`, another combine threshold or another autotune level,
+    every name in the profile still exists but stands for another operation. XLA then silently
+    schedules by wrong costs. Only the fingerprint of the module before scheduling tells them apart.
     """
     differences = tuple(_differences(profile.origin, circumstances or {}))
     fit, reason = _by_fingerprint(profile, program, differences)

@@ -39,7 +39,12 @@ def one_per_module(modules: Sequence[Module], *, bare: bool) -> list[list[Module
 
 
 def pooled(timeline: Timeline, group: Sequence[Module], frame: pl.DataFrame) -> pl.DataFrame:
-    """Return samples of a group's instructions, including identical ones on other hosts."""
+    """Return samples of a group's instructions, including identical ones on other hosts.
+
+    Ranks of one run may compile a program to different fingerprints over as little as a constant,
+    and the same name may then stand for another instruction. So times are pooled only where the
+    instructions are alike.
+    """
     parts: list[pl.DataFrame] = []
     for number in dict.fromkeys(module.number for module in group):
         own = next(module for module in group if module.number == number)

@@ -181,7 +181,12 @@ class Measured:
 
 
 def measured_times(timeline: Timeline, program: int) -> Measured | Unknown:
-    """Return the Timeline's times of the program of that index."""
+    """Return the Timeline's times of the program of that index.
+
+    Times weight a profile's gaps: one that lacks the three longest instructions lacks little by
+    count but most by time. They are sums over all kernels of an instruction, loops included, per
+    run of the program and device.
+    """
     runs = _steady_runs(timeline, program)
     if runs.is_empty():
         return Unknown("the profile holds no run of the program on a device")
@@ -236,7 +241,12 @@ class Counted:
 
 
 def counted_runs(timeline: Timeline, *, keep_warmup: bool = False) -> Counted:
-    """Select the runs; each program keeps the best it has."""
+    """Select the runs; each program keeps the best it has.
+
+    Runs in steady steps and outside all steps count, except the first of each program, which pays
+    for things that later runs find ready. A run left out on one device is left out on all, because
+    a collective is measured on all of its devices at once.
+    """
     runs = timeline.runs.with_row_index("run")
     if keep_warmup:
         return Counted(runs.select(_COLUMNS), ())

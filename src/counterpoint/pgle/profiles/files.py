@@ -257,6 +257,9 @@ def write_profile(profile: Profile, path: str | Path, overwrite: bool = False) -
     """Write a `.pbtxt` or `.pb` file, or a directory (a name without ending) with one per module.
 
     The write is atomic; an existing file is replaced only with `overwrite`.
+
+    Equal costs give equal bytes. In a directory, names contain their fingerprint as well: a single
+    file stays correct when it is given to XLA directly.
     """
     place = Path(path)
     check_place(path, overwrite=overwrite)

@@ -98,7 +98,11 @@ class Evidence:
 
 
 def heaviest(programs: Iterable[Program]) -> Program | None:
-    """Return the program with the most FLOPs; among equals, collectives, then instructions."""
+    """Return the program with the most FLOPs; among equals, collectives, then instructions.
+
+    It is the training step. File sizes don't tell: a module that fills arrays with random numbers
+    is larger than the step it serves.
+    """
     return max(programs, key=weight, default=None)
 
 
