@@ -179,6 +179,10 @@ def classify(
         signal: That signal.
         output: The end of its output: stdout, then stderr.
         errors: The stderr part of it; None if unknown, which means all of it.
+
+    The status alone says little: XLA exits with 1 for an unknown flag, and a NaN loss exits with 0.
+    The patterns match text that XLA, JAX, CUDA, Python and trainers really print; the tests quote
+    it.
     """
     if exit_code == 0:
         if last_loss_is_nan(output):

@@ -172,6 +172,10 @@ def assumed(a: Sequence[float], b: Sequence[float]) -> float:
 
     `a` and `b` are the steps of one run each. Their scatter and drift are taken as if between runs,
     combined in quadrature with the difference between the quietest runs.
+
+    Steps of one run can't tell how much runs differ. But a machine whose steps scatter or drift is
+    shared or throttled, and another run finds it in another state: so runs are assumed to differ by
+    at least as much as the steps of one run do.
     """
     spreads = [spread(steps) for steps in (a, b)]
     freedom = sum(len(_blocks(steps)) - 1 for steps in (a, b))
