@@ -146,7 +146,10 @@ _SAYS: Final = "one device stands for "
 
 
 def stands_for(target: Target | None) -> str:
-    """Return the name of the host, which says what the device represents."""
+    """Return the name of the host, which says what the device represents.
+
+    A stored Timeline keeps nothing else of its Target.
+    """
     return _SAYS + (f"{target.devices:,} of {target}" if target else "all")
 
 

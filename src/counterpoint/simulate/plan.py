@@ -43,7 +43,16 @@ MAIN_STREAM: Final = 0
 
 @dataclass(slots=True)
 class Streams:
-    """Assigns streams in the order of the schedule. `names` has those in use, main first."""
+    """Assigns streams in the order of the schedule. `names` has those in use, main first.
+
+    By XLA's rules: one main stream for everything synchronous, up to four for asynchronous compute
+    (round robin), one for communication (more if XLA is told so: then pipelined sends and receives
+    have two of their own), and one each for copies to and from the host. Collectives that the
+    scheduler found nothing to overlap with are asynchronous in form only: they run on the main
+    stream.
+
+    Source: xla/service/gpu/execution_stream_assignment.cc, thunk_emitter.cc.
+    """
 
     communication: int = 1
     names: list[str] = field(default_factory=lambda: [MAIN])
@@ -244,7 +253,12 @@ _PASSING = ("bitcast", "optimization-barrier", "opt-barrier", "copy")
 
 
 def starts_of(program: Program, done: Instruction) -> list[Instruction]:
-    """Return all starts whose end a done can mark."""
+    """Return all starts whose end a done can mark.
+
+    Pipelined sends and receives begin in one turn of a loop and end in the next: their dones read
+    an element of the loop's tuple. It is traced to the value from the turn before and to the
+    initial value.
+    """
     own = start_of(program, done)
     if own is not None:
         return [own]

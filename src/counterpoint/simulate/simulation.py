@@ -118,6 +118,10 @@ class Jitter:
 
     `noise` is the standard deviation of the logarithm of one execution's time; `straggling` that of
     the speed of a whole device over one step.
+
+    Each execution takes a little more or less than its price. That averages out within a step, but
+    a collective waits for the slowest of its ranks, and the more ranks, the later that is. Besides,
+    whole devices are slower than others, and all run at the pace of the slowest.
     """
 
     noise: float = 0.0
@@ -172,7 +176,13 @@ def _slowest_of(ranks: int, generator: np.random.Generator) -> Seconds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay:
-    """A plan with measured times; `each` are seconds of one execution per instruction."""
+    """A plan with measured times; `each` are seconds of one execution per instruction.
+
+    It runs a program's own schedule with measured times. The gain if some work took no time is the
+    difference of two replays: work behind a collective that is gone moves up, but only as far as
+    the next thing it has to wait for. Contention is contained in the measured times and stays
+    there.
+    """
 
     plan: Plan
     names: tuple[str, ...]
@@ -211,7 +221,18 @@ _DEEPEST = 64
 
 
 def overlap_gain_s(program: Program, replay: Replay, names: Collection[str]) -> float:
-    """Return by how many seconds the step would be shorter if `names` were overlapped."""
+    """Return by how many seconds the step would be shorter if `names` were overlapped.
+
+    The gain if the main stream did not stop for these collectives but went on meanwhile:
+
+        schedule     work.1  gather.........  work.2 (needs it)  work.3 (does not)
+        overlapped   work.1  work.3           work.2
+                             gather.........
+
+    They start when their operands are ready. Work that needs them, directly or through others,
+    keeps its order and runs when they are done; all other work keeps its order and goes ahead. The
+    memory that it takes to keep more values alive is ignored.
+    """
     costs = {
         name: seconds + replay.gap_s if seconds else 0.0
         for name, seconds in zip(replay.names, replay.each.tolist(), strict=True)
