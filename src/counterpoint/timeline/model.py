@@ -202,7 +202,10 @@ class Timeline:
 
 
 def without_idle_devices(recording: Recording) -> Recording:
-    """Return the Recording with only its busy devices, in order, and a note on the others."""
+    """Return the Recording with only its busy devices, in order, and a note on the others.
+
+    A host shows all its devices, though a program may use only one.
+    """
     used: list[int] = recording.spans["device"].unique().to_list()
     busy = sorted(used, key=lambda index: recording.devices[index].ordinal)
     if busy == list(range(len(recording.devices))):

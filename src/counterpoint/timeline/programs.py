@@ -57,7 +57,13 @@ _NAMES = ("module", "program_key")
 
 
 class SharedOps:
-    """Rows of the Timeline's ops, shared by all hosts."""
+    """Rows of the Timeline's ops, shared by all hosts.
+
+    Hosts of one run execute the same program; with a row for each host, the table of ops and the
+    time to process it would grow with the hosts. A row is shared only if everything known of the op
+    is equal and the hosts hold identical HLO of its program, so looking up an op's program gives
+    the same answer for all of them.
+    """
 
     def __init__(self) -> None:
         self._as_read: dict[_Key, int] = {}

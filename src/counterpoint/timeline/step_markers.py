@@ -163,7 +163,13 @@ def _count(count: int, noun: str) -> str:
 
 
 def number_runs(runs: pl.DataFrame, host_of_device: Sequence[int]) -> pl.DataFrame:
-    """Return the runs with the column `index`, in the order given."""
+    """Return the runs with the column `index`, in the order given.
+
+    The same run of a program gets the same number on all devices. Devices of one host that share
+    the profiler's run ids are matched by them. Otherwise runs are counted on each device, and
+    matched from the last one backward if counts differ: a profile that starts within a step lacks
+    runs at its beginning.
+    """
     hosts = dict(enumerate(host_of_device))
     runs = runs.with_row_index("row").with_columns(
         host=pl.col("device").replace_strict(hosts, default=None, return_dtype=pl.UInt32)

@@ -34,6 +34,11 @@ def steps_like_markers(
     """Return steps of all devices, one per marker of their host; None if spans don't fit.
 
     Markers are in order, with the `step` that each marks.
+
+    Used if the profile names no program: kernels of CUDA graphs name neither their instruction nor
+    their program. Since steps are alike, a kernel that runs a whole number of times per marker
+    tells where each step begins, even if the host is far ahead of its devices. If no kernels divide
+    this way (because the profile began within a step, for example), the steps stay unknown.
     """
     parts: list[pl.DataFrame] = []
     for (device,), own in spans.group_by("device", maintain_order=True):

@@ -29,7 +29,11 @@ _WRITER: Final = "counterpoint "
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Properties of the original Timeline, besides its spans."""
+    """Properties of the original Timeline, besides its spans.
+
+    Without them a stored prediction would read back as measured. A viewer that saves a trace again
+    drops them. Anyone can edit a file, so fields of the wrong type count as missing.
+    """
 
     basis: Basis
     host: str | None  # name; None unless there was exactly one host

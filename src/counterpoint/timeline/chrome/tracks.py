@@ -276,7 +276,12 @@ def role_of(process: str, thread: str, naming: Naming) -> Role:
 
 
 def device_of_kind(kind: Kind) -> DeviceKey | None:
-    """Return the device that an event on a host thread ran on, if the event has it."""
+    """Return the device that an event on a host thread ran on, if the event has it.
+
+    The CPU backend's virtual devices have no process: their ops are on host threads and carry a
+    device ordinal. Kineto (PyTorch) has no device processes either: its kernels carry `cat` and
+    `args.device`.
+    """
     if kind.hlo_op is not None:
         ordinal = integer(kind.device_ordinal)
         return None if ordinal is None else ("", "cpu", ordinal)

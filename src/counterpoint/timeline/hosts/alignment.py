@@ -29,6 +29,10 @@ def find_offsets(
 
     `hosts` gives the host of each device. Spans need the run they belong to: a collective
     corresponds to the one on another host with the same name, run and occurrence number.
+
+    A collective ends on all its ranks at nearly the same moment, whichever came last. So the offset
+    is the median difference between the ends of collectives in which every device takes part;
+    deviations from that median show how certain it is.
     """
     found = (
         shared_ends(spans, ops, runs, hosts)
@@ -134,6 +138,9 @@ def meetings(timeline: Timeline, grouped: pl.DataFrame, occasion: str) -> pl.Dat
 
     Columns: collective, occasion, turn, group, `fastest` (the stay without waiting, in ps), `wait`
     (of all devices, in ps), `last` (a device with that stay), `devices` (number of members).
+
+    No device can continue before the last has arrived, so the stay of the last is the transfer
+    alone. Without a common clock, the shortest stay is taken for that of the last.
     """
     last_comes = pl.col("start_ps").max()
     waits = (last_comes - pl.col("start_ps")).clip(0, pl.col("dur_ps"))
@@ -166,6 +173,11 @@ def with_groups(
 
     `ops` has one row per op with the number of its `collective`. Stays belong together if they have
     the same `occasion` (a column of steps or runs) and the same `turn` in it.
+
+    A device is assumed to be the participant whose number is its position among all devices, by
+    host and ordinal. That holds for a program on all its devices in their usual order. Groups, and
+    so waits, are unknown if the profile has other devices, or if members of a supposed group were
+    not in the collective at the same time, by a clock that they share.
     """
     rows = [
         (number, device, group)

@@ -36,7 +36,17 @@ _PS_PER_NS, _PS_PER_US = 1_000, 1_000_000
 
 
 def actions(told: pl.DataFrame) -> tuple[pl.DataFrame, Sequence[str]]:
-    """Return rows of RAW for the ends of actions, and notes on the rest."""
+    """Return rows of RAW for the ends of actions, and notes on the rest.
+
+    Each execution of a collective on a device is a graph, `device_200001_gid_psum.7_0$l456^i78`:
+    device 1 of slice 2, rendezvous `psum.7_0`, launch 456, iteration 78. Its actions leave an event
+    when they start and one when they end. The duration of the end event itself is only display
+    width; the action's is `action_duration_ns`, or counted from its START. That of a receive
+    includes waiting for the sender; `network_transport_latency_us` is the transport alone, at its
+    end.
+
+    Reference: xprof's megascale_perfetto/trace_processor.cc and docs/megascale_viewer.md.
+    """
     parts = pl.col("event").str.split(" ")
     named = told.with_row_index("at").with_columns(
         action=parts.list.first().replace_strict(_ACTIONS, default=None, return_dtype=pl.String),
@@ -149,7 +159,13 @@ _POWERS: Final = " KMGTPE"
 def messages(
     told: pl.DataFrame, actions: Mapping[str, Action]
 ) -> tuple[pl.DataFrame, Sequence[str]]:
-    """Return rows of RAW, and notes; `actions` maps event names to actions."""
+    """Return rows of RAW, and notes; `actions` maps event names to actions.
+
+    A message's event is placed at its arrival: it was sent `duration_us` before, by the sender's
+    clock. If the clocks differ by more than the message took, `duration_us` is 0 and its time is
+    unknown; a message within a slice uses no network. Both are left out, as in xprof
+    (dcn_utils.cc), and counted.
+    """
     rows = _with_sizes(told).with_columns(
         action=pl.col("event").replace_strict(actions, return_dtype=pl.String),
         loops=pl.col("dcn_source_slice_id") == pl.col("dcn_destination_slice_id"),

@@ -160,7 +160,11 @@ class BundleHost:
 
 
 def read_bundle_host(archive: Archive, rank: str | None) -> BundleHost:
-    """Read the host's ranges; none if the bundle has none."""
+    """Read the host's ranges; none if the bundle has none.
+
+    They are all NVTX ranges, with or without GPU work, so they include compilation. The member is
+    `report_nvtx_pushpop_trace`: `.parquet`, or `.csv.xz` before 2026.
+    """
     table = _read(archive, rank)
     notes: tuple[str, ...] = ()
     if table is None or not set(_COLUMNS) <= set(table.columns):

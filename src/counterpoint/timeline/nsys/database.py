@@ -225,7 +225,11 @@ class Clock:
 
 
 def find_clock(*frames: pl.DataFrame) -> Clock:
-    """Return the file's own origin if its times fit, since other hosts of the run may share it."""
+    """Return the file's own origin if its times fit, since other hosts of the run may share it.
+
+    Nanoseconds of a clock that started when the machine booted don't fit in 64 bits as picoseconds
+    after 106 days; then the earliest time in the file becomes time zero.
+    """
     # Within half of the 64-bit range, so that differences fit too, even in a damaged file.
     possible = [
         frame.filter(pl.col("start").abs() < _FURTHEST_NS).select(

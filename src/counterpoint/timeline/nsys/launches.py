@@ -72,7 +72,11 @@ class Nesting:
 
 
 def nest(thread: Longs, start: Longs, end: Longs) -> Nesting:
-    """Nest the ranges of nonzero length; rows keep their numbers."""
+    """Nest the ranges of nonzero length; rows keep their numbers.
+
+    Vectorized for millions of ranges: over the starts and ends of all threads in order, the depth
+    is a running sum, and a range's parent is the last earlier one that is one level higher.
+    """
     rows = np.flatnonzero(end > start)
     rows = rows[np.lexsort((-end[rows], start[rows], thread[rows]))]
     count = len(rows)
@@ -277,7 +281,16 @@ _NEW: Final = ("Text", "Start", "End", "Range ID", "Parent ID", "PID", "TID")
 
 
 def normalise(trace: pl.DataFrame, source: str) -> pl.DataFrame:
-    """Return columns id, parent, text, start, end (on the GPU), pid, tid; drop unnamed ranges."""
+    """Return columns id, parent, text, start, end (on the GPU), pid, tid; drop unnamed ranges.
+
+    `trace` is the output of `nsys recipe nvtx_gpu_proj_trace`. A range's projection lasts from the
+    start of the first GPU operation launched in it to the end of the last. Layouts by Nsight
+    Systems release:
+
+        to 2024.4   Name, Projected Start, Projected Duration, RangeId, ParentId, PID, TID
+        2024.5 on   Text, Start, End (projected), Range ID, Parent ID, PID, TID; names lack domains
+        2026.1 on   the same with Domain
+    """
     for layout, select in ((_OLD, _from_old), (_NEW, _from_new)):
         if set(layout) <= set(trace.columns):
             try:

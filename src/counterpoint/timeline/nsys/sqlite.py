@@ -161,7 +161,11 @@ _TOLD: Final = 500
 
 
 def read_nsys_rep(path: str | Path) -> Recording:
-    """Export a report with the `nsys` on PATH and read the export."""
+    """Export a report with the `nsys` on PATH and read the export.
+
+    The report's format is proprietary, so this needs the tool itself. The export goes to a
+    temporary directory that is always removed, and the tool is stopped with its caller.
+    """
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: no such file")

@@ -220,7 +220,12 @@ class HostRanges:
 
 
 def read_ranges(database: Database, strings: pl.DataFrame) -> HostRanges:
-    """Read NVTX_EVENTS; empty if the table or its times are missing."""
+    """Read NVTX_EVENTS; empty if the table or its times are missing.
+
+    The table holds ranges (push/pop ranges nest on a thread, start/end ranges need not), marks, and
+    names of domains. A text is either inline or registered (`textId`); the domain's name is
+    prefixed, as in Nsight's own reports.
+    """
     if not database.has(RANGES, "start", "end", "globalTid"):
         return HostRanges(_empty(), pl.Series("text", [], pl.String))
     numbers = ("start", "end", "eventType", "globalTid", "textId", "domainId")

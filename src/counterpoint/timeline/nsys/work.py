@@ -60,6 +60,11 @@ def read_activities(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
     """Return columns start, end, device, stream, pid, correlation, node, name and hint.
 
     Times are in nanoseconds; `strings` has the columns id and value.
+
+        CUPTI_ACTIVITY_KIND_{KERNEL, MEMCPY, MEMSET}  one row each; `graphNodeId` in CUDA graphs
+        CUPTI_ACTIVITY_KIND_GRAPH_TRACE               one row per graph launch, no kernels
+
+    Which of the two a profile has for CUDA graphs depends on nsys' --cuda-graph-trace=node|graph.
     """
     parts = [
         _kernels(database, strings),

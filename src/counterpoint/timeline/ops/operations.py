@@ -117,7 +117,11 @@ def collective_kind(name: str) -> str | None:
 
 
 def naming_category(name: str, kernel: str, hint: str | None) -> str:
-    """Return the category of an op by its HLO name, its kernel's name and the profiler's hint."""
+    """Return the category of an op by its HLO name, its kernel's name and the profiler's hint.
+
+    Only for profiles without HLO. HLO instruction names start with their opcode, and kernel names
+    of known libraries tell what they compute; other names are "other".
+    """
     if collective_kind(name) or collective_kind(kernel):
         return "collective"
     if opcode(name) in _CONTROL_OPCODES:

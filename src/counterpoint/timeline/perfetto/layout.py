@@ -26,7 +26,11 @@ def order(start: Longs, end: Longs) -> Longs:
 
 
 def rows(start: Longs, end: Longs) -> Longs:
-    """Return the row of each slice, the first that it fits into; slices come in `order`."""
+    """Return the row of each slice, the first that it fits into; slices come in `order`.
+
+    Slices in a row follow or contain each other, as viewers expect. Async windows may overlap in
+    any way, and so may work on several streams that a profiler put on one line.
+    """
     row = np.zeros(len(start), np.int64)
     open_ends: list[list[int]] = [[]]
     # Slices that overlap no other stay in row 0; only groups of overlapping ones need the loop.

@@ -66,6 +66,11 @@ def _describe(what: Process | Track) -> str:
 
 
 def _slices(track: Track, origin_ps: int) -> Iterator[list[str]]:
+    """Yield the complete events of a track in batches; times are whole nanoseconds, rounded down.
+
+    Perfetto rounds the start and the length of an event to nanoseconds separately. With picoseconds
+    neighbors would then overlap, and it drops those.
+    """
     texts = [_open(label) for label in track.labels]
     head = f'{{"ph":"X","pid":{track.pid},"tid":{track.tid},"ts":'
     for first in range(0, len(track.start_ps), _AT_A_TIME):

@@ -276,7 +276,12 @@ _MANIFEST: Final = "recording.json"
 
 
 def write_parcel(recording: Recording, into: Path, hlo: Path) -> None:
-    """Write a Recording as a new directory; its HLO goes to the directory `hlo`."""
+    """Write a Recording as a new directory; its HLO goes to the directory `hlo`.
+
+    A parcel passes a Recording between processes: its columns as Arrow files, the rest as JSON. A
+    profile has millions of rows, and none of them becomes a Python object here. The HLO of a
+    program is stored once for all hosts, under the digest of its content.
+    """
     into.mkdir()
     rest: dict[str, Any] = {}
     for name in (field.name for field in fields(recording)):

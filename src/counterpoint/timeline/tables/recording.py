@@ -190,7 +190,11 @@ def _content(recording: Recording) -> bytes:
 
 
 def on_clock_of(first: Origin, own: Origin, recording: Recording) -> Recording:
-    """Return the Recording with times relative to the time 0 of the first host."""
+    """Return the Recording with times relative to the time 0 of the first host.
+
+    Times of a host have an arbitrary zero. With a known zero they are put on the scale of the first
+    host, so remaining differences are those of the clocks, not of when each host began to record.
+    """
     if first.zero_ns is None or own.zero_ns is None:
         return recording
     apart = own.zero_ns - first.zero_ns

@@ -135,7 +135,11 @@ _ENDPOINTS: Final = 1
 
 
 def group_size(stat: object) -> int | None:
-    """Return the number of endpoints of the first group; None if it is missing or unreadable."""
+    """Return the number of endpoints of the first group; None if it is missing or unreadable.
+
+    The argument is xprof's DcnCollectiveInfoProto {1 transfer_type, 2 endpoint_groups {1
+    endpoints}, 3 one_to_one_groups}, from plugin/xprof/protobuf/dcn_collective_info.proto.
+    """
     if not isinstance(stat, bytes):
         return None
     data = memoryview(stat)
@@ -161,7 +165,15 @@ LAUNCHED_PLAINLY: Final = "WARNING: CommandBuffer disabled when profiling"
 
 
 def instruction(hlo_op: str | None, in_graph: bool) -> str | None:
-    """Return the instruction in the stat `hlo_op`, if it names one."""
+    """Return the instruction in the stat `hlo_op`, if it names one.
+
+    XLA annotates each launch: `XlaModule:#prefix=..,hlo_module=..,program_id=..#` outside and
+    `Thunk:#name=..,hlo_op=..#` inside. The profiler turns every key into a stat; the innermost
+    wins. Kernels of a CUDA graph carry the annotation of the graph's launch, which is not their
+    instruction, unless the profiler knows what each node of the graph was built for.
+
+    Reference: xla/backends/gpu/runtime/annotation.cc, xla/backends/profiler/gpu/cupti_collector.cc.
+    """
     if hlo_op is None:
         return None
     innermost = hlo_op.rpartition(_NESTED)[2]
