@@ -133,7 +133,13 @@ StepOf = Callable[[Step, Scalars], float]
 
 
 def doubt(fit: Fit, kinds: int) -> str:
-    """Return why the fit by itself is not plausible; empty if it is."""
+    """Return why the fit by itself is not plausible; empty if it is.
+
+    A fit always finds a value. It is accepted only if the value is plausible, more than one kind of
+    work supports it, and kinds of work left out in turn are predicted no worse. `kept_by_steps`
+    then checks measured steps: errors of several scalars may cancel out in a step, and moving one
+    of them alone undoes that.
+    """
     least, most = PLAUSIBLE[fit.name]
     value = fit.after.value
     if not least <= value <= most:

@@ -212,7 +212,12 @@ def calibrate_steps(
     names: Sequence[str] = NAMES,
     step_of: StepOf = predicted_step,
 ) -> Calibration:
-    """Fit scalars to the steps, and predict each step from the others alone."""
+    """Fit scalars to the steps, and predict each step from the others alone.
+
+    A step time is one number for five scalars, so it can't determine them all. Each scalar starts
+    from its current value and moves only as far as its uncertainty (`reach`) makes likely: least
+    squares over log errors of the steps, and over log moves in units of the reach.
+    """
     if not steps:
         raise UsageError("no measured steps to fit to", next="name a program and its step time")
     problem = _Problem(steps, start, tuple(names), step_of)

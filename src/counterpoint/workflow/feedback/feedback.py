@@ -60,7 +60,12 @@ class Comparison:
 
 
 def compare_runs(without_s: Sequence[float], with_s: Sequence[float]) -> Comparison | Unknown:
-    """Compare paired runs by their median step times."""
+    """Compare paired runs by their median step times.
+
+    The unit is the run, never the step: steps of one run share its compile, its placement and its
+    neighbors, so tests on steps mistake noise for a gain most of the time. Runs are paired in the
+    order in which they ran, and the range comes from the paired log ratios.
+    """
     if not without_s or len(without_s) != len(with_s):
         return Unknown(
             f"{len(without_s)} runs without and {len(with_s)} with the change gave step times, "
@@ -115,7 +120,13 @@ class Proof:
 
 
 def prove(run: Run, profile: Profile, module: str) -> Proof:
-    """Check that every rank of the run compiled `module` with the profile."""
+    """Check that every rank of the run compiled `module` with the profile.
+
+    A log may claim too much (`Found profile` is written for an empty one), and costs may be found
+    under names that stand for other operations. So the proof has three parts: the compiler opened
+    the profile for the step, it found costs there, and the module it compiled has the fingerprint
+    of the program that was measured.
+    """
     proofs = [_of_rank(rank, run, profile, module) for rank in run.ranks]
     failed = next((proof for proof in proofs if not proof.used), None)
     if failed is not None:
@@ -401,7 +412,13 @@ def serial_settings(
     *,
     disable_async: bool,
 ) -> Settings:
-    """Turn the scheduler off, beside other disabled passes; async collectives on request."""
+    """Turn the scheduler off, beside other disabled passes; async collectives on request.
+
+    Nothing overlaps then, so an instruction's time is its own. XLA takes a program's fingerprint
+    before scheduling, so disabling the scheduler's pass keeps the program. Disabling async
+    collectives does not: it compiles another program, in which the same names stand for other
+    instructions.
+    """
     under = inherited_settings(inherited)
     for name, value in scheduler_off(version):
         settings = (

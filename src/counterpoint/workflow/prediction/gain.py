@@ -159,6 +159,8 @@ def answers(
     """Simulate the base's schedule under each question.
 
     A name that the program lacks invalidates its question alone, not the compile.
+
+    Nothing is compiled again; a scheduler that knew of the faster hardware might do even better.
     """
     for text, what_if in questions:
         try:

@@ -75,7 +75,11 @@ def check_workload(workload: object, target: object) -> None:
 
 
 def read_question(question: object, asked_for: Mapping[str, Any]) -> Question:
-    """Return the Question with these of its fields."""
+    """Return the Question with these of its fields.
+
+    Arguments are checked before anything is read, since Python callers may have no type checker. A
+    single name where several are expected is an error, not a sequence of letters.
+    """
     if question is not None and not isinstance(question, Question):
         raise UsageError(f"question={question!r:.60} is no Question", next=_CALL)
     known = [field.name for field in fields(Question)]
@@ -113,7 +117,11 @@ _MOST: Final = 5
 
 
 def shell_note(inherited: Mapping[str, str], given: Mapping[str, str]) -> str | None:
-    """Return a note that variables of the shell are ignored, and how to apply them."""
+    """Return a note that variables of the shell are ignored, and how to apply them.
+
+    A command inherits the shell's variables and is lowered with them. A file has no process: only
+    the command line counts, so one line gives one answer on every machine.
+    """
     names = sorted(
         name
         for name, value in inherited.items()

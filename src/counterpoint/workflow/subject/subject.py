@@ -222,7 +222,13 @@ def base_settings(
 def candidate(
     text: str, base: Settings, *, version: str | None = None, chip: str | None = None
 ) -> Variant:
-    """Return what `--candidate` names, on top of the base."""
+    """Return what `--candidate` names, on top of the base.
+
+    The text is a line of flags, a file, or a recipe's name; its settings override the base's. Text
+    that can't be read is an error before anything is compiled, and so is a name that nothing reads.
+    Which XLA flags exist is decided by the compiler, separately for each candidate. The candidate's
+    name is a text that stands for the same candidate.
+    """
     line = _read(text, version, chip)
     return Variant(line.label, base.merged(line.settings))
 
