@@ -44,7 +44,12 @@ class Ended(KeyboardInterrupt):
 
 @contextmanager
 def ends_tidily() -> Generator[None]:
-    """Raise `Ended` at these signals; ones that are ignored (nohup) or handled are left alone."""
+    """Raise `Ended` at SIGTERM and SIGHUP, which batch systems, `timeout` and terminals send.
+
+    By default they would end this process at once and leave its scratch directories behind. Signals
+    that are ignored (nohup) or handled are left alone: `counterpoint run` handles both itself while
+    its program runs.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -201,7 +201,11 @@ class Stop:
 
 @contextmanager
 def asked_to_stop(note: Callable[[str], None]) -> Generator[Stop]:
-    """Turn signals into stop requests during the block; ignored ones (nohup) stay ignored."""
+    """Turn signals into stop requests during the block; ignored ones (nohup) stay ignored.
+
+    At the first signal the tuner ends the running trial, records that and reports what it knows;
+    the second one interrupts it at once. Neither loses anything: all results are in the journal.
+    """
     stop = Stop(note)
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -258,7 +262,11 @@ IN_FILE: Final = Pace(look=1.0, again=60.0)
 
 
 class StudyProgress:
-    """Reports the progress of a study while a block runs."""
+    """Reports the progress of a study while a block runs, from its journal.
+
+    Events are printed once and stay, a line each. Below them, a terminal shows status lines that
+    are redrawn; a file or a pipe gets a status line now and then.
+    """
 
     def __init__(
         self, directory: Path, stream: TextIO | None = None, pace: Pace | None = None

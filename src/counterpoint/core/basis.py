@@ -47,7 +47,11 @@ _drawers: list[Drawer] = []
 
 
 def draw_with(drawer: Drawer) -> None:
-    """Let values be drawn by this one from now on."""
+    """Let values be drawn by this one from now on.
+
+    Only the report can draw, and the packages below it must not import it. So counterpoint/__init__
+    registers a drawer here, which loads the report when a notebook first shows a value.
+    """
     _drawers[:] = [drawer]
 
 

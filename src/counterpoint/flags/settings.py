@@ -69,7 +69,16 @@ def is_list(name: str) -> bool:
 
 
 def combine(name: str, earlier: str, later: str) -> str:
-    """Combine two values of a flag, given in this order, into one."""
+    """Combine two values of a flag, given in this order, into one, as XLA does.
+
+    For most flags the last value wins. Three types differ, which matters when appending to
+    inherited flags:
+
+        lists of strings      each adds to what was there; nothing removes an entry
+        maps                  each adds its keys; the last value of a key wins
+        lists of enum names   the last one replaces; `+NAME` and `-NAME` change what was there,
+                              where the flag and the version know that form
+    """
     kind = _type(name)
     if kind == "strings":
         return _union(earlier, later)

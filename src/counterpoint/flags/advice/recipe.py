@@ -32,7 +32,12 @@ NEEDED: Final = ("scheduler",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """When a line of a recipe applies; all conditions must hold."""
+    """When a line of a recipe applies; all conditions must hold.
+
+    An unknown release counts as the newest, and a condition on an unknown chip or number of hosts
+    as met. So does `needed="scheduler"`: setting the scheduler's flag where the scheduler runs
+    anyway changes nothing, but leaving it out where it does not run costs the overlap.
+    """
 
     since: str | None = None  # the oldest jaxlib
     before: str | None = None  # the oldest jaxlib to which it no longer applies
@@ -93,6 +98,9 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """Settings with their purpose and source.
+
+    `arguments` (of the training program), `kernel` (sysctl settings) and `advice` are not part of
+    the Settings, because only the reader can apply them.
 
     `workloads` are the kinds of parallelism for which `flags recommend` uses it, `any` for all; if
     empty, it is used by name only.
@@ -181,7 +189,35 @@ _WORDS: Final = {
 
 
 def read_recipe(text: str, where: str) -> Recipe:
-    """Read the settings in a TOML text; `where` is its file."""
+    """Read the settings in a TOML text; `where` is its file.
+
+    All tables and fields, for a user's own file and for the recipes that ship:
+
+        about = "One sentence."              # recipes: what it is for
+        source = "https://..."               # recipes: who recommends it
+        for = ["fsdp"]                       # recipes: kinds of parallelism, or "any"
+        goals = ["speed"]                    # recipes: as in `flags recommend --goal`
+
+        [xla_flags]                          # names without dashes
+        xla_gpu_enable_triton_gemm = false
+        xla_gpu_enable_command_buffer = { value = "", reason = "...", basis = "documented" }
+        xla_gpu_pipeline_all_gather = { value = "on", reason = "...", since = "0.12" }
+
+        [env]                                # JAX, NCCL, CUDA, allocator
+        NCCL_DEBUG = "WARN"
+
+        [libtpu]                             # flags for LIBTPU_INIT_ARGS
+        [layout]                             # hosts, processes_per_host, gpus_per_process, ...
+        [arguments]                          # of the training program
+        [kernel]                             # sysctl, on each host
+        [advice]                             # not a setting
+        [left_out]                           # recipes: in the source, but not used here, and why
+
+    Fields of a line: `value`; `reason`, `basis`, `source`, `known` (the measured result); when it
+    applies: `since` and `before` (releases of jaxlib), `chips` and `not_chips` (generations),
+    `hosts`, `needed`; what it affects: `kinds` of collectives, `where` in the program. A list of
+    such tables gives several lines for one name.
+    """
     try:
         document = parse_toml(text)
     except ValueError as failure:

@@ -1,4 +1,8 @@
-"""Recommendations: lines of recipes relevant to one release, chip, cluster and program."""
+"""Recommendations: lines of recipes relevant to one release, chip, cluster and program.
+
+Most single flags change little or make a good run slower, so a recommended line is only a
+candidate: gains measured elsewhere are quoted with it, but only a measurement here confirms it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Lookup of flags: the table that ships, and what `flags refresh` has added on this machine."""
+"""Lookup of flags: the table that ships, and what `flags refresh` has added on this machine.
+
+The added tables are files, one per release, in $XDG_DATA_HOME/counterpoint/flags. They take
+precedence over the table that ships.
+"""
 
 from __future__ import annotations
 

@@ -81,7 +81,11 @@ class Confirmation:
 def confirm(
     case: Case, remarks: tuple[Remark, ...], interpreter: Interpreter | None, ask: Ask
 ) -> Confirmation:
-    """Correct the remarks by what the interpreter's XLA accepts."""
+    """Correct the remarks by what the interpreter's XLA accepts: its parser has the last word.
+
+    A flag that XLA refuses, but no rule reports, gets an error of `compiler_disagrees`. If XLA
+    accepts a flag that a rule calls refused, a warning of `compiler_disagrees` replaces that error.
+    """
     note = _why_not(case, interpreter)
     if note or interpreter is None:
         return Confirmation(remarks=remarks, note=note)

@@ -32,7 +32,11 @@ class Mended:
 def in_place(
     source: str, made: tuple[Remark, ...], wanted: ParsedSource, read: Callable[[str], ParsedSource]
 ) -> Mended:
-    """Apply fixes to the source, if reading the result yields the wanted settings."""
+    """Apply fixes to the source, if reading the result yields the wanted settings.
+
+    Expressions for what a program inherits or computes stay as they are. Only a flag that occurs
+    literally and once on its line is rewritten; the others are left to the reader, in `undone`.
+    """
     rows = source.split("\n")
     done = [remark for remark in made if _rewrite(rows, remark)]
     undone = tuple(remark for remark in made if remark not in done)
@@ -64,7 +68,11 @@ _SETTERS: Final = {"shell": "export", "slurm": "export", "docker": "ENV"}
 
 
 def assignments(written: ParsedSource) -> str:
-    """Write one assignment for each variable, with its whole value."""
+    """Write one assignment for each variable, with its whole value.
+
+    The lines replace those that set the variable before. What only the shell can know is copied as
+    written: between double quotes it means the same.
+    """
     refused = [occurrence for occurrence, _ in written.refused]
     written = replace(
         written,
@@ -146,7 +154,10 @@ def left_out(written: ParsedSource) -> tuple[SyntaxIssue, ...]:
 
 
 def corrected(written: ParsedSource, release: Release) -> str:
-    """Render the settings: plain flags as a line of flags, a script's as a script's lines."""
+    """Render the settings: plain flags as a line of flags, a script's as a script's lines.
+
+    Of a script these are the assignments alone: they replace the old ones, and the rest stays.
+    """
     settings = written.settings
     if written.form in ("flags", "text") and not settings.env and not settings.options:
         return render_xla_flags(settings.xla) + "\n"
@@ -182,7 +193,11 @@ class Fixed:
 
 
 def fix(written: ParsedSource, check: Check) -> Fixed:
-    """Fix what can be fixed safely."""
+    """Fix what can be fixed safely.
+
+    A fix may require another one (a new name with an old value), so this is repeated until nothing
+    changes.
+    """
     applied: list[Remark] = []
     for _ in range(_ROUNDS):
         remarks = check(written)

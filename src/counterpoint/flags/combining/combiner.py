@@ -1,4 +1,14 @@
-"""XLA's combiner of collectives: which collectives of a program it merges at one threshold."""
+"""XLA's combiner of collectives: which collectives of a program it merges at one threshold.
+
+A finished program is first taken apart into what the combiner was given: a merged collective has
+one operand per part, except that the parts of an all-reduce are usually concatenated into one
+array. What may merge has the same key: for all-gathers the devices that take part, for reductions
+also the operation and the type. The combiner looks at one computation at a time, so nothing merges
+across the iterations of a loop.
+
+Source: CombineInstructionsByKey in xla/service/collective_combiner_utils.h, and
+xla/hlo/transforms/collectives.
+"""
 
 from __future__ import annotations
 
@@ -251,7 +261,13 @@ class Merged:
 
 
 def merge(place: Place, threshold: int, most: int = MOST_IN_ONE) -> Merged:
-    """Merge a computation's collectives at a given threshold, as XLA's combiner does."""
+    """Merge a computation's collectives at a given threshold, as XLA's combiner does.
+
+    In the order in which XLA visits the computation, the next collective joins the current set if
+    it has the same key, waits for none of the set, and the sum stays within the threshold. At the
+    first of the same key that does not fit or waits for the set, or at `most` members, the set is
+    closed and another one begins. A collective that is larger than the threshold stays alone.
+    """
     return Merging(place).run(threshold, range(len(place.parts)), most)
 
 

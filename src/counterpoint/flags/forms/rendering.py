@@ -1,4 +1,9 @@
-"""Settings rendered for a shell, Slurm, Kubernetes, Python or an env file."""
+"""Settings rendered for a shell, Slurm, Kubernetes, Python or an env file.
+
+Every form of an environment can be read back: `read_text(render(settings, form))` has the same
+settings. Only `slurm` writes a layout, and only `compiler_options` compiler options; the other
+forms mention them in comments.
+"""
 
 from __future__ import annotations
 
@@ -171,7 +176,7 @@ def _entry(name: str, parts: tuple[str, ...]) -> Iterator[str]:
 
 
 def _without_references(text: str) -> str:
-    """Double each dollar that Kubernetes would read as the start of a reference."""
+    """Double each dollar that Kubernetes would read as the start of a reference, `$(NAME)`."""
     pairs = zip(text, text[1:] + " ", strict=False)
     return "".join(a * 2 if a == "$" and b in "$(" else a for a, b in pairs)
 
@@ -206,7 +211,11 @@ class Options:
 
 
 def compiler_options(settings: Settings, release: Release) -> Options:
-    """Return the settings that can be given to one compile."""
+    """Return the settings that can be given to one compile, as jax.jit and `compile` accept them.
+
+    The values have another syntax than in XLA_FLAGS: bools are True, enum names are written in
+    full, and a list replaces the default.
+    """
     taken: dict[str, Option] = {}
     left_out: list[tuple[str, str]] = []
     for name, value in settings.flags.items():
@@ -339,7 +348,11 @@ def exports(settings: Settings) -> Iterator[str]:
 
 
 def quoted(value: str) -> str:
-    """Escape a value for use between double quotes."""
+    """Escape a value for use between double quotes, in a script or typed into interactive bash.
+
+    Interactive bash expands `!` even between double quotes, so it is written outside of them, as
+    octal in `$'...'`. So are unprintable characters.
+    """
     return "".join(map(_quoted, value))
 
 
@@ -358,6 +371,8 @@ def render_slurm(settings: Settings) -> str:
 
 
 def _options(layout: Layout) -> Iterator[str]:
+    # GPUs are requested per node. If requested per task, Slurm shows each process only its own, and
+    # NCCL can't use NVLink to those it does not see.
     tasks, gpus = layout.processes_per_host, layout.gpus_per_process
     if layout.hosts is not None:
         yield f"#SBATCH --nodes={layout.hosts}"

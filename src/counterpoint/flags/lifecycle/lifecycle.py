@@ -27,7 +27,11 @@ _TRUTH: Final = {"1": "true", "0": "false"}
 
 
 def successors(name: str, value: str) -> Pairs:
-    """Return the replacements, spelled as in XLA_FLAGS; empty if none are known."""
+    """Return the replacements, spelled as in XLA_FLAGS; empty if none are known.
+
+    They are read from succession.tsv, value by value, for code that rewrites a line; `gone` and
+    `about` describe the same for readers.
+    """
     rows = _rows().get(name, {})
     lowered = value.lower()
     heirs = next(
@@ -65,14 +69,14 @@ _TENSORFLOW: Final = "tf_xla_"
 
 
 class Kind(Enum):
-    """The state of a name."""
+    """The state of a name in one release."""
 
-    KNOWN = auto()
-    NEWER = auto()
-    RENAMED = auto()
-    REMOVED = auto()
-    FOREIGN = auto()
-    NEVER = auto()
+    KNOWN = auto()  # the release accepts it, in XLA_FLAGS or as a compiler option
+    NEWER = auto()  # only a later release has it
+    RENAMED = auto()  # another name does the same today
+    REMOVED = auto()  # only an earlier release had it
+    FOREIGN = auto()  # read by another program: libtpu, TensorFlow, JAX, NCCL; or by one compile
+    NEVER = auto()  # no release had it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,7 +108,7 @@ _TYPE_HINTS: Final = {
 
 
 def installed_version() -> str | None:
-    """Return the version of the jaxlib beside Counterpoint; None if there is none."""
+    """Return the version of the jaxlib beside Counterpoint, without importing it; None if none."""
     from importlib import metadata
 
     try:
@@ -147,7 +147,11 @@ _HEAD, _TAIL = "jaxlib-", ".dist-info"
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python, and the version of its jaxlib; None if it has none that can be found."""
+    """A Python, and the version of its jaxlib; None if it has none that can be found.
+
+    The version is part of the name of a directory beside the package, so finding it neither starts
+    an interpreter nor imports anything.
+    """
 
     python: Path
     jaxlib: str | None

@@ -230,7 +230,11 @@ _LIMIT: Final = 1 << 63
 
 
 def strtoll(text: str) -> int | None:
-    """Parse like C with base 0: `0x10` is 16, `010` is 8. None if the number does not fit."""
+    """Parse like C with base 0, as NCCL does: `0x10` is 16, `010` is 8.
+
+    Parsing stops at the first character that is not a digit; without any digits the result is 0.
+    None if the number does not fit.
+    """
     match = _STRTOLL.match(text)
     if match is None:
         return 0
@@ -281,7 +285,10 @@ _WORD: Final = re.compile(
 
 
 def stands_for_another(value: str) -> bool:
-    """Return whether a value is a placeholder or template."""
+    """Return whether a value is a placeholder or template, to be filled in by a reader or a tool.
+
+    For example `.XX`, `<share>`, `{{ .Values.x }}`, `${{ inputs.x }}`, `%(share)s`, `...`.
+    """
     return bool(_TEMPLATE.search(value) or _WORD.fullmatch(value.strip()))
 
 

@@ -1,4 +1,7 @@
-"""Releases of jaxlib and chips, as far as settings depend on them."""
+"""Releases of jaxlib and chips, as far as settings depend on them.
+
+docs/concepts/settings.md says what was found with which release.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ _ASYNC_BEFORE_0_4_27: Final = (
 
 
 def number(version: str | None) -> tuple[int, ...]:
-    """Return a version as comparable numbers."""
+    """Return a version as comparable numbers, without any suffix.
+
+    None, or a version that can't be read, counts as the newest.
+    """
     match = re.match(r"\d+(?:\.\d+)*", version or "")
     return tuple(int(part) for part in match[0].split(".")) if match else _NEWEST
 
@@ -128,7 +134,10 @@ _WITHOUT_SWITCH: Final = re.compile(r"PCIe|NVL\b|\bRTX\b|\bGH200\b", re.IGNORECA
 
 
 def family(chip: str | None) -> Family | None:
-    """Return the family of a chip; None if it is not named, or unknown."""
+    """Return the family of a chip; None if it is not named, or unknown: rules then say nothing.
+
+    A chip is named as hardware names it: `H100`, `NVIDIA A100-SXM4-40GB`, `MI300X`, `TPU v5p`.
+    """
     return next((kind for pattern, kind in _NAMES if re.search(pattern, chip or "")), None)
 
 

@@ -257,7 +257,12 @@ def contents(items: Iterable[Item]) -> str:
 
 
 def hidden_values(study: Study, directory: Path) -> dict[str, str]:
-    """Return variables by their past values, which must not be disclosed."""
+    """Return variables by their past values, which must not be disclosed.
+
+    A bundle of evidence is passed on. A Run records no inherited variables except those that were
+    changed, but it does record those given with `--env`. Hidden are the values of all variables
+    that do not steer JAX, XLA, the communication libraries or the driver.
+    """
     found: dict[str, str] = {}
     arms = (*study.arms, *(candidate.arm for candidate in study.candidates))
     for settings in (study.began.base, *(arm.settings for arm in arms)):
