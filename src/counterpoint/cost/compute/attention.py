@@ -66,8 +66,8 @@ class Attention:
 def attention_of(program: Program, instruction: Instruction) -> Attention | None:
     """None where neither settings nor operands tell.
 
-    cuDNN calls made by XLA and by Transformer Engine state these in their settings; user kernels
-    (Pallas, Triton, Mosaic) reveal them only by their operands and name.
+    cuDNN calls of XLA and Transformer Engine state sizes, direction and mask in their settings;
+    user kernels (Pallas, Triton, Mosaic) reveal them only by their operands and name.
     """
     config = settings_of(instruction)
     inner = config.get("cudnn_fmha_backend_config")
