@@ -1,8 +1,8 @@
 """The real XLA:GPU compiler without a GPU, in worker processes: Workload x options x Target.
 
-compiler.py compiles one Task (task.py, options.py); cache.py keeps what was compiled before,
-failures.py words what went wrong. `compile.inputs` makes Workloads, `compile.workers` are the
-processes in which XLA may crash.
+compiler.py compiles one Task (task.py, options.py); cache.py stores earlier compiles, failures.py
+describes errors. `compile.inputs` makes Workloads, `compile.workers` are the processes in which XLA
+may crash.
 """
 
 from counterpoint.compile.compiler import Compiled as Compiled

@@ -1,9 +1,9 @@
-"""Compiles that were done before, by the hash of all that they depend on.
+"""A cache of compiles, by the hash of everything they depend on.
 
-They lie in $XDG_CACHE_HOME/counterpoint/compile (else ~/.cache), or where COUNTERPOINT_CACHE says;
-`COUNTERPOINT_CACHE=off` keeps and takes none. An entry is one zip, written beside and moved into
-place, so it is whole or not there; one that can't be read counts as not there, and so does a
-directory that can't be written. The least recently used go when there are too many.
+It is in $XDG_CACHE_HOME/counterpoint/compile (else ~/.cache), or where COUNTERPOINT_CACHE says;
+`COUNTERPOINT_CACHE=off` disables it. An entry is one zip, written to a temporary file and moved
+into place, so it is complete or absent; unreadable entries count as absent, and a directory that
+can't be written is ignored. The least recently used entries are removed when there are too many.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from counterpoint.compile.task import Recorded, Task
 from counterpoint.compile.workers.child import outcome_of
 
 FORMAT: Final = 1
-"""Of what is hashed and of what is kept. Another one is another cache."""
+"""Version of the hashed data and of the stored format. Each version has its own cache."""
 
 _PLUGINS: Final = [f"jax-cuda{at}-{it}" for at in (12, 13) for it in ("pjrt", "plugin")]
 _PACKAGES: Final = ("jax", "jaxlib", *_PLUGINS)
@@ -40,7 +40,7 @@ _LARGEST: Final = 64 << 20
 
 
 def fingerprint(task: Task) -> str | None:
-    """The hash; None where a result can't be kept or taken for this one.
+    """Return the hash; None if a result can't be stored, or taken from the cache.
 
     Equal hashes mean the same scheduled module. Files that an option or a variable names count by
     their content, because each compile reads a profile anew. A compile that writes files, or that
@@ -84,7 +84,7 @@ def _versions() -> dict[str, str]:
 
 
 def _files(values: Iterator[str]) -> dict[str, str] | None:
-    """Hashes of the files that are named; None where there are too many, or too large ones."""
+    """Return hashes of the files that are named; None if they are too many or too large."""
     found: dict[str, str] = {}
     for value in values:
         for word in (value, *_WORD.split(value)):
@@ -117,7 +117,7 @@ def _hash(data: bytes) -> str:
 
 VARIABLE: Final = "COUNTERPOINT_CACHE"
 MOST_BYTES: Final = 4 << 30
-_ROOM: Final = 0.9  # of it is left in when some have to go, so that not every compile tidies
+_ROOM: Final = 0.9  # share of the limit to keep when tidying, so that not every compile tidies
 _ABOUT: Final = "compile.json"
 _MODULE: Final = "module.hlo.pb"
 _LOG: Final = "log"
@@ -128,21 +128,21 @@ _DAMAGE: Final = (
 
 
 def cache_directory(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Where compiles are kept; None where they are not."""
-    said = environment.get(VARIABLE, "")
-    if said.lower() in ("off", "0", "no", "false"):
+    """Return the cache directory; None if the cache is disabled."""
+    setting = environment.get(VARIABLE, "")
+    if setting.lower() in ("off", "0", "no", "false"):
         return None
-    if said:
-        return Path(said).expanduser() / "compile"
+    if setting:
+        return Path(setting).expanduser() / "compile"
     home = environment.get("XDG_CACHE_HOME", "")
-    with contextlib.suppress(RuntimeError):  # there is no home
+    with contextlib.suppress(RuntimeError):  # there is no home directory
         root = Path(home) if Path(home).is_absolute() else Path.home() / ".cache"
         return root / "counterpoint" / "compile"
     return None
 
 
 def find(task: Task) -> Recorded | None:
-    """The compile of an equal task."""
+    """Return the compile of an equal task."""
     entry = _entry(task)
     if entry is None:
         return None
@@ -163,7 +163,7 @@ def find(task: Task) -> Recorded | None:
 
 
 def keep(task: Task, recorded: Recorded) -> None:
-    """Keep a compile for the next one that asks, if there is a place for it."""
+    """Store a compile, if the cache has a place for it."""
     entry = _entry(task)
     if entry is None:
         return
@@ -199,12 +199,12 @@ def _write(entry: Path, recorded: Recorded) -> None:
 
 
 def _tidy(directory: Path) -> None:
-    """Drop the least recently used until the rest fits."""
-    found = [(it.stat(), it) for it in directory.rglob("*") if it.is_file()]
+    """Remove the least recently used entries until the rest fits."""
+    found = [(entry.stat(), entry) for entry in directory.rglob("*") if entry.is_file()]
     total = sum(stat.st_size for stat, _ in found)
     if total <= MOST_BYTES:
         return
-    for stat, path in sorted(found, key=lambda it: it[0].st_mtime_ns):
+    for stat, path in sorted(found, key=lambda entry: entry[0].st_mtime_ns):
         if total <= _ROOM * MOST_BYTES:
             break
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Compile a Task with the real XLA:GPU compiler, in a process that may crash."""
+"""Compiles a Task with the real XLA:GPU compiler, in a process that may crash."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from counterpoint.hlo import Program, read_program
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Bytes on one device, as the compiler plans them. None where this jaxlib does not tell.
+    """Bytes on one device, as the compiler plans them. None if this jaxlib does not report them.
 
     Workspaces of cuDNN and cuBLASLt are unknown without a device, so these are slightly low.
     """
@@ -48,10 +48,10 @@ class Compiled:
 
     program: Program
     hlo: bytes = field(repr=False)  # HloModuleProto, scheduled
-    log: str = field(repr=False)  # what the compiler printed
+    log: str = field(repr=False)  # the compiler's output
     memory: Memory
-    seconds: float  # the compile alone, at the time when it was done
-    wall_s: float  # with the start of the worker and of JAX, or the look into the cache
+    seconds: float  # the compile alone, when it was done
+    wall_s: float  # including the start of the worker and of JAX, or the cache lookup
     versions: Mapping[str, str]
     target: Target
     options: Mapping[str, str]
@@ -60,7 +60,7 @@ class Compiled:
 
     @property
     def fingerprint(self) -> str | None:
-        """What XLA looks a profile up by: the module's fingerprint before it is scheduled."""
+        """XLA's key of a profile: the module's fingerprint before it is scheduled."""
         return self.program.fingerprint
 
 
@@ -79,7 +79,7 @@ def compile_workload(
     environment: Mapping[str, str] | None = None,
     timeout_s: float = TIMEOUT_S,
 ) -> Compiled:
-    """The workload's program as XLA schedules it for the target: a Task, done alone."""
+    """Compile the workload for the target as a single Task, as XLA schedules it there."""
     task = Task(
         workload=workload,
         target=target,
@@ -95,14 +95,14 @@ def compile_workload(
 
 
 def known(task: Task) -> Compiled | None:
-    """The compile as it was done before, all that makes a difference being equal."""
+    """Return the cached compile, if everything that makes a difference is equal."""
     started = time.monotonic()
     recorded = cache.find(task)
     return _compiled(task, recorded, started, from_cache=True) if recorded else None
 
 
 def compile_on(bench: Bench, task: Task) -> Compiled:
-    """Compile it now, whatever is known."""
+    """Compile it now, without looking in the cache."""
     started = time.monotonic()
     recorded = _compile(bench, task)
     cache.keep(task, recorded)
@@ -141,25 +141,26 @@ def _notes(task: Task, recorded: Recorded) -> Iterator[str]:
 
 
 def _compile(bench: Bench, task: Task) -> Recorded:
-    """Try until each option has found a way that takes it, and around failures that are known.
+    """Try until each option is accepted by some channel, and work around known failures.
 
-    What another jaxlib was given, and this one doesn't know, is left out: nobody asked for it here.
+    Options that the run's jaxlib had and this one doesn't know are left out: nobody requested them
+    here.
     """
     sent = channels({**_kernels(bench, task), **task.asked})
     refusal: Outcome | None = None
     while True:
-        tried = _attempt(bench, task, sent)
-        outcome = tried.outcome
-        said = tried.log if outcome is None else outcome.detail
+        attempt = _attempt(bench, task, sent)
+        outcome = attempt.outcome
+        message = attempt.log if outcome is None else outcome.detail
         if outcome is not None and outcome.failure is None:
-            return Recorded(module=tried.module, log=tried.log, outcome=outcome, taken=sent.all)
-        if (known := remedy(said, {**task.flags, **sent.all})) is not None:
+            return Recorded(module=attempt.module, log=attempt.log, outcome=outcome, taken=sent.all)
+        if (known := remedy(message, {**task.flags, **sent.all})) is not None:
             sent = sent.having(known.option, known.value)
             continue
         if outcome is None:
-            # XLA ends a process whose XLA_FLAGS it can't read: then the first refusal stands.
-            if refusal is None or _BAD_FLAG not in tried.log:
-                raise died(tried.status, tried.log, task.workload, task.timeout_s)
+            # XLA ends a process whose XLA_FLAGS it can't parse: then the first refusal stands.
+            if refusal is None or _BAD_FLAG not in attempt.log:
+                raise died(attempt.status, attempt.log, task.workload, task.timeout_s)
             outcome = refusal
         elif (again := rerouted(sent, outcome)) is not None:
             sent, refusal = again, outcome
@@ -170,7 +171,7 @@ def _compile(bench: Bench, task: Task) -> Recorded:
 
 
 def _kernels(bench: Bench, task: Task) -> dict[str, str]:
-    """The kernels that an autotuner chose on this very kind of device; else XLA's first choice."""
+    """Return the kernels autotuned on this kind of device; else options for XLA's first choice."""
     if not task.has_kernels or NO_AUTOTUNING in task.asked:
         return {NO_AUTOTUNING: "0"}
     path = bench.directory / "autotune_results.pbtxt"
@@ -191,7 +192,7 @@ def _attempt(bench: Bench, task: Task, sent: Channels) -> Attempt:
         device_memory=planned_bytes(target.config, task.environment),
     )
     flags = " ".join(filter(None, (task.environment.get("XLA_FLAGS"), sent.xla_flags)))
-    # The job has the allocator's limit: for other variables a worker would be started anew.
+    # The job has the allocator's limit: these variables would only force a new worker.
     rest = {name: it for name, it in task.environment.items() if name not in VARIABLES}
     variables = {**rest, **({"XLA_FLAGS": flags} if flags else {})}
     return bench.attempt(

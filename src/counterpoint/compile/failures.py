@@ -1,4 +1,4 @@
-"""A worker that did not compile, in words of what to do about it."""
+"""Errors for a worker that did not compile, with remedies."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ _CUSTOM_PARTITIONER: Final = "custom_partitioner"
 
 
 class CompileFailed(CounterpointError):
-    """The compiler did not get through, which is no verdict on what it was asked about."""
+    """Raised if the compiler failed, which says nothing about the options under test."""
 
     exit_code = 3
     from_outside = False
 
 
 class CompileEnded(CompileFailed):
-    """It was ended before it got through: by the clock, or by who killed it."""
+    """Raised if it was ended before completion: by the timeout, or from outside."""
 
     from_outside = True
 
 
 class CompileKilled(CompileEnded):
-    """Somebody killed its process, as a rule the kernel because memory ran out."""
+    """Raised if its process was killed, usually by the kernel because memory ran out."""
 
 
 def refused(outcome: Outcome, workload: Workload, target: Target) -> CounterpointError:
-    """The error for what a worker wrote down."""
+    """Return the error for a failure that a worker reported."""
     match outcome.failure:
         case Failure.NO_JAX | Failure.NO_PLUGIN:
             return no_compiler(outcome.detail)
@@ -59,7 +59,7 @@ def refused(outcome: Outcome, workload: Workload, target: Target) -> Counterpoin
 
 
 def died(status: int | None, log: str, workload: Workload, timeout_s: float) -> CounterpointError:
-    """The error for a worker that wrote down nothing."""
+    """Return the error for a worker that reported nothing."""
     lines = "\n       ".join(_shown(log)) or "(it printed nothing)"
     if status is None:
         return CompileEnded(
@@ -112,12 +112,12 @@ def _no_option(name: str) -> UsageError:
 
 
 def _bad_value(outcome: Outcome) -> UsageError:
-    told = _first_line(outcome.detail).removeprefix("INVALID_ARGUMENT: ")
+    reason = _first_line(outcome.detail).removeprefix("INVALID_ARGUMENT: ")
     return UsageError(
         f"{outcome.option}: a value that it can't take",
-        why=told,
+        why=reason,
         next="give the full name as XLA spells it, e.g. PGLE_STRICTNESS_LEVEL_WARN"
-        if "enum" in told
+        if "enum" in reason
         else "give it a value of that type",
     )
 
@@ -133,14 +133,14 @@ def _compiler_error(detail: str, workload: Workload) -> CounterpointError:
 
 
 def _with_line(detail: str, workload: Workload) -> str:
-    """What the compiler says, and the line of the program that it is about."""
-    said = _cut(_HEADING.sub("", detail).strip())
+    """Return the compiler's message, and the line of the program that it refers to."""
+    message = _cut(_HEADING.sub("", detail).strip())
     place = source_line(detail, workload.program)
-    return f"{said}\n  at: {place}" if place else said
+    return f"{message}\n  at: {place}" if place else message
 
 
 def no_compiler(detail: str) -> UsageError:
-    """The error where JAX or its compiler for CUDA is missing."""
+    """Return the error if JAX or its compiler for CUDA is missing."""
     jax = _version("jax")
     if jax is None:
         return UsageError(
@@ -164,7 +164,7 @@ def _version(package: str) -> str | None:
 
 
 def _shown(log: str) -> list[str]:
-    """Why it ended, if a line says so, and the last lines; the frames of a stack say nothing."""
+    """Return the line with the reason, if any, and the last lines, without stack frames."""
     lines = [line for line in log.splitlines() if line.strip() and not _FRAME.match(line)]
     last = lines[-_LAST_LINES:]
     fatal = next((line for line in lines if _FATAL.match(line)), None)
@@ -189,7 +189,7 @@ _INSTRUCTION: Final = re.compile(r"HLO operation:? ?(?:%?([\w.-]+))")
 
 
 def log_notes(log: str) -> Iterator[str]:
-    """One note for each kind of warning, with the worst or the first of them.
+    """Yield one note per kind of warning, with the worst or the first of them.
 
     The lines are warnings from XLA's hlo_rematerialization.cc and spmd_partitioner.cc, printed at
     its default log level.
@@ -220,11 +220,11 @@ _USUAL_HOST: Final = 8
 _ESTIMATOR: Final = "xla_gpu_analytical_latency_estimator_options"
 _WINDOWED: Final = "xla_gpu_threshold_for_windowed_einsum_mib"
 _NEVER: Final = 100_000
-"""XLA's default threshold of a windowed einsum, in MiB: out of reach."""
+"""XLA's default threshold of a windowed einsum, in MiB: never reached."""
 
 
 def limit_notes(task: Task, jaxlib: str) -> Iterator[str]:
-    """What is otherwise than on the device, for this task.
+    """Yield notes on differences from a compile on the device, for this task.
 
     Before jaxlib 0.12 a compile without the device is not told how GPUs are arranged on hosts (its
     `slice_size` stays 0): the same program comes out for 8x8 and for 64, XLA's own estimator uses

@@ -1,6 +1,6 @@
-"""Whether the compiler is there, before minutes go into lowering a program for it.
+"""Checks that the compiler is installed, before minutes are spent lowering a program for it.
 
-It is JAX's plugin for CUDA, beside the Python that runs Counterpoint; nothing is imported here.
+It is JAX's plugin for CUDA, in the Python that runs Counterpoint; nothing is imported here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _PLUGINS: Final = ("jax_plugins.xla_cuda13", "jax_plugins.xla_cuda12")
 
 
 def require_compiler() -> None:
-    """Raise what a compile would raise where there is none."""
+    """Raise the error that a compile without the compiler would raise."""
     if not _is_here("jax"):
         raise no_compiler("No module named 'jax'")
     if not any(map(_is_here, _PLUGINS)):
@@ -24,5 +24,5 @@ def require_compiler() -> None:
 def _is_here(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # not even what it lies in
+    except ModuleNotFoundError:  # the parent package is missing, too
         return False

@@ -1,6 +1,6 @@
-"""Compile options as a user writes them, in the spelling of the channel that takes them.
+"""Compile options as a user writes them, in the spelling of the channel that accepts them.
 
-A compile takes any field of XLA's DebugOptions as an option, without touching the process. Some
+A compile takes any field of XLA's DebugOptions as an option, without changing the process. Some
 names are flags only, and some fields are messages that only the parser of XLA_FLAGS can read: these
 go to the environment of the worker, which exists for one compile anyway.
 """
@@ -32,9 +32,9 @@ _MESSAGES: Final = frozenset(
 
 AUTOTUNED: Final = "xla_gpu_load_autotune_results_from"
 _OVERLAPPED: Final = "xla_gpu_experimental_parallel_collective_overlap_limit"
-"""Below 1 it aborts the process."""
-# Options that may abort the process, and whose effect outlives their compile: loaded autotune
-# results stay in a cache of the whole process, and counters of fuel run down.
+"""A value below 1 aborts the process."""
+# Options that may abort the process, or whose effect outlasts their compile: loaded autotune
+# results stay in a cache of the whole process, and fuel counters keep decreasing.
 _OWN_PROCESS: Final = frozenset(
     {
         AUTOTUNED,
@@ -51,7 +51,7 @@ _OWN_PROCESS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """Options of one compile, by the way they take."""
+    """Options of one compile, by channel."""
 
     options: Mapping[str, str]
     flags: Mapping[str, str]
@@ -61,11 +61,11 @@ class Channels:
         return {**self.options, **self.flags}
 
     def having(self, option: str, value: str) -> Channels:
-        """The same, and one that a compile takes."""
+        """Return these with another compile option."""
         return Channels({**self.options, option: value}, self.flags)
 
     def without(self, option: str) -> Channels:
-        """The same, less one of them."""
+        """Return these without an option."""
         return Channels(
             {name: value for name, value in self.options.items() if name != option},
             {name: value for name, value in self.flags.items() if name != option},
@@ -77,7 +77,7 @@ class Channels:
 
 
 def channels(options: Mapping[str, str]) -> Channels:
-    """Send each option the way it is known to take."""
+    """Assign each option to its known channel."""
     return Channels(
         {
             name: _BOOLS.get(value.lower(), value)
@@ -89,7 +89,7 @@ def channels(options: Mapping[str, str]) -> Channels:
 
 
 def rerouted(sent: Channels, outcome: Outcome) -> Channels | None:
-    """Another way for the option that was refused; None where there is none left."""
+    """Return another channel or spelling for the refused option; None if there is none left."""
     name = outcome.option
     if name is None or name not in sent.options:
         return None
@@ -105,7 +105,7 @@ def rerouted(sent: Channels, outcome: Outcome) -> Channels | None:
 
 
 def needs_own_process(options: Mapping[str, str]) -> bool:
-    """Whether a compile with these has to leave others alone."""
+    """Return whether a compile with these options needs its own process."""
     limit = options.get(_OVERLAPPED, "1")
     aborts = not limit.isdecimal() or int(limit) < 1
     return aborts or not _OWN_PROCESS.isdisjoint(options)
@@ -119,22 +119,22 @@ _SIZE: Final = re.compile(r"device_memory_size: (\d+)")
 
 
 def memory_fraction(environment: Mapping[str, str]) -> float:
-    """The part of the device's memory that JAX's allocator takes with these variables.
+    """Return the share of the device's memory that JAX's allocator takes with these variables.
 
     The variables and their meaning are those of `generate_pjrt_gpu_plugin_options` in jaxlib's
     xla_client; the default, 0.75, is that of XLA's `GpuAllocatorConfig`.
     """
     for name in VARIABLES:
-        said = environment.get(name, "").strip()
-        if not said:
+        setting = environment.get(name, "").strip()
+        if not setting:
             continue
         try:
-            fraction = float(said)
+            fraction = float(setting)
         except ValueError:
             fraction = 0.0
         if not 0.0 < fraction <= 1.0:
             raise UsageError(
-                f"{name}={said}: not a part of the device's memory",
+                f"{name}={setting}: not a part of the device's memory",
                 why="it is a number above 0 and up to 1",
                 next=f"{name}=0.92",
             )
@@ -143,7 +143,7 @@ def memory_fraction(environment: Mapping[str, str]) -> float:
 
 
 def planned_bytes(config: str, environment: Mapping[str, str]) -> int | None:
-    """What the compiler may plan with; None where a run would not tell it either.
+    """Return the bytes the compiler may plan with; None if a run would have no limit either.
 
     `config` is XLA's description of the device in text form.
 
@@ -164,12 +164,12 @@ _MOST_SLOP: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForPrediction:
-    """Options to compile with, and what was assumed on the way."""
+    """Options to compile with, and the assumptions made."""
 
     options: Mapping[str, str]
     notes: tuple[str, ...]
-    memory_fraction: float  # of the device's memory, which JAX's allocator takes
-    planned_bytes: int | None  # that many bytes; None where a run has no limit either
+    memory_fraction: float  # share of the device's memory that JAX's allocator takes
+    planned_bytes: int | None  # the same in bytes; None if a run has no limit either
 
 
 def for_prediction(
@@ -178,7 +178,7 @@ def for_prediction(
     options: Mapping[str, str],
     environment: Mapping[str, str],
 ) -> ForPrediction:
-    """The user's options, and what a run on the device has without being told.
+    """Return the user's options, plus those that match a run on the device.
 
     GEMMs that no autotuner chose become library calls. Each compile lets the scheduler plan with
     what JAX's allocator would take (XLA_PYTHON_CLIENT_MEM_FRACTION in `environment`, else JAX's
@@ -197,7 +197,7 @@ def for_prediction(
 
 
 def _has_toy_gemms(task: Task) -> bool:
-    """Without the autotuner XLA takes the first Triton kernel it has, which no run would use."""
+    """Return whether XLA, without the autotuner, would take its first Triton kernel."""
     return not (task.has_kernels or AUTOTUNED in task.flags or _TRITON_GEMM in task.flags)
 
 

@@ -1,8 +1,8 @@
-"""Many compiles at once, in worker processes: each comes back when it is through.
+"""Runs many compiles at once in worker processes, returning each when it is done.
 
-A crash, a lack of memory or a time limit of one is an error of that one alone. Each worker has a
-bench of its own, and compiles one task after another there. One that is killed while others run may
-have fallen to their memory: it is tried again when nothing else runs.
+A crash, a lack of memory or a timeout fails only its own compile. Each worker has its own bench,
+where it compiles one task after another. One that is killed while others run may have been a victim
+of their memory use: it is retried when nothing else runs.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from counterpoint.compile.workers.bench import Bench, Stopped, usual_jobs
 from counterpoint.core import CounterpointError, UsageError
 
 Result: TypeAlias = Compiled | CounterpointError
-"""A compile, or why there is none: CompileFailed, or an option, program or target at fault."""
+"""A compile, or its error: CompileFailed, or an invalid option, program or target."""
 
 
 class Crew:
-    """Threads that wait for a worker each."""
+    """Threads that each drive one worker."""
 
     def __init__(self, jobs: int) -> None:
         self._done: SimpleQueue[tuple[int, Result | BaseException]] = SimpleQueue()
@@ -41,23 +41,23 @@ class Crew:
             thread.start()
 
     def ask(self, number: int, task: Task) -> None:
-        """Have it compiled, after those that were asked for before."""
+        """Queue a task to be compiled."""
         self._waiting.put((number, task))
 
     def no_more(self) -> None:
-        """Nothing comes behind: let each worker go as soon as nothing is left for it."""
+        """Mark the end of the queue: each worker ends as soon as the queue is empty."""
         for _ in self._threads:
             self._waiting.put(None)
 
     def take(self, timeout_s: float | None = None) -> tuple[int, Result]:
-        """The next one that got through; raises queue.Empty when the time is over."""
+        """Return the next result; raise queue.Empty after the timeout."""
         number, result = self._done.get(timeout=timeout_s)
         if not isinstance(result, (Compiled, CounterpointError)):
             raise result
         return number, result
 
     def stop(self) -> None:
-        """End all workers, and leave nothing."""
+        """End all workers, and remove their files."""
         for bench in self._benches:
             bench.stop()
         self.no_more()
@@ -69,12 +69,12 @@ class Crew:
         number = -1
         try:
             with bench:
-                while (asked := self._waiting.get()) is not None:
-                    number, task = asked
+                while (entry := self._waiting.get()) is not None:
+                    number, task = entry
                     self._done.put((number, self._result(bench, task)))
         except Stopped:
             return
-        except BaseException as error:  # noqa: BLE001  a programmer's, raised where it is seen
+        except BaseException as error:  # noqa: BLE001  a programming error, raised to the caller
             self._done.put((number, error))
 
     def _result(self, bench: Bench, task: Task) -> Result:
@@ -89,26 +89,26 @@ def compile_all(
     jobs: int | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[tuple[int, Result]]:
-    """Each task's number and result, in the order in which they get through.
+    """Yield each task's number and result, in the order of completion.
 
-    `jobs` workers run at once; None: as many as cores and memory allow. `say` hears of progress.
-    Whoever stops listening (a break, Ctrl-C) ends all workers. Equal tasks are compiled once.
+    `jobs` workers run at once; None: as many as cores and memory allow. `say` receives progress.
+    Closing the iterator (a break, Ctrl-C) ends all workers. Equal tasks are compiled once.
     """
     return _spread(list(tasks), _jobs(jobs), say)
 
 
 class Pool:
-    """Compiles that are asked for one after another: its workers stay until it is closed.
+    """Compiles tasks added one after another: its workers stay until it is closed.
 
-    For whoever learns from one result what to compile next, and would else pay for the start of
-    Python and JAX again and again. Use it in one thread.
+    For callers that choose the next compile from the last result, and would otherwise pay
+    repeatedly for the start of Python and JAX. Use it in one thread.
     """
 
     def __init__(self, jobs: int | None = None) -> None:
         self.jobs = _jobs(jobs)
         self._crew = Crew(self.jobs)
-        self._tasks: dict[int, Task] = {}  # that are under way, by number
-        self._killed: list[int] = []  # to be tried again when nothing else runs
+        self._tasks: dict[int, Task] = {}  # in progress, by number
+        self._killed: list[int] = []  # to be retried when nothing else runs
         self._alone: int | None = None
 
     def __enter__(self) -> Self:
@@ -124,12 +124,12 @@ class Pool:
         self._crew.stop()
 
     def ask(self, number: int, task: Task) -> None:
-        """Compile it when a worker is free. Numbers tell results apart."""
+        """Compile it when a worker is free. Numbers identify results."""
         self._tasks[number] = task
         self._crew.ask(number, task)
 
     def take(self, timeout_s: float) -> tuple[int, Result] | None:
-        """The next that got through; None where none did in that time."""
+        """Return the next result; None if there is none in that time."""
         if self._killed and len(self._tasks) == len(self._killed) and self._alone is None:
             self._alone = self._killed[0]
             self._crew.ask(self._alone, self._tasks[self._alone])
@@ -168,7 +168,7 @@ def _spread(
         else:
             fresh += len(equal[first])
             how = f"{result.seconds:.1f} s"
-        # Only compiles tell how long compiles take: errors and the cache's answers come at once.
+        # Only real compiles show how long compiles take: errors and cache hits return at once.
         pace = (time.monotonic() - started) / fresh if fresh else 0.0
         others = f"; about {pace:.0f} s for each that is left" if fresh and rest else ""
         say(f"compiled {done} of {len(tasks)} ({how}{others})")
@@ -177,7 +177,7 @@ def _spread(
 
 
 def _equal(tasks: list[Task]) -> dict[int, list[int]]:
-    """Numbers of equal tasks, by the first of them."""
+    """Return numbers of equal tasks, by the first of them."""
     firsts: dict[str, int] = {}
     groups: dict[int, list[int]] = {}
     for index, task in enumerate(tasks):

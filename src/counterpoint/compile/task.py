@@ -1,4 +1,4 @@
-"""One compile that is wanted: which program, for which devices, with which settings."""
+"""One compile to do: its program, devices, and settings."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ TIMEOUT_S: Final = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A workload, its target, and what is asked of the compiler.
+    """A workload, its target, and the compiler's settings.
 
-    `options` are XLA flags by name, without dashes. `environment` is added to a clean one: what the
-    caller's own XLA_FLAGS or JAX variables say does not count unless given here.
+    `options` are XLA flags by name, without dashes. `environment` is added to a clean one: the
+    caller's own XLA_FLAGS or JAX variables do not count unless given here.
     """
 
     workload: Workload
@@ -31,33 +31,33 @@ class Task:
 
     @property
     def asked(self) -> Mapping[str, str]:
-        """All options: those of the run that left the workload, and what is asked on top."""
+        """All options: those of the run that left the workload, overridden by `options`."""
         return {**self.workload.options, **self.options}
 
     @property
     def flags(self) -> Mapping[str, str]:
-        """All options, and the flags of the XLA_FLAGS that the worker gets."""
+        """All options, and the flags in the worker's XLA_FLAGS."""
         try:
             flags = dict(parse_xla_flags(self.environment.get("XLA_FLAGS", "")))
-        except UsageError:  # XLA will say so
+        except UsageError:  # XLA will report it
             flags = {}
         return {**flags, **self.asked}
 
     @property
     def inherited(self) -> frozenset[str]:
-        """Options that nobody asked for here: only the run that left the workload had them."""
+        """Options not requested here: only the run that left the workload had them."""
         return frozenset(self.workload.options) - set(self.options)
 
     @property
     def has_kernels(self) -> bool:
-        """Whether the autotuner's choices on this very kind of device lie beside the program."""
+        """True if the autotuner's choices on this very kind of device lie beside the program."""
         workload = self.workload
         return bool(workload.autotuned) and self.target.config == workload.config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """The scheduled module, the compiler's log, how it went, and the options that were taken."""
+    """The scheduled module, the compiler's log, the outcome, and the accepted options."""
 
     module: bytes
     log: str

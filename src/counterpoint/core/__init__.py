@@ -1,6 +1,6 @@
-"""What every room rests on: errors with a next step, ranges with their basis, documents.
+"""The base of every room: errors with a next step, ranges with their basis, documents.
 
-Read errors.py first, then basis.py and documents.py. Interval sets over numpy columns are the room
+Read errors.py first, then basis.py and documents.py. Interval sets over numpy columns are in
 `core.columns`; the pages of rules are read by `core.rules`.
 """
 

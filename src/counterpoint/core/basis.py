@@ -1,7 +1,7 @@
-"""Where a number comes from, how far it reaches, and what to say when there is none.
+"""The origin of a number, its range, and the value used if there is none.
 
-Every figure that Counterpoint shows is measured, predicted or a rule of thumb; a figure that
-can't be known is `Unknown` with its reason, never 0.0.
+Every figure that Counterpoint shows is measured, predicted or a rule of thumb; a figure that can't
+be known is `Unknown` with its reason, never 0.0.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 
 class Basis(StrEnum):
-    """What a figure rests on."""
+    """How a figure was obtained."""
 
     MEASURED = "measured"
     PREDICTED = "predicted"
@@ -22,7 +22,7 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A figure with its reach: the truth is expected between `low` and `high`."""
+    """A figure's uncertainty: the true value is expected between `low` and `high`."""
 
     low: float
     high: float
@@ -47,7 +47,7 @@ _drawers: list[Drawer] = []
 
 
 def draw_with(drawer: Drawer) -> None:
-    """Let values be drawn by this one from now on.
+    """Set the function that draws values from now on.
 
     Only the report can draw, and the packages below it must not import it. So counterpoint/__init__
     registers a drawer here, which loads the report when a notebook first shows a value.
@@ -56,12 +56,12 @@ def draw_with(drawer: Drawer) -> None:
 
 
 def drawn(value: object) -> str | None:
-    """The value as HTML; None, which shows its `repr`, where nothing draws."""
+    """Return the value as HTML; None, which shows its `repr`, if there is no drawer."""
     return _drawers[0](value) if _drawers else None
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names of files for a `repr`: the first ones, each with its end, and how many more."""
-    told = [name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}" for name in names]
-    more = len(told) - _LISTED
-    return ", ".join(map(repr, told[:_LISTED])) + (f" and {more} more" if more > 0 else "")
+    """Format file names for a `repr`: the ends of the first ones, and how many more there are."""
+    shortened = [name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}" for name in names]
+    more = len(shortened) - _LISTED
+    return ", ".join(map(repr, shortened[:_LISTED])) + (f" and {more} more" if more > 0 else "")

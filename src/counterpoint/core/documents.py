@@ -1,7 +1,7 @@
-"""Texts of TOML and JSON from anybody: what no parser can follow is one error like any other.
+"""Parses TOML and JSON from any source; unparsable text raises one kind of error.
 
-Both parsers call themselves for each level, and tomllib takes a time for a key that grows with the
-square of its dots. So depth is an error of the text (a ValueError), never one of the interpreter.
+Both parsers recurse for each level, and tomllib takes time quadratic in the dots of a key. So depth
+is an error of the text (a ValueError), never one of the interpreter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 _LARGEST: Final = 1 << 22
-"""More characters than anybody writes by hand; tomllib takes seconds for them."""
+"""Maximum number of characters, beyond any handwritten file; tomllib takes seconds for them."""
 _DEEPEST: Final = 64
 _DEEP_KEY: Final = re.compile(
     r"""(?<![^\s.=\[\],{"'])"""
@@ -25,11 +25,11 @@ _DEEP_KEY: Final = re.compile(
 
 
 class TooDeepError(ValueError):
-    """More levels, or more text, than is followed."""
+    """Raised for more levels, or more text, than the parsers can handle."""
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML text; a ValueError says what is wrong with it."""
+    """Parse a TOML text; raise a ValueError if it is invalid."""
     if len(text) > _LARGEST:
         raise TooDeepError(f"it has more than {_LARGEST >> 20} MiB")
     if deep := _DEEP_KEY.search(text):
@@ -47,9 +47,9 @@ def parse_json(
     pairs: Callable[[list[tuple[str, Any]]], Any] | None = None,
     strict: bool = True,
 ) -> Any:  # noqa: ANN401 - whatever the text holds
-    """What a JSON text holds; a ValueError says what is wrong.
+    """Parse a JSON text; raise a ValueError if it is invalid.
 
-    `pairs` makes a table of its pairs.
+    `pairs` builds an object from its pairs.
     """
     try:
         return json.loads(text, object_pairs_hook=pairs, strict=strict)
@@ -57,11 +57,11 @@ def parse_json(
         raise TooDeepError("tables or lists are nested too deep") from None
 
 
-_LONGEST: Final = 4  # digits of a number that we have put behind a name; not of a date
+_LONGEST: Final = 4  # digits of a number appended to a name; a date has more
 
 
 def beside(path: Path) -> Path:
-    """A path that does not exist: `before-2` beside `before`, `before-3` beside that."""
+    """Return a path that does not exist: `before-2` for `before`, then `before-3`."""
     stem, _, last = path.name.rpartition("-")
     again = bool(stem) and last.isdecimal() and len(last) < _LONGEST
     stem, first = (stem, int(last) + 1) if again else (path.name, 2)

@@ -1,18 +1,18 @@
-"""What a user is told when something can't be done.
+"""The errors shown to a user.
 
-    CounterpointError        anything the user can mend; has an exit code, never a traceback
+    CounterpointError        anything the user can fix; has an exit code, never a traceback
     ├── UsageError           the command line or a setting is wrong (exit code 2)
     └── InputError           a file or its content is wrong (exit code 3)
 
 Each says three things: what failed (with the value and where), why, and what to do next.
-Errors of the programmer are ordinary exceptions and keep their traceback.
+Programming errors are ordinary exceptions and keep their traceback.
 """
 
 from __future__ import annotations
 
 
 class CounterpointError(Exception):
-    """Something the user can mend."""
+    """Something the user can fix."""
 
     exit_code = 1
 
@@ -32,9 +32,9 @@ class CounterpointError(Exception):
 
     @property
     def sentence(self) -> str:
-        """All of it in one line: `what (why); next`."""
-        said = f"{self.what} ({self.why.rstrip('.')})" if self.why else self.what
-        return " ".join(f"{said}; {self.next}".split() if self.next else said.split())
+        """The whole error in one line: `what (why); next`."""
+        text = f"{self.what} ({self.why.rstrip('.')})" if self.why else self.what
+        return " ".join(f"{text}; {self.next}".split() if self.next else text.split())
 
 
 class UsageError(CounterpointError):
@@ -44,6 +44,6 @@ class UsageError(CounterpointError):
 
 
 class InputError(CounterpointError):
-    """A file, or what is in it, is wrong."""
+    """A file, or its content, is wrong."""
 
     exit_code = 3

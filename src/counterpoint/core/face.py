@@ -1,4 +1,4 @@
-"""Faces that load what they export at first use, so that a command starts in a blink."""
+"""Faces of packages: load exported names at first use, so that commands start quickly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 
 def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """The `__getattr__` of a package whose names lie in the modules that `homes` gives."""
+    """Return the `__getattr__` of a package whose names are in the modules given by `homes`."""
 
     def load(name: str) -> object:
         if name not in homes:

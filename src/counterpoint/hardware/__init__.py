@@ -1,7 +1,7 @@
 """Chips, links and Targets as data: each number with its unit and its source.
 
-Read gpu.py and links.py, then target.py. `hardware.targets` reads what users write (`8xH100`) and
-TOML files, and compares a Target with the devices of a recording.
+Read gpu.py and links.py, then target.py. `hardware.targets` parses user input (`8xH100`) and TOML
+files, and compares a Target with the devices of a recording.
 """
 
 from counterpoint.hardware.gpu import Chip as Chip

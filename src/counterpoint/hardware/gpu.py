@@ -1,7 +1,7 @@
-"""A GPU as XLA's compiler asks for it: what a compile without the device has to be told.
+"""A GPU as XLA's compiler needs it, for a compile without the device.
 
-`chips.toml` says what a chip reaches at most, for judging a measurement; `gpus.toml` says how it is
-built, for the compiler.
+`chips.toml` has a chip's peak rates, for judging a measurement; `gpus.toml` has its structure, for
+the compiler.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Gpu:
 
     name: str
     aliases: tuple[str, ...]
-    description: str  # as the driver calls it
-    chip: str  # its name in chips.toml; empty where it has none there
+    description: str  # the driver's name for it
+    chip: str  # its name in chips.toml; empty if it has none there
     compute_capability: str
-    accelerated: bool  # XLA compiles for sm_90a, say, instead of sm_90
+    accelerated: bool  # XLA compiles for sm_90a, for example, instead of sm_90
     cores: int
     fpus_per_core: int
     clock_ghz: float
@@ -37,7 +37,7 @@ class Gpu:
     shared_memory_optin: int
     matrix_clock_ghz: float
     matrix_ops: Mapping[str, int]
-    half_ops: int  # per clock of a scalar unit, 0 where XLA ships no figures
+    half_ops: int  # per clock of a scalar unit, 0 if XLA ships no figures
     active_links: int
     source: str
     threads_per_core: int = 2048
@@ -46,7 +46,7 @@ class Gpu:
 
 @cache
 def gpus() -> tuple[Gpu, ...]:
-    """All GPUs that can be compiled for."""
+    """Return all GPUs that can be compiled for."""
     entries: list[dict[str, Any]] = _table()["gpu"]
     return tuple(_gpu(**entry) for entry in entries)
 
@@ -57,7 +57,7 @@ def _gpu(aliases: list[str], **fields: Any) -> Gpu:  # noqa: ANN401  a line of t
 
 @cache
 def find_gpu(name: str) -> Gpu | None:
-    """The GPU of that name, in any case and spelling: H100, h100-sxm, A100_40GB."""
+    """Return the GPU of that name, in any case and spelling: H100, h100-sxm, A100_40GB."""
     wanted = _plain(name)
     return next(
         (gpu for gpu in gpus() if wanted in map(_plain, (gpu.name, *gpu.aliases))),
@@ -66,12 +66,12 @@ def find_gpu(name: str) -> Gpu | None:
 
 
 def find_described(description: str) -> Gpu | None:
-    """The GPU that a driver calls so."""
+    """Return the GPU with this driver name."""
     return next((gpu for gpu in gpus() if gpu.description == description), None)
 
 
 def target_config(gpu: Gpu) -> str:
-    """The GPU as XLA's GpuTargetConfigProto, in text form."""
+    """Return the GPU as XLA's GpuTargetConfigProto, in text form."""
     major, minor = gpu.compute_capability.split(".")
     capability = [f"major: {major}"] + ([f"minor: {minor}"] if minor != "0" else [])
     if gpu.accelerated:
@@ -98,8 +98,8 @@ def target_config(gpu: Gpu) -> str:
         *_block("gpu_device_info", info),
         'platform_name: "CUDA"',
         *_block("dnn_version_info", ["major: 9", "minor: 10"]),
-        # Without one XLA takes CUDA for 0.0, and multiplies 8-bit floats as 16-bit ones: its
-        # GemmRewriter asks for 12.0 (xla/service/gpu/transforms/gemm_rewriter.cc).
+        # Without it XLA assumes CUDA 0.0, and multiplies 8-bit floats as 16-bit ones: its
+        # GemmRewriter requires 12.0 (xla/service/gpu/transforms/gemm_rewriter.cc).
         *_block("runtime_version", _CUDA),
         f'device_description_str: "{gpu.description}"',
     ]
@@ -127,7 +127,7 @@ _WIDTHS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def _matrix(gpu: Gpu) -> Iterator[str]:
     for width, ops in gpu.matrix_ops.items():
-        # XLA's own figures give f64 the clock of the scalar units.
+        # XLA's own figures use the clock of the scalar units for f64.
         clock = gpu.clock_ghz if width == "f64" else gpu.matrix_clock_ghz
         yield from _rates(_WIDTHS[width], clock, 4, ops)
 
@@ -168,7 +168,7 @@ _BY_NAME: Final = (
 
 
 def architecture_of(chip: str) -> str:
-    """By name: "hopper", "ampere"; a chip that is unknown is taken for a Hopper."""
+    """Return "hopper", "ampere", ... by chip name; unknown chips are treated as Hopper."""
     return next((it for name, it in _BY_NAME if name in chip.upper()), "hopper")
 
 
@@ -182,8 +182,8 @@ class Chip:
     """
 
     name: str
-    pattern: str  # matches the names that profiles give it
-    # Dense FLOP/s by element type: bf16, f16, tf32, f32, f64, f8, s8 and f4, where the chip has it.
+    pattern: str  # matches its names in profiles
+    # Dense FLOP/s by element type: bf16, f16, tf32, f32, f64, f8, s8 and f4, if the chip has it.
     flops: Mapping[str, float]
     hbm_bytes: float  # bytes/s
     memory_bytes: float
@@ -195,23 +195,23 @@ class Chip:
 
 
 _PART: Final = re.compile(r"\bMIG\b", re.IGNORECASE)
-"""A slice of a GPU has its name with this behind it, and a part of its rates."""
+"""Marks the name of a slice of a GPU, which has only part of its rates."""
 
 
 @cache
 def chips() -> tuple[Chip, ...]:
-    """All chips known, in the order in which names are tried."""
+    """Return all known chips, in the order in which their patterns are tried."""
     text = resources.files("counterpoint.hardware").joinpath("chips.toml").read_text("utf-8")
     return tuple(Chip(**entry) for entry in tomllib.loads(text)["chip"])
 
 
 def find_chip(name: str | None) -> Chip | None:
-    """The chip that a profile calls by this name; None when it names none that is known."""
+    """Return the chip with this name in profiles; None if it is unknown."""
     if name is None or _PART.search(name):
         return None
     return next((chip for chip in chips() if re.search(chip.pattern, name, re.IGNORECASE)), None)
 
 
 def chip_named(name: str) -> Chip | None:
-    """The chip of exactly this name in the data."""
+    """Return the chip with exactly this name in the data."""
     return next((chip for chip in chips() if chip.name == name), None)

@@ -1,7 +1,7 @@
-"""A Target: which GPUs, how many on a host, how many hosts, and how fast a GPU's network is.
+"""A Target: the GPUs, their number on a host, the number of hosts, and a GPU's network rate.
 
 A Target can be compiled for. Commands that compile nothing take Devices: any chip that is known by
-name, AMD's and TPUs too. `target_text.py` reads both as users write them.
+name, AMD's and TPUs too. `target_text.py` parses both.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Target:
     gpu: str
     gpus_per_host: int
     hosts: int = 1
-    nic_gbps: float | None = None  # per GPU, in one direction; None where nobody said
+    nic_gbps: float | None = None  # per GPU, in one direction; None if not specified
     nics_per_host: int | None = None
     config: str
-    # What a user's file says instead of what is known of the GPU.
+    # Overrides from a user's file.
     own_chip: Chip | None = field(default=None, hash=False)
     own_wiring: Wiring | None = None
-    origin: str = ""  # the file, where one describes it
+    origin: str = ""  # the file that describes it, if any
 
     @property
     def devices(self) -> int:
@@ -39,12 +39,12 @@ class Target:
 
     @property
     def known_gpu(self) -> Gpu | None:
-        """What is known of the GPU; nothing of one that only a configuration file describes."""
+        """The known GPU; None if only a configuration file describes it."""
         return find_gpu(self.gpu)
 
     @property
     def chip(self) -> Chip:
-        """What its GPU reaches at most; UsageError where nothing is known of it."""
+        """Its GPU's peak rates; raise UsageError if they are unknown."""
         gpu = self.known_gpu
         chip = self.own_chip or (chip_named(gpu.chip) if gpu else find_chip(self.gpu))
         if chip is None:
@@ -57,20 +57,20 @@ class Target:
 
     @property
     def memory_bytes(self) -> int:
-        """Of one device, as the compiler is told."""
-        told = _MEMORY.search(self.config)
-        return int(told[1]) if told else round(self.chip.memory_bytes)
+        """Memory of one device, as the compiler sees it."""
+        match = _MEMORY.search(self.config)
+        return int(match[1]) if match else round(self.chip.memory_bytes)
 
     @property
     def wiring(self) -> Wiring:
-        """The links of its kind of GPU, or what a user's file says instead."""
+        """The links of its kind of GPU, or a user file's instead."""
         return self.own_wiring or find_wiring(self.gpu) or UNKNOWN_WIRING
 
     @property
     def links(self) -> Links:
-        """How its devices reach each other."""
+        """The connections between its devices."""
         wiring = self.wiring
-        asked = self.nic_gbps is not None
+        is_given = self.nic_gbps is not None
         gbps = self.nic_gbps if self.nic_gbps is not None else wiring.nic_gbps
         return Links(
             domain=self._domain(wiring),
@@ -80,11 +80,11 @@ class Target:
             nic_bytes_per_s=gbps * _BYTES_PER_GBIT,
             nics_per_host=self.nics_per_host or self.gpus_per_host,
             source=wiring.source,
-            network_source="asked for" if asked else f"rule of thumb: {wiring.nic_source}",
+            network_source="asked for" if is_given else f"rule of thumb: {wiring.nic_source}",
         )
 
     def _domain(self, wiring: Wiring) -> int:
-        """Devices of one domain: a host's, a part of them, or those of several whole hosts."""
+        """Return devices of one domain: a host's, part of them, or those of several whole hosts."""
         most = wiring.domain if wiring.joins else self.gpus_per_host
         if most <= self.gpus_per_host:
             return most
@@ -94,7 +94,7 @@ class Target:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What whoever reads a prediction for it must know."""
+        """Notes for the reader of a prediction."""
         gpu = self.known_gpu
         notes = [f"{self.gpu}: {gpu.stands_in}"] if gpu and gpu.stands_in else []
         links = self.links
@@ -126,7 +126,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """What runs the program: how many of which chip."""
+    """The devices that run the program: how many of which chip."""
 
     chip: str
     per_host: int

@@ -1,10 +1,10 @@
-"""`program`: a function and the shapes of its arguments as a Workload, lowered in this process.
+"""`program`: makes a Workload of a function and its arguments' shapes, lowered in this process.
 
     params = jax.eval_shape(init, key)      # or jax.ShapeDtypeStruct, with shardings
     workload = counterpoint.program(train_step, params, batch)
 
-Nothing is computed, and no GPU is needed: the function is lowered for CUDA on whatever devices or
-abstract mesh its shardings name. How many devices that are is part of the program.
+Nothing is computed, and no GPU is needed: the function is lowered for CUDA on the devices or
+abstract mesh that its shardings name. Their number is part of the program.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from counterpoint.compile.installed import require_compiler
 from counterpoint.compile.workers.child import Form
 from counterpoint.core import CounterpointError, InputError, UsageError
 
-# JAX is imported when it is called, and is not there for everybody.
+# JAX is imported when it is called, and may not be installed.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
 
@@ -41,7 +41,7 @@ _CUSTOM: Final = "CustomSPMDPartitioning"
 
 
 def program(fn: Callable[..., object], *args: Argument, **kwargs: Argument) -> Workload:
-    """The function as a Workload, lowered for CUDA with these arguments.
+    """Return the function as a Workload, lowered for CUDA with these arguments.
 
     `fn` is jitted, or will be. Of arguments only shapes, types and shardings count: they are trees
     of `jax.ShapeDtypeStruct` or of arrays.
@@ -74,7 +74,7 @@ def _traced(
     args: tuple[Argument, ...],
     kwargs: Mapping[str, Argument],
 ) -> Traced:
-    """What the function itself raises stays its own error, with its traceback."""
+    """Trace the function; its own errors keep their type and traceback."""
     try:
         return jitted.trace(*args, **kwargs)
     except TypeError as error:
@@ -91,11 +91,11 @@ def _traced(
 def _check_arguments(
     fn: Callable[..., object], args: tuple[Argument, ...], kwargs: Mapping[str, Argument]
 ) -> None:
-    """What does not fit the function's own signature; the rest is between it and JAX."""
+    """Refuse arguments that do not fit the function's signature; JAX checks the rest."""
     name: str = getattr(fn, "__name__", type(fn).__name__)
     try:
         signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # of a class in C
+    except (TypeError, ValueError):  # a class in C
         return
     try:
         signature.bind(*args, **kwargs)
@@ -121,7 +121,7 @@ def _jax() -> Any:  # noqa: ANN401  the module
 
 
 def _lowered(traced: Traced) -> Lowered:
-    """For CUDA; for the platform that is there where a rule can't without its device."""
+    """Lower for CUDA, or for the local platform if a rule needs its device."""
     try:
         return traced.lower(lowering_platforms=_CUDA)
     except (RuntimeError, NotImplementedError, KeyError) as first:
@@ -150,7 +150,7 @@ _FAILED: Final = 3
 
 
 def names_function(text: str) -> bool:
-    """Whether this is `file.py:function` or `package.module:function`."""
+    """Return whether this is `file.py:function` or `package.module:function`."""
     return _PLACE.fullmatch(text) is not None and not Path(text).exists()
 
 
@@ -206,7 +206,7 @@ def lower_function(
 
 
 def _environment(devices: int) -> dict[str, str]:
-    """As many CPU devices as asked for, whatever the caller has set."""
+    """Return an environment with this many CPU devices, whatever the caller has set."""
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))
     }
@@ -221,18 +221,20 @@ def _environment(devices: int) -> dict[str, str]:
 
 def _outcome(directory: Path) -> dict[str, str]:
     try:
-        told: dict[str, str] = json.loads((directory / OUTCOME).read_text(encoding="utf-8"))
+        outcome: dict[str, str] = json.loads((directory / OUTCOME).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return {}
-    return told
+    return outcome
 
 
 def _failure(text: str, devices: int, directory: Path, errors: str) -> CounterpointError:
-    told = _outcome(directory)
-    if "what" in told:
-        kind = UsageError if told["kind"] == "usage" else InputError
+    outcome = _outcome(directory)
+    if "what" in outcome:
+        kind = UsageError if outcome["kind"] == "usage" else InputError
         return kind(
-            f"{text}: {told['what']}", why=told.get("why") or None, next=told.get("next") or None
+            f"{text}: {outcome['what']}",
+            why=outcome.get("why") or None,
+            next=outcome.get("next") or None,
         )
     uneven = _UNEVEN.search(errors)
     if uneven is not None:

@@ -1,7 +1,7 @@
 """The child that calls a user's function: `python -m ...compile.inputs.function_worker ...`.
 
-Its arguments are the directory for what comes of it, the file or module, the function's name and
-the number of devices. Errors of the user's code go to stderr as Python says them, without ours.
+Its arguments are the output directory, the file or module, the function's name and the number of
+devices. Errors of the user's code go to stderr as Python prints them, without our frames.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from counterpoint.compile.functions.function import OUTCOME, program
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.core import CounterpointError, UsageError
 
-Made: TypeAlias = Any  # what the user's function returns
+Made: TypeAlias = Any  # the return value of the user's function
 
 _EXAMPLE: Final = "return step, (state, batch)"
 
 
 def main(directory: Path, home: str, name: str, devices: int) -> int:
-    """Lower what the function returns, and write it down."""
+    """Lower what the function returns, and write it."""
     try:
         workload = _workload(_called(_found(home, name), devices))
         module = directory / f"jax_ir0001_{workload.name}_compile.mlir"
@@ -35,8 +35,8 @@ def main(directory: Path, home: str, name: str, devices: int) -> int:
         _tell(directory, {"module": module.name})
     except CounterpointError as error:
         kind = "usage" if isinstance(error, UsageError) else "input"
-        told = {"what": error.what, "why": error.why or "", "next": error.next or ""}
-        _tell(directory, {**told, "kind": kind})
+        report = {"what": error.what, "why": error.why or "", "next": error.next or ""}
+        _tell(directory, {**report, "kind": kind})
         return error.exit_code
     except Exception as error:  # noqa: BLE001  the user's code
         if isinstance(error, ValueError) and (place := _raised_at(error, home)):
@@ -52,7 +52,7 @@ def _found(home: str, name: str) -> Callable[..., Made]:
     found = getattr(module, name, None)
     if callable(found):
         return cast("Callable[..., Made]", found)
-    own = getattr(module, "__name__", None)  # what it imports is not its own
+    own = getattr(module, "__name__", None)  # excludes functions that it imports
     functions = [
         it
         for it, value in vars(module).items()
@@ -86,7 +86,7 @@ def _module(home: str) -> object:
 
 
 def _imported(home: str) -> object:
-    """A module by its name; what is missing within it is its own error."""
+    """Import a module by its name; a missing import inside it keeps its own error."""
     try:
         return importlib.import_module(home)
     except ModuleNotFoundError as missing:
@@ -100,7 +100,7 @@ def _imported(home: str) -> object:
 
 
 def _called(make: Callable[..., Made], devices: int) -> Made:
-    """The number goes to the first parameter, or to the one called `devices`."""
+    """Call with the number as the first parameter, or as the one called `devices`."""
     parameters = inspect.signature(make).parameters
     if "devices" in parameters:
         return make(devices=devices)
@@ -132,7 +132,7 @@ def _tell(directory: Path, told: dict[str, str]) -> None:
 
 
 def _raised_at(error: ValueError, home: str) -> str | None:
-    """Where their own file refuses a value in words: these say all that a traceback would."""
+    """Return where the user's file raises a ValueError itself: a traceback would add nothing."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     if not (home.endswith(".py") and Path(last.filename) == Path(home).resolve()):
         return None
@@ -141,7 +141,7 @@ def _raised_at(error: ValueError, home: str) -> str | None:
 
 
 def _show(error: BaseException) -> None:
-    """As Python does, from the user's first line on."""
+    """Print the error as Python does, from the user's first line on."""
     trace = error.__traceback__
     error.__notes__ = [it for it in getattr(error, "__notes__", ()) if "JAX has removed" not in it]
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
@@ -151,5 +151,5 @@ def _show(error: BaseException) -> None:
 
 if __name__ == "__main__":
     _directory, _home, _name, _devices = sys.argv[1:]
-    sys.argv = [_home]  # what their file reads of its command line is not ours
+    sys.argv = [_home]  # the user's file must not see our command line
     sys.exit(main(Path(_directory), _home, _name, int(_devices)))

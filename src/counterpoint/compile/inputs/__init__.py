@@ -1,4 +1,4 @@
-"""Workloads: dumps, functions, and the program of a finished run."""
+"""Makes Workloads of dumps, functions, and the program of a finished run."""
 
 from counterpoint.compile.inputs.workload import Workload as Workload
 from counterpoint.compile.inputs.workload import load_scheduled as load_scheduled

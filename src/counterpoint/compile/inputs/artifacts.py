@@ -1,4 +1,4 @@
-"""Files that a compiler or JAX left behind, in a directory or a zip."""
+"""Files that a compiler or JAX wrote, in a directory or a zip."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ _DAMAGE: Final = (
 _LOWERED: Final = "module.mlir"
 _LARGEST: Final = 1 << 31
 _DEPTH: Final = 4
-"""RUN/rank0/xla/FILE: deeper lies nothing that is looked for."""
+"""Directory depth of RUN/rank0/xla/FILE: relevant files are not deeper."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """One file: `name` is without the ending of a packer, `place` says where it lies.
+    """One file: `name` lacks a compression suffix, `place` is its location.
 
-    XLA dumps what it was given as `module_0014.jit_step/module.mlir`: there the directory is part
-    of the name.
+    XLA dumps its input as `module_0014.jit_step/module.mlir`: there the directory is part of the
+    name.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Paper:
     _load: Callable[[], bytes] = field(repr=False)
 
     def read(self) -> bytes:
-        """The content, unpacked."""
+        """Return the content, decompressed."""
         try:
             data = self._load()
             for magic, unpack in _UNPACK.items():
@@ -71,7 +71,7 @@ class Paper:
 
 
 def papers(path: Path) -> list[Paper]:
-    """The file at a path, or all files in the directory or zip there."""
+    """Return the file at a path, or all files in the directory or zip there."""
     try:
         if path.is_dir():
             return list(_in_directory(path))
@@ -119,7 +119,10 @@ def _member(path: Path, name: str) -> bytes:
 
 
 def _member_name(member: str) -> str:
-    """In a bundle of several ranks, files that differ lie in a directory of the file's name."""
+    """Return the name of a member.
+
+    In a bundle of several ranks, differing files are in directories.
+    """
     parts = PurePosixPath(member).parts
     return next(map(_plain, filter(_IS_FILE.search, parts)), _plain(parts[-1]))
 
@@ -155,7 +158,7 @@ with mlir.make_ir_context() as context:
 
 @functools.lru_cache(maxsize=4)
 def as_text(data: bytes, place: str) -> bytes:
-    """The module as text; what is no bytecode comes back as it is.
+    """Return the module as text; data that is not bytecode is returned unchanged.
 
     Only the jaxlib that wrote bytecode, or a later one, can read it, so a child process with JAX
     does. Portable artifacts (`mlir_module_serialized` of `jax.export`) are read, too.
@@ -209,7 +212,7 @@ _SMALL: Final = 0.02  # of the largest: too small to be the step, so its FLOPs a
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A module that may be the step. `stem` is what the files of one compile begin with."""
+    """A module that may be the step. `stem` is the common prefix of one compile's files."""
 
     name: str
     form: Form
@@ -218,7 +221,7 @@ class Candidate:
 
 
 def candidates(found: Iterable[Paper]) -> list[Candidate]:
-    """The modules among these files, as they were before XLA's passes.
+    """Return the modules among these files, as they were before XLA's passes.
 
     A module that JAX lowered is preferred to XLA's dump of it: it is the same program, but closer
     to what was compiled.
@@ -229,19 +232,19 @@ def candidates(found: Iterable[Paper]) -> list[Candidate]:
 
 
 def scheduled(found: Iterable[Paper]) -> list[str]:
-    """Places of modules that XLA is through with, which can't be compiled again."""
+    """Return the locations of modules after XLA's passes, which can't be compiled again."""
     return [paper.place for paper in found if is_scheduled(paper)]
 
 
 def is_scheduled(paper: Paper) -> bool:
-    """Whether XLA is through with it, by its name."""
+    """Return whether it is a module after XLA's passes, by its name."""
     return _SCHEDULED.search(paper.name) is not None
 
 
 def ranked(found: Iterable[Candidate]) -> list[Candidate]:
-    """The largest by FLOPs first, then by size; of several compiles of a module the largest."""
+    """Return the largest by FLOPs first, then by size; one compile per module."""
     found = list(found)
-    largest = max((it.paper.size for it in found), default=0)
+    largest = max((candidate_file.paper.size for candidate_file in found), default=0)
     weigh: Callable[[Candidate], tuple[float, int]] = partial(_weight, largest)
     best: dict[str, Candidate] = {}
     for candidate in sorted(found, key=weigh, reverse=True):
@@ -274,13 +277,13 @@ def _weight(largest: int, candidate: Candidate) -> tuple[float, int]:
             return lowered_flops(as_text(candidate.paper.read(), candidate.paper.place)), size
         return hlo_flops(read_program(candidate.paper.read())), size
     except (InputError, UsageError):
-        return 0.0, size  # said when it is chosen
+        return 0.0, size  # reported if it is chosen
 
 
 def lowered_flops(data: bytes) -> float:
-    """About the FLOPs of a module in StableHLO text, each loop counted once; 0 of bytecode.
+    """Estimate the FLOPs of a module in StableHLO text, each loop counted once; 0 for bytecode.
 
-    M*K, K*N and M*N are what the text has; the root of their product is M*N*K.
+    The text has M*K, K*N and M*N; the root of their product is M*N*K.
     """
     total = 0.0
     for found in _DOT.finditer(data):
@@ -293,17 +296,17 @@ def _elements(shape: bytes) -> int:
 
 
 def hlo_flops(program: Program) -> float:
-    """The FLOPs of what computes in a module, each loop counted once."""
+    """Return the FLOPs of a module's computing instructions, each loop counted once."""
     return sum(flops(program, it) or 0.0 for it in program.instructions if it.opcode in _WORK)
 
 
 def counts(data: bytes) -> tuple[int, int]:
-    """Replicas and partitions of a module in StableHLO text; 1 where it does not say."""
+    """Return replicas and partitions of a module in StableHLO text; 1 if not specified."""
     found = dict(_COUNT.findall(data[:_HEAD]))
     return int(found.get(b"replicas", 1)), int(found.get(b"partitions", 1))
 
 
 def symbol(data: bytes) -> str | None:
-    """The name that a module in StableHLO text gives itself."""
+    """Return the name of a module in StableHLO text."""
     found = _SYMBOL.search(data[:_HEAD])
     return found[1].decode() if found else None

@@ -1,4 +1,4 @@
-"""Workload: a module as it was before XLA's passes, and where it came from.
+"""Workload: a module as it was before XLA's passes, and its origin.
 
 Workloads are read from what any run can leave: StableHLO (a file or a JAX_DUMP_IR_TO directory), an
 --xla_dump_to directory, a Run, or an nsys-jax bundle that holds a dump. A scheduled module can't be
@@ -66,21 +66,21 @@ class Workload:
     form: Form
     program: bytes = field(repr=False)
     origin: str  # the file it was read from
-    # Of an HLO proto; StableHLO carries them within.
+    # For an HLO proto; StableHLO contains them.
     replicas: int | None = None
     partitions: int | None = None
-    # What a run on the device left beside it: XLA's description of the device, and the kernels that
-    # its autotuner chose.
+    # Files that a run on the device left beside it: XLA's description of the device, and the
+    # kernels that its autotuner chose.
     config: str | None = field(default=None, repr=False)
     autotuned: bytes | None = field(default=None, repr=False)
-    # Flags it was compiled with there, as far as they matter to a compile.
+    # Flags of that compile, as far as they matter.
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     others: tuple[str, ...] = ()  # modules of the same dump, the larger first
-    scheduled: tuple[Paper, ...] = field(default=(), repr=False)  # what became of it there
+    scheduled: tuple[Paper, ...] = field(default=(), repr=False)  # its modules after XLA's passes
 
     @property
     def devices(self) -> int:
-        """How many devices it is made for; 1 where it does not say."""
+        """The number of devices it is made for; 1 if not specified."""
         if self.replicas is not None and self.partitions is not None:
             return self.replicas * self.partitions
         return math.prod(counts(self.program))
@@ -89,33 +89,33 @@ class Workload:
 def load_workload(
     path: Path | str, module: str | None = None, *, option: str = "--module"
 ) -> Workload:
-    """The step of a program: the module with the most FLOPs, or the one of that name.
+    """Return the step of a program: the module with the most FLOPs, or the one of that name.
 
-    `option` is how the user said the name.
+    `option` is the option that gave the name.
     """
     path = Path(path)
-    found = papers_of(path)
+    files = papers_of(path)
     wanted = None if module is None else _Wanted(module, option)
-    if len(found) == 1 and path.is_file():
-        return _single(found[0], wanted)
-    return _chosen(path, found, wanted)
+    if len(files) == 1 and path.is_file():
+        return _single(files[0], wanted)
+    return _chosen(path, files, wanted)
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A module's name, or a part of it, and the option that said it."""
+    """A module's name, or a part of it, and the option that gave it."""
 
     name: str
     option: str
 
 
 def papers_of(path: Path) -> list[Paper]:
-    """The files at a path; of a Run what its first rank left."""
+    """Return the files at a path; for a Run, those of its first rank."""
     return _of_run(path) if is_run(path) else papers(path)
 
 
 def _of_run(path: Path) -> list[Paper]:
-    """What the first rank left: the ranks of a run compile the same program."""
+    """Return the files of the first rank: the ranks of a run compile the same program."""
     for rank in read_run(path).ranks:
         files = [*rank.lowered, *rank.unoptimized]
         if files:
@@ -134,15 +134,15 @@ def _single(paper: Paper, wanted: _Wanted | None) -> Workload:
     if form is None:
         raise InputError(f"{paper.place}: neither StableHLO nor an HLO module", next=_HELP)
     name = (symbol(data) if form is Form.MLIR else None) or paper.name.partition(".")[0]
-    made = _workload(Candidate(name, form, paper), data)
-    if wanted is not None and wanted.name not in made.name:
-        told = f"{wanted.option} {wanted.name}"
-        raise UsageError(f"{told}: {paper.place} holds module {made.name} alone")
-    return made
+    workload = _workload(Candidate(name, form, paper), data)
+    if wanted is not None and wanted.name not in workload.name:
+        option_text = f"{wanted.option} {wanted.name}"
+        raise UsageError(f"{option_text}: {paper.place} holds module {workload.name} alone")
+    return workload
 
 
 def form_of(data: bytes) -> Form | None:
-    """How a module is written down, by its content; None where it is none."""
+    """Return the form of a module, from its content; None if it is not a module."""
     if data.startswith(BYTECODE):
         return Form.MLIR
     head = data.lstrip()[:4096]
@@ -150,7 +150,7 @@ def form_of(data: bytes) -> Form | None:
         return Form.HLO_TEXT
     if symbol(data) is not None:
         return Form.MLIR
-    # Text has no zero bytes, a proto has them soon.
+    # Text has no zero bytes, a proto soon has some.
     return Form.HLO_PROTO if b"\x00" in head else None
 
 
@@ -172,7 +172,7 @@ def _chosen(path: Path, found: list[Paper], wanted: _Wanted | None) -> Workload:
 
 
 def _is_end_of(chosen: Candidate, paper: Paper) -> bool:
-    """Whether this is the module after XLA's passes."""
+    """Return whether this is the module after XLA's passes."""
     if not paper.name.endswith("after_optimizations.hlo.pb"):
         return False
     if chosen.stem:
@@ -197,7 +197,7 @@ def _named(path: Path, modules: list[Candidate], wanted: _Wanted) -> Candidate:
 
 
 def _companion(chosen: Candidate, beside: dict[str, Paper], kind: str) -> bytes | None:
-    """A file of the same compile; of StableHLO one of the same module."""
+    """Return a file of the same compile; for StableHLO, of the same module."""
     if chosen.stem:
         paper = beside.get(f"{chosen.stem}.{kind}")
     else:
@@ -207,7 +207,7 @@ def _companion(chosen: Candidate, beside: dict[str, Paper], kind: str) -> bytes 
 
 
 def _options(reported: bytes | None) -> dict[str, str]:
-    """Flags of XLA:GPU's compiler among those a compiler reports, without paths of that machine."""
+    """Return XLA:GPU compiler flags among the reported ones, without paths of that machine."""
     flags = parse_debug_options((reported or b"").decode(errors="replace"))
     return {
         name: value
@@ -254,7 +254,7 @@ def _workload(
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """What has to be known of a module before it is compiled."""
+    """Properties of a module needed before it is compiled."""
 
     name: str
     replicas: int | None = None
@@ -276,7 +276,7 @@ def _head(chosen: Candidate, data: bytes) -> _Head:
 
 
 def _head_of_text(data: bytes) -> _Head:
-    """The first line of a module; the rest is left to the compiler, whose syntax it is."""
+    """Parse the first line of a module; the compiler parses the rest."""
     line = data[data.index(_HLO_TEXT) :].partition(b"\n")[0].decode(errors="replace")
     found = dict(_IN_HEAD.findall(line))
     return _Head(
@@ -297,7 +297,7 @@ def _head_of_proto(chosen: Candidate, data: bytes) -> _Head:
 
 
 def own_programs(workload: Workload) -> Iterator[Program]:
-    """Each scheduled module that lies beside the workload; a damaged one is no evidence."""
+    """Yield each scheduled module beside the workload; skip damaged ones."""
     for paper in workload.scheduled:
         try:
             yield read_program(paper.read())
@@ -310,7 +310,10 @@ _PLATFORM: Final = re.compile(r'platform_name: "([^"]*)"')
 
 
 def own_target(workload: Workload) -> Target | None:
-    """The Target of the run that dumped the program; None where it left no description of it."""
+    """Return the Target of the run that dumped the program.
+
+    None if it left no description of it.
+    """
     if workload.config is None:
         return None
     platform = _PLATFORM.search(workload.config)
@@ -323,7 +326,7 @@ def own_target(workload: Workload) -> Target | None:
     described = name[1] if name else "GPU"
     gpu = find_described(described)
     chip = gpu.name if gpu else described
-    hosts, per_host = even_hosts(chip, workload.devices)  # a program does not tell
+    hosts, per_host = even_hosts(chip, workload.devices)  # a program does not specify its hosts
     return Target(
         gpu=chip,
         gpus_per_host=per_host,
@@ -333,9 +336,9 @@ def own_target(workload: Workload) -> Target | None:
 
 
 def load_scheduled(path: Path | str, module: str | None = None) -> Program | None:
-    """The scheduled module at a path that holds nothing to compile again; None where it does.
+    """Return the scheduled module at a path without compilable modules; None if it has some.
 
-    Of several the one with the most FLOPs, or the one of that name.
+    Of several, the one with the most FLOPs, or the one of that name.
     """
     path = Path(path)
     found = papers_of(path)
@@ -358,12 +361,12 @@ def _finished_single(paper: Paper) -> Program | None:
 
 
 def _with_text(data: bytes) -> Program:
-    """With what it was read from: a prediction of it is kept with its program."""
+    """Read a program and keep its text, which is stored with a prediction of it."""
     return replace(read_program(data), written=data)
 
 
 def _once(papers: list[Paper]) -> list[Paper]:
-    """XLA dumps a module as text and as proto: the proto tells more."""
+    """Keep one file per module: XLA dumps text and proto, and the proto has more data."""
     protos = [paper for paper in papers if paper.name.endswith(".pb")]
     stems = {paper.name.removesuffix(".hlo.pb") for paper in protos}
     return [*protos, *(it for it in papers if it.name.removesuffix(".txt") not in stems

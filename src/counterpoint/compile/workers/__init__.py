@@ -1,1 +1,1 @@
-"""Processes that compile and may die of it: what goes to them, what they do, who watches them."""
+"""Processes that compile and may crash: their input, their work, their supervision."""

@@ -1,9 +1,9 @@
-"""A bench: a scratch directory and a worker, where compiles are done one after another.
+"""A bench: a temporary directory and a worker, where compiles are done one after another.
 
-The worker is kept while it serves: Python and JAX take longer to start than a small step to
-compile. It is replaced when the next compile needs another environment, when its memory has grown,
-and after a compile that changes those that follow. Whatever kills it is an error of the compile
-that it was at, unless a fresh worker gets through the same.
+The worker is reused: Python and JAX take longer to start than a small step to compile. It is
+replaced when the next compile needs another environment, when its memory has grown, and after a
+compile that affects later ones. A crash is an error of the current compile, unless a fresh worker
+succeeds with it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ _MOST_KIB: Final = 3 << 20
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """How one try went. Without an outcome the worker died, of its `status` or of the clock."""
+    """The result of one try.
+
+    Without an outcome the worker died, with `status` or by the timeout.
+    """
 
     outcome: Outcome | None
     status: int | None
@@ -48,11 +51,11 @@ class Attempt:
 
 
 class Stopped(Exception):
-    """The bench was stopped meanwhile: nobody waits for this compile."""
+    """Raised if the bench was stopped: nothing waits for this compile."""
 
 
 class Bench:
-    """Use it in one thread; only `stop` may come from another."""
+    """Use it in one thread; only `stop` may be called from another."""
 
     def __init__(self) -> None:
         self.directory = Path()
@@ -64,7 +67,7 @@ class Bench:
 
     @property
     def toolkit(self) -> Path:
-        """A stand-in for CUDA's."""
+        """A stand-in for the CUDA toolkit."""
         return self.directory / "cuda"
 
     def __enter__(self) -> Self:
@@ -93,7 +96,7 @@ class Bench:
         *,
         alone: bool = False,
     ) -> Attempt:
-        """Try a job with these variables; `alone`: with a worker that has no other."""
+        """Try a job with these variables; `alone` means in a worker of its own."""
         while True:
             if alone:
                 self._end_worker()
@@ -102,23 +105,23 @@ class Bench:
             ended = worker.compile(place, timeout_s)
             if self._stopped:
                 raise Stopped
-            tried = _read(place, ended)
+            result = _read(place, ended)
             shutil.rmtree(place, ignore_errors=True)
-            if ended or alone or _is_worn(worker, tried.outcome):
+            if ended or alone or _is_worn(worker, result.outcome):
                 self._end_worker()
-            # One that served others before may have died of what they left.
-            if tried.outcome is not None or worker.served == 1 or tried.status is None:
-                return tried
+            # A reused worker may have died from effects of its earlier jobs.
+            if result.outcome is not None or worker.served == 1 or result.status is None:
+                return result
 
     def stop(self) -> None:
-        """Let the thread that is at work here fall out of it. Any thread may."""
+        """Make the thread that uses this bench stop. Any thread may call it."""
         with self._lock:
             self._stopped = True
             if self._worker is not None:
                 self._worker.kill()
 
     def close(self) -> None:
-        """End the worker and leave nothing."""
+        """End the worker and remove its files."""
         self._end_worker()
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -130,7 +133,7 @@ class Bench:
         return place
 
     def _ready(self, place: Path, variables: Mapping[str, str]) -> Worker:
-        """A worker with these variables: the one that is there, or a fresh one."""
+        """Return a worker with these variables: the current one, or a new one."""
         if self._worker is not None and self._variables == variables:
             return self._worker
         self._end_worker()
@@ -156,7 +159,7 @@ def _is_worn(worker: Worker, outcome: Outcome | None) -> bool:
 def _read(place: Path, ended: Ended | None) -> Attempt:
     try:
         log = (place / LOG).read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:  # the worker died before it heard of the job
+    except FileNotFoundError:  # the worker died before it received the job
         log = ""
     outcome = None if ended else read_outcome(place)
     module = b""
@@ -177,7 +180,7 @@ _LIMITS: Final = (
 
 
 def usual_jobs() -> int:
-    """Compiles at once; at least 1."""
+    """Return the number of concurrent compiles; at least 1."""
     memory = min(_free_memory(), _free_in_group())
     return max(1, min(_cores(), int(memory / _ONE_COMPILE)))
 
@@ -198,10 +201,10 @@ def _free_memory() -> float:
 
 
 def _free_in_group() -> float:
-    """What the control group leaves; batch systems and containers limit less than the machine."""
+    """Return the control group's free memory; batch systems and containers limit it further."""
     for limit, used in _LIMITS:
         try:
             return float((_GROUP / limit).read_text()) - float((_GROUP / used).read_text())
-        except (OSError, ValueError):  # not there, or "max"
+        except (OSError, ValueError):  # missing, or "max"
             continue
     return float("inf")

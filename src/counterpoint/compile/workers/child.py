@@ -1,7 +1,7 @@
-"""A worker seen from outside: its own process group, time limits, a clean environment.
+"""The parent's side of a worker: its process group, timeouts, a clean environment.
 
-A worker compiles one job after another, each in a directory of its own. It is told of a job by a
-line on its stdin and answers with a line; one that dies answers by the end of its output.
+A worker compiles one job after another, each in its own directory. It receives a job as a line on
+its stdin and answers with a line; if it dies, its output ends.
 
 A job is a directory, because a worker may die at any moment:
 
@@ -38,7 +38,7 @@ MODULE: Final = "module.hlo.pb"
 
 
 class Form(StrEnum):
-    """How a program is written down."""
+    """The form in which a program is stored."""
 
     MLIR = "mlir"  # StableHLO with shardings, text or bytecode
     HLO_PROTO = "hlo proto"
@@ -46,7 +46,7 @@ class Form(StrEnum):
 
 
 class Failure(StrEnum):
-    """What kept a worker from compiling."""
+    """Why a worker could not compile."""
 
     NO_JAX = "no jax"
     NO_PLUGIN = "no plugin"
@@ -60,14 +60,14 @@ class Failure(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a worker compiles."""
+    """One compile for a worker."""
 
     form: Form
     config: str
     hosts: int
     gpus_per_host: int
     options: dict[str, str]
-    # Of an HLO proto, which has them where a reader of StableHLO does not look.
+    # For an HLO proto, which has them where a reader of StableHLO does not look.
     replicas: int | None = None
     partitions: int | None = None
     device_memory: int | None = None  # bytes to plan with; None: XLA's own assumption
@@ -75,7 +75,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How it went: either a module lies beside it, or `failure` says what happened."""
+    """The result: either a module lies beside it, or `failure` says what happened."""
 
     failure: Failure | None = None
     detail: str = ""
@@ -85,7 +85,7 @@ class Outcome:
     memory: dict[str, int] = field(default_factory=dict[str, int])
     versions: dict[str, str] = field(default_factory=dict[str, str])
     notes: list[str] = field(default_factory=list[str])
-    resident_kib: int = 0  # the most memory that the worker had so far
+    resident_kib: int = 0  # the worker's peak memory so far
 
 
 def write_job(directory: Path, job: Job) -> None:
@@ -105,7 +105,7 @@ def write_outcome(directory: Path, outcome: Outcome) -> None:
 
 
 def read_outcome(directory: Path) -> Outcome | None:
-    """The outcome; None where the worker died before it wrote one."""
+    """Return the outcome; None if the worker died before it wrote one."""
     try:
         fields: dict[str, Any] = json.loads((directory / OUTCOME).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -114,23 +114,23 @@ def read_outcome(directory: Path) -> Outcome | None:
 
 
 def outcome_of(fields: dict[str, Any]) -> Outcome:
-    """The Outcome that was written down as these fields."""
+    """Return the Outcome that was stored as these fields."""
     failure = fields.pop("failure")
     return Outcome(failure=failure and Failure(failure), **fields)
 
 
-# What would change a compile behind the caller's back. JAX_PLATFORMS and the like are set anew.
+# Variables that would change a compile unnoticed. JAX_PLATFORMS and the like are set below.
 _NOT_INHERITED: Final = ("JAX_", "XLA_", "TF_", "LIBTPU_", "CUDA_VISIBLE_DEVICES", "TPU_")
-# Else JAX would look for devices, and complain about libraries that no compile needs.
+# Otherwise JAX would look for devices, and report missing libraries that no compile needs.
 _COMPILE_ONLY: Final = {
     "JAX_PLATFORMS": "cpu",
-    "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",  # jax 0.8 looks for them all the same
+    "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",  # jax 0.8 looks for them anyway
     "CUDA_VISIBLE_DEVICES": "",
 }
 
 
 class Refusal(Exception):
-    """The program, the options or the machine don't allow it."""
+    """Raised if the program, the options or the machine don't allow it."""
 
     def __init__(self, failure: Failure, detail: str, option: str | None = None) -> None:
         super().__init__(detail)
@@ -141,19 +141,20 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A worker that is no more: by its own exit status, or by the clock (None)."""
+    """A worker that has ended: with its exit status, or by the timeout (None)."""
 
     status: int | None
 
 
 class Worker:
-    """One process. Whoever makes it ends it."""
+    """One process. Its creator must end it."""
 
     def __init__(self, first_job: Path, environment: Mapping[str, str]) -> None:
         self.served = 0
         worker, bench = "counterpoint.compile.workers.worker", first_job.parent
-        command = [sys.executable, "-P", "-m", worker, str(bench)]  # no module of the user's
-        # What XLA writes there for itself would outlive a killed worker: it goes with the bench.
+        command = [sys.executable, "-P", "-m", worker, str(bench)]  # no user modules
+        # XLA's temporary files would outlive a killed worker: there they are removed with the
+        # bench.
         scratch = bench / "tmp"
         scratch.mkdir(exist_ok=True)
         theirs_in, self._sent = os.pipe()
@@ -177,7 +178,7 @@ class Worker:
             os.close(theirs_out)
 
     def compile(self, job: Path, timeout_s: float) -> Ended | None:
-        """Compile the job in that directory; None when there is an answer."""
+        """Compile the job in that directory; return None when there is an answer."""
         self.served += 1
         with contextlib.suppress(BrokenPipeError):  # it died before: its output has ended, too
             os.write(self._sent, f"{job}\n".encode())
@@ -191,12 +192,12 @@ class Worker:
         return Ended(self._process.wait())
 
     def kill(self) -> None:
-        """Kill it and whatever it started. Any thread may."""
+        """Kill it and its children. Any thread may call it."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """Kill it, and be rid of it."""
+        """Kill it, and release its resources."""
         self.kill()
         self._process.wait()
         os.close(self._sent)

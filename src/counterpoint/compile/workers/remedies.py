@@ -1,7 +1,7 @@
-"""Failures of the compiler that are known, and the option that leads around each.
+"""Known failures of the compiler, and the option that avoids each.
 
-They stand in the way of a schedule and have nothing to do with it: with the option the compile is
-tried again, unless the user has set that option, and a note says so.
+They prevent a schedule without being related to it: the compile is retried with the option, unless
+the user has set that option, and a note reports it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What a failure reads like, what to compile with instead, and what that means."""
+    """The text of a failure, the option to compile with instead, and its consequence."""
 
     mark: re.Pattern[str]
     option: str
@@ -23,7 +23,7 @@ class Remedy:
 
 
 REMEDIES: Final = (
-    # Code of a custom call is looked up when kernels are made, long after the schedule.
+    # Code of a custom call is looked up when kernels are generated, long after scheduling.
     Remedy(
         re.compile(r"No FFI handler registered|No registered implementation for custom call"),
         "xla_gpu_mock_custom_calls",
@@ -42,7 +42,7 @@ REMEDIES: Final = (
 
 
 def remedy(said: str, tried: Mapping[str, str]) -> Remedy | None:
-    """What to try against this failure, unless it was tried or the user says otherwise."""
+    """Return the remedy for this failure, unless it was tried or the user set its option."""
     for known in REMEDIES:
         if known.option not in tried and known.mark.search(said):
             return known
@@ -50,7 +50,7 @@ def remedy(said: str, tried: Mapping[str, str]) -> Remedy | None:
 
 
 def remedied(taken: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str]:
-    """Notes on the options that nobody asked for."""
+    """Yield notes on the options that were added."""
     for known in REMEDIES:
         if known.option in taken and known.option not in asked:
             yield known.note
@@ -66,7 +66,7 @@ _LONGEST: Final = 120
 
 
 def source_line(said: str, program: bytes) -> str | None:
-    """FILE:LINE, or what the module itself has there; None where the error does not lead there.
+    """Return FILE:LINE, or the module's own text there; None if the error has no location.
 
     MLIR's errors contain the location, or the line of the module. XLA's contain an operation's
     `op_name` at best, which StableHLO with debug information (as `JAX_DUMP_IR_TO` writes it) maps
@@ -75,7 +75,9 @@ def source_line(said: str, program: bytes) -> str | None:
     for pattern in (_FILE, _METADATA):
         if found := pattern.search(said):
             return f"{found[1]}:{found[2]}"
-    for scope in (one or other for one, other in _OP_NAME.findall(said)):
+    for scope in (
+        scope_name or location_name for scope_name, location_name in _OP_NAME.findall(said)
+    ):
         if place := _place_of(scope, program):
             return f"{place}, in {scope}"
     if found := _MODULE_LINE.search(said):
@@ -84,7 +86,7 @@ def source_line(said: str, program: bytes) -> str | None:
 
 
 def _place_of(scope: str, program: bytes) -> str | None:
-    """Where an operation of that name is written, by the locations in a module's text."""
+    """Return where an operation of that name is written, from the locations in a module's text."""
     at = re.search(rb'loc\("' + re.escape(scope.encode()) + rb'"\((.*)\)\)', program)
     text = at[1] if at else b""
     for _ in range(_DEPTH):

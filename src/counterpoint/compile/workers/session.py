@@ -1,9 +1,8 @@
-"""A compile with the real XLA:GPU compiler, for devices that are not there. Runs in the worker.
+"""A compile with the real XLA:GPU compiler, for absent devices. Runs in the worker.
 
-JAX has a public door for it (`jax.experimental.topologies`), but it wants a Python function. What
-comes here is a module that was lowered elsewhere, so it goes to the compile-only client itself, as
-JAX's own `lower().compile()` hands it over. The few private names are the same in JAX 0.8 to
-0.12.
+JAX has a public interface for it (`jax.experimental.topologies`), but it takes a Python function.
+The input here is a module that was lowered elsewhere, so it goes to the compile-only client itself,
+as in JAX's own `lower().compile()`. The few private names are the same in JAX 0.8 to 0.12.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from counterpoint.compile.workers.child import Failure, Form, Job, Outcome, Refu
 
 
 def without_field(text: str, name: str) -> str:
-    """The text without any field of that name, simple or a block."""
+    """Return the text without any field of that name, simple or a block."""
     field = re.compile(rf"\s*{re.escape(name)}\s*(?P<block>:?\s*\{{)?")
     kept: list[str] = []
-    depth = 0  # within a block that is left out
+    depth = 0  # nesting depth inside a removed block
     for line in text.splitlines(keepends=True):
         if depth:
             depth += line.count("{") - line.count("}")
@@ -43,12 +42,12 @@ def without_field(text: str, name: str) -> str:
 
 
 _DEPTH: Final = 3
-_FIRST: Final = b"\x0a"  # field 1, of a length
-_LAST_BYTE: Final = 0x80  # below: no further byte of a number follows
+_FIRST: Final = b"\x0a"  # field 1, length-delimited
+_LAST_BYTE: Final = 0x80  # below: the last byte of a number
 
 
 def module_of(executable: bytes) -> bytes:
-    """The HloModuleProto. Refused where the bytes are of another form."""
+    """Return the HloModuleProto; raise a Refusal if the bytes have another form."""
     message = executable
     for _ in range(_DEPTH):
         if message[:1] != _FIRST:
@@ -58,7 +57,7 @@ def module_of(executable: bytes) -> bytes:
 
 
 def _of_length(message: bytes) -> bytes:
-    """What follows its length, as a varint of protobuf."""
+    """Return the content after its length, a protobuf varint."""
     size = 0
     for at, byte in enumerate(message):
         size |= (byte & (_LAST_BYTE - 1)) << (7 * at)
@@ -80,7 +79,7 @@ def _odd() -> Refusal:
 # pyright: reportAttributeAccessIssue=false, reportPrivateUsage=false
 
 
-# What jaxlib hands out without types.
+# jaxlib's untyped objects.
 Device: TypeAlias = Any
 Executable: TypeAlias = Any
 Module: TypeAlias = Any
@@ -90,9 +89,9 @@ Stats: TypeAlias = Any
 _UNKNOWN_FIELD: Final = re.compile(r'GpuTargetConfigProto.*has no field named "(\w+)"')
 _NO_OPTION: Final = re.compile(r"No such compile option: '([^']+)'")
 _BAD_VALUE: Final = re.compile(r"While setting option (\w+), '(.*)' is not a valid (\w+)")
-_GSPMD: Final = b"{devices="  # in its shardings, in text as in bytecode
+_GSPMD: Final = b"{devices="  # in its shardings, in text and bytecode
 _SHARDING: Final = re.compile(r'mhlo\.sharding = "[^"]*", |(?:, )?mhlo\.sharding = "[^"]*"')
-# Numbers in compile_options.proto: of CompileOptionsProto, of ExecutableBuildOptionsProto within.
+# Numbers in compile_options.proto: of CompileOptionsProto, of ExecutableBuildOptionsProto in it.
 _BUILD_OPTIONS: Final = 3
 _DEVICE_MEMORY: Final = 15
 _PLUGINS: Final = ("jax-cuda13-plugin", "jax-cuda12-plugin")
@@ -107,7 +106,7 @@ _MEMORY: Final = {
 
 
 def compile_program(job: Job, program: bytes, log: Path) -> tuple[bytes, Outcome]:
-    """The scheduled module, and how the compile went. `log` is where stderr goes."""
+    """Return the scheduled module, and the outcome. `log` is the file of stderr."""
     _check_plugin()
     devices, notes = _devices(job, log)
     with mlir.make_ir_context():
@@ -129,7 +128,7 @@ def compile_program(job: Job, program: bytes, log: Path) -> tuple[bytes, Outcome
 
 
 def _scheduled(executable: Executable) -> bytes:
-    """The scheduled module; before 0.8.2 only what is serialized has it.
+    """Return the scheduled module; before 0.8.2 it is only in the serialized executable.
 
     jaxlib 0.8.0 and 0.8.1 can't list modules. There a serialized executable starts with XLA's own
     executable, that with a module and its configuration, and that with the module: each is the
@@ -146,7 +145,7 @@ def _scheduled(executable: Executable) -> bytes:
 
 
 def _check_plugin() -> None:
-    """Another release's plugin is warned of by JAX at most, and then crashes."""
+    """Refuse a plugin of another release: JAX only warns, and then crashes."""
     for name in _PLUGINS:
         try:
             plugin = metadata.version(name)
@@ -157,14 +156,18 @@ def _check_plugin() -> None:
 
 
 def _memory(stats: Stats) -> dict[str, int]:
-    told = {name: int(getattr(stats, it)) for name, it in _MEMORY.items() if hasattr(stats, it)}
-    if told.get("peak", 0) < told.get("temp", 0):  # before 0.10 it counted no temporaries
-        told.pop("peak", None)
-    return told
+    sizes = {
+        name: int(getattr(stats, attribute))
+        for name, attribute in _MEMORY.items()
+        if hasattr(stats, attribute)
+    }
+    if sizes.get("peak", 0) < sizes.get("temp", 0):  # before 0.10 it counted no temporaries
+        sizes.pop("peak", None)
+    return sizes
 
 
 def _devices(job: Job, log: Path) -> tuple[list[Device], list[str]]:
-    """The absent devices. Fields of the configuration that this XLA does not know are left out."""
+    """Return the absent devices, leaving out configuration fields that this XLA does not know."""
     config, left_out = job.config, list[str]()
     while True:
         try:
@@ -187,9 +190,9 @@ def _devices(job: Job, log: Path) -> tuple[list[Device], list[str]]:
 
 
 def _module(form: Form, program: bytes) -> tuple[Module, bool]:
-    """The module, and whether Shardy is to partition it.
+    """Return the module, and whether Shardy is to partition it.
 
-    Programs of before Shardy carry the shardings of GSPMD, and are partitioned as they were.
+    Programs older than Shardy have the shardings of GSPMD, and are partitioned as they were.
     """
     try:
         if form is Form.MLIR:
@@ -212,7 +215,7 @@ def _proto_of_text(text: str) -> bytes:
 
 
 def _from_hlo(module: Module) -> tuple[Module, bool]:
-    """HLO may say shardings twice, for both partitioners: then those of GSPMD have to go."""
+    """Remove GSPMD's shardings if HLO has those of both partitioners."""
     text: str = module.operation.get_asm(enable_debug_info=True)
     if "xla.sdy." in text:
         return ir.Module.parse(_SHARDING.sub("", text)), True
@@ -244,9 +247,9 @@ def _options(job: Job, replicas: int, partitions: int, *, shardy: bool) -> Optio
 
 
 def _limited(options: Options, device_memory: int) -> Options:
-    """The same, with the memory that a client would name: a field that Python does not see.
+    """Return the options with a device memory limit, a field that Python does not expose.
 
-    Two messages in a row are one to protobuf, so the field is written behind the others.
+    Concatenated protobuf messages merge, so the field is appended.
     """
     build = _varint_field(_DEVICE_MEMORY, device_memory)
     added = bytes([_BUILD_OPTIONS << 3 | 2, len(build)]) + build

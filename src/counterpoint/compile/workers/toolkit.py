@@ -24,13 +24,13 @@ while [ $# -gt 0 ]; do
 done
 """
 
-# LLVM bitcode of a module with nothing in it: the magic, and a module block (8) with the one record
-# that a reader asks for, its version (1).
+# LLVM bitcode of an empty module: the magic, and a module block (8) with the one record that a
+# reader requires, its version (1).
 _EMPTY_BITCODE: Final = bytes.fromhex("4243c0de 210c0000 01000000 0b820000")
 
 
 def write_toolkit(directory: Path) -> Path:
-    """Write the stand-in, for `xla_gpu_cuda_data_dir`."""
+    """Write the stand-in toolkit, for `xla_gpu_cuda_data_dir`."""
     tools = directory / "bin"
     tools.mkdir(parents=True)
     for name in ("ptxas", "nvlink"):

@@ -1,8 +1,8 @@
 """The child process that compiles: `python -m counterpoint.compile.workers.worker SCRATCH PARENT`.
 
 Each line on its stdin is the directory of a job, each line on its stdout the end of one. It may be
-killed by the compiler at any line (a failed CHECK, no memory), so everything it knows goes to the
-job's directory, and what the compiler prints to the log there.
+killed by the compiler at any point (a failed CHECK, no memory), so all its results go to the job's
+directory, and the compiler's output to the log there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STDOUT, _STDERR = 1, 2
 
 
 def main(parent: int) -> None:
-    """Compile one job after another, until nobody asks any more."""
+    """Compile one job after another, until stdin ends."""
     _die_with(parent)
     answers = os.dup(_STDOUT)
     for line in sys.stdin:
@@ -42,12 +42,12 @@ def main(parent: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os.write(answers, b"\n")
-    # The machine code is a stand-in's: no destructor may have ideas about it.
+    # The machine code is a stand-in's: skip all destructors.
     os._exit(0)
 
 
 def _print_to(log: Path) -> None:
-    """From here on this process and its compiler print into that file."""
+    """Redirect the output of this process and its compiler to that file."""
     opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(opened, _STDOUT)
     os.dup2(opened, _STDERR)
@@ -55,7 +55,7 @@ def _print_to(log: Path) -> None:
 
 
 def _compile(directory: Path) -> None:
-    """Compile, and write down how it went."""
+    """Compile, and write the outcome."""
     job = read_job(directory)
     program = (directory / PROGRAM).read_bytes()
     try:
@@ -75,13 +75,13 @@ def _compile(directory: Path) -> None:
 
 
 def _resident_kib() -> int:
-    """The most memory that this process had."""
+    """Return the peak memory of this process."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most >> 10 if sys.platform == "darwin" else most
 
 
 def _die_with(parent: int) -> None:
-    """End when the parent ends, however it does: a compile that nobody waits for helps nobody."""
+    """End when the parent ends in any way: its compile is then useless."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         if os.getppid() != parent:

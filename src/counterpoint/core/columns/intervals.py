@@ -1,7 +1,7 @@
 """Sets of half-open intervals [start, end) as two sorted numpy columns of picoseconds.
 
-Time on a device is a set, not a sum: two kernels that run side by side take the union of their
-spans. Every breakdown is built from the four operations here, so its parts add up by construction.
+Time on a device is a set, not a sum: two concurrent kernels take the union of their spans. Every
+breakdown is built from the four operations here, so its parts add up by construction.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Intervals:
         return _sweep(self, other, lambda mine, theirs: mine & ~theirs)
 
     def clip(self, start: int, end: int) -> Intervals:
-        """The part of the set inside [start, end)."""
+        """Return the part of the set inside [start, end)."""
         first = int(np.searchsorted(self.end, start, side="right"))
         last = int(np.searchsorted(self.start, end, side="left"))
         if first >= last:
@@ -57,7 +57,7 @@ class Intervals:
         )
 
     def covered(self, start: Picoseconds, end: Picoseconds) -> Picoseconds:
-        """How much of each given interval lies inside the set."""
+        """Return how much of each given interval lies inside the set."""
         return _measure_before(self, end) - _measure_before(self, start)
 
 
@@ -71,7 +71,7 @@ def _measure_before(of: Intervals, at: Picoseconds) -> Picoseconds:
 
 
 def union(start: Picoseconds, end: Picoseconds) -> Intervals:
-    """The set covered by intervals in any order; empty and inverted ones cover nothing."""
+    """Return the set covered by intervals in any order; empty and inverted ones cover nothing."""
     start, end = np.asarray(start, np.int64), np.asarray(end, np.int64)
     kept = end > start
     if not kept.any():
@@ -83,7 +83,7 @@ def union(start: Picoseconds, end: Picoseconds) -> Intervals:
     reach = np.maximum.accumulate(end)
     opens = np.empty(len(start), bool)
     opens[0] = True
-    # Touching intervals join: the device was never free between them.
+    # Touching intervals join: the device was never idle between them.
     np.greater(start[1:], reach[:-1], out=opens[1:])
     first = np.flatnonzero(opens)
     last = np.append(first[1:], len(start)) - 1
@@ -111,17 +111,17 @@ EMPTY = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
 Longs = NDArray[np.int64]
 
 _DENSE: Final = 1 << 18
-"""Combinations of values up to which a table is used to number them."""
+"""Maximum number of value combinations to number with a table."""
 
 _ABSENT: Final = -1
 _RANGES: Final = 6
 
 
 def distinct(columns: Sequence[Longs]) -> tuple[Longs, Longs]:
-    """Where each distinct row first stands, and which of them each row is.
+    """Return the index of each distinct row's first occurrence, and the number of each row.
 
     Columns are ids: small numbers in a narrow range, so a table of all combinations is far cheaper
-    than sorting. Columns that are not (a hash as program id) are numbered first.
+    than sorting. Columns with a wide range (a hash as program id) are numbered first.
     """
     code = np.zeros(len(columns[0]), np.int64)
     room = 1
@@ -149,7 +149,7 @@ def distinct(columns: Sequence[Longs]) -> tuple[Longs, Longs]:
 
 
 def as_ranges(numbers: Iterable[int]) -> str:
-    """`5 to 14`, `3`, or `0 to 4 and 10 to 14`; of many ranges, the first ones."""
+    """Format as `5 to 14`, `3`, or `0 to 4 and 10 to 14`; of many ranges, only the first ones."""
     ranges: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
         if ranges and number == ranges[-1][1] + 1:

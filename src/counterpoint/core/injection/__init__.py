@@ -1,9 +1,9 @@
-"""Brings a package of ours into every Python that a command starts, before the command's own code.
+"""Loads a package into every Python that a command starts, before the command's own code.
 
-`injected` makes the variables. PYTHONPATH then names `site`, whose `sitecustomize.py` Python
+`injected` returns the variables. PYTHONPATH then contains `site`, whose `sitecustomize.py` Python
 imports when it starts; that loads `arrival.py`, then the package by its path, and calls its
-`enter(when_loaded)`. The interpreter may be older than ours and know nothing of Counterpoint, so
-all that enters it is the standard library's, runs on Python 3.9, and imports relatively.
+`enter(when_loaded)`. The interpreter may be older than ours and without Counterpoint, so all
+injected code uses only the standard library, runs on Python 3.9, and imports relatively.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Final
 
 NAME: Final = "_counterpoint_agent"
-"""The name of the package in a process that it was brought into."""
+"""The name of the package in a process that it was injected into."""
 
 SITE: Final = Path(__file__).parent / "site"
 _PACKAGE: Final = "COUNTERPOINT_AGENT"
 
 
 def injected(environ: Mapping[str, str], package: Path) -> dict[str, str]:
-    """The variables by which each Python of a process and its children loads a package."""
+    """Return the variables by which each Python of a process and its children loads a package."""
     search = environ.get("PYTHONPATH")
     return {
         "PYTHONPATH": os.pathsep.join([str(SITE), *([search] if search else [])]),

@@ -1,7 +1,7 @@
-"""Calls back once a module has been imported by someone else.
+"""Calls back once a module has been imported.
 
-A finder in front of all others sees the name asked for, lets the others find it, and wraps the
-loader of what they found for the time of loading. The module keeps the loader it would have had.
+A finder at the head of all others recognizes the module, lets the others find it, and wraps the
+loader they return while it loads. The module keeps its original loader.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import ModuleType
 
 
 def when_loaded(name: str, then: Callable[[], None]) -> None:
-    """Call `then` once, after `name` has been loaded whole; now if it has been already."""
+    """Call `then` once, after `name` has been fully loaded; now if it already is."""
     module = sys.modules.get(name)
     if module is None:
         sys.meta_path.insert(0, _Watch(name, then))
@@ -26,7 +26,7 @@ def when_loaded(name: str, then: Callable[[], None]) -> None:
 
 
 def _call(then: Callable[[], None]) -> None:
-    with suppress(Exception):  # `then` writes down what it can; an import must not fail for it
+    with suppress(Exception):  # `then` records its own errors; an import must not fail for it
         then()
 
 
@@ -43,7 +43,7 @@ class _Watch(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != self._name or self._asking:
             return None
-        self._asking = True  # a finder that asks importlib itself comes by here again
+        self._asking = True  # a finder that uses importlib itself gets here again
         try:
             spec = self._ask_others(fullname, path, target)
         finally:
@@ -63,13 +63,13 @@ class _Watch(MetaPathFinder):
         return None
 
     def _loaded(self) -> None:
-        if self in sys.meta_path:  # a reload is no second arrival
+        if self in sys.meta_path:  # ignore a reload
             sys.meta_path.remove(self)
             _call(self._then)
 
 
 class _Loading(Loader):
-    """The module's own loader, and a call when it has done its work."""
+    """The module's own loader, with a call when it has finished."""
 
     def __init__(self, own: Loader, loaded: Callable[[], None]) -> None:
         self._own = own
@@ -82,7 +82,7 @@ class _Loading(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._own
         module.__loader__ = self._own
-        self._own.exec_module(module)  # on failure we stay, for another attempt
+        self._own.exec_module(module)  # on failure this loader stays, for another attempt
         self._loaded()
 
     def __getattr__(self, name: str) -> object:

@@ -1,4 +1,4 @@
-"""Records: frozen dataclasses as plain JSON values, and back."""
+"""Converts frozen dataclasses to plain JSON values, and back."""
 
 from counterpoint.core.records.plain import Misfit as Misfit
 from counterpoint.core.records.plain import of_plain as of_plain

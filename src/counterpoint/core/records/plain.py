@@ -1,8 +1,8 @@
-"""Values as plain JSON data and back, by the annotations of their types: the work is msgspec's.
+"""Converts values to plain JSON data and back, by type annotations, using msgspec.
 
-Journals, run records and plans are kept this way. Fields that are not there take their default and
-unknown ones are ignored, so versions can read each other. JSON has no words for NaN and infinity:
-they are kept as texts.
+Journals, run records and plans are stored this way. Missing fields take their default and unknown
+ones are ignored, so versions can read each other. JSON cannot represent NaN and infinity: they are
+stored as strings.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ T = TypeVar("T")
 
 
 class Misfit(ValueError):
-    """A value that is not of the type that belongs in its place."""
+    """Raised for a value of the wrong type."""
 
 
 def to_plain(value: object) -> Any:  # noqa: ANN401 - whatever JSON may hold
-    """The value as dicts, lists, texts and numbers."""
+    """Return the value as dicts, lists, strings and numbers."""
     return _finite(msgspec.to_builtins(value, enc_hook=_encoded))
 
 
 def of_plain(kind: type[T], plain: object) -> T:
-    """The value again; a Misfit where it is not of that kind."""
+    """Convert plain data to the type; raise Misfit if it does not match."""
     try:
         return msgspec.convert(plain, kind, dec_hook=_decoded)
     except msgspec.ValidationError as error:
@@ -39,7 +39,7 @@ def of_plain(kind: type[T], plain: object) -> T:
 
 
 def _with_texts(kind: type[T], plain: object) -> T:
-    """The same where a number that is not finite is kept as a text."""
+    """Convert data in which non-finite numbers are stored as strings."""
     try:
         return msgspec.convert(plain, kind, dec_hook=_decoded, strict=False)
     except msgspec.ValidationError as error:
@@ -69,7 +69,7 @@ def _finite(value: object) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, dict):
-        return {key: _finite(it) for key, it in cast("dict[object, object]", value).items()}
+        return {key: _finite(item) for key, item in cast("dict[object, object]", value).items()}
     if isinstance(value, list | tuple):
-        return [_finite(it) for it in cast("Iterable[object]", value)]
+        return [_finite(item) for item in cast("Iterable[object]", value)]
     return value

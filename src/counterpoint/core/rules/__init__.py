@@ -1,4 +1,4 @@
-"""Rules as documents: what a rule says of itself in its module's docstring."""
+"""Rules as documents: the docstring of a rule's module."""
 
 from counterpoint.core.rules.rulebook import Documented as Documented
 from counterpoint.core.rules.rulebook import as_text as as_text

@@ -1,15 +1,15 @@
-"""Rulebook: what a rule says of itself in its module's docstring, for people and for programs.
+"""Rulebook: the documentation in the docstring of a rule's module, for people and for programs.
 
 The first line is the title. Then come the sections of SECTIONS, each once and in that order, as
 Markdown; "False alarms" may precede the last. The documentation, `explain-code` and the tests all
-use this text, so there is no second one to disagree with it. "Example" holds what the rule finds,
-in a fenced block:
+use this text, so they can't disagree. "Example" holds input that triggers the rule, in a fenced
+block:
 
     ```sh chip=A100 jaxlib=0.12.0
     export XLA_FLAGS=--xla_...
     ```
 
-The word behind the fence is the block's language; what follows are options, for who runs it.
+The word after the fence is the block's language; options for its runner follow.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ SECTIONS: Final = (
 )
 
 WITH_FALSE_ALARMS: Final = (*SECTIONS[:-1], "False alarms", SECTIONS[-1])
-"""Rules that judge a measurement also say when they may be wrong."""
+"""Rules that judge a measurement also describe their false alarms."""
 
 _HEADING: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 _FENCE: Final = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Documented(Protocol):
-    """What a rule's module says of itself; the names are those of its constants."""
+    """The documented properties of a rule's module, as named constants."""
 
     __doc__: str | None
 
@@ -52,7 +52,7 @@ class Documented(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block: its language, its options, and what stands in it."""
+    """A fenced block: its language, its options, and its content."""
 
     language: str
     options: Mapping[str, str]
@@ -70,13 +70,13 @@ class Page:
     sections: Mapping[str, str]
 
     def blocks(self, heading: str) -> tuple[Block, ...]:
-        """The fenced blocks of a section."""
+        """Return the fenced blocks of a section."""
         found = _FENCE.finditer(self.sections[heading])
         return tuple(Block(match[1], _options(match[2]), match[3]) for match in found)
 
 
 def read_page(rule: Documented) -> Page:
-    """The documentation of a rule. A docstring of another shape is an error of its author's."""
+    """Parse the documentation of a rule; a malformed docstring raises a ValueError."""
     text = cleandoc(rule.__doc__ or "")
     title, *parts = _HEADING.split(text)
     headings = tuple(parts[::2])
@@ -92,18 +92,18 @@ def read_page(rule: Documented) -> Page:
 
 
 def find_rule(rules: Sequence[Documented], code: str) -> Documented | None:
-    """A rule by its code or its name, in any case; None if there is none."""
+    """Return a rule by its code or its name, in any case; None if there is none."""
     wanted = code.strip().lower()
-    return next((one for one in rules if wanted in (one.CODE.lower(), one.NAME.lower())), None)
+    return next((rule for rule in rules if wanted in (rule.CODE.lower(), rule.NAME.lower())), None)
 
 
 def near_codes(rules: Iterable[Documented], code: str, count: int = 5) -> tuple[str, ...]:
-    """Codes that this one may have been meant to be: of rules with such a code or such a name."""
+    """Return codes that may have been meant, of rules with a similar code or name."""
     import difflib
 
     wanted = code.strip().lower()
-    codes = {one.CODE.lower(): one.CODE for one in rules}
-    names = {one.NAME.lower(): one.CODE for one in rules}
+    codes = {rule.CODE.lower(): rule.CODE for rule in rules}
+    names = {rule.NAME.lower(): rule.CODE for rule in rules}
     close = [codes[hit] for hit in difflib.get_close_matches(wanted, codes, n=count, cutoff=0.7)]
     close += [names[hit] for hit in difflib.get_close_matches(wanted, names, n=count, cutoff=0.5)]
     close += [code for name, code in names.items() if wanted and wanted in name]
@@ -111,7 +111,7 @@ def near_codes(rules: Iterable[Documented], code: str, count: int = 5) -> tuple[
 
 
 def as_text(page: Page) -> str:
-    """The page for a terminal: no fences, headings underlined."""
+    """Format the page for a terminal: no fences, headings underlined."""
     lines = [f"{page.code} {page.name} (since {page.since})", "", page.title]
     for heading, body in page.sections.items():
         plain = _FENCE.sub(lambda match: _indented(match[3]), body)

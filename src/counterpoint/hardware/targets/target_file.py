@@ -1,7 +1,7 @@
-"""A Target from a user's file: a known GPU with other numbers, or one of its own.
+"""Reads a Target from a user's file: a known GPU with other numbers, or a custom one.
 
-docs/reference/target-files.md describes the file. Quantities carry their unit ("450 GB/s"), for a
-bare number is what a file gets wrong.
+docs/reference/target-files.md describes the file. Quantities have units ("450 GB/s"), since bare
+numbers are the most common mistake.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _GUIDE: Final = "docs/reference/target-files.md shows a whole file"
 
 
 def read_target(path: str) -> Target:
-    """The Target that the file describes; InputError says what is wrong in it."""
+    """Read the Target that the file describes; raise InputError for a mistake in it."""
     file = _File(path, _parsed(path))
     gpu = file.base()
     hosts = file.count("hosts", 1)
@@ -84,7 +84,7 @@ def _parsed(path: str) -> dict[str, Any]:
 
 
 class _File:
-    """A parsed file, and where in it a value stands."""
+    """A parsed file, with the path of each value for errors."""
 
     def __init__(self, path: str, values: dict[str, Any]) -> None:
         self._path = path
@@ -95,7 +95,7 @@ class _File:
                     self._unknown(f"{section}.{name}".lstrip("."), name, known)
 
     def base(self) -> Gpu:
-        """The known GPU that everything the file does not say is taken from."""
+        """Return the known GPU that supplies everything the file omits."""
         name = self._values.get("base")
         known = "known are " + ", ".join(gpu.name for gpu in gpus())
         if not isinstance(name, str):
@@ -108,14 +108,14 @@ class _File:
         return gpu
 
     def count(self, name: str, otherwise: int | None) -> int:
-        """A whole number of things."""
+        """Return a positive whole number."""
         value = self._values.get(name, otherwise)
         if value is None:
             self._wrong(name, "is missing", f"write {name} = 8")
         return self._whole(name, value)
 
     def network(self, per_host: int) -> tuple[float | None, int | None]:
-        """Gb/s per GPU and NICs per host, where the file says anything of them."""
+        """Return Gb/s per GPU and NICs per host, if the file has them."""
         section = self._section("network")
         if not section:
             return None, None
@@ -126,7 +126,7 @@ class _File:
         return nic / 1e9 * nics / per_host, nics
 
     def chip(self, gpu: Gpu) -> tuple[Chip | None, Gpu]:
-        """Rates of its own, and the GPU with the memory that the compiler then has to know."""
+        """Return the chip with the file's rates, and the GPU with the file's memory."""
         known = chip_named(gpu.chip)
         if not self._section("chip") or known is None:
             return None, gpu
@@ -150,7 +150,7 @@ class _File:
         return chip, changed
 
     def wiring(self, gpu: Gpu) -> Wiring | None:
-        """Links of its own."""
+        """Return the file's links."""
         section = self._section("links")
         if not section:
             return None
@@ -168,7 +168,7 @@ class _File:
         )
 
     def check_host(self, per_host: int, gpu: Gpu, wiring: Wiring | None) -> None:
-        """Refuse a host larger than any that is sold, unless the file says what joins its GPUs."""
+        """Refuse a host larger than any sold, unless the file says what joins its GPUs."""
         known = wiring or find_wiring(gpu.name) or UNKNOWN_WIRING
         stated = known.domain if "domain" in self._section("links") else 0
         if per_host > max(known.most, stated):
@@ -229,21 +229,21 @@ _NO_GPU: Final = {"cpu": "CPUs", "tpu": "TPUs"}
 
 
 def other_devices(devices: Iterable[Device], target: Target, *, links: bool = False) -> str | None:
-    """What was recorded on, where that is known to be no chip of the target's; else None.
+    """Return the recorded chip if it is known not to be the target's; else None.
 
-    With `links`, chips of one family with the same links are alike: A100s of 40 and 80 GB.
+    With `links`, chips of one family with the same links count as equal: A100s of 40 and 80 GB.
     """
-    found = (_other(it.kind, it.chip, target, links=links) for it in devices)
+    found = (_other(device.kind, device.chip, target, links=links) for device in devices)
     return min(filter(None, found), default=None)
 
 
 def other_chip(name: str, target: Target) -> str | None:
-    """The same of a device of which the name alone is known."""
+    """Return the same for a device of which only the name is known."""
     return _other("cpu" if name.casefold() == "cpu" else "gpu", name, target, links=False)
 
 
 def unknown_devices(devices: Iterable[Device]) -> tuple[str, ...]:
-    """Names, of those recorded on, that no chip known here has; "" for devices without a name."""
+    """Return recorded device names of no known chip; "" for devices without a name."""
     return tuple(sorted({it.chip or "" for it in devices if find_chip(it.chip) is None}))
 
 
@@ -255,7 +255,7 @@ def _other(kind: str, name: str | None, target: Target, *, links: bool) -> str |
     if found is None or wanted is None or found.name == wanted.name:
         return None
     related = _family(found) == _family(wanted)
-    if related and (target.own_chip or target.own_wiring):  # as a file tells
+    if related and (target.own_chip or target.own_wiring):  # a file may describe it
         return None
     if links and related and _wiring(found) == _wiring(wanted):
         return None
@@ -265,7 +265,7 @@ def _other(kind: str, name: str | None, target: Target, *, links: bool) -> str |
 def _chip(target: Target) -> Chip | None:
     try:
         return target.chip
-    except UsageError:  # only its compiler's description is known
+    except UsageError:  # only its compiler description is known
         return None
 
 

@@ -1,8 +1,8 @@
-"""Targets as users write them.
+"""Parses Targets as users write them.
 
-`8xH100` is one host; `64x8xH100` is 64 hosts of 8; `64x8xH100:400G` says what each GPU's NIC does,
-`64x8xH100:4x200G` how many NICs a host has. A file's path ending in `.toml` describes another.
-Commands that compile nothing take TPUs too, `256xTPUv5e` or by the name of the slice: `v5e-256`.
+`8xH100` is one host; `64x8xH100` is 64 hosts of 8; `64x8xH100:400G` gives the rate of each GPU's
+NIC, `64x8xH100:4x200G` the NICs of a host. A path ending in `.toml` names a target file. Commands
+that compile nothing take TPUs too, `256xTPUv5e` or by the name of the slice: `v5e-256`.
 
 A host is never larger than those that are sold: `512xH100` would be one NVLink domain of 512.
 """
@@ -27,9 +27,9 @@ _SPELLING: Final = re.compile(
 _GBITS: Final = re.compile(r"[Gg](?:b|bps|b/s|bit|bit/s)?")
 _SLICE: Final = re.compile(r"(?:TPU[ -]?)?(v\d+[a-z]*)-(\d{1,9})", re.IGNORECASE | re.ASCII)
 _BY_CORES: Final = ("v4", "v5p")
-"""Slices whose names count TensorCores, two on a chip, where JAX counts the chip as one device.
+"""Slices whose names count TensorCores, two per chip, where JAX counts the chip as one device.
 
-Names of v2 and v3 count cores, too, and there each is a device.
+Names of v2 and v3 count cores, too, and there each core is a device.
 """
 _MOST_DEVICES: Final = 1 << 20
 _MOST_GBPS: Final = 3_200
@@ -41,12 +41,12 @@ _UNMEASURED: Final = (
     (r"RTX[ -]?((?:PRO ?|A)?\d{0,4})", "RTX {}"),
     (r"(GH200|H20|H800|A800|A10G?|A16|A30|A40|L4|L40|T4|P4|P40|P100|V100S?)", "{}"),
 )
-"""Chips whose peak rates are not looked at here, as their makers write them."""
+"""Chips without peak rates here, by their vendors' names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Host:
-    """How many devices of a chip one host (or slice) has: usually, and at most."""
+    """The usual and the maximum number of devices of a chip in one host (or slice)."""
 
     usual: int
     most: int
@@ -62,7 +62,7 @@ _GRACE_HOPPER: Final = _Host(usual=1, most=32, source="GH200 NVL32 joins 32")
 
 
 def parse_target(text: str) -> Target:
-    """The Target that a user writes as `8xH100`, `64x8xH100:8x400G` or a file's path."""
+    """Parse a Target such as `8xH100`, `64x8xH100:8x400G` or a file's path."""
     if _is_file(text):
         return read_target(text.strip())
     found = _spelt(text)
@@ -88,7 +88,7 @@ def parse_target(text: str) -> Target:
 
 
 def parse_devices(text: str) -> Devices:
-    """The Devices that a user writes like a Target, of any chip that is known by name."""
+    """Parse Devices, written like a Target, of any chip that is known by name."""
     if _is_file(text):
         target = read_target(text.strip())
         return Devices(chip=target.gpu, per_host=target.gpus_per_host, hosts=target.hosts)
@@ -109,7 +109,7 @@ def parse_devices(text: str) -> Devices:
 
 
 def even_hosts(chip: str, devices: int) -> tuple[int, int]:
-    """Hosts of equal size for so many devices, and the devices of each: 12 H100 are 3 hosts of 4.
+    """Return equal hosts for this many devices, and the devices of each: 12 H100 are 3 hosts of 4.
 
     No host is larger than hosts with that chip usually are.
     """
@@ -123,15 +123,15 @@ def even_hosts(chip: str, devices: int) -> tuple[int, int]:
 
 
 def spelled(chip: str, devices: int) -> str:
-    """So many devices of a chip as a target is written."""
+    """Format a number of devices of a chip as a target."""
     hosts, count = even_hosts(chip, devices)
     return f"{hosts}x{count}x{chip}" if hosts > 1 else f"{count}x{chip}"
 
 
 def sized(target: Target, devices: int) -> str:
-    """How a user says so many devices of the target's kind."""
+    """Tell a user how to specify this many devices of the target's kind."""
     hosts, count = devices // target.gpus_per_host, target.gpus_per_host
-    several = target.hosts > 1 or target.origin  # then its host's size was chosen
+    several = target.hosts > 1 or target.origin  # then the host size was the user's choice
     if not several or hosts * count != devices:
         hosts, count = even_hosts(target.gpu, devices)
     if target.origin:
@@ -145,16 +145,16 @@ def _is_file(text: str) -> bool:
 
 
 def _chip(name: str) -> str | None:
-    """A chip by the name that its maker gives it."""
+    """Return a chip by its vendor's name."""
     gpu = find_gpu(name)
     if gpu is not None:
         return gpu.name
     for pattern, spelt in _UNMEASURED:
         match = re.fullmatch(pattern, name.strip(), re.IGNORECASE)
         if match is not None:
-            said = next(filter(None, match.groups()), "")
-            said = said.lower() if spelt.startswith("TPU") else said.upper()
-            return spelt.format(said).strip()
+            suffix = next(filter(None, match.groups()), "")
+            suffix = suffix.lower() if spelt.startswith("TPU") else suffix.upper()
+            return spelt.format(suffix).strip()
     chip = find_chip(name)
     return chip.name if chip is not None else None
 
@@ -172,7 +172,7 @@ def _spelt(text: str) -> re.Match[str]:
 
 
 def _without_slice(text: str) -> str:
-    """`v5e-256` as 256xTPUv5e: a slice by its name, with devices where that counts cores."""
+    """Expand the slice name `v5e-256` to 256xTPUv5e, converting cores to devices."""
     found = _SLICE.fullmatch(text)
     if found is None:
         return text
@@ -183,7 +183,10 @@ def _without_slice(text: str) -> str:
 
 
 def _counts(found: re.Match[str], text: str, chip: str) -> tuple[int, int]:
-    """Hosts, and devices on each: no more than a host with that chip can have."""
+    """Return hosts, and devices on each.
+
+    Raise if that is more than a host with that chip can have.
+    """
     hosts, count = int(found["hosts"] or 1), int(found["count"])
     devices = hosts * count
     if not 0 < devices <= _MOST_DEVICES:
@@ -200,7 +203,7 @@ def _counts(found: re.Match[str], text: str, chip: str) -> tuple[int, int]:
 
 
 def _proposal(chip: str, devices: int, network: str | None) -> str:
-    """The same devices on hosts as they are sold, with what each GPU's network does."""
+    """Propose the same devices on hosts as they are sold, with the same network."""
     plain = chip.replace(" ", "")
     ici = find_ici(chip)
     if ici is not None:
@@ -214,12 +217,12 @@ def _proposal(chip: str, devices: int, network: str | None) -> str:
     wiring = find_wiring(chip)
     gbps = f"{wiring.nic_gbps:g}" if wiring and not network else ""
     links = network or (f":{gbps}G" if gbps else "")
-    said = f"{hosts}x{count}x{plain}{links}   # {hosts:,} hosts of {count}"
+    proposal = f"{hosts}x{count}x{plain}{links}   # {hosts:,} hosts of {count}"
     if gbps:
-        said += f", {gbps} Gb/s for each GPU"
+        proposal += f", {gbps} Gb/s for each GPU"
     if count < usual:
-        said += f"; in whole hosts, {whole}x{usual}x{plain}{links} holds {whole * usual:,}"
-    return said
+        proposal += f"; in whole hosts, {whole}x{usual}x{plain}{links} holds {whole * usual:,}"
+    return proposal
 
 
 def _host(chip: str) -> _Host:
@@ -240,7 +243,7 @@ def _host(chip: str) -> _Host:
 def _network(
     found: re.Match[str], text: str, gpus_per_host: int
 ) -> tuple[float | None, int | None]:
-    """Gb/s per GPU, and NICs per host, of what was said."""
+    """Return Gb/s per GPU, and NICs per host, as specified."""
     if found["nic"] is None:
         return None, None
     gbps, nics = float(found["nic"]), int(found["nics"]) if found["nics"] else None

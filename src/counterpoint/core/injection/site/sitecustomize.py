@@ -1,8 +1,8 @@
-"""Brings the package that COUNTERPOINT_AGENT names into a Python with this directory on PYTHONPATH.
+"""Loads the package that COUNTERPOINT_AGENT names into a Python with this directory on PYTHONPATH.
 
-Then it makes room for the sitecustomize it stands in front of, if there is one. The directory
-leaves sys.path, so that nothing else is ever found in it; PYTHONPATH keeps it, for the processes
-that the program starts.
+Then it loads the sitecustomize that it shadows, if there is one. The directory is removed from
+sys.path, so that nothing else is ever found in it; PYTHONPATH keeps it, for the processes that the
+program starts.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def _give_way() -> None:
     if spec is None or spec.loader is None:
         return
     shadowed = importlib.util.module_from_spec(spec)
-    sys.modules["sitecustomize"] = shadowed  # what `import sitecustomize` is to find
+    sys.modules["sitecustomize"] = shadowed  # for `import sitecustomize` to find
     spec.loader.exec_module(shadowed)
 
 
 if _NAME not in sys.modules:
     _package = os.environ.get("COUNTERPOINT_AGENT")
     if _package:
-        with contextlib.suppress(Exception):  # without an agent the program still has to run
+        with contextlib.suppress(Exception):  # the program must run even without an agent
             _enter(_package)
-    _give_way()  # what that one raises is not ours to hide
+    _give_way()  # its errors must be visible
