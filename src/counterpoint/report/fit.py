@@ -66,12 +66,7 @@ _BETWEEN: Final = frozenset("_-./,=: ")
 
 
 def fit(table: Table, width: int | None, ellipsis: str = ELLIPSIS) -> Table:
-    """Return the table fitted to this number of characters; a wrapped cell has several lines.
-
-    With `width` None (a pipe, a file) the table is unchanged, so that `grep` finds everything. The
-    columns of rank 0 always stay, numbers stay whole, and different names stay different: a cell
-    that can't be shortened without that is wrapped.
-    """
+    """Return the table fitted to this number of characters; a wrapped cell has several lines."""
     if width is None:
         return table
     while _least_width(table) > width and any(column.rank for column in table.columns):

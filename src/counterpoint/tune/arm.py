@@ -164,7 +164,13 @@ _DIGITS: Final = 16
 
 
 def schedule_hash(program: Program) -> str:
-    """Return 16 hexadecimal digits that are equal for compiles with the same schedule."""
+    """Return 16 hexadecimal digits that are equal for compiles with the same schedule.
+
+    Programs with equal hashes run the same instructions in the same order, on the same shapes and
+    with the same kernels, so their speeds differ only by noise. Names, source locations and the
+    scheduler's notes do not count, nor do values that no cost depends on: the numbers in an array,
+    the bounds of a slice.
+    """
     digest = hashlib.blake2b(digest_size=_DIGITS // 2)
     for line in _lines(program):
         digest.update(line.encode("utf-8", errors="surrogateescape"))

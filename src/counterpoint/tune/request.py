@@ -54,7 +54,10 @@ def file_parts(command: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def edited(first: StudyBegan, now: StudyBegan) -> str | None:
-    """Return a note that names the files that were changed; None if none was."""
+    """Return a note that names the files that were changed; None if none was.
+
+    This is not an error: a study is identified by its command, and the change may be harmless.
+    """
     before = dict(first.parts)
     names = [
         name.removeprefix(_FILE)
@@ -77,7 +80,8 @@ _UNKNOWN: Final = "unknown flag"
 def refuse_unknown(base: Settings, command: Sequence[str], inherited: Mapping[str, str]) -> None:
     """Raise UsageError for flags that would end every run.
 
-    Flags are not checked if the command does not name its Python, because another may run.
+    The catalogue may be wrong about a flag, so the XLA that will run is queried itself. Flags are
+    not checked if the command does not name its Python, because another may run.
     """
     variables = environment(base, inherited)
     text = variables.get("XLA_FLAGS")

@@ -317,7 +317,8 @@ def tune(
 
     `say` receives progress, one line at a time. `stopped` is polled often and ends the study in
     order once it returns true. `opened` is called with the study as found, once its journal is
-    locked.
+    locked. Each part looks in the study for what is done already, so starting and continuing are
+    the same code.
     """
     asked = grounded(asked, say)
     if asked.measure:

@@ -1,4 +1,7 @@
-"""Arms still in the race, their estimates, and the failures that drop them."""
+"""Arms still in the race, their estimates, and the failures that drop them.
+
+All of it follows from the Study alone, so that a study that is continued comes to the same results.
+"""
 
 from __future__ import annotations
 

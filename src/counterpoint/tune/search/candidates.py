@@ -117,6 +117,8 @@ def shortlist(
     """Return at most `most` arms, each with a different program.
 
     `weights` are the gains of the changes: arms that owe their gain to the same changes are alike.
+    The model may be wrong about a change that several candidates share, so the arms after the best
+    one should differ from those before them.
     """
     start, best = base.arm.predicted, winner.arm.predicted
     if start is None or best is None:
@@ -231,7 +233,10 @@ class Minimal:
 
 
 def minimal(grid: Grid, base: Predicted, winner: CandidateSeen, predict: Predict) -> Minimal:
-    """Return the winner without changes that gain nothing; `predict` is called without each."""
+    """Return the winner without changes that gain nothing; `predict` is called without each.
+
+    Such a change shortens no step, and is one more thing that may go wrong.
+    """
     while True:
         figures = winner.arm.predicted
         without = list(_without(grid, winner.arm))

@@ -124,6 +124,12 @@ class _Asked:
 class Predictor:
     """Predicts arms relative to its base; use it in one thread.
 
+        Arm ──► Task ──► Pool (worker processes) ──► Compiled ──► schedule hash ──► Forecast
+
+    Several arms are always in progress, so that no worker waits. Results are used in the order in
+    which the arms were requested, whichever compile ends first. Candidates in the journal are not
+    compiled again.
+
     Args:
         work: The workload, its target, and the options of each prediction.
         made: The base's prediction, and what prices instructions.

@@ -214,7 +214,11 @@ def _sampler(seed: int) -> optuna.samplers.BaseSampler:
 
 
 def widened(space: Space) -> Space:
-    """Return the space with the seeds' changes to the schedule added as choices."""
+    """Return the space with the seeds' changes to the schedule added as choices.
+
+    A recipe may owe its gain to a setting that no dimension has, or to another value of one. Such
+    settings are worth trying with the recipe's other changes, and without them.
+    """
     dimensions = {dimension.name: dimension for dimension in space.dimensions}
     for arm in space.seeds:
         for change in arm.changes:

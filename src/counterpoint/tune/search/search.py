@@ -47,7 +47,11 @@ def singles(grid: Grid) -> Iterator[Point]:
 
 
 def stacks(grid: Grid, board: Board) -> Iterator[Point]:
-    """Yield the named arms' points, then the best single choices combined: two, three, ..."""
+    """Yield the named arms' points, then the best single choices combined: two, three, ...
+
+    The combinations are the best ones if dimensions do not interact; later stages look for the
+    rest.
+    """
     known: set[Point] = set(board.points)
     for point in (*_of_seeds(grid), *_stacked(grid, board)):
         if point not in known:

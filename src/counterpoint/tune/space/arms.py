@@ -29,7 +29,11 @@ _Name = tuple[str, str]
 def changes_of(
     settings: Settings, dimensions: Sequence[Dimension], here: Situation
 ) -> tuple[Change, ...]:
-    """Return every change that settings make to the base, in dimension order, then as written."""
+    """Return every change that settings make to the base, in dimension order, then as written.
+
+    This lets an ablation show what each part of a recipe gains, and makes equal parts of different
+    recipes the same change.
+    """
     left: dict[_Name, str] = {("xla", name): value for name, value in settings.flags.items()}
     left |= {("env", name): value for name, value in settings.variables.items()}
     left |= {("options", name): value for name, value in settings.options}

@@ -1,6 +1,24 @@
 """Draft: a dimension as written, before checking whether it exists and matters here.
 
 dimensions.toml, a user's file ──► Drafts ──release, chip, program──► Dimensions, or why not
+
+Both files have the same form:
+
+    [dimension."pipelined all-gather"]
+    why = "..."                     # why it may matter
+    source = "https://..."          # who recommends it
+    acts = "schedule"               # or "runtime"; left out: derived from its settings
+    kinds = ["all-gather"]          # only if the program has them; "any" for any collective
+    loop = true                     # ... in a loop
+    needs = { "overlap limit" = "on" }
+    excludes = ["PGLE"]
+    since = "0.5.0"                 # also before, chips, not_chips, hosts: when it is worth a try
+
+    [dimension."pipelined all-gather".choices]
+    on = "--xla_gpu_enable_pipelined_all_gather=true"
+    off = { xla_flags = { xla_gpu_enable_pipelined_all_gather = false }, undo = true }
+
+A choice that is written differently from release to release is a list of tables with conditions.
 """
 
 from __future__ import annotations

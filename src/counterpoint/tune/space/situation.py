@@ -252,7 +252,11 @@ def says_all(settings: Settings, here: Situation) -> bool:
 
 
 def says(name: str, value: str, here: Situation) -> bool:
-    """Return True if the value is the base's, or the default where the base sets none."""
+    """Return True if the value is in effect already.
+
+    That is the value of the base or of the inherited environment, else the release's default. If
+    none of them is known, no value is in effect.
+    """
     now = given(name, here)
     flag = here.release.flags.get(name) if name.startswith("xla") else None
     if flag is not None:

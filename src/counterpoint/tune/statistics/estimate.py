@@ -1,4 +1,11 @@
-"""Estimates of gains, with error rates shared between looks and arms."""
+"""Estimates of gains, with error rates shared between looks and arms.
+
+Several looks at several arms give chance several chances to produce a false positive. So each look
+has a share of the rate, which it alone can use, and arms share that by Holm's procedure. The shares
+add up to the rate, which therefore holds whatever stops the study and however looks depend on each
+other (Bonferroni). Boundaries that use the correlation of looks would save a few percent of the
+runs, but need a known noise and arms that are never dropped. See docs/concepts/statistics.md.
+"""
 
 from __future__ import annotations
 

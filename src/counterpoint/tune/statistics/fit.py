@@ -1,4 +1,10 @@
-"""Row and arm effects fitted to the logarithms of run times."""
+"""Row and arm effects fitted to the logarithms of run times: a randomized complete block design.
+
+log(seconds) = row + arm + noise, by least squares. Effects that a row shares (its nodes, their
+neighbors, the time of day) cancel, and rows may lack arms. The fit gives the noise; an arm is
+compared with the base in the rows that have both, which anybody can check by hand. For a single
+arm this is the paired t-test.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +122,11 @@ class Blocks:
 
 
 def blocks(observations: Sequence[Observation]) -> Blocks:
-    """Fit the observations: row effects are removed first, then arms are fitted to the rest."""
+    """Fit the observations: row effects are removed first, then arms are fitted to the rest.
+
+    If an arm runs twice in a row, its mean stands for both runs, and their difference counts as
+    noise. Two separate runs would upset the balance by which a steady drift cancels.
+    """
     arms = tuple(dict.fromkeys(run.arm for run in observations))
     rows = tuple(sorted({run.row for run in observations}))
     at = np.array([rows.index(run.row) for run in observations], dtype=int)

@@ -1,4 +1,9 @@
-"""Trials without a step time, and the reasons."""
+"""Trials without a step time, and the reasons.
+
+The machine comes first: a job that was preempted, or whose node failed, may have printed anything
+before it ended. Then comes the Run, which names a cause if some text gives one. A run whose end
+nobody recorded is a failure of its node, a timeout or an interruption, never a crash.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +33,9 @@ def _sign(pattern: str, why_not_with: str = "", *, needs_lost_rank: bool = False
     return _Sign(re.compile(rf"^.*(?:{pattern}).*$", re.MULTILINE), why_not_with, needs_lost_rank)
 
 
+# Signs that the machine is at fault, not the settings: few, and sure. A fault that is taken for a
+# crash costs a second trial; a crash that is taken for a fault costs one trial after another. Each
+# pattern has its source.
 _SIGNS: Final = (
     # CUDA Driver API, CUresult: the device's memory, NVLink, or the device itself failed.
     _sign(r"CUDA_ERROR_ECC_UNCORRECTABLE|uncorrectable ECC error"),

@@ -66,7 +66,19 @@ class Figures:
 
 
 def figures_of(line: str) -> Figures | None:
-    """Return the training loss and the gradient norm in a line; None if it has neither."""
+    """Return the training loss and the gradient norm in a line; None if it has neither.
+
+    Known formats:
+
+        step 3 loss 2.31 · [step 3] loss=2.31 · {'step': 3, 'loss': 2.31}
+        completed step: 7, seconds: 1.2, ..., total_weights: 65536, loss: 10.8      MaxText
+        {"step": 7.0, "learning/loss": 10.8, "learning/grad_norm": 1.2}             its metrics_file
+        Progress on:train 7.00it/100it rate:1.2it/s ... postfix:loss=10.8           Levanter
+        train:  7%|#  | 7/100 [00:05<00:45, 2.0it/s, loss=2.31]                     tqdm
+
+    A loss of an evaluation does not count, nor does a part of the loss (auxiliary, load balancing,
+    z), which may be zero or vary by itself.
+    """
     line = line[:_LONGEST]
     if "loss" not in line.lower() and "norm" not in line.lower():
         return None
@@ -287,7 +299,11 @@ class Guarded:
 
 
 def guard(base: Sequence[Losses], arm: Losses | None, tolerance: float | None = None) -> Guarded:
-    """Compare an arm's losses with the base's.
+    """Compare an arm's losses with the base's: training another model faster is no gain.
+
+    Deviations are running medians of signed differences, step by step: one odd step is chance,
+    three in five are not. The tolerance is learned from how far the base's runs are apart. It grows
+    with the steps, as the effect of rounding in another order does.
 
     Args:
         base: Of the base's runs.
