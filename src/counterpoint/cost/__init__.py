@@ -1,4 +1,4 @@
-"""What an instruction costs on a Target: measured, else from a table, else by a formula."""
+"""The cost of an instruction on a Target: measured, else from a table, else by a formula."""
 
 from counterpoint.cost.build import build_model as build_model
 from counterpoint.cost.measured import Measured as Measured

@@ -1,7 +1,7 @@
-"""The cost model of a Target: per instruction the first source that knows it.
+"""The cost model of a Target: for each instruction, the first source that knows it.
 
-Measured in a profile of this workload; else in a table that the user gave; else in a table that
-Counterpoint ships; else by a formula; else a bound. Never free where work is launched.
+Measured in a profile of this workload; else in a user's table; else in a table that Counterpoint
+ships; else by a formula; else a bound. Launched work is never free.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ from counterpoint.hlo.model import launches
 from counterpoint.hlo.schedule import is_done
 
 _LAUNCH_S: Final = 1.3e-6
-"""From the end of a kernel to the start of the next on its stream: the median of 13,706 on A100 in
-a public profile (NVIDIA/JAX-Toolbox, Pax), three quarters of them between 1.0 and 1.5 us."""
+"""Gap between the end of a kernel and the start of the next on its stream.
+
+It is the median of 13,706 on A100 in a public profile (NVIDIA/JAX-Toolbox, Pax), three quarters of
+them between 1.0 and 1.5 us.
+"""
 
 
 def build_model(
@@ -37,21 +40,21 @@ def build_model(
     tables: Sequence[Table] = (),
     what_if: WhatIf | None = None,
 ) -> CostModel:
-    """What every instruction costs on the target.
+    """Build the cost model of the target.
 
-    `tables` are a user's own (nccl-tests logs, GEMM benchmarks, kernels) and go before ours;
-    `scalars` are the chip's default ones where none are given.
+    `tables` are the user's (nccl-tests logs, GEMM benchmarks, kernels) and take precedence over
+    ours; `scalars` default to the chip's.
     """
     known = scalars or default_scalars(target.gpu)
-    asked = what_if or WhatIf()
+    requested = what_if or WhatIf()
     return Chain(
         target=target,
-        faster=_with_links(target, asked),
-        machine=_faster(machine_of(target, known), asked),
+        faster=_with_links(target, requested),
+        machine=_faster(machine_of(target, known), requested),
         measured=measured,
-        gemm_tables=tuple(it for it in tables if isinstance(it, GemmTable)),
-        collective_tables=tuple(it for it in tables if isinstance(it, CollectiveTable)),
-        kernel_tables=tuple(it for it in tables if isinstance(it, KernelTable)),
+        gemm_tables=tuple(table for table in tables if isinstance(table, GemmTable)),
+        collective_tables=tuple(table for table in tables if isinstance(table, CollectiveTable)),
+        kernel_tables=tuple(table for table in tables if isinstance(table, KernelTable)),
         what_if=what_if,
     )
 
@@ -59,7 +62,7 @@ def build_model(
 def _with_links(target: Target, asked: WhatIf) -> Target:
     network, domain, host = map(asked.of, (Family.NETWORK, Family.DOMAIN, Family.HOST))
     wiring = target.wiring
-    if not wiring.joins:  # PCIe is what a domain of plain cards has
+    if not wiring.joins:  # a domain of plain cards is joined by PCIe
         host *= domain
     if (domain, host) != (1.0, 1.0):
         own = replace(
@@ -89,7 +92,7 @@ _Prices = dict[tuple[str, str], Price]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Chain:
-    """A CostModel that asks one source after another, once per instruction."""
+    """A CostModel that tries one source after another, once per instruction."""
 
     target: Target
     faster: Target  # with the links of the what-if
@@ -113,7 +116,7 @@ class Chain:
         return _LAUNCH_S / (self.what_if.of(Family.LAUNCH) if self.what_if else 1.0)
 
     def price(self, program: Program, instruction: Instruction) -> Price:
-        """One execution; a done is free, its start has the price."""
+        """Price one execution; a done is free, its start has the price."""
         prices = self._known.setdefault(program, {})
         key = (instruction.computation, instruction.name)
         if key not in prices:
@@ -126,8 +129,8 @@ class Chain:
     def _asked(self, program: Program, instruction: Instruction) -> Price:
         if not launches(instruction) or is_done(instruction):
             return FREE
-        talks = collective(program, instruction) is not None
-        modelled = self._collective(program, instruction) if talks else None
+        communicates = collective(program, instruction) is not None
+        modelled = self._collective(program, instruction) if communicates else None
         if self.measured is not None:
             family = modelled.family if modelled else None
             price = self.measured.price(program, instruction, family)
@@ -148,11 +151,11 @@ class Chain:
         return price_collective(program, instruction, self.faster, scalars, tables)
 
     def _links(self, program: Program, instruction: Instruction) -> float:
-        """The factor of a measured collective under the what-if: that of the model's price."""
+        """Return the what-if factor of a measured collective, from the model's prices."""
         if self.faster is self.target:
             return 1.0
-        usual, asked = (
-            price_collective(program, instruction, it, self.machine.scalars)
-            for it in (self.target, self.faster)
+        usual, faster = (
+            price_collective(program, instruction, target, self.machine.scalars)
+            for target in (self.target, self.faster)
         )
-        return asked.seconds / usual.seconds if usual and asked and usual.seconds else 1.0
+        return faster.seconds / usual.seconds if usual and faster and usual.seconds else 1.0

@@ -1,9 +1,9 @@
-"""Costs that were measured: of one Program, carried over to another compile of the same workload.
+"""Measured costs of one Program, applied to another compile of the same workload.
 
-Names of instructions change with every flag, so costs travel by stable key. A cost is looked for
-by name where both are the same module, else by the whole key, else among equals of the same scope
-(their median), else among all instructions of that kind and those shapes (their median). A
-collective counts as the same only among as many devices.
+Names of instructions change with every flag, so costs are transferred by stable key. A cost is
+looked up by name if both are the same module, else by the whole key, else among equals of the same
+scope (their median), else among all instructions of that kind and those shapes (their median). A
+collective matches only one among as many devices.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from counterpoint.hlo.work import Category, category
 
 
 class Match(StrEnum):
-    """How a measured cost found its instruction, the surest first."""
+    """How a measured cost was matched to its instruction, the most reliable first."""
 
     NAME = "same module, same name"
     KEY = "same scope, shapes and place"
@@ -38,7 +38,7 @@ class Match(StrEnum):
 
 
 _REACH: Final = {Match.NAME: 0.03, Match.KEY: 0.05, Match.EQUALS: 0.08, Match.SHAPES: 0.15}
-"""How far a cost may be off in another run, beside what equals differ by; rules of thumb."""
+"""Relative error of a cost in another run, besides the variation among equals; rules of thumb."""
 _FAMILIES: Final = {
     Category.MATMUL: Family.MATMUL,
     Category.CONVOLUTION: Family.MATMUL,
@@ -51,7 +51,7 @@ _RUNNING: Final = ("while", "conditional", "call", "call-start", "async-start")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A measured cost: the median of what matched, and the least and the most of it."""
+    """A measured cost: the median, minimum and maximum of the matches."""
 
     seconds: float
     low: float
@@ -59,7 +59,7 @@ class Found:
     match: Match
 
     def price(self, family: Family, origin: str) -> Price:
-        """As a price, with what a measurement may be off."""
+        """Return it as a price, with the error of a measurement."""
         reach = 1 + _REACH[self.match]
         return Price(
             self.seconds,
@@ -75,26 +75,29 @@ class Measured:
     """Costs of one Program's instructions, to be looked up for another Program's."""
 
     def __init__(self, program: Program, costs: Mapping[str, float], origin: str) -> None:
-        """`costs` are seconds of one execution by instruction name; `origin` says of what."""
+        """Store costs.
+
+        `costs` are seconds of one execution by instruction name, `origin` their source.
+        """
         self.origin = origin
         self._program = program
         self._by_name: dict[str, float] = {}
         self._by_key: dict[Hashable, list[float]] = {}
         wanted: dict[str, float] = {}
         for name, cost in costs.items():
-            # Profilers may name what an async wrapper runs: its time is the start's.
+            # Profilers may name the instruction in an async wrapper: its time is the start's.
             bare = name.removeprefix("%")
             wanted[program.wrapped.get(bare, bare)] = cost
         for computation in launched(program):
-            for it in computation.instructions:
-                cost = wanted.get(it.name, math.nan)
-                if _is_priced(it) and 0 <= cost < math.inf:
-                    self._by_name[it.name] = cost
-                    for key in _keys(program, it).values():
+            for instruction in computation.instructions:
+                cost = wanted.get(instruction.name, math.nan)
+                if _is_priced(instruction) and 0 <= cost < math.inf:
+                    self._by_name[instruction.name] = cost
+                    for key in _keys(program, instruction).values():
                         self._by_key.setdefault(key, []).append(cost)
 
     def find(self, program: Program, instruction: Instruction) -> Found | None:
-        """What the instruction was measured to cost; None where nothing like it was."""
+        """Return the measured cost of an instruction; None if there is no match."""
         if not _is_priced(instruction):
             return None
         if _is_same(program, self._program):
@@ -110,7 +113,7 @@ class Measured:
     def price(
         self, program: Program, instruction: Instruction, family: Family | None = None
     ) -> Price | None:
-        """The same as a Price; its family by the kind of work unless told."""
+        """Return the measured cost as a Price; its family by the kind of work unless given."""
         found = self.find(program, instruction)
         if found is None:
             return None
@@ -120,12 +123,12 @@ class Measured:
         return found.price(known, self.origin)
 
     def matches(self, program: Program) -> Mapping[Match | None, int]:
-        """How many instructions of a program were found how; under None those that were not."""
+        """Count a program's instructions by match; under None those without one."""
         found: Counter[Match | None] = Counter()
         for computation in launched(program):
-            for it in computation.instructions:
-                if _is_priced(it):
-                    answer = self.find(program, it)
+            for instruction in computation.instructions:
+                if _is_priced(instruction):
+                    answer = self.find(program, instruction)
                     found[answer.match if answer else None] += 1
         return found
 
@@ -145,12 +148,12 @@ def _is_same(one: Program, other: Program) -> bool:
 
 
 def _keys(program: Program, it: Instruction) -> dict[Match, Hashable]:
-    """What an instruction is looked up by, the surest first."""
+    """Return the lookup keys of an instruction, the most reliable first."""
     key = stable_key(program, it)
-    talks = collective(program, it)
-    among = talks.group_size if talks else 0
+    communication = collective(program, it)
+    among = communication.group_size if communication else 0
     where = (key.scope, key.phase, key.opcode, key.shapes, among)
-    # An opcode alone says little of a fusion or of a custom call.
+    # An opcode alone does not identify a fusion or a custom call.
     what = (key.opcode, it.custom_call_target, category(program, it), key.shapes, among)
     return {Match.KEY: (*where, key.occurrence), Match.EQUALS: where, Match.SHAPES: what}
 
@@ -165,7 +168,7 @@ _PARTS: Final[Mapping[str, Family]] = {
 _REBUILT: Final = frozenset(
     {Family.NETWORK, Family.DOMAIN, Family.MEMORY, Family.MATMUL, Family.HOST}
 )
-"""Families whose formulas are asked again with the faster part, instead of scaling their prices."""
+"""Families repriced by their formulas with the faster part, instead of scaling their prices."""
 _LINKS: Final = frozenset({Family.NETWORK, Family.DOMAIN})
 _FACTOR: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)x?")
 _EXAMPLE: Final = "--what-if nic=2x,hbm=1.5x,collective:all-gather-start.3=0"
@@ -173,18 +176,18 @@ _EXAMPLE: Final = "--what-if nic=2x,hbm=1.5x,collective:all-gather-start.3=0"
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """Speeds of families of prices (2.0 is twice as fast), and times of single instructions."""
+    """Speeds of families of prices (2.0 is twice as fast), and factors of single instructions."""
 
     speed: Mapping[Family, float] = field(default_factory=dict[Family, float])
     # By the name of an instruction or a kind of collective: 0.5 is half as long, 0 is free.
     instructions: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def of(self, family: Family) -> float:
-        """How much faster."""
+        """Return the speedup of a family."""
         return self.speed.get(family, 1.0)
 
     def apply(self, program: Program, instruction: Instruction, price: Price) -> Price:
-        """The price under it, where the machine was asked with its faster parts already.
+        """Return the price under the what-if, from a machine that already has the faster parts.
 
         Links belong to the machine: a collective can wait for either of the links that it takes.
         """
@@ -207,11 +210,14 @@ class WhatIf:
 
 
 def parse_what_if(text: str) -> WhatIf:
-    """`nic=2x,hbm=1.5x,collective:all-gather-start.3=0`; UsageError where it says nothing known."""
+    """Parse `nic=2x,hbm=1.5x,collective:all-gather-start.3=0`.
+
+    Raise UsageError if it is invalid.
+    """
     speed: dict[Family, float] = {}
     instructions: dict[str, float] = {}
-    for part in filter(None, (it.strip() for it in text.split(","))):
-        name, equals, value = (it.strip() for it in part.partition("="))
+    for part in filter(None, (word.strip() for word in text.split(","))):
+        name, equals, value = (word.strip() for word in part.partition("="))
         if not equals or not name:
             raise _refused(part, "it is no NAME=FACTOR")
         kind, colon, own = name.partition(":")
@@ -232,7 +238,7 @@ def parse_what_if(text: str) -> WhatIf:
 
 
 def _unlike(part: str, before: float | None, factor: float) -> float:
-    """The factor, unless the same part was given another one."""
+    """Return the factor, unless the same part was given a different one."""
     if before not in (None, factor):
         raise _refused(part, f"{before:g}x was given for the same part before it")
     return factor

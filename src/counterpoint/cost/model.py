@@ -1,4 +1,7 @@
-"""CostModel: prices instructions of a Program on a Target. The simulator knows no more of them."""
+"""CostModel: prices instructions of a Program on a Target.
+
+The simulator's only interface to costs.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,18 @@ from counterpoint.hlo import Instruction, Program
 
 
 class Source(StrEnum):
-    """Where a price comes from, the most trusted first."""
+    """The origin of a price, the most trusted first."""
 
     MEASURED = "measured"  # a profile of this workload
-    USER_TABLE = "user table"  # nccl-tests logs or GEMM benchmarks that the user gave
+    USER_TABLE = "user table"  # nccl-tests logs or GEMM benchmarks from the user
     TABLE = "table"  # a table that Counterpoint ships
     ANALYTIC = "analytic"  # a formula
-    BOUND = "bound"  # nothing prices it: the least and the most that it can take
+    BOUND = "bound"  # nothing prices it: its minimum and maximum
     FREE = "free"  # launches no work
 
 
 class Family(StrEnum):
-    """Prices whose errors go together: if one GEMM is priced low, all are."""
+    """Prices whose errors are correlated: if one GEMM is priced low, all are."""
 
     MATMUL = "matmul"
     MEMORY = "memory"  # bound by device memory
@@ -31,23 +34,23 @@ class Family(StrEnum):
     NETWORK = "collective across domains"  # NICs
     HOST = "host"  # between device and host
     LAUNCH = "launch"  # fixed costs of starting work
-    CONTENTION = "slowdown"  # of what runs beside a collective: no price, but it has a range too
+    CONTENTION = "slowdown"  # of work beside a collective: not a price, but has a range
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Seconds of one execution: most likely, at least, at most."""
+    """Seconds of one execution: most likely, minimum, maximum."""
 
     seconds: float
     low: float
     high: float
     source: Source
     family: Family
-    # A few words for a table: "4096x8192x8192 bf16 at 71 % of peak", "ring, 2 x 8 ranks, Simple".
+    # A short description: "4096x8192x8192 bf16 at 71 % of peak", "ring, 2 x 8 ranks, Simple".
     how: str = ""
-    # Whether time or size decides, of a collective: "latency" or "bandwidth".
+    # Of a collective, whether time or size decides: "latency" or "bandwidth".
     bound_by: str = ""
-    # The links that its slowest part goes over, of a collective: "NVLink 4", "PCIe 5", "NIC".
+    # Of a collective, the links of its slowest part: "NVLink 4", "PCIe 5", "NIC".
     link: str = ""
 
     def __post_init__(self) -> None:
@@ -55,7 +58,7 @@ class Price:
             raise ValueError(f"a price runs from low to high, not {self.low}..{self.high}")
 
     def times(self, factor: float) -> Price:
-        """The same work, slower or faster by a factor."""
+        """Return the same work, slower or faster by a factor."""
         return replace(
             self, seconds=self.seconds * factor, low=self.low * factor, high=self.high * factor
         )
@@ -70,7 +73,7 @@ def around(
     bound_by: str = "",
     link: str = "",
 ) -> Price:
-    """A price that may be off by a share of itself to either side."""
+    """Return a price with a relative error to either side."""
     return Price(
         seconds, seconds / (1 + reach), seconds * (1 + reach), source, family, how, bound_by, link
     )
@@ -81,19 +84,19 @@ FREE = Price(0.0, 0.0, 0.0, Source.FREE, Family.LAUNCH)
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """How much longer work takes while a collective runs beside it: 0.1 is a tenth.
+    """Slowdown of work concurrent with a collective: 0.1 is a tenth.
 
-    NCCL's kernels take multiprocessors and memory bandwidth from whatever runs beside them.
+    NCCL's kernels take multiprocessors and memory bandwidth from concurrent work.
     """
 
     compute: float = 0.0
     collective: float = 0.0
     source: str = ""
-    reach: float = 0.0  # by which share of themselves both may be off
+    reach: float = 0.0  # relative error of both
 
 
 class CostModel(Protocol):
-    """What the simulator asks. Answers depend on the question alone: the same asked twice."""
+    """The simulator's interface to costs. It is pure: equal questions get equal answers."""
 
     @property
     def contention(self) -> Contention: ...
@@ -104,8 +107,10 @@ class CostModel(Protocol):
         ...
 
     def price(self, program: Program, instruction: Instruction) -> Price:
-        """One execution; of an asynchronous instruction its start has it and its done is free.
+        """Price one execution.
 
-        Loops, calls and branches are not asked for: the simulator walks through them.
+        An asynchronous instruction's start has the price and its done is free.
+
+        Loops, calls and branches are not priced: the simulator steps through them.
         """
         ...

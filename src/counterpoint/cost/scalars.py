@@ -1,7 +1,7 @@
-"""Scalars: the few numbers that measured runs decide, and where each comes from.
+"""Scalars: the few numbers that are fitted to measured runs, and the source of each.
 
-Everything else in the cost model is a table or a formula. Few, so that a handful of measured steps
-can fit them without learning those steps by heart.
+Everything else in the cost model is a table or a formula. They are few, so that a handful of
+measured steps can fit them without overfitting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from counterpoint.hardware import architecture_of
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One number: what it is, how far it may be off (a share of itself), and its source."""
+    """One number: its value, its relative error, and its source."""
 
     value: float
     reach: float
@@ -30,7 +30,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalars:
-    """What `counterpoint calibrate` fits."""
+    """The numbers that `counterpoint calibrate` fits."""
 
     # Share of the table's (or the chip's) matrix rate that GEMMs of a long step reach: clocks fall
     # under load, which a benchmark of one GEMM does not show.
@@ -41,13 +41,13 @@ class Scalars:
     attention: Scalar
     # Share of a NIC's rate that large messages reach.
     network: Scalar
-    # Share by which compute slows down while a collective runs beside it.
+    # Share by which compute slows down while a collective runs concurrently.
     slowdown: Scalar
 
 
 @cache
 def default_scalars(chip: str) -> Scalars:
-    """What holds for a chip of that name until someone calibrates."""
+    """Return the uncalibrated values for a chip of that name."""
     file = resources.files("counterpoint.cost").joinpath("scalars.toml")
     sections = tomllib.loads(file.read_text("utf-8"))
     values = sections["default"] | sections.get(architecture_of(chip), {})
@@ -55,13 +55,13 @@ def default_scalars(chip: str) -> Scalars:
 
 
 _MOST: Final = {"slowdown": 1.0}
-"""Up to where a value can be right; 1.5 for a share of something that is itself an estimate."""
+"""Maximum plausible values; 1.5 for a share of something that is itself an estimate."""
 _MOST_ELSE: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarFile:
-    """What a file of scalars says, of which chip, and where it was read.
+    """The content of a scalars file, its chip, and its path.
 
         chip = "H100"
         [matmul]
@@ -77,7 +77,7 @@ class ScalarFile:
     path: str
 
     def over(self, start: Scalars, gpu: str) -> Scalars:
-        """The scalars of a GPU with the file's values in place of theirs."""
+        """Return the scalars of a GPU with the file's values in place of theirs."""
         if self.chip not in ("", gpu):
             raise InputError(
                 f"{self.path} was fitted on {self.chip}, and the target is {gpu}",
@@ -88,7 +88,10 @@ class ScalarFile:
 
 
 def read_scalars(path: str | Path) -> ScalarFile:
-    """Read what `scalars_toml` wrote, or a person; InputError where a value can't be right."""
+    """Read a file from `scalars_toml`, or handwritten.
+
+    Raise InputError for an implausible value.
+    """
     try:
         entries = parse_toml(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -111,12 +114,12 @@ def read_scalars(path: str | Path) -> ScalarFile:
 
 
 def _scalar(path: str | Path, name: str, section: object) -> Scalar:
-    said = cast(dict[str, Any], section) if isinstance(section, dict) else {}
+    given = cast(dict[str, Any], section) if isinstance(section, dict) else {}
     least = 0.0 if name == "slowdown" else 0.01
     most = _MOST.get(name, _MOST_ELSE)
-    value = _share(path, name, "value", said.get("value"), (least, most))
-    reach = _share(path, name, "reach", said.get("reach", 0.1), (0.0, 1.0))
-    return Scalar(value, reach, str(said.get("source", path)))
+    value = _share(path, name, "value", given.get("value"), (least, most))
+    reach = _share(path, name, "reach", given.get("reach", 0.1), (0.0, 1.0))
+    return Scalar(value, reach, str(given.get("source", path)))
 
 
 def _share(
@@ -133,20 +136,20 @@ def _share(
 
 
 def scalars_toml(chip: str, scalars: Mapping[str, Scalar], comments: tuple[str, ...] = ()) -> str:
-    """The scalars as a file of their own, comments first."""
+    """Return the scalars as the text of a file, comments first."""
     lines = [f"# {line}" for comment in comments for line in comment.splitlines()]
     lines.append(f"chip = {_quoted(chip)}")
-    for name, it in scalars.items():
+    for name, scalar in scalars.items():
         lines += [
             "",
             f"[{name}]",
-            f"value = {it.value:.6g}",
-            f"reach = {it.reach:.3g}",
-            f"source = {_quoted(it.source)}",
+            f"value = {scalar.value:.6g}",
+            f"reach = {scalar.reach:.3g}",
+            f"source = {_quoted(scalar.source)}",
         ]
     return "\n".join(lines) + "\n"
 
 
 def _quoted(text: str) -> str:
-    """JSON's strings without escapes of surrogates are TOML's basic strings."""
+    """Quote a string: JSON's strings without escapes of surrogates are TOML's basic strings."""
     return json.dumps(text, ensure_ascii=False)

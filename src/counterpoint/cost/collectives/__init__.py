@@ -1,4 +1,4 @@
-"""What communication costs: by a user's table, a shipped table, or NCCL's own model."""
+"""The cost of communication: by a user's table, a shipped table, or NCCL's own model."""
 
 from counterpoint.cost.collectives.domain import price_within as price_within
 from counterpoint.cost.collectives.nccl import steps as steps

@@ -1,4 +1,4 @@
-"""Collectives that stay within a domain: a measured table where there is one, else NCCL's model."""
+"""Prices collectives within a domain: by a measured table if there is one, else by NCCL's model."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ TABLE_OF: Final = {
     "H100": "sm_90", "H200": "sm_90", "B200": "sm_100_B200", "GB200": "sm_100_GB200",
     "B300": "sm_103", "GB300": "sm_103",
 }  # fmt: skip
-"""Which of XLA's tables speaks for which GPU."""
+"""The XLA table that applies to each GPU."""
 _SHEET: Final = {
     "sm_90": 450e9, "sm_100_B200": 900e9, "sm_100_GB200": 900e9, "sm_103": 900e9,
 }  # fmt: skip
-"""The links' rate of the machines that were measured."""
+"""The links' rate of the measured machines."""
 _TABLE_REACH: Final = (
     0.15  # versions of NCCL differ by that: H200s' all-reduce of 2025 against ours
 )
 _FORMULA_REACH: Final = 0.3
 _LATENCY_REACH: Final = 0.6
-# Shares of the sheet's rate that large messages reach, of H100's in XLA's table.
+# Shares of the data sheet's rate that large messages reach, for H100 in XLA's table.
 _ALL_TO_ALL: Final = 0.75
 _PERMUTE: Final = 0.63
 
@@ -41,7 +41,7 @@ class _Row:
 def price_within(
     kind: str, size: int, ranks: int, target: Target, pattern: str = "", bus: bool = False
 ) -> Price:
-    """A collective of `ranks` devices of one domain, or of one host whose `bus` joins them."""
+    """Price a collective of `ranks` devices of one domain, or of one host joined by its `bus`."""
     bus = bus or not target.links.domain_bytes_per_s
     if ranks < 2 or size == 0:
         return around(_launch(), 1.0, Source.ANALYTIC, Family.DOMAIN, "nothing to send", "latency")
@@ -50,12 +50,12 @@ def price_within(
 
 
 def machine(target: Target, nic_bytes_per_s: float = 0.0, bus: bool = False) -> Machine:
-    """What groups find within a domain of the target."""
+    """Return the machine that groups have within a domain of the target."""
     links = target.links
     nvlink = links.domain_bytes_per_s > 0 and not bus
     gpu = target.known_gpu
     capability = float(gpu.compute_capability) if gpu and not gpu.stands_in else 0.0
-    # NVLink SHARP over a ring on 8 GPUs: 480 and 367 GB/s of H200s, 735 and 700 of B200s.
+    # NVLink SHARP versus a ring on 8 GPUs: 480 and 367 GB/s on H200s, 735 and 700 on B200s.
     sharp = 0.0 if not nvlink or capability < 9 else 1.3 if capability < 10 else 1.05
     rate = 0.8 * links.domain_bytes_per_s if nvlink else 0.7 * links.host_bytes_per_s
     return Machine(rate, nvlink, sharp, nic_bytes_per_s)
@@ -72,10 +72,10 @@ def _from_table(kind: str, size: int, ranks: int, target: Target, pattern: str) 
     rows = _table().get((device, kind, pattern if kind == "collective-permute" else ""))
     if not rows:
         return None
-    # More of the machine at work where several layouts were measured.
+    # Prefer more groups, which use more of the machine, if several layouts were measured.
     row = min(rows, key=lambda row: (abs(row.ranks - ranks), -row.groups))
-    asked = size * _share(kind, ranks) / _share(kind, row.ranks)
-    seconds = row.curve.at(asked)
+    scaled_size = size * _share(kind, ranks) / _share(kind, row.ranks)
+    seconds = row.curve.at(scaled_size)
     floor = min(row.curve.floor, seconds)
     slower = _SHEET[device] / target.links.domain_bytes_per_s
     seconds = floor + (seconds - floor) * slower
@@ -93,7 +93,7 @@ def _from_table(kind: str, size: int, ranks: int, target: Target, pattern: str) 
 
 
 def _share(kind: str, ranks: int) -> float:
-    """Of a message, what passes one device's links."""
+    """Return the share of a message that passes one device's links."""
     if kind == "collective-permute":
         return 1.0
     return (2 if kind == "all-reduce" else 1) * (ranks - 1) / ranks
@@ -110,7 +110,7 @@ def _from_model(kind: str, size: int, ranks: int, target: Target, bus: bool) -> 
         bound = "latency" if latency > transfer else "bandwidth"
     else:
         found = estimates(kind, size, Group(ranks, 1, ranks), machine(target, bus=bus))
-        best = min(found, key=lambda it: it.seconds)
+        best = min(found, key=lambda estimate: estimate.seconds)
         how, seconds, bound = f"{best.algorithm} {best.protocol}", best.seconds, best.bound_by
     reach = _LATENCY_REACH if bound == "latency" else _FORMULA_REACH
     joined = "PCIe" if bus and links.domain_bytes_per_s else links.generation

@@ -1,7 +1,7 @@
-"""Prices from collectives that the user measured: nccl-tests' logs go before all of ours.
+"""Prices from the user's measured collectives: nccl-tests' logs precede all our sources.
 
-A log of as many ranks on as many hosts is the price. One of other numbers of hosts, with as many
-ranks on each, says how far our model is off on this network, and the model's price is corrected.
+A log with the same ranks and hosts is the price. One with another number of hosts, but as many
+ranks on each, measures the error of our model on this network, and corrects the model's price.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from counterpoint.cost.scalars import Scalars
 from counterpoint.cost.tables.nccl_tests import CollectiveTable
 from counterpoint.hardware import Target
 
-_REACH: Final = 0.08  # from run to run, and in a step instead of in a benchmark
-_BEYOND: Final = 0.3  # of sizes that the log doesn't span
-_ELSEWHERE: Final = 0.2  # of other numbers of hosts
+_REACH: Final = 0.08  # between runs, and between a benchmark and a step
+_BEYOND: Final = 0.3  # for sizes that the log doesn't span
+_ELSEWHERE: Final = 0.2  # for other numbers of hosts
 
 
 def from_tables(
     kind: str, size: int, where: Placement, target: Target, tables: Sequence[CollectiveTable]
 ) -> Price | None:
-    """What a log of the same operation on as many ranks of as many hosts says."""
-    table = next((it for it in tables if is_same(it, kind, where, target)), None)
+    """Return the price from a log of the same operation on as many ranks of as many hosts."""
+    table = next((log for log in tables if is_same(log, kind, where, target)), None)
     if table is None or size == 0:
         return None
     points = _curve(tuple(sorted(table.seconds.items())))
@@ -52,11 +52,11 @@ def corrected(
     scalars: Scalars,
     tables: Sequence[CollectiveTable],
 ) -> Price | None:
-    """The model's price, corrected by the log of the nearest number of hosts."""
-    near = [it for it in tables if is_alike(it, kind, where)]
+    """Return the model's price, corrected by the log of the nearest number of hosts."""
+    near = [log for log in tables if is_alike(log, kind, where)]
     if not near or size == 0:
         return None
-    table = min(near, key=lambda it: abs(it.nodes - where.hosts))
+    table = min(near, key=lambda log: abs(log.nodes - where.hosts))
     there = replace(where, ranks=table.ranks, domains=table.nodes, hosts=table.nodes)
     price = price_across(kind, size, where, target, scalars)
     modelled = price_across(kind, size, there, target, scalars)
@@ -75,7 +75,7 @@ def corrected(
 
 
 def is_alike(table: CollectiveTable, kind: str, where: Placement) -> bool:
-    """Across hosts that are domains, with as many ranks on each."""
+    """Return whether the table is across hosts that are domains, with as many ranks on each."""
     return (
         table.kind == kind.removeprefix("ragged-")
         and table.nodes > 1
@@ -85,7 +85,7 @@ def is_alike(table: CollectiveTable, kind: str, where: Placement) -> bool:
 
 
 def is_same(table: CollectiveTable, kind: str, where: Placement, target: Target) -> bool:
-    """As many ranks on as many hosts."""
+    """Return whether the table has as many ranks on as many hosts."""
     if (table.kind, table.ranks) != (kind.removeprefix("ragged-"), where.ranks):
         return False
     nodes = table.nodes or -(-table.ranks // target.gpus_per_host)

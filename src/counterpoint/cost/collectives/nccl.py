@@ -1,8 +1,8 @@
-"""NCCL's latency-bandwidth model: what ring, tree and NVLink SHARP take for a message.
+"""NCCL's latency-bandwidth model: the time of ring, tree and NVLink SHARP for a message.
 
-time = latency of the steps + bytes / rate, the least over algorithms and protocols, as NCCL itself
-chooses (src/graph/tuning.cc). Three of its choices need luck across nodes, see `Estimate.hopeful`.
-Not modelled: PAT, CollNet (SHARP in switches), user buffers.
+time = latency of the steps + bytes / rate, the minimum over algorithms and protocols, as NCCL
+itself chooses (src/graph/tuning.cc). Three of its choices do not work on all clusters, see
+`Estimate.hopeful`. Not modeled: PAT, CollNet (SHARP in switches), user buffers.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from importlib import resources
 from typing import Any, Final
 
 _US: Final = 1e-6
-_LL_MOST: Final = 2 << 20  # bytes up to which LL's latency is met with across nodes
-_NVLS_LEAST: Final = 4  # ranks of a node from which NCCL considers NVLink SHARP
+_LL_MOST: Final = 2 << 20  # bytes up to which LL's latency is observed across nodes
+_NVLS_LEAST: Final = 4  # minimum ranks of a node for NVLink SHARP
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a group finds: rates in bytes per second."""
+    """The machine of a group: rates in bytes per second."""
 
     domain_bytes_per_s: float  # of one device's links within the domain, as a ring uses them
     nvlink: bool  # or PCIe
     nvls: float  # NVLink SHARP's rate over a ring's; 0 where there is none
-    nic_bytes_per_s: float  # of one rank that carries what crosses, as it is reached
+    nic_bytes_per_s: float  # rate reached by one rank that sends across domains
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Ranks, the domains they stand in, and the fewest of them in one."""
+    """Ranks, the number of their domains, and the fewest ranks in one."""
 
     ranks: int
     domains: int
@@ -45,17 +45,17 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Seconds of one algorithm: those of its steps, and those of its bytes."""
+    """Seconds of one algorithm: of its steps, and of its bytes."""
 
     algorithm: str
     protocol: str
     latency: float
     transfer: float
-    # Of several domains, what not every cluster does: LL128 wants a network that keeps the order
-    # of stores, NVLink SHARP is mostly turned off where JAX trains (NCCL_NVLS_ENABLE=0 in its
-    # makers' recipes), and measured messages of more than a few MiB don't show LL's latency.
+    # Of several domains, what not every cluster does: LL128 needs a network that keeps the order of
+    # stores, NVLink SHARP is usually off in JAX training (NCCL_NVLS_ENABLE=0 in vendors' recipes),
+    # and measured messages of more than a few MiB don't show LL's latency.
     hopeful: bool = False
-    # Of several domains: the links within each carry less than its NICs do.
+    # Of several domains: the links within each carry less than its NICs.
     within: bool = False
 
     @property
@@ -68,7 +68,7 @@ class Estimate:
 
 
 def estimates(kind: str, size: int, group: Group, machine: Machine) -> Iterator[Estimate]:
-    """All that NCCL could choose from; `kind` is a Collective's."""
+    """Yield all of NCCL's options; `kind` is a Collective's."""
     protocols = ("ll", "ll128", "simple")
     for protocol in protocols:
         yield _ring(kind, size, group, machine, protocol)
@@ -79,7 +79,7 @@ def estimates(kind: str, size: int, group: Group, machine: Machine) -> Iterator[
 
 
 def steps(kind: str, ranks: int) -> int:
-    """Rounds of a ring."""
+    """Return the number of rounds of a ring."""
     return {"all-reduce": 2 * (ranks - 1), "collective-broadcast": ranks}.get(kind, ranks - 1)
 
 
@@ -92,7 +92,7 @@ def _ring(kind: str, size: int, group: Group, machine: Machine, protocol: str) -
     if group.domains > 1:
         crossing = (2 if kind == "all-reduce" else 1) * (group.domains - 1)
         within = max(within, table["overhead"]["net"][protocol])
-        # One rank per node has nothing to hide the network's latency behind.
+        # With one rank per node nothing hides the network's latency.
         hop = table["net"]["tree" if group.local == 1 else "ring"][protocol]
         latency += crossing * hop
     latency += (rounds - crossing) * within
@@ -114,7 +114,7 @@ def _tree(size: int, group: Group, machine: Machine, protocol: str) -> Estimate:
     latency = table["base"]["tree"][protocol]
     latency += 2 * max(group.local_mean - 1, 0) * within
     latency += 2 * math.log2(group.domains) * table["net"]["tree"][protocol]
-    # Of two nodes each is the root of one tree and the leaf of the other: half crosses.
+    # With two nodes, each is the root of one tree and the leaf of the other: half crosses.
     net = 2.0 if group.domains == 2 else 1.0
     rate = _bus(group, machine, net) * table["rate"]["tree"]
     if group.domains == 1:
@@ -149,7 +149,7 @@ def _estimate(
     hopeful: bool,
     within: bool = False,
 ) -> Estimate:
-    """Of a latency in microseconds and a transfer in seconds."""
+    """Build an Estimate from a latency in microseconds and a transfer in seconds."""
     seconds = (latency + _constants()["base"]["kernel"]) * _US
     return Estimate(algorithm, _SPELT[protocol], seconds, transfer, hopeful, within)
 
@@ -161,7 +161,7 @@ def _lucky(protocol: str, size: int, group: Group) -> bool:
 
 
 def _bus(group: Group, machine: Machine, net: float = 1.0) -> float:
-    """Bytes per second that pass every point of a ring."""
+    """Return the bytes per second that pass every point of a ring."""
     if group.domains == 1:
         return machine.domain_bytes_per_s
     crossing = _net(group, machine) * net
@@ -187,7 +187,7 @@ def _ll_most(group: Group) -> float:
 
 
 def _correction(protocol: str, size: int) -> float:
-    """Read between the powers of two, and never so that more bytes take less time."""
+    """Interpolate between powers of two, so that more bytes never take less time."""
     factors: list[float] = _constants()["tree_correction"][protocol]
     place = math.log2(max(size, 64) / 64)
     if place >= len(factors) - 1:

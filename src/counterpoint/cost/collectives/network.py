@@ -1,4 +1,4 @@
-"""Collectives that cross domains: NCCL's model over the NICs that each group can use."""
+"""Prices collectives that cross domains: NCCL's model over the NICs that each group can use."""
 
 from __future__ import annotations
 
@@ -11,53 +11,61 @@ from counterpoint.cost.model import Family, Price, Source
 from counterpoint.cost.scalars import Scalars
 from counterpoint.hardware import Target
 
-# Measured with nccl-tests on H100s: of a NIC's rate, all-to-all reaches about that share of what a
-# ring does, for its messages are smaller and go to every peer.
+# Measured with nccl-tests on H100s: all-to-all reaches this share of a ring's rate, because its
+# messages are smaller and go to every peer.
 _ALL_TO_ALL: Final = 0.85
-_PEER_S: Final = 2e-6  # of each further peer across the network
+_PEER_S: Final = 2e-6  # for each further peer across the network
 _BASE_S: Final = 22.4e-6  # a first message: NCCL's 8.4 us to start and 14 us over the network
-_PAIR: Final = 0.95  # of a NIC's rate for rings, what one pair of ranks reaches
+_PAIR: Final = 0.95  # share of a NIC's ring rate that one pair of ranks reaches
 NIC: Final = "NIC"
-# How far latencies may be off: a cloud's network may double them.
+# Relative error of latencies: a cloud's network may double them.
 _LATENCY_REACH: Final = 0.6
 _BANDWIDTH_REACH: Final = 0.12
 
 
 def price_across(kind: str, size: int, where: Placement, target: Target, scalars: Scalars) -> Price:
-    """A collective of a group that stands in several domains."""
+    """Price a collective of a group that spans several domains."""
     nic = where.nic_bytes_per_s * min(scalars.network.value, 1.0)
-    ours = machine(target, nic, where.bus)
+    domain_machine = machine(target, nic, where.bus)
     if kind in ("all-to-all", "ragged-all-to-all"):
         best = _all_to_all(size, where, nic, target)
         fastest = best
     else:
         group = Group(where.ranks, where.domains, where.local)
-        found = list(estimates(kind, size, group, ours))
-        fastest = min(found, key=lambda it: it.seconds)
-        best = min((it for it in found if not it.hopeful), key=lambda it: it.seconds)
+        found = list(estimates(kind, size, group, domain_machine))
+        fastest = min(found, key=lambda estimate: estimate.seconds)
+        best = min(
+            (estimate for estimate in found if not estimate.hopeful),
+            key=lambda estimate: estimate.seconds,
+        )
     how = f"{best.algorithm} {best.protocol}, {where}".replace(" ,", ",")
     binds, link = _nics(where, nic), NIC
     if best.within and best.bound_by == "bandwidth":
         link = "PCIe" if where.bus else target.links.generation
-        binds = f"bound by {link} at {ours.domain_bytes_per_s / 1e9:.3g} GB/s, not by {binds}"
+        binds = (
+            f"bound by {link} at {domain_machine.domain_bytes_per_s / 1e9:.3g} GB/s, not by {binds}"
+        )
     return _price(best, fastest, f"{how}, {binds}", scalars, link)
 
 
 def price_pair(size: int, nic_bytes_per_s: float, scalars: Scalars) -> Price:
-    """One rank's message to another across the network."""
+    """Price one rank's message to another across the network."""
     nic = nic_bytes_per_s * min(scalars.network.value, 1.0) * _PAIR
     found = Estimate("pair", "Simple", _BASE_S, size / nic)
     return _price(found, found, f"pairs, {nic / 1e9:.3g} GB/s each", scalars)
 
 
 def _all_to_all(size: int, where: Placement, nic: float, target: Target) -> Estimate:
-    """What leaves the domain and what stays in it travel at once; every peer has its message."""
+    """Price an all-to-all: traffic within and out of a domain is concurrent.
+
+    Each peer gets a message.
+    """
     stays = where.ranks / where.domains
     outside = size * (where.ranks - stays) / where.ranks
     inside = size * max(stays - 1, 0) / where.ranks
     links = target.links
     within = 0.75 * (links.host_bytes_per_s if where.bus else links.domain_bytes_per_s)
-    if where.bus:  # what leaves the host takes the same way first
+    if where.bus:  # traffic that leaves the host first uses the same bus
         inside += outside
     crossing_s, inside_s = outside / (nic * _ALL_TO_ALL), inside / within
     latency = _BASE_S + (where.ranks - stays - 1) * _PEER_S
@@ -74,5 +82,5 @@ def _price(best: Estimate, fastest: Estimate, how: str, scalars: Scalars, link: 
 
 
 def _nics(where: Placement, nic: float) -> str:
-    one = f"{nic / 1e9:.3g} GB/s"
-    return f"{one} NIC" if where.local == 1 else f"{where.local} x {one} NICs"
+    rate = f"{nic / 1e9:.3g} GB/s"
+    return f"{rate} NIC" if where.local == 1 else f"{where.local} x {rate} NICs"

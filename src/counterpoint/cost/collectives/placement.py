@@ -1,8 +1,8 @@
-"""Placement: where the ranks of a collective's groups stand, and whom they share NICs with.
+"""Placement: the location of the ranks of a collective's groups, and their share of NICs.
 
-Rank i stands on host i // devices per host, and in domain i // devices per domain: XLA numbers
-devices host by host, and a mesh's own order is already in the replica groups. Between the NVLink
-islands of one host, and where a host has none, PCIe carries what NVLink doesn't; never a NIC.
+Rank i is on host i // devices per host, and in domain i // devices per domain: XLA numbers devices
+host by host, and a mesh's own order is already in the replica groups. Between the NVLink islands of
+one host, and in a host without NVLink, PCIe is used; never a NIC.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from counterpoint.hlo.model import Groups
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One group. All that its price needs to know of the machine around it."""
+    """One group, with all that its price needs to know of the machine around it."""
 
     ranks: int
-    domains: int  # that it touches; a host of several islands counts as one
+    domains: int  # number it touches; a host of several islands counts as one
     hosts: int
-    local: int  # ranks in the domain where it has fewest: they carry what crosses
+    local: int  # ranks in the domain with the fewest: they carry the crossing traffic
     nic_bytes_per_s: float  # of one such rank, each way, while all groups run; 0 within a domain
-    bus: bool = False  # the host's PCIe joins what stays within a domain, not NVLink
+    bus: bool = False  # the host's PCIe, not NVLink, joins devices within a domain
 
     @property
     def crosses(self) -> bool:
@@ -39,7 +39,7 @@ class Placement:
 
 
 def placements(program: Program, instruction: Instruction, target: Target) -> tuple[Placement, ...]:
-    """The kinds of groups among an instruction's: those that stand alike count once."""
+    """Return the distinct placements among an instruction's groups."""
     key = ("placements", _groups_of(instruction), target)
     found = program.answers.get(key)
     if found is None:
@@ -50,14 +50,14 @@ def placements(program: Program, instruction: Instruction, target: Target) -> tu
 
 
 def _groups_of(instruction: Instruction) -> tuple[object, ...]:
-    """Everything of an instruction that its groups follow from."""
+    """Return all properties of an instruction that determine its groups."""
     kind = instruction.opcode.removesuffix("-start")
     channel = instruction.channel_id is not None
     return (instruction.groups, kind, channel, instruction.use_global_device_ids)
 
 
 def place(groups: Groups, target: Target) -> tuple[Placement, ...]:
-    """How each group stands on the target."""
+    """Return the distinct placements of groups on the target."""
     links = target.links
     crossing: Counter[int] = Counter()
     counts: list[tuple[tuple[int, ...], Counter[int]]] = []
@@ -89,28 +89,28 @@ def _kind(
 
 
 def _nearby(target: Target, links: Links) -> int:
-    """Devices that reach each other without a network."""
+    """Return the number of devices that reach each other without a network."""
     return max(links.domain, target.gpus_per_host)
 
 
 def nic_share(senders: int, target: Target, links: Links) -> float:
-    """Bytes per second of one of the devices of a domain that use its NICs at once.
+    """Return bytes per second of one of the devices of a domain that use its NICs at once.
 
-    Each uses the NIC next to it; where a domain has fewer NICs than devices, some share one.
+    Each uses the nearest NIC; if a domain has fewer NICs than devices, some share one.
     """
     nearby = _nearby(target, links)
     whole = links.nic_bytes_per_s * nearby
     nics = max(1.0, links.nics_per_host * nearby / target.gpus_per_host)
     nearest = max(whole / nics, links.nic_bytes_per_s)
-    if not links.domain_bytes_per_s:  # a plain card's only way out
+    if not links.domain_bytes_per_s:  # the only link of a plain card
         nearest = min(nearest, links.host_bytes_per_s)
     return min(nearest, whole / senders)
 
 
 def pair_placement(pairs: Iterable[tuple[int, int]], target: Target) -> tuple[bool, float]:
-    """Whether PCIe joins any of these pairs, and what the NIC gives who sends across domains.
+    """Return whether PCIe joins any of these pairs, and the NIC rate of senders across domains.
 
-    The latter is 0 where none does.
+    The rate is 0 if no pair crosses domains.
     """
     links = target.links
     nearby = _nearby(target, links)
@@ -118,10 +118,10 @@ def pair_placement(pairs: Iterable[tuple[int, int]], target: Target) -> tuple[bo
     sends: Counter[int] = Counter()
     receives: Counter[int] = Counter()
     for source, to in pairs:
-        here, there = source // nearby, to // nearby
-        if here != there:
-            sends[here] += 1
-            receives[there] += 1
+        source_domain, target_domain = source // nearby, to // nearby
+        if source_domain != target_domain:
+            sends[source_domain] += 1
+            receives[target_domain] += 1
         elif source // links.domain != to // links.domain:
             bus = True
     busiest = max((*sends.values(), *receives.values()), default=0)

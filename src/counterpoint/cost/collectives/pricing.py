@@ -1,4 +1,4 @@
-"""The price of a collective on a Target, from who takes part and where they stand."""
+"""Prices a collective on a Target, by its participants and their placement."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PAIR: Final = re.compile(r"\{(\d{1,18}),\s*(\d{1,18})\}")
 
 
 def pairs_of(program: Program, instruction: Instruction) -> Pairs:
-    """Devices as replica * partitions + partition.
+    """Return device pairs, numbered as replica * partitions + partition.
 
     A permute with a channel numbers partitions, and does the same in every replica; one without
     numbers replicas.
@@ -48,7 +48,7 @@ def pairs_of(program: Program, instruction: Instruction) -> Pairs:
 
 
 def pattern(pairs: Pairs) -> str:
-    """As the measured table names it: ring, pairs that swap, or one way."""
+    """Return the measured table's name for the pattern: ring, pairs that swap, or one way."""
     sources, targets = {a for a, _ in pairs}, {b for _, b in pairs}
     if not sources & targets:
         return "one way"
@@ -65,9 +65,9 @@ def price_collective(
     scalars: Scalars,
     tables: Sequence[CollectiveTable] = (),
 ) -> Price | None:
-    """One execution; FREE for a done; None when the instruction is no collective.
+    """Price one execution; FREE for a done; None if the instruction is not a collective.
 
-    Transfers between host and device (`is_host_transfer`) are none.
+    Transfers between host and device (`is_host_transfer`) are not collectives.
     """
     found = collective(program, instruction)
     if found is None:
@@ -84,7 +84,7 @@ def price_collective(
         for where in placements(program, instruction, target)
     ]
     slowest = max(prices, key=lambda price: price.seconds)
-    # How much a ragged one sends is known at run time only; its buffer is the most.
+    # The size of a ragged one is known only at run time; its buffer is the maximum.
     return replace(slowest, low=slowest.low / 4) if kind == "ragged-all-to-all" else slowest
 
 
@@ -95,9 +95,10 @@ def _all_inside(
     scalars: Scalars,
     tables: Sequence[CollectiveTable],
 ) -> Price | None:
-    """Several collectives launched as one: they share the wire."""
+    """Price several collectives launched as one, which share the wire."""
     inner = [
-        price_collective(program, it, target, scalars, tables) for it in program.body(instruction)
+        price_collective(program, member, target, scalars, tables)
+        for member in program.body(instruction)
     ]
     prices = [price for price in inner if price is not None and price != FREE]
     if not prices:
@@ -138,7 +139,7 @@ def _pairwise(
     scalars: Scalars,
     tables: Sequence[CollectiveTable],
 ) -> Price:
-    """The worst pair decides: the step goes on when all have received."""
+    """Price by the slowest pair: the step goes on when all have received."""
     pairs = pairs_of(program, instruction)
     ranks = tuple(sorted({rank for pair in pairs for rank in pair}))
     if tables and ranks and pattern(pairs) == "ring":
@@ -154,4 +155,4 @@ def _pairwise(
     return max(inside, across, key=lambda price: price.seconds)
 
 
-_LARGEST: Final = 8  # ranks of the rows of permutes that stand for all
+_LARGEST: Final = 8  # ranks of the permute rows that represent all sizes

@@ -1,4 +1,4 @@
-"""SizeCurve: measured seconds by message size, read between and beyond its points."""
+"""SizeCurve: measured seconds by message size, interpolated and extrapolated."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from itertools import accumulate
 
 @dataclass(frozen=True, slots=True)
 class SizeCurve:
-    """Seconds that never fall as sizes grow: a smaller message that took longer had a bad day."""
+    """Seconds that never decrease with size: a smaller message that took longer is an outlier."""
 
     sizes: tuple[int, ...]
     seconds: tuple[float, ...]
 
     def at(self, size: float) -> float:
-        """Between two points a straight line between their logarithms.
+        """Interpolate linearly between logarithms.
 
-        Below the first its time, for that is latency. Beyond the last at its rate, for there the
-        wire is full.
+        Below the first point use its time, which is latency. Beyond the last use its rate, because
+        the wire is saturated.
         """
         after = bisect_right(self.sizes, size)
         if after == 0:
@@ -37,7 +37,7 @@ class SizeCurve:
 
 
 def curve(points: Iterable[tuple[int, float]]) -> SizeCurve:
-    """The curve through points in any order; of several of one size the fastest."""
+    """Return the curve through points in any order; of equal sizes, the fastest counts."""
     best: dict[int, float] = {}
     for size, seconds in points:
         if size > 0 and seconds > 0:

@@ -1,6 +1,6 @@
-"""What a user's nccl-tests logs are good for in a program: which say nothing of it, and why.
+"""Notes on the use of a user's nccl-tests logs for a program: which are unused, and why.
 
-A log that is left out without a word looks like one that was used.
+A log silently ignored would look like one that was used.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import KINDS, collective
 from counterpoint.hlo.schedule import is_done
 
-_SHOWN: Final = 3  # layouts of a program that a note names
+_SHOWN: Final = 3  # maximum layouts of a program listed in a note
 
 
 def table_notes(
     program: Program, target: Target, tables: Sequence[CollectiveTable]
 ) -> Iterator[str]:
-    """One sentence for each thing about a log that its user has to know."""
+    """Yield one sentence for each fact about a log that its user must know."""
     if not tables:
         return
-    asked = _asked(program, target)
+    sizes_by_kind = _asked(program, target)
     for at, table in enumerate(tables):
-        yield from _of_table(table, tables[:at], asked, target)
+        yield from _of_table(table, tables[:at], sizes_by_kind, target)
 
 
 _Asked = dict[str, dict[Placement, int]]
-"""By kind and by where it runs: the largest size."""
+"""The largest size, by kind and placement."""
 
 
 def _asked(program: Program, target: Target) -> _Asked:
     found: _Asked = {}
-    for it in program.instructions:
-        talks = None if is_done(it) else collective(program, it)
-        kind = it.opcode.removesuffix("-start").removeprefix("ragged-")
-        if talks is None or kind not in KINDS:
+    for instruction in program.instructions:
+        communication = None if is_done(instruction) else collective(program, instruction)
+        kind = instruction.opcode.removesuffix("-start").removeprefix("ragged-")
+        if communication is None or kind not in KINDS:
             continue
         sizes = found.setdefault(kind, {})
-        for where in _where(program, it, kind, target):
-            sizes[where] = max(sizes.get(where, 0), talks.bytes or 0)
+        for where in _where(program, instruction, kind, target):
+            sizes[where] = max(sizes.get(where, 0), communication.bytes or 0)
     return found
 
 
@@ -66,9 +66,9 @@ def _of_table(
         return
     used = {where: size for where, size in sizes.items() if _uses(table, where, target)}
     if not used:
-        theirs = ", ".join(_layout(it.ranks, it.hosts) for it in [*sizes][:_SHOWN])
+        layouts = ", ".join(_layout(it.ranks, it.hosts) for it in [*sizes][:_SHOWN])
         yield (
-            f"{name} is not used: this program's run on {theirs}; a log is the price where ranks"
+            f"{name} is not used: this program's run on {layouts}; a log is the price where ranks"
             " and hosts are the same, and a correction where each host has as many ranks"
         )
         return

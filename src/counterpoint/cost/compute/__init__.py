@@ -1,4 +1,4 @@
-"""The price of compute: GEMMs, attention, memory-bound fusions, copies, custom calls."""
+"""Prices compute: GEMMs, attention, memory-bound fusions, copies, custom calls."""
 
 from counterpoint.cost.compute.convolution import register as register
 from counterpoint.cost.compute.gemm import Gemm as Gemm

@@ -1,4 +1,4 @@
-"""The price of fused attention: operations by shape and mask, at what such kernels reach."""
+"""Prices fused attention: operations by shape and mask, at the rates such kernels reach."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CAUSAL: Final = re.compile(r"causal", re.IGNORECASE)
 _TE_MASKS: Final = {0: "none", 1: "none", 2: "causal", 3: "causal", 4: "causal", 5: "causal"}
 """NVTE_Mask_Type: none, padding, causal, padding and causal, both from the bottom right."""
 _BACKWARD_PRODUCTS: Final = 2.5
-"""Five products of matrices where forward has two."""
+"""Backward has five matrix products to forward's two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class Attention:
     backward: bool
     mask: str  # "none", "causal", "unknown"
     dtype: str
-    window: int = 0  # keys that a query sees at most; 0 where all
-    products: float = _BACKWARD_PRODUCTS  # of a backward pass, in forward passes
+    window: int = 0  # maximum keys that a query sees; 0 for all
+    products: float = _BACKWARD_PRODUCTS  # of a backward pass, relative to forward
     fused: bool = True
 
     @property
     def flops(self) -> float:
-        """Operations that the mask leaves."""
+        """Number of operations that the mask leaves."""
         whole = 2.0 * self.batch * self.heads * self.queries * self.keys
         whole *= self.head + self.value_head
         return whole * self._seen() * (self.products if self.backward else 1.0)
@@ -64,7 +64,7 @@ class Attention:
 
 
 def attention_of(program: Program, instruction: Instruction) -> Attention | None:
-    """None where neither settings nor operands tell.
+    """Return the Attention; None if neither settings nor operands describe it.
 
     cuDNN calls of XLA and Transformer Engine state sizes, direction and mask in their settings;
     user kernels (Pallas, Triton, Mosaic) reveal them only by their operands and name.
@@ -110,8 +110,8 @@ def _transformer_engine(
         batch = int(config["input_batch"])
     except (KeyError, TypeError, ValueError):
         return _by_operands(program, it)
-    said: Any = config.get("mask_type", 2)
-    mask = _TE_MASKS.get(said, "unknown") if isinstance(said, int) else "unknown"
+    mask_type: Any = config.get("mask_type", 2)
+    mask = _TE_MASKS.get(mask_type, "unknown") if isinstance(mask_type, int) else "unknown"
     left: Any = config.get("window_size_left", -1)
     return Attention(
         batch, heads, queries, keys, head, int(config.get("v_head_dim", head)),
@@ -122,8 +122,8 @@ def _transformer_engine(
 
 
 def _by_operands(program: Program, it: Instruction) -> Attention | None:
-    """The first operands with heads are taken for Q, K and V."""
-    read = [one for one in _arrays(program, it) if len(one.dims) >= 3]
+    """Take the first operands with heads as Q, K and V."""
+    read = [array for array in _arrays(program, it) if len(array.dims) >= 3]
     if len(read) < 2 or len(read[0].dims) != len(read[1].dims):
         return None
     query, key = read[0], read[1]
@@ -133,23 +133,26 @@ def _by_operands(program: Program, it: Instruction) -> Attention | None:
     rows = query.elements // (head * queries) if head and queries else 0
     if rows < 1 or queries < 16 or head > 1024:
         return None
-    said = f"{it.name} {it.custom_call_target} {it.op_name}"
-    mask = "causal" if _CAUSAL.search(said + it.backend_config[:4096]) else "unknown"
+    description = f"{it.name} {it.custom_call_target} {it.op_name}"
+    mask = "causal" if _CAUSAL.search(description + it.backend_config[:4096]) else "unknown"
     return Attention(
-        1, rows, queries, keys, head, head, bool(_BACKWARD.search(said)), mask, _type(query),
-        products=_kernel_products(said),
+        1, rows, queries, keys, head, head, bool(_BACKWARD.search(description)), mask, _type(query),
+        products=_kernel_products(description),
     )  # fmt: skip
 
 
 def _kernel_products(said: str) -> float:
-    """Kernels of users make dQ and dK with dV apart, and multiply Q by K for each."""
+    """Return the products of user kernels, which compute dQ separately from dK and dV.
+
+    Each multiplies Q by K again.
+    """
     if re.search(r"dkv", said):
         return 2.0
     return 1.5 if re.search(r"_dq", said) else _BACKWARD_PRODUCTS
 
 
 def _arrays(program: Program, it: Instruction) -> list[Shape]:
-    found = [one.shape for one in program.operands(it)]
+    found = [operand.shape for operand in program.operands(it)]
     return [shape for shape in found if shape.dtype.startswith(("f", "bf")) and shape.dims]
 
 
@@ -162,14 +165,14 @@ def _type(shape: Shape) -> str:
 _START_S: Final = 4e-6
 _REACH: Final = 0.15
 _GUESSED_MASK: Final = 1.9
-"""Where nobody says whether it is causal: as if it were, and up to twice as much."""
+"""If causality is unknown: price as causal, up to twice as much."""
 _HOPPER_LONG: Final = 604.0
-"""Forward, no mask, heads of 128, long sequences: what the shares of kernels.toml refer to."""
+"""Forward, no mask, heads of 128, long sequences: reference of the shares in kernels.toml."""
 _BACKWARD_LONG: Final = 517.0
 
 
 def price_attention(program: Program, instruction: Instruction, machine: Machine) -> Price | None:
-    """None where the shapes can't be told."""
+    """Price attention; None if its shapes are unknown."""
     found = attention_of(program, instruction)
     if found is None or found.flops <= 0:
         return None
@@ -191,7 +194,7 @@ def _how(found: Attention, rate: float, machine: Machine) -> str:
 
 
 def attention_rate(found: Attention, machine: Machine) -> float:
-    """FLOP/s that its kernel reaches."""
+    """Return the FLOP/s that its kernel reaches."""
     direction = "backward" if found.backward else "forward"
     long = _BACKWARD_LONG if found.backward else _HOPPER_LONG
     shape = _curve(direction, found) / long
@@ -205,12 +208,12 @@ def attention_rate(found: Attention, machine: Machine) -> float:
 
 
 def _curve(direction: str, found: Attention) -> float:
-    """TFLOP/s on H100 by sequence, head size and mask."""
+    """Return TFLOP/s on H100 by sequence, head size and mask."""
     causal = found.mask in {"causal", "unknown"}
     full = _by_head(direction, "full", found)
     if not causal:
         return full
-    # Only forward was published with the mask: it costs backward the same share.
+    # Masked rates are published only for forward: backward is assumed to have the same ratio.
     return full * _by_head("forward", "causal", found) / _by_head("forward", "full", found, "128")
 
 
@@ -220,9 +223,9 @@ def _by_head(direction: str, mask: str, found: Attention, instead: str = "") -> 
     if mask == "causal" or instead:
         size = 256 if found.head > 192 else 128
     else:
-        size = min(sizes, key=lambda it: abs(math.log(it / max(1, found.head))))
+        size = min(sizes, key=lambda known_size: abs(math.log(known_size / max(1, found.head))))
     value = _along(table.get(str(size), table["128"]), found.keys)
-    # Heads below 64 fill the matrix units less.
+    # Heads below 64 do not fill the matrix units.
     return value * min(1.0, found.head / 64)
 
 
@@ -243,5 +246,7 @@ def _published() -> dict[str, Any]:
 
 
 def _bytes(program: Program, instruction: Instruction) -> int:
-    read = sum(it.shape.bytes for it in program.operands(instruction))
-    return read + sum(it.bytes for it in instruction.shape.leaves if it.dtype not in ("u8", "s8"))
+    read = sum(value.shape.bytes for value in program.operands(instruction))
+    return read + sum(
+        value.bytes for value in instruction.shape.leaves if value.dtype not in ("u8", "s8")
+    )

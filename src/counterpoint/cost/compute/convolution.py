@@ -1,4 +1,4 @@
-"""The price of convolutions: as the GEMM that they amount to, less what its gathering costs."""
+"""Prices convolutions: as the equivalent GEMM, less the cost of its gathering."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from counterpoint.hlo.model import element_bits
 from counterpoint.hlo.work import bytes_accessed, flops
 
 _SHARE: Final = 0.65
-"""Of the rate that a GEMM of the same work reaches: rule of thumb for cuDNN's implicit GEMMs."""
+"""Share of the rate of a GEMM of the same work: rule of thumb for cuDNN's implicit GEMMs."""
 _GROUPED: Final = 0.1
 """Depthwise convolutions barely fill matrix units."""
 _START_S: Final = 5e-6
@@ -22,15 +22,15 @@ _DEEPEST: Final = 3
 
 
 def price_convolution(program: Program, instruction: Instruction, machine: Machine) -> Price | None:
-    """None where its operations can't be counted."""
+    """Price a convolution; None if its operations can't be counted."""
     found = list(_convolutions(program, instruction))
-    counts = [flops(program, it) for it in found]
+    counts = [flops(program, member) for member in found]
     operations = sum(count for count in counts if count)
     if not operations or None in counts:
         return None
-    read = [it.shape.dtype for it in program.operands(found[0]) if it.shape.dims]
+    read = [member.shape.dtype for member in program.operands(found[0]) if member.shape.dims]
     dtype = _type(read[0] if read else "bf16")
-    grouped = any(it.convolution and it.convolution.feature_groups > 1 for it in found)
+    grouped = any(member.convolution and member.convolution.feature_groups > 1 for member in found)
     kernels = machine.gemm(dtype)
     share = kernels.share * (_GROUPED if grouped else _SHARE) * machine.scalars.matmul.value
     rate = machine.peak(dtype) * share
@@ -59,7 +59,7 @@ def _type(dtype: str) -> str:
 
 
 Pricer = Callable[[Program, Instruction, Machine], Price | None]
-"""Answers None where the call is not one that it can price; then the next is asked."""
+"""Returns None for a call that it can't price; then the next pricer is tried."""
 
 _USERS: Final[list[tuple[re.Pattern[str], Pricer]]] = []
 
@@ -67,7 +67,7 @@ _USERS: Final[list[tuple[re.Pattern[str], Pricer]]] = []
 def register(pattern: str, pricer: Pricer) -> None:
     """Price custom calls whose target, name or op_name the pattern matches anywhere.
 
-    The latest registered is asked first, and all of them before the pricers of Counterpoint.
+    The latest registered is tried first, and all of them before the pricers of Counterpoint.
 
     Use it for kernels whose work the compiler does not know. Match the call's name or op_name where
     many kernels share one target, as Pallas, Triton and Mosaic kernels do.
@@ -76,15 +76,15 @@ def register(pattern: str, pricer: Pricer) -> None:
 
 
 def unregister(pricer: Pricer) -> None:
-    """Ask it no more."""
-    _USERS[:] = [it for it in _USERS if it[1] is not pricer]
+    """Remove a registered pricer."""
+    _USERS[:] = [entry for entry in _USERS if entry[1] is not pricer]
 
 
 def price_registered(program: Program, instruction: Instruction, machine: Machine) -> Price | None:
-    """What the first registered pricer that knows the call says."""
-    said = f"{instruction.custom_call_target} {instruction.name} {instruction.op_name}"
+    """Return the price from the first registered pricer that knows the call."""
+    description = f"{instruction.custom_call_target} {instruction.name} {instruction.op_name}"
     for pattern, pricer in _USERS:
-        if pattern.search(said):
+        if pattern.search(description):
             price = pricer(program, instruction, machine)
             if price is not None:
                 return price

@@ -1,4 +1,4 @@
-"""The price of GEMMs: by a user's benchmark, by XLA's table, by the formula."""
+"""Prices GEMMs: by a user's benchmark, by XLA's table, by the formula."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _TILES: Final = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 
 _SPLITS: Final = (1, 2, 3, 4, 6, 8)
 _MEASURED_AS: Final = {"bf16": "bf16", "f16": "bf16", "tf32": "f32", "f8": "f8"}
 _LEAST_K: Final = 256
-_SPLIT_S: Final = 1e-6  # starting to add up the parts
-_MOST_TILES: Final = 4  # for each core: beyond, the last wave matters little
+_SPLIT_S: Final = 1e-6  # start of adding up the parts
+_MOST_TILES: Final = 4  # per core: beyond, the last wave matters little
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Gemm:
     m: int
     n: int
     k: int
-    dtype: str  # "bf16", "tf32", "f8": as chips name rates
+    dtype: str  # "bf16", "tf32", "f8": as in chips' rates
     out_bytes: int = 2  # of one element of the result
 
     @property
@@ -53,7 +53,7 @@ class Gemm:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What GEMMs run on: its rates before any derating, and its kernels."""
+    """The hardware of GEMMs: its rates before any derating, and its kernels."""
 
     peak: float
     memory_bytes_per_s: float
@@ -63,7 +63,7 @@ class Engine:
 
 @lru_cache(maxsize=4096)
 def tiled_seconds(gemm: Gemm, engine: Engine) -> float:
-    """By the formula alone.
+    """Return seconds by the formula alone.
 
     A GEMM library cuts the result into tiles and gives each core one after another, so the last
     wave may fill only a few cores. It picks the tile size, and whether to split k, that make the
@@ -97,7 +97,7 @@ def _by_tile(gemm: Gemm, engine: Engine, core_rate: float, memory_rate: float) -
 
 @cache
 def rates() -> Mapping[tuple[str, str], Mapping[tuple[int, int, int, int], float]]:
-    """XLA's table: FLOP/s by architecture and type, and by batch, m, n, k."""
+    """Return XLA's table: FLOP/s by architecture and type, and by batch, m, n, k."""
     file = resources.files("counterpoint.cost.tables").joinpath("gemm_rates.txt")
     found: dict[tuple[str, str], Mapping[tuple[int, int, int, int], float]] = {}
     for line in file.read_text("utf-8").splitlines():
@@ -111,7 +111,7 @@ def rates() -> Mapping[tuple[str, str], Mapping[tuple[int, int, int, int], float
 
 
 def correction(gemm: Gemm, engine: Engine, architecture: str) -> float | None:
-    """What the formula is multiplied by to meet the table; None where there is no table.
+    """Return the factor from the formula to the table; None if there is no table.
 
     `engine` is the device that was measured.
 
@@ -121,11 +121,11 @@ def correction(gemm: Gemm, engine: Engine, architecture: str) -> float | None:
     table = rates().get((architecture, _MEASURED_AS.get(gemm.dtype, "")))
     if table is None:
         return None
-    # Many small GEMMs fill the cores as one taller does.
+    # Many small GEMMs fill the cores like one taller GEMM.
     batch = min(gemm.batch, BATCHES[-1])
     rows = gemm.m * gemm.batch / batch
     corners = [_bracket(size) for size in (rows, gemm.n, gemm.k)]
-    near = max(it for it in BATCHES if it <= batch)
+    near = max(batch_size for batch_size in BATCHES if batch_size <= batch)
     total = 0.0
     for corner in itertools.product(*corners):
         weight = math.prod(share for _, share in corner)
@@ -143,7 +143,7 @@ def _off(point: tuple[int, int, int, int], rate: float, gemm: Gemm, engine: Engi
 
 
 def _bracket(size: float) -> tuple[tuple[int, float], ...]:
-    """The sizes of the axis around a size, with how near each is."""
+    """Return the neighboring sizes on the axis, with their weights."""
     place = min(max(math.log2(max(size, 1) / AXIS[0]), 0.0), len(AXIS) - 1.0)
     low = min(int(place), len(AXIS) - 2)
     share = place - low
@@ -151,15 +151,15 @@ def _bracket(size: float) -> tuple[tuple[int, float], ...]:
 
 
 _MEASURED_ON: Final = {"hopper": ("H100 SXM", 132), "blackwell": ("B200", 148)}
-"""On which device XLA took its table: chip and cores."""
+"""The devices of XLA's table: chip and cores."""
 _TABLE_REACH: Final = 0.06
 _FORMULA_REACH: Final = 0.12
 _SMALL_FLOPS: Final = 2e10
-"""Below some 30 us the library's choice of kernel decides: twice as unsure."""
+"""Below about 30 us the library's choice of kernel decides: twice the uncertainty."""
 
 
 def price_gemm(gemm: Gemm, machine: Machine, tables: Sequence[GemmTable] = ()) -> Price:
-    """One GEMM alone."""
+    """Price one GEMM alone."""
     for table in tables:
         seconds = table.seconds(gemm.batch, gemm.m, gemm.n, gemm.k, gemm.dtype)
         if seconds is not None:
@@ -181,7 +181,7 @@ def price_gemm(gemm: Gemm, machine: Machine, tables: Sequence[GemmTable] = ()) -
 
 @lru_cache(maxsize=4096)
 def _seconds(gemm: Gemm, engine: Engine, architecture: str) -> tuple[float, bool]:
-    """At full clock; and whether a table had a say."""
+    """Return seconds at full clock, and whether a table was used."""
     seconds = tiled_seconds(gemm, engine)
     measured = _MEASURED_ON.get(architecture)
     if measured is None:
@@ -202,12 +202,12 @@ def _engine(machine: Machine, dtype: str) -> Engine:
 
 
 def sum_of(prices: Sequence[Price]) -> Price:
-    """Prices of one kernel after another, of one family, as the least sure of them."""
-    first = max(prices, key=lambda it: it.seconds)
+    """Sum the prices of successive kernels of one family, with the source of the longest."""
+    first = max(prices, key=lambda price: price.seconds)
     return Price(
-        math.fsum(it.seconds for it in prices),
-        math.fsum(it.low for it in prices),
-        math.fsum(it.high for it in prices),
+        math.fsum(price.seconds for price in prices),
+        math.fsum(price.low for price in prices),
+        math.fsum(price.high for price in prices),
         first.source,
         first.family,
         first.how if len(prices) == 1 else f"{len(prices)} GEMMs, the longest {first.how}",

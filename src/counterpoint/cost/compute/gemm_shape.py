@@ -1,4 +1,4 @@
-"""What GEMM an instruction runs: sizes and types, of dots, cuBLAS calls, fusions around them."""
+"""The GEMM of an instruction: sizes and types, for dots, cuBLAS calls, and fusions around them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from counterpoint.hlo.work import Category, category
 _DEEPEST: Final = 4
 _TYPES: Final = {"f64": "f64", "f32": "tf32", "bf16": "bf16", "f16": "f16"}
 _PASSES: Final = (("_X9", 9), ("_X6", 6), ("_X3", 3))
-"""Algorithms that make one product of a wide type out of several of a narrow one."""
+"""Algorithms that compute one product of a wide type from several of a narrow one."""
 
 
 def gemms(program: Program, instruction: Instruction, depth: int = 0) -> Iterator[Gemm]:
-    """The GEMMs that an instruction runs; several where one fusion has several."""
+    """Yield the GEMMs that an instruction runs; a fusion may have several."""
     opcode = instruction.opcode.removesuffix("-start")
     if opcode in ("fusion", "async") and depth < _DEEPEST:
         for called in instruction.calls:
@@ -63,7 +63,7 @@ def _made(
 def _unnamed(
     lhs: Shape | None, rhs: Shape | None, result: Shape, config: dict[str, Any]
 ) -> Iterator[Gemm]:
-    """A GEMM whose dimensions nobody named: sizes alone decide, grouped ones by their ranks."""
+    """Yield a GEMM without named dimensions, from sizes alone, grouped ones by their ranks."""
     if lhs is None or rhs is None or not result.elements:
         return
     shapes = (lhs, rhs, result)
@@ -83,15 +83,15 @@ def _unnamed(
 
 
 def _batch(lhs: Shape, rhs: Shape, result: Shape) -> int:
-    """The leading dimension, where all three are stacks of matrices."""
-    stacked = all(len(it.dims) == 3 for it in (lhs, rhs, result))
+    """Return the leading dimension, if all three are stacks of matrices."""
+    stacked = all(len(shape.dims) == 3 for shape in (lhs, rhs, result))
     alike = stacked and lhs.dims[0] == rhs.dims[0] == result.dims[0]
     return max(1, lhs.dims[0]) if alike else 1
 
 
 def _shapes(program: Program, it: Instruction) -> tuple[Shape | None, Shape | None, Shape]:
-    """Left, right and result: the first two operands that are matrices."""
-    read = [one.shape for one in program.operands(it) if len(one.shape.dims) >= 1]
+    """Return left, right and result: the first two operands that are matrices."""
+    read = [operand.shape for operand in program.operands(it) if len(operand.shape.dims) >= 1]
     result = next(it.shape.leaves, it.shape)
     padded = [*read[:2], None, None]
     return padded[0], padded[1], result
@@ -105,7 +105,7 @@ def _gemm_settings(it: Instruction) -> dict[str, Any]:
 def _dimensions(
     it: Instruction, config: dict[str, Any]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Contracting and batch dimensions of the left side."""
+    """Return contracting and batch dimensions of the left side."""
     if it.dot:
         return it.dot.lhs_contracting, it.dot.lhs_batch
     dims: Any = config.get("dot_dimension_numbers")
@@ -117,7 +117,7 @@ def _dimensions(
 
 
 def _type(lhs: str, rhs: str, config: dict[str, Any]) -> tuple[str, int]:
-    """As which type it is multiplied, and in how many passes."""
+    """Return the type of the multiplication, and its number of passes."""
     wide = lhs if element_bits(lhs) >= element_bits(rhs) else rhs
     precision: Any = config.get("precision_config") or {}
     algorithm = str(precision.get("algorithm", ""))

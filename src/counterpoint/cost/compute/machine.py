@@ -1,4 +1,4 @@
-"""Machine: what the price of compute depends on of a Target."""
+"""Machine: the properties of a Target that determine the price of compute."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from counterpoint.hardware import Target, architecture_of
 
 @dataclass(frozen=True, slots=True)
 class GemmKernels:
-    """What an architecture's GEMM kernels reach; kernels.toml says what each field is."""
+    """Rates that an architecture's GEMM kernels reach; kernels.toml describes each field."""
 
     share: float
     start_us: float
@@ -27,10 +27,13 @@ class GemmKernels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """One device, as a kernel sees it. Rates are the data sheet's; scalars say what is reached."""
+    """One device, as a kernel sees it.
+
+    Rates are the data sheet's; scalars give the reached shares.
+    """
 
     chip: str
-    # "ampere", "ada", "hopper", "blackwell", "cdna3": whose kernels run on it.
+    # "ampere", "ada", "hopper", "blackwell", "cdna3": the kernels that run on it.
     architecture: str
     flops: Mapping[str, float]  # dense FLOP/s by element type
     memory_bytes_per_s: float
@@ -47,17 +50,22 @@ class Machine:
         return self.memory_bytes_per_s * self.scalars.memory.value
 
     def peak(self, dtype: str) -> float:
-        """Dense FLOP/s for operands of that type; a type that the chip lacks runs as wider."""
-        known = next((it for it in _WIDER.get(dtype, (dtype,)) if it in self.flops), "bf16")
+        """Return dense FLOP/s for operands of that type.
+
+        A type that the chip lacks runs as a wider one.
+        """
+        known = next(
+            (wider for wider in _WIDER.get(dtype, (dtype,)) if wider in self.flops), "bf16"
+        )
         return self.flops[known]
 
     def gemm(self, dtype: str) -> GemmKernels:
-        """What its GEMM kernels reach for operands of that type."""
+        """Return the rates of its GEMM kernels for operands of that type."""
         kinds: dict[str, dict[str, float]] = kernels()[self.architecture]["gemm"]
         return GemmKernels(**kinds.get("f32" if dtype == "tf32" else dtype, kinds["bf16"]))
 
     def attention(self, which: str) -> float:
-        """Share of the bf16 rate of attention, forward or backward; by f8, how much faster."""
+        """Return attention's share of the bf16 rate, forward or backward; for f8, the speedup."""
         shares: dict[str, float] = kernels()[self.architecture]["attention"]
         return shares[which]
 
@@ -70,20 +78,20 @@ _WIDER: Final[Mapping[str, tuple[str, ...]]] = {
     "tf32": ("tf32", "f32"),
 }
 _HOST_SHARE: Final = 0.83
-"""What copies to pinned memory reach of PCIe's or NVLink-C2C's rate."""
+"""Share of PCIe's or NVLink-C2C's rate that copies to pinned memory reach."""
 _BUILT: Final = {"cdna3": (304, 2.1e9, 128, 256 << 20), "ada": (142, 2.5e9, 128, 96 << 20)}
-"""Cores, clock, lanes and last-level cache where no compiler description says (MI300X, L40S)."""
+"""Cores, clock, lanes and last-level cache without a compiler description (MI300X, L40S)."""
 
 
 @cache
 def kernels() -> dict[str, dict[str, Any]]:
-    """kernels.toml."""
+    """Read kernels.toml."""
     file = resources.files("counterpoint.cost.compute").joinpath("kernels.toml")
     return tomllib.loads(file.read_text("utf-8"))
 
 
 def machine_of(target: Target, scalars: Scalars) -> Machine:
-    """The Machine of a Target."""
+    """Return the Machine of a Target."""
     chip, gpu = target.chip, target.known_gpu
     architecture = architecture_of(chip.name)
     cores, clock, lanes, cache_bytes = _BUILT.get(architecture, (132, 1.8e9, 128, 50 << 20))

@@ -1,8 +1,8 @@
-"""The price of what memory decides: elementwise, reductions, copies, scatters, sorts.
+"""Prices memory-bound work: elementwise, reductions, copies, scatters, sorts.
 
-A kernel takes what its slower half takes, moving bytes or computing, and a start. How well it
-moves bytes depends on how it walks through memory: a transpose or a scatter reaches less of what a
-copy does. What fits in the last-level cache is likely still there from whoever wrote it.
+A kernel takes the longer of moving bytes and computing, plus a start. The rate of moving bytes
+depends on the access pattern: a transpose or a scatter is slower than a copy. Data that fits in the
+last-level cache is likely still there from its producer.
 """
 
 from __future__ import annotations
@@ -22,34 +22,36 @@ _WEIGHTS: Final = {
     "rng-bit-generator": 40, "rng": 60, "rng-get-and-update-state": 1,
     "convert": 1, "multiply": 1, "add": 1, "subtract": 1, "select": 1, "compare": 1,
 }  # fmt: skip
-"""Instructions of one element, as XLA's approximations have them; rules of thumb."""
+"""Instructions per element, in XLA's approximations; rules of thumb."""
 _FREE_WORDS: Final = (
     "parameter constant tuple get-tuple-element bitcast broadcast reshape iota copy"
 )
 _FREE: Final = frozenset(_FREE_WORDS.split())
-_ADDRESSES: Final = 3  # loading, storing and finding the place of one element
-_DOUBLE: Final = 4  # double precision: 2 on data centre chips, 64 on others
+_ADDRESSES: Final = 3  # loading, storing and addressing one element
+_DOUBLE: Final = 4  # double precision: 2 on data center chips, 64 on others
 
 
 def scalar_operations(program: Program, instruction: Instruction) -> float:
-    """Instructions of one execution, over all threads."""
+    """Return instructions of one execution, over all threads."""
     inside = program.body(instruction) if instruction.calls else (instruction,)
-    work = sum(_of(program, it) for it in inside)
+    work = sum(_of(program, member) for member in inside)
     return work + _written(program, instruction) * _ADDRESSES
 
 
 def _written(program: Program, instruction: Instruction) -> int:
-    """Elements written: of an update in place only what changes."""
+    """Return elements written: for an in-place update only the changed ones."""
     inside = (instruction, *program.body(instruction))
-    updates = [_elements(program, it) for it in inside if it.opcode == "dynamic-update-slice"]
+    updates = [
+        _elements(program, member) for member in inside if member.opcode == "dynamic-update-slice"
+    ]
     if updates:
         return sum(updates)
     return max((leaf.elements for leaf in instruction.shape.leaves), default=0)
 
 
 def _elements(program: Program, it: Instruction) -> int:
-    """Elements that an instruction computes."""
-    operands = [one.shape.elements for one in program.operands(it)]
+    """Return elements that an instruction computes."""
+    operands = [operand.shape.elements for operand in program.operands(it)]
     if it.opcode == "dynamic-update-slice" and len(operands) > 1:
         return operands[1]
     if it.opcode in ("reduce", "reduce-window", "scatter"):
@@ -68,7 +70,7 @@ def _of(program: Program, it: Instruction) -> float:
 
 
 _START_S: Final = 2.2e-6
-"""From a kernel's launch to its end when it has nothing to do: what profiles show of tiny ones."""
+"""Time of a kernel with nothing to do, from launch to end: seen in profiles of tiny ones."""
 _WALKS: Final = {
     Category.ELEMENTWISE: 1.0,
     Category.COPY: 0.96,
@@ -76,28 +78,31 @@ _WALKS: Final = {
     Category.SCATTER_GATHER: 0.6,
     Category.RNG: 0.9,
 }
-"""Share of a plain kernel's memory rate, where it was looked at: 1,500 kernels of a public profile
-(NVIDIA/JAX-Toolbox, Pax on A100), elsewhere rules of thumb."""
+"""Share of a plain kernel's memory rate.
+
+Measured on 1,500 kernels of a public profile (NVIDIA/JAX-Toolbox, Pax on A100), elsewhere rules of
+thumb.
+"""
 _TILED_TRANSPOSE: Final = 0.8
 _LOOSE_TRANSPOSE: Final = 0.45
-"""Written element by element across rows: each one a memory transaction of its own."""
+"""Written element by element across rows: each is a separate memory transaction."""
 _COLUMNS: Final = 0.7
-"""Adding up across rows: parts of blocks meet in memory."""
+"""Adding up across rows: partial results of blocks meet in memory."""
 _SCATTER: Final = 0.3
 _CACHED: Final = 1.25
-"""How much faster the last-level cache is than memory."""
+"""Speed of the last-level cache relative to memory."""
 _CACHE_SHARE: Final = 0.6
-"""Up to this share of it: the rest is other kernels'."""
+"""Usable share of the cache: the rest belongs to other kernels."""
 _LITTLE: Final = 10_000  # bytes that one block reads
 _REDUCING_S: Final = 1.5e-6
-"""What a reduction needs more, to add up over threads and blocks."""
+"""Additional time of a reduction, to add up over threads and blocks."""
 _SORT_PASSES_PER_BYTE: Final = 2.5
 _ISSUE: Final = 0.9
-"""Share of the scalar rate that elementwise code reaches: addresses run beside it."""
+"""Share of the scalar rate that elementwise code reaches beside address computation."""
 
 
 def price_memory_bound(program: Program, instruction: Instruction, machine: Machine) -> Price:
-    """One kernel of XLA's own."""
+    """Price one of XLA's own kernels."""
     moved = bytes_accessed(program, instruction)
     if moved is None:
         moved = whole_bytes(program, instruction)
@@ -123,14 +128,14 @@ def price_memory_bound(program: Program, instruction: Instruction, machine: Mach
 
 
 def memory_rate(machine: Machine, moved: float) -> float:
-    """Bytes per second of a plain kernel that touches so many."""
+    """Return bytes per second of a plain kernel that accesses this many."""
     cached = moved <= machine.l2_bytes * _CACHE_SHARE
     return machine.memory_rate * (_CACHED if cached else 1.0)
 
 
 def whole_bytes(program: Program, instruction: Instruction) -> int:
-    """All it can read and write, once."""
-    read = sum(it.shape.bytes for it in program.operands(instruction))
+    """Return all bytes it can read and write, once."""
+    read = sum(operand.shape.bytes for operand in program.operands(instruction))
     return read + instruction.shape.bytes
 
 
@@ -139,13 +144,13 @@ def _scalar_rate(machine: Machine) -> float:
 
 
 def _walk(program: Program, instruction: Instruction, kind: Category) -> tuple[float, str]:
-    inside = [instruction.opcode, *(it.opcode for it in program.body(instruction))]
+    inside = [instruction.opcode, *(member.opcode for member in program.body(instruction))]
     if "scatter" in inside or "select-and-scatter" in inside:
         return _SCATTER, " scattered"
     if "gather" in inside:
         return _WALKS[Category.SCATTER_GATHER], " gathered"
     if _transposes(program, instruction):
-        # XLA's own emitter goes through shared memory for transposes it recognised.
+        # XLA's own emitter uses shared memory for transposes it recognized.
         tiled = instruction.fusion_kind == "kInput" or instruction.opcode == "copy"
         tiled = tiled and kind is not Category.REDUCTION
         return (_TILED_TRANSPOSE, " transposed") if tiled else (
@@ -156,27 +161,29 @@ def _walk(program: Program, instruction: Instruction, kind: Category) -> tuple[f
 
 
 def _adds_columns(program: Program, instruction: Instruction) -> bool:
-    """Whether a reduction keeps the dimension that is fastest in memory."""
-    for it in (instruction, *program.body(instruction)):
-        if it.opcode != "reduce" or not it.operands:
+    """Return whether a reduction keeps the dimension that is fastest in memory."""
+    for member in (instruction, *program.body(instruction)):
+        if member.opcode != "reduce" or not member.operands:
             continue
-        source = program.operands(it)[0].shape
+        source = program.operands(member)[0].shape
         fastest = source.minor_to_major[0] if source.minor_to_major else len(source.dims) - 1
-        if source.dims and fastest not in it.dimensions:
+        if source.dims and fastest not in member.dimensions:
             return True
     return False
 
 
 def _transposes(program: Program, instruction: Instruction) -> bool:
-    """Whether the fastest dimension changes of something large."""
-    for it in (instruction, *program.body(instruction)):
-        opcode = it.opcode.removesuffix("-start")
-        if opcode == "transpose" and it.dimensions:
-            if it.dimensions[-1] != len(it.dimensions) - 1 and _counts(it.shape, instruction):
+    """Return whether the fastest dimension of a large value changes."""
+    for member in (instruction, *program.body(instruction)):
+        opcode = member.opcode.removesuffix("-start")
+        if opcode == "transpose" and member.dimensions:
+            if member.dimensions[-1] != len(member.dimensions) - 1 and _counts(
+                member.shape, instruction
+            ):
                 return True
         elif opcode == "copy":
-            sources = program.operands(it)
-            if sources and _relaid(sources[0].shape, it.shape):
+            sources = program.operands(member)
+            if sources and _relaid(sources[0].shape, member.shape):
                 return True
     return False
 
@@ -186,7 +193,7 @@ def _counts(shape: Shape, instruction: Instruction) -> bool:
 
 
 def _relaid(source: Shape, result: Shape) -> bool:
-    """A copy into another order of memory: its fastest dimension becomes another."""
+    """Return whether a copy changes the memory order: another dimension becomes the fastest."""
     if result.is_tuple or not source.minor_to_major or not result.minor_to_major:
         return False
     wide = [dim for dim in source.minor_to_major if source.dims[dim] > 1]
@@ -195,14 +202,14 @@ def _relaid(source: Shape, result: Shape) -> bool:
 
 
 def _passes(program: Program, instruction: Instruction, kind: Category) -> float:
-    """How often a sort goes over its data: radix sorts by bits of the key, XLA's own by stages."""
+    """Return the passes of a sort: by key bits for radix sorts, by stages for XLA's own."""
     if kind is not Category.SORT:
         return 1.0
-    keys = [it.shape for it in program.operands(instruction)] or [instruction.shape]
+    keys = [value.shape for value in program.operands(instruction)] or [instruction.shape]
     if instruction.opcode == "custom-call":  # cub's radix sort: a pass for each byte, or top-k
         width = max(1, keys[0].bytes // max(1, keys[0].elements))
         return 1.0 if "TopK" in instruction.custom_call_target else width * _SORT_PASSES_PER_BYTE
-    length = max((max(it.dims, default=1) for it in keys), default=1)
+    length = max((max(value.dims, default=1) for value in keys), default=1)
     # A bitonic sort's stages; those within a block's 2,048 elements are one pass each.
     doublings = max(1.0, math.log2(max(2, length)))
     outer = max(0.0, doublings - 11)

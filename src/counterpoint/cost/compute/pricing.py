@@ -1,4 +1,4 @@
-"""The price of anything that is not a collective, by what kind of work it is."""
+"""Prices anything that is not a collective, by its kind of work."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.work import Category, bytes_accessed, category
 
 _START_S: Final = 8e-6
-"""A transfer over PCIe: what cudaMemcpyAsync of a few bytes takes."""
+"""A transfer over PCIe: the time of cudaMemcpyAsync for a few bytes."""
 _REACH: Final = 0.25
 _HOST_MEMORY: Final = 5
 _SLICES: Final = ("dynamic-slice", "dynamic-update-slice", "slice", "fusion", "async")
 
 
 def is_offloaded(program: Program, instruction: Instruction) -> bool:
-    """Whether it reads slices of a value in the host's memory, or writes them."""
+    """Return whether it reads or writes slices of a value in the host's memory."""
     if instruction.opcode.removesuffix("-start") not in _SLICES:
         return False
-    shapes = [instruction.shape, *(it.shape for it in program.operands(instruction))]
-    return any(leaf.memory_space == _HOST_MEMORY for it in shapes for leaf in it.leaves)
+    shapes = [instruction.shape, *(value.shape for value in program.operands(instruction))]
+    return any(leaf.memory_space == _HOST_MEMORY for value in shapes for leaf in value.leaves)
 
 
 def price_host_transfer(program: Program, instruction: Instruction, machine: Machine) -> Price:
-    """To or from pinned memory of the host."""
+    """Price a transfer to or from pinned memory of the host."""
     moved = _moved(program, instruction)
     seconds = _START_S + moved / machine.host_bytes_per_s
     how = f"{moved / 1e6:.3g} MB at {machine.host_bytes_per_s / 1e9:.0f} GB/s"
@@ -43,10 +43,10 @@ def price_host_transfer(program: Program, instruction: Instruction, machine: Mac
 
 
 def _moved(program: Program, instruction: Instruction) -> int:
-    """Bytes on the link: the slice, or the larger side of a copy."""
+    """Return bytes on the link: the slice, or the larger side of a copy."""
     if is_offloaded(program, instruction):
         return (bytes_accessed(program, instruction) or 0) // 2
-    read = sum(it.shape.bytes for it in program.operands(instruction))
+    read = sum(operand.shape.bytes for operand in program.operands(instruction))
     return max(read, *(leaf.bytes for leaf in instruction.shape.leaves), 0)
 
 
@@ -57,12 +57,12 @@ _USER_KERNEL_REACH: Final = {"time": 0.05, "work": 0.25}
 def price_described(
     program: Program, instruction: Instruction, machine: Machine, tables: Sequence[KernelTable]
 ) -> Price | None:
-    """None for what is no custom call, or what no table describes."""
+    """Price a custom call by the user's tables; None if it is not one, or in no table."""
     if not instruction.custom_call_target:
         return None
-    said = f"{instruction.custom_call_target} {instruction.name} {instruction.op_name}"
+    description = f"{instruction.custom_call_target} {instruction.name} {instruction.op_name}"
     for table in tables:
-        kernel = table.find(said)
+        kernel = table.find(description)
         price = _price(program, instruction, machine, kernel, table.origin) if kernel else None
         if price is not None:
             return price
@@ -72,7 +72,7 @@ def price_described(
 def _price(
     program: Program, instruction: Instruction, machine: Machine, kernel: Kernel, origin: str
 ) -> Price | None:
-    args = [it.shape.dims for it in program.operands(instruction)]
+    args = [operand.shape.dims for operand in program.operands(instruction)]
     outs = [leaf.dims for leaf in instruction.shape.leaves]
     if kernel.us is not None:
         us = amount(kernel.us, args, outs)
@@ -92,7 +92,7 @@ def _price(
 
 _CUSTOM_CALL_START_S: Final = 2.5e-6
 _LIKELY: Final = 2.0
-"""Times the memory bound that an unknown kernel likely takes; at most many times."""
+"""Likely multiple of the memory bound for an unknown kernel; the upper bound is far higher."""
 _MOST: Final = 16.0
 _MOST_START_S: Final = 30e-6
 _MEMORY_BOUND: Final = re.compile(
@@ -108,13 +108,13 @@ _NO_WORK_WORDS: Final = (
     "xla.gpu.ext.nop Pin Unpin CreateBuffer"
 )
 _NO_WORK: Final = frozenset(_NO_WORK_WORDS.split())
-"""Marks for the compiler that launch nothing."""
+"""Markers for the compiler that launch nothing."""
 _CALLBACK_S: Final = (20e-6, 300e-6, 10e-3)
-"""A call into Python on the host: at least, likely, at most."""
+"""A call into Python on the host: minimum, likely, maximum."""
 
 
 def price_custom_call(program: Program, instruction: Instruction, machine: Machine) -> Price:
-    """One execution; never free where a kernel runs.
+    """Price one execution; never free if a kernel runs.
 
     Tried in order: pricers that a user registered, then those for its kind (attention, convolution,
     sorts, norms and other memory-bound kernels). If none knows it, its operands and results cross
@@ -142,8 +142,8 @@ def _known(
         return price_convolution(program, instruction, machine)
     if kind is Category.SORT:
         return price_memory_bound(program, instruction, machine)
-    said = f"{instruction.custom_call_target} {instruction.name}"
-    if _MEMORY_BOUND.search(said):
+    description = f"{instruction.custom_call_target} {instruction.name}"
+    if _MEMORY_BOUND.search(description):
         moved = whole_bytes(program, instruction)
         seconds = _CUSTOM_CALL_START_S + moved / machine.memory_rate
         how = f"{moved / 1e6:.3g} MB read or written once"
@@ -152,7 +152,7 @@ def _known(
 
 
 def bound(program: Program, instruction: Instruction, machine: Machine) -> Price:
-    """The least and the most that work takes of which nothing is known but what it touches."""
+    """Return bounds for unknown work, from the bytes it accesses."""
     crossing = whole_bytes(program, instruction) / machine.memory_bytes_per_s
     low = 1e-6 + crossing
     return Price(
@@ -197,7 +197,7 @@ def price_compute(
     machine: Machine,
     tables: Sequence[GemmTable] = (),
 ) -> Price:
-    """One execution of an instruction that launches work and is no collective."""
+    """Price one execution of an instruction that launches work and is not a collective."""
     opcode = instruction.opcode.removesuffix("-start")
     if instruction.opcode in _WALKED:
         return FREE
@@ -219,7 +219,7 @@ def price_compute(
 def _matmul(
     program: Program, instruction: Instruction, machine: Machine, tables: Sequence[GemmTable]
 ) -> Price | None:
-    """A GEMM with what is fused to it: whichever of products and memory takes longer."""
+    """Price a GEMM with its fused parts: the longer of products and memory."""
     if instruction.custom_call_target:
         own = price_registered(program, instruction, machine)
         if own is not None:
@@ -227,7 +227,7 @@ def _matmul(
     found = list(gemms(program, instruction))
     if not found:
         return None
-    price = sum_of([price_gemm(it, machine, tables) for it in found])
+    price = sum_of([price_gemm(gemm, machine, tables) for gemm in found])
     if not instruction.opcode.startswith("fusion"):
         return price
     moved = bytes_accessed(program, instruction) or 0
@@ -253,7 +253,7 @@ def _special(
 
 
 def _wrapped(program: Program, instruction: Instruction, machine: Machine) -> Price | None:
-    """A fusion around a custom call: slices that it reads and writes in place cost nothing more."""
+    """Price a fusion around a custom call: slices that it reads and writes in place are free."""
     for inner in program.body(instruction):
         if inner.opcode == "custom-call":
             return price_custom_call(program, inner, machine)

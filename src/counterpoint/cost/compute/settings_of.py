@@ -1,4 +1,4 @@
-"""What the backend says of an instruction, parsed once: JSON, or the attributes of an FFI call."""
+"""The backend's settings of an instruction, parsed once: JSON, or the attributes of an FFI call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ATTRIBUTE: Final = re.compile(r'(\w+)\s*=\s*("[^"]*"|-?\d+(?:\.\d+)?(?:e[-+]?\d
 
 
 def settings_of(instruction: Instruction) -> dict[str, Any]:
-    """By name; empty where nothing can be read. Not to be changed: all who ask share it."""
+    """Return settings by name; empty if unreadable. Do not modify: the result is shared."""
     return _parsed(instruction.backend_config)
 
 
@@ -30,13 +30,13 @@ def _parsed(text: str) -> dict[str, Any]:
     config = cast(dict[str, Any], found)
     inner = config.get("custom_call_backend_config")
     if isinstance(inner, dict):
-        said: Any = cast(dict[str, Any], inner)
-        return config | _attributes(str(said.get("attributes") or said.get("opaque") or ""))
+        settings: Any = cast(dict[str, Any], inner)
+        return config | _attributes(str(settings.get("attributes") or settings.get("opaque") or ""))
     return config
 
 
 def _attributes(text: str) -> dict[str, Any]:
-    """`{head_dim = 128 : i64, causal = true}`, as FFI calls have it."""
+    """Parse `{head_dim = 128 : i64, causal = true}`, the form in FFI calls."""
     read: dict[str, Any] = {}
     for name, value in _ATTRIBUTE.findall(text):
         read[name] = _value(value)

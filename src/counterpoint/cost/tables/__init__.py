@@ -1,4 +1,4 @@
-"""Tables of measured rates: those that users give, and how they are read."""
+"""Tables of measured rates from users, and their readers."""
 
 from counterpoint.cost.tables.gemm_csv import GemmTable as GemmTable
 from counterpoint.cost.tables.gemm_csv import read_gemm_csv as read_gemm_csv

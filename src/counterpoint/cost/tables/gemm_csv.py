@@ -1,8 +1,8 @@
-"""GEMM benchmarks of the user's own.
+"""Reads the user's own GEMM benchmarks.
 
-A CSV of shapes with the time or the rate that each reached: `m,n,k,dtype,tflops`, or with `b` or
-`batch`, and `seconds`, `ms`, `us`, `tflops`, `gflops` in place of the rate. Case and blanks do not
-matter; other columns are left alone.
+A CSV of shapes with the time or the rate of each: `m,n,k,dtype,tflops`, or with `b` or `batch`, and
+`seconds`, `ms`, `us`, `tflops`, `gflops` in place of the rate. Case and blanks do not matter; other
+columns are ignored.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TYPES: Final = {
 }  # fmt: skip
 _EXAMPLE: Final = "a first line such as m,n,k,dtype,tflops"
 _NEAR: Final = 1.5
-"""How much a size may differ from a measured one, of all three together, for its rate to hold."""
+"""Maximum factor between a size and a measured one, over all dimensions, for its rate to apply."""
 
 Sizes = tuple[int, int, int, int]
 
@@ -70,7 +70,10 @@ class GemmTable:
     origin: str
 
     def seconds(self, batch: int, m: int, n: int, k: int, dtype: str) -> float | None:
-        """Of that GEMM, or of its transpose; by the rate of a near one; None where none is near."""
+        """Return seconds of that GEMM, or of its transpose.
+
+        By a similar one's rate; None if there is none.
+        """
         rows = self._by_type.get(dtype, {})
         exact = rows.get((batch, m, n, k)) or rows.get((batch, n, m, k))
         if exact is not None:
@@ -95,7 +98,7 @@ def _distance(row: GemmRow, wanted: Sizes) -> float:
 
 
 def read_gemm_csv(path: Path) -> GemmTable:
-    """Read a CSV with columns m, n, k, and a time or a rate; InputError where it has none."""
+    """Read a CSV with columns m, n, k, and a time or a rate; raise InputError if there are none."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -115,17 +118,17 @@ def read_gemm_csv(path: Path) -> GemmTable:
 
 
 def _delimiter(header: str) -> str:
-    return next((it for it in (",", ";", "\t") if it in header), ",")
+    return next((character for character in (",", ";", "\t") if character in header), ",")
 
 
 def _columns(path: Path, header: list[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for name, spellings in _SPELLINGS.items():
-        known = [header.index(it) for it in spellings if it in header]
+        known = [header.index(column) for column in spellings if column in header]
         if known:
             found[name] = known[0]
-    measures = [it for it in (*_TIMES, *_RATES) if it in header]
-    missing = [it for it in ("m", "n", "k") if it not in found]
+    measures = [column for column in (*_TIMES, *_RATES) if column in header]
+    missing = [column for column in ("m", "n", "k") if column not in found]
     if missing or not measures:
         lacking = [*missing, *([] if measures else ["a time or a rate"])]
         raise InputError(
@@ -139,9 +142,9 @@ def _columns(path: Path, header: list[str]) -> dict[str, int]:
 
 def _row(path: Path, columns: dict[str, int], line: list[str], number: int) -> GemmRow:
     try:
-        sizes = {it: int(float(line[columns[it]])) for it in ("m", "n", "k")}
+        sizes = {column: int(float(line[columns[column]])) for column in ("m", "n", "k")}
         batch = int(float(line[columns["batch"]])) if "batch" in columns else 1
-        named = next(it for it in columns if it in _TIMES or it in _RATES)
+        named = next(column for column in columns if column in _TIMES or column in _RATES)
         value = float(line[columns[named]])
     except (IndexError, ValueError, OverflowError) as error:
         raise InputError(
@@ -153,8 +156,8 @@ def _row(path: Path, columns: dict[str, int], line: list[str], number: int) -> G
             why="sizes and times are above zero",
             next=_EXAMPLE,
         )
-    said = line[columns["dtype"]].strip().casefold() if "dtype" in columns else "bf16"
-    dtype = _TYPES.get(said.split("x")[0], said)
+    dtype_text = line[columns["dtype"]].strip().casefold() if "dtype" in columns else "bf16"
+    dtype = _TYPES.get(dtype_text.split("x")[0], dtype_text)
     flops = 2.0 * batch * sizes["m"] * sizes["n"] * sizes["k"]
     seconds = value * _TIMES[named] if named in _TIMES else flops / (value * _RATES[named])
     return GemmRow(batch, sizes["m"], sizes["n"], sizes["k"], dtype, seconds)

@@ -1,14 +1,14 @@
-"""Custom calls whose cost the user knows: a TOML file of patterns with a time or with the work.
+"""Custom calls with known cost: a TOML file of patterns with a time or with the work.
 
     [[kernel]]
     match = "my_flash_fwd"                                  # in the target, name or op_name
     flops = "2 * arg0[0] * arg0[1] * arg0[2]**2 * arg0[3]"  # or a number
     dtype = "bf16"
-    efficiency = 0.6                                        # of the chip's rate; 0.5 unless said
+    efficiency = 0.6                                        # of the chip's rate; default 0.5
 
     [[kernel]]
     match = "my_gather"
-    us = 120                                                # or bytes = ..., beside flops too
+    us = 120                                                # or bytes = ..., also with flops
 
 `arg0[2]` is a dimension of the first operand, `out[1]` of the result (`out1[1]` of the second).
 """
@@ -35,7 +35,7 @@ Dims = Sequence[tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What a user says of the kernels that a pattern matches."""
+    """The user's description of the kernels that a pattern matches."""
 
     match: re.Pattern[str]
     us: float | str | None
@@ -53,12 +53,12 @@ class KernelTable:
     origin: str
 
     def find(self, said: str) -> Kernel | None:
-        """The first whose pattern is found in what a call is named."""
+        """Return the first kernel whose pattern is found in a call's description."""
         return next((kernel for kernel in self.kernels if kernel.match.search(said)), None)
 
 
 def read_kernel_toml(path: Path) -> KernelTable:
-    """The kernels of a file; InputError where it says none, or something that means nothing."""
+    """Read the kernels of a file; raise InputError if there are none, or an entry is invalid."""
     try:
         entries: Any = parse_toml(path.read_text(encoding="utf-8")).get("kernel")
     except (OSError, ValueError) as error:
@@ -76,26 +76,26 @@ def _kernel(path: Path, place: int, entry: object) -> Kernel:
     where = f"{path}: kernel {place}"
     if not isinstance(entry, dict):
         raise InputError(f"{where}: is no table", next=_EXAMPLE)
-    said = cast(dict[str, Any], entry)
-    unknown = sorted(set(said) - _FIELDS)
-    if unknown or not isinstance(said.get("match"), str) or not said["match"]:
+    fields = cast(dict[str, Any], entry)
+    unknown = sorted(set(fields) - _FIELDS)
+    if unknown or not isinstance(fields.get("match"), str) or not fields["match"]:
         why = f"{', '.join(unknown)} means nothing here" if unknown else "match is missing"
         raise InputError(where, why=why, next=_EXAMPLE)
-    if not {"us", "flops", "bytes"} & set(said):
+    if not {"us", "flops", "bytes"} & set(fields):
         raise InputError(
-            f"{where}: {said['match']}", why="neither us, flops nor bytes", next=_EXAMPLE
+            f"{where}: {fields['match']}", why="neither us, flops nor bytes", next=_EXAMPLE
         )
-    efficiency: Any = said.get("efficiency", 0.5)
+    efficiency: Any = fields.get("efficiency", 0.5)
     if not isinstance(efficiency, int | float) or not 0 < efficiency <= 1:
         raise InputError(
             f"{where}: efficiency = {efficiency}", why="a share above 0", next=_EXAMPLE
         )
-    work = {name: _work(where, name, said.get(name)) for name in ("us", "flops", "bytes")}
+    work = {name: _work(where, name, fields.get(name)) for name in ("us", "flops", "bytes")}
     try:
-        pattern = re.compile(said["match"])
+        pattern = re.compile(fields["match"])
     except re.error as error:
-        raise InputError(f"{where}: {said['match']}", why=str(error), next=_EXAMPLE) from error
-    dtype = str(said.get("dtype", "bf16"))
+        raise InputError(f"{where}: {fields['match']}", why=str(error), next=_EXAMPLE) from error
+    dtype = str(fields.get("dtype", "bf16"))
     return Kernel(pattern, dtype=dtype, efficiency=float(efficiency), **work)
 
 
@@ -114,7 +114,7 @@ def _work(where: str, name: str, value: object) -> float | str | None:
 
 
 def _checked(node: ast.expr) -> None:
-    """Raise ValueError at anything but arithmetic on dimensions."""
+    """Raise ValueError for anything but arithmetic on dimensions."""
     match node:
         case ast.BinOp(left, op, right) if isinstance(op, _OPERATORS):
             _checked(left)
@@ -128,7 +128,7 @@ def _checked(node: ast.expr) -> None:
 
 
 def amount(work: float | str, args: Dims, outs: Dims) -> float | None:
-    """A number, or what a formula comes to; None where the call has no such dimension."""
+    """Return a number, or a formula's value; None if the call has no such dimension."""
     if not isinstance(work, str):
         return work
     try:

@@ -1,9 +1,9 @@
 """CollectiveTable: collectives a user measured with nccl-tests or rccl-tests, from their logs.
 
 A log may hold several tests, lines of other programs, and a launcher's prefix before every line.
-Who took part stands in the header's `# Rank` lines; where those are missing, the ratio of bus to
-algorithm bandwidth tells how many ranks there were. Out-of-place times are taken, as XLA's
-collectives mostly are.
+The participants are in the header's `# Rank` lines; if those are missing, the ratio of bus to
+algorithm bandwidth gives the number of ranks. Out-of-place times are used, as XLA's collectives are
+mostly out of place.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ KIND_OF: Final = {
     "sendrecv": "collective-permute",
     "broadcast": "collective-broadcast",
 }
-"""Programs of nccl-tests, and what XLA calls what they measure."""
+"""Programs of nccl-tests, and XLA's names of what they measure."""
 _TEST: Final = re.compile(
     r"\b([a-z]+(?:_[a-z]+)*)_perf(?:_mpi)?\b"
-    # As wrappers are called: run_nccl_tests.sh -t all_gather.
+    # In wrappers' spelling: run_nccl_tests.sh -t all_gather.
     rf"|nccl.*\s-t\s+({'|'.join(KIND_OF)})\b"
 )
 _START: Final = re.compile(r"\bnThread\s+(\d+)\s+nGpus\s+(\d+)", re.IGNORECASE)
@@ -46,15 +46,15 @@ _MEGABYTES: Final = 512 << 20  # no log is longer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveTable:
-    """One operation on one layout of ranks: seconds by size, in rising order.
+    """One operation on one layout of ranks: seconds by size, in ascending order.
 
     Sizes are nccl-tests': an all-gather's output, a reduce-scatter's input, else the buffer.
     """
 
     kind: str  # as Collective.kind
     ranks: int
-    nodes: int  # 0 where the log does not tell
-    device: str  # as the log names it, or ""
+    nodes: int  # 0 if the log does not contain it
+    device: str  # the log's name for it, or ""
     seconds: Mapping[int, float]
     origin: str
 
@@ -63,7 +63,7 @@ class CollectiveTable:
 class _Row:
     size: int
     seconds: float
-    ratio: float | None  # bus over algorithm bandwidth, where both are large enough to tell
+    ratio: float | None  # bus over algorithm bandwidth, if both are large enough
     reduces: bool
 
 
@@ -72,18 +72,18 @@ class _Test:
     """One run of one program within the log."""
 
     program: str = ""
-    per_process: int = 0  # GPUs of a process, by the header
+    per_process: int = 0  # GPUs of a process, from the header
     ranks: list[re.Match[str]] = field(default_factory=list[re.Match[str]])
     rows: list[_Row] = field(default_factory=list[_Row])
 
 
 def looks_like_nccl_log(text: str) -> bool:
-    """Whether a file's beginning speaks of nccl-tests."""
+    """Return whether a file's beginning looks like nccl-tests."""
     return bool(_START.search(text) or re.search(r"_perf\b|nccl-tests|algbw\s+busbw", text))
 
 
 def read_nccl_log(path: Path) -> tuple[CollectiveTable, ...]:
-    """The tables of a log; InputError where it holds none."""
+    """Read the tables of a log; raise InputError if it has none."""
     try:
         if path.stat().st_size > _MEGABYTES:
             raise InputError(f"{path} is larger than any log of nccl-tests")
@@ -94,7 +94,7 @@ def read_nccl_log(path: Path) -> tuple[CollectiveTable, ...]:
 
 
 def parse_nccl_log(text: str, name: str) -> tuple[CollectiveTable, ...]:
-    """The tables in a log's text; `name` tells the operation where the text does not."""
+    """Parse the tables in a log's text; `name` identifies the operation if the text does not."""
     tests = [test for test in _tests(text.lstrip("\ufeff")) if test.rows]
     if not tests:
         raise InputError(
@@ -107,7 +107,7 @@ def parse_nccl_log(text: str, name: str) -> tuple[CollectiveTable, ...]:
         tested = ", ".join(sorted({test.program for test in tests}))
         raise InputError(
             f"{name} holds {tested}_perf, which no collective of XLA does",
-            next="give a log of " + ", ".join(f"{it}_perf" for it in KIND_OF),
+            next="give a log of " + ", ".join(f"{program}_perf" for program in KIND_OF),
         )
     return tables
 
@@ -138,10 +138,10 @@ def _row(line: str) -> _Row | None:
     size, words = int(found[1]), found[4].split()
     for place in range(len(words) - 2):
         numbers = [_number(word) for word in words[place : place + 3]]
-        if any(it is None for it in numbers):
+        if any(number is None for number in numbers):
             continue
-        microseconds, algbw, busbw = (it or 0.0 for it in numbers)
-        # Before the time may stand a reduction and a root: the rate tells which is the time.
+        microseconds, algbw, busbw = (number or 0.0 for number in numbers)
+        # A reduction and a root may precede the time: the rate shows which number is the time.
         if microseconds > 0 and abs(algbw - size / 1e3 / microseconds) <= 0.006 + 0.01 * algbw:
             ratio = busbw / algbw if min(algbw, busbw) >= 1 else None
             return _Row(size, microseconds * 1e-6, ratio, words[0] in _REDUCES)
@@ -162,7 +162,9 @@ def _table(test: _Test, name: str) -> CollectiveTable | None:
     kind = KIND_OF.get(program) if program else _kind_by_ratio(ratio, test.rows[-1].reduces, name)
     if kind is None:
         return None
-    members = [it for it in test.ranks if it["group"] == test.ranks[0]["group"]]
+    members = [
+        rank_line for rank_line in test.ranks if rank_line["group"] == test.ranks[0]["group"]
+    ]
     ranks = _ranks(members, kind, ratio, test.per_process, name)
     seconds = {row.size: row.seconds for row in test.rows if row.size > 0}
     return CollectiveTable(
@@ -177,11 +179,14 @@ def _table(test: _Test, name: str) -> CollectiveTable | None:
 
 def _program_by_name(name: str) -> str:
     plain = re.sub(r"[^a-z]", "", name.casefold())
-    return next((it for it in KIND_OF if it.replace("_", "") in plain), "")
+    return next((program for program in KIND_OF if program.replace("_", "") in plain), "")
 
 
 def _kind_by_ratio(ratio: float | None, reduces: bool, name: str) -> str:
-    """Only an all-reduce moves more than its size; only a reduce-scatter reduces otherwise."""
+    """Return the kind: only an all-reduce moves more than its size.
+
+    Else only reduce-scatter reduces.
+    """
     if ratio is not None and ratio > 1.01:
         return "all-reduce"
     if reduces and ratio is not None and ratio < 0.995:
@@ -196,7 +201,7 @@ def _kind_by_ratio(ratio: float | None, reduces: bool, name: str) -> str:
 def _ranks(
     members: list[re.Match[str]], kind: str, ratio: float | None, per_process: int, name: str
 ) -> int:
-    listed = {int(it["rank"]) for it in members}
+    listed = {int(member["rank"]) for member in members}
     if len(members) > 1 and len(listed) == 1:
         raise InputError(
             f"{name}: {len(members)} processes ran alone, each as rank {min(listed)}",
@@ -205,7 +210,7 @@ def _ranks(
         )
     by_ratio = _ranks_by_ratio(kind, ratio)
     if listed:
-        # A header that was cut still names the last rank; one rank of a shortened log does not.
+        # A truncated header still names the last rank; one rank of a shortened log does not.
         found = max(listed) + 1 if members[0]["group"] in (None, "0") else len(listed)
         return found if found > 1 or by_ratio is None else by_ratio
     if by_ratio is not None:
@@ -220,7 +225,7 @@ def _ranks(
 
 
 def _ranks_by_ratio(kind: str, ratio: float | None) -> int | None:
-    """Ranks n of (n-1)/n, or 2(n-1)/n: told while rounding leaves no doubt."""
+    """Return ranks n from (n-1)/n, or 2(n-1)/n, as long as rounding leaves no doubt."""
     if ratio is None or kind not in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all"):
         return None
     share = ratio / 2 if kind == "all-reduce" else ratio
@@ -232,9 +237,12 @@ def _ranks_by_ratio(kind: str, ratio: float | None) -> int | None:
 
 
 def _nodes(members: list[re.Match[str]]) -> int:
-    """Hosts by name; where a log was made anonymous, a device named twice is on two of them."""
+    """Return the number of hosts by name.
+
+    In an anonymized log, a repeated device means another host.
+    """
     if not members:
         return 0
-    hosts = {it["host"] for it in members}
-    twice = Counter((it["host"], it["device"]) for it in members)
+    hosts = {member["host"] for member in members}
+    twice = Counter((member["host"], member["device"]) for member in members)
     return max(len(hosts), *twice.values())
