@@ -333,5 +333,5 @@ def _end_of(path: Path) -> str:
 
 
 def _shown(path: Path) -> Path:
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+    directory = Path.cwd()
+    return path.relative_to(directory) if path.is_relative_to(directory) else path

@@ -292,11 +292,11 @@ def shows_gpu(environ: Mapping[str, str], root: Path = Path("/")) -> bool:
         return True  # a GPU's traces are unknown here
     if any(shutil.which(tool, path=environ.get("PATH")) for tool in _TOOLS):
         return True
-    named = (Path(pattern) for pattern in environ.get("LD_LIBRARY_PATH", "").split(":") if pattern)
+    named = (Path(word) for word in environ.get("LD_LIBRARY_PATH", "").split(":") if word)
     found = chain(
         *((root / "dev").glob(pattern) for pattern in _DEVICES),
         root.glob("proc/driver/nvidia*"),
         *(root.glob(f"{pattern}/{_LIBRARY}") for pattern in _LIBRARIES),
-        *(pattern.glob(_LIBRARY) for pattern in named),
+        *(directory.glob(_LIBRARY) for directory in named),
     )
     return any(True for _ in found)

@@ -93,9 +93,11 @@ def _files(values: Iterator[str]) -> dict[str, str] | None:
             try:
                 path = Path(word)
                 papers = [path] if path.is_file() else _within(path) if path.is_dir() else []
-                if len(papers) > _MOST_FILES or any(it.stat().st_size > _LARGEST for it in papers):
+                if len(papers) > _MOST_FILES or any(
+                    named_file.stat().st_size > _LARGEST for named_file in papers
+                ):
                     return None
-                found |= {str(it): _hash(it.read_bytes()) for it in papers}
+                found |= {str(named_file): _hash(named_file.read_bytes()) for named_file in papers}
             except (OSError, ValueError):
                 return None
     return found

@@ -110,7 +110,7 @@ def compile_on(bench: Bench, task: Task) -> Compiled:
 
 
 def _compiled(task: Task, recorded: Recorded, started: float, *, from_cache: bool) -> Compiled:
-    outcome, asked = recorded.outcome, task.asked
+    outcome, options = recorded.outcome, task.asked
     program = read_program(recorded.module)
     return Compiled(
         program=program,
@@ -121,7 +121,7 @@ def _compiled(task: Task, recorded: Recorded, started: float, *, from_cache: boo
         wall_s=time.monotonic() - started,
         versions=outcome.versions,
         target=task.target,
-        options={name: asked[name] for name in asked if name in recorded.taken},
+        options={name: options[name] for name in options if name in recorded.taken},
         notes=(*outcome.notes, *_notes(task, recorded), *log_notes(recorded.log)),
         from_cache=from_cache,
     )
@@ -193,7 +193,7 @@ def _attempt(bench: Bench, task: Task, sent: Channels) -> Attempt:
     )
     flags = " ".join(filter(None, (task.environment.get("XLA_FLAGS"), sent.xla_flags)))
     # The job has the allocator's limit: these variables would only force a new worker.
-    rest = {name: it for name, it in task.environment.items() if name not in VARIABLES}
+    rest = {name: value for name, value in task.environment.items() if name not in VARIABLES}
     variables = {**rest, **({"XLA_FLAGS": flags} if flags else {})}
     return bench.attempt(
         job, workload.program, variables, task.timeout_s, alone=needs_own_process(sent.options)

@@ -94,9 +94,9 @@ def _misfit(outcome: Outcome, workload: Workload, target: Target) -> Counterpoin
             why=_first_line(outcome.detail),
             next="--target 8xH100",
         )
-    wanted, there = outcome.detail.split()
+    wanted, available = outcome.detail.split()
     return UsageError(
-        f"module {workload.name} is made for {wanted} devices, {target} has {there}",
+        f"module {workload.name} is made for {wanted} devices, {target} has {available}",
         why="the number of devices is part of a program",
         next=sized(target, int(wanted)),
     )

@@ -118,8 +118,8 @@ class Measured:
         if found is None:
             return None
         kind = category(program, instruction)
-        talks = kind is Category.COLLECTIVE
-        known = family or _FAMILIES.get(kind, Family.DOMAIN if talks else Family.MEMORY)
+        communicates = kind is Category.COLLECTIVE
+        known = family or _FAMILIES.get(kind, Family.DOMAIN if communicates else Family.MEMORY)
         return found.price(known, self.origin)
 
     def matches(self, program: Program) -> Mapping[Match | None, int]:

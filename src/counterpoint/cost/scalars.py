@@ -110,7 +110,7 @@ def read_scalars(path: str | Path) -> ScalarFile:
             next="counterpoint calibrate RUN -o calibration.toml",
         )
     named = [name for name in known if name in entries]
-    return ScalarFile(chip, {it: _scalar(path, it, entries[it]) for it in named}, str(path))
+    return ScalarFile(chip, {key: _scalar(path, key, entries[key]) for key in named}, str(path))
 
 
 def _scalar(path: str | Path, name: str, section: object) -> Scalar:

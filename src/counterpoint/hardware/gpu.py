@@ -169,7 +169,7 @@ _BY_NAME: Final = (
 
 def architecture_of(chip: str) -> str:
     """Return "hopper", "ampere", ... by chip name; unknown chips are treated as Hopper."""
-    return next((it for name, it in _BY_NAME if name in chip.upper()), "hopper")
+    return next((architecture for name, architecture in _BY_NAME if name in chip.upper()), "hopper")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,8 +120,8 @@ class Target:
             return ""
         if self.nics_per_host is None:
             return f":{self.nic_gbps:g}G"
-        one = self.nic_gbps * self.gpus_per_host / self.nics_per_host
-        return f":{self.nics_per_host}x{one:g}G"
+        nic_rate = self.nic_gbps * self.gpus_per_host / self.nics_per_host
+        return f":{self.nics_per_host}x{nic_rate:g}G"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -337,12 +337,12 @@ def _beside(outcome: dict[str, Any]) -> list[str]:
 def _version_notes(lowered: str) -> list[str]:
     """Return a note on differing JAX versions: another release may optimize differently."""
     try:
-        here = metadata.version("jax")
+        installed = metadata.version("jax")
     except metadata.PackageNotFoundError:
         return []
-    if here == lowered:
+    if installed == lowered:
         return []
-    return [f"the program's jax {lowered} lowered it; it is compiled by jax {here}"]
+    return [f"the program's jax {lowered} lowered it; it is compiled by jax {installed}"]
 
 
 def _heaviest(function: dict[str, Any]) -> float:

@@ -74,7 +74,7 @@ def _write(journal: Path, line: dict[str, object]) -> None:
 
 def _contain(directory: Path) -> tuple[dict[str, str], list[str]]:
     """Overlay all possible directories; return them by layer name, and those that failed."""
-    here = str(Path.cwd())
+    current = str(Path.cwd())
     layer = directory / LAYER
     layer.mkdir()
     _unshare()
@@ -84,7 +84,7 @@ def _contain(directory: Path) -> tuple[dict[str, str], list[str]]:
     spared = [(os.open(path, os.O_PATH), path) for path in (directory, *_caches())]
     places: dict[str, str] = {}
     refused: dict[str, OSError] = {}
-    for name, place in enumerate(_overlaid("/", _mounts(), here)):
+    for name, place in enumerate(_overlaid("/", _mounts(), current)):
         try:
             _overlay(str(name), place)
         except OSError as error:
@@ -92,15 +92,15 @@ def _contain(directory: Path) -> tuple[dict[str, str], list[str]]:
         else:
             places[str(name)] = place
         os.fchdir(own)
-    if not any(_is_within(here, place) for place in places.values()):
-        why = next((refused[place] for place in refused if _is_within(here, place)), None)
-        raise why or OSError(0, "other directories are mounted beneath it", here)
+    if not any(_is_within(current, place) for place in places.values()):
+        why = next((refused[place] for place in refused if _is_within(current, place)), None)
+        raise why or OSError(0, "other directories are mounted beneath it", current)
     for handle, path in spared:
         if any(_is_within(str(path), place) for place in places.values()):
             _mount(f"/proc/self/fd/{handle}", str(path), flags=_BIND)
         os.close(handle)
     os.close(own)
-    os.chdir(here)
+    os.chdir(current)
     return places, [*refused]
 
 

@@ -140,7 +140,7 @@ def read_steps(agent: Path) -> Records[StepStart]:
     notes: list[str] = []
     of_lines = (STEPS_OF_LOG, STEPS_OF_BARS)
     files = sorted(path for path in agent.glob("steps-*.jsonl") if path.name not in of_lines)
-    for file in [*files, *(agent / record for record in of_lines)]:
+    for file in [*files, *(agent / name for name in of_lines)]:
         if file.name == STEPS_OF_BARS and len(best) > 1:
             break
         read = _read_lines(file, StepRecord)

@@ -143,8 +143,8 @@ class Rank:
         """The XPlane files of the newest profile, even if the program stores it elsewhere."""
         windows = [process.window for process in self.processes if process.window]
         named = [self.path / file for window in windows for file in window.files]
-        if there := sorted(file for file in named if file.is_file()):
-            return tuple(there)
+        if existing := sorted(file for file in named if file.is_file()):
+            return tuple(existing)
         sessions = sorted(self.path.glob(f"{layout.PROFILE}/plugins/profile/*"), reverse=True)
         for session in sessions:
             if found := sorted([*session.glob("*.xplane.pb"), *session.glob("*.xplane.pb.gz")]):
@@ -237,7 +237,11 @@ class Rank:
         since = self.started.timestamp() if self.started else 0.0
         in_run = directory.is_relative_to(self.path)
         about = ((path.stat(), path) for path in directory.glob(pattern))
-        sized = [(-it.st_size, path) for it, path in about if in_run or it.st_mtime >= since - 1]
+        sized = [
+            (-status.st_size, path)
+            for status, path in about
+            if in_run or status.st_mtime >= since - 1
+        ]
         return tuple(path for _, path in sorted(sized))
 
 

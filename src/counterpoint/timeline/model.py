@@ -113,7 +113,7 @@ TRANSFERS: Final[Schema] = {
     "latency_ps": pl.Int64,  # of the transport alone, where the runtime records it
     "peer": pl.String,  # the other end, as the runtime names it
 }
-"""Transfers of a runtime between hosts or slices, beside the ops that wait for them."""
+"""Transfers of a runtime between hosts or slices, separate from the ops that wait for them."""
 
 
 class Action(StrEnum):

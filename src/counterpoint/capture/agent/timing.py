@@ -35,7 +35,7 @@ class Timing(Protocol):
 class AtStep:
     """Opens before the step with this number.
 
-    If no step is ever marked, once `unseen` returns True.
+    If no step is ever marked, it opens once `unseen` returns True.
 
     It is counted in this process, from 0. `passed` tells whether the program's own numbers began at
     or below it and have reached it earlier.

@@ -54,8 +54,8 @@ def _found(home: str, name: str) -> Callable[..., Made]:
         return cast("Callable[..., Made]", found)
     own = getattr(module, "__name__", None)  # excludes functions that it imports
     functions = [
-        it
-        for it, value in vars(module).items()
+        function_name
+        for function_name, value in vars(module).items()
         if inspect.isfunction(value) and value.__module__ == own
     ]
     raise UsageError(
@@ -66,7 +66,7 @@ def _found(home: str, name: str) -> Callable[..., Made]:
 
 
 def _nearest(name: str, functions: Sequence[str]) -> str:
-    own = [it for it in functions if not it.startswith("_")]
+    own = [function for function in functions if not function.startswith("_")]
     return next(iter([*get_close_matches(name, own, 1), *own]), "make_step")
 
 
@@ -143,7 +143,9 @@ def _raised_at(error: ValueError, home: str) -> str | None:
 def _show(error: BaseException) -> None:
     """Print the error as Python does, from the user's first line on."""
     trace = error.__traceback__
-    error.__notes__ = [it for it in getattr(error, "__notes__", ()) if "JAX has removed" not in it]
+    error.__notes__ = [
+        note for note in getattr(error, "__notes__", ()) if "JAX has removed" not in note
+    ]
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
     traceback.print_exception(type(error), error, trace, chain=False)

@@ -177,7 +177,7 @@ def as_text(data: bytes, place: str) -> bytes:
         )
         if done.returncode == 0:
             return out.read_bytes()
-    lines = [it for it in done.stderr.decode(errors="replace").splitlines() if it.strip()]
+    lines = [line for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
     last = lines[-1] if lines else f"its reader died ({done.returncode})"
     if "No module named" in last:
         raise UsageError(
@@ -297,7 +297,11 @@ def _elements(shape: bytes) -> int:
 
 def hlo_flops(program: Program) -> float:
     """Return the FLOPs of a module's computing instructions, each loop counted once."""
-    return sum(flops(program, it) or 0.0 for it in program.instructions if it.opcode in _WORK)
+    return sum(
+        flops(program, instruction) or 0.0
+        for instruction in program.instructions
+        if instruction.opcode in _WORK
+    )
 
 
 def counts(data: bytes) -> tuple[int, int]:

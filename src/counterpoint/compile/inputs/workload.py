@@ -166,8 +166,8 @@ def _chosen(path: Path, found: list[Paper], wanted: _Wanted | None) -> Workload:
         config=_companion(chosen, beside, "gpu_target_config.pbtxt"),
         autotuned=_companion(chosen, beside, "autotune_results.pbtxt"),
         options=_options(_companion(chosen, beside, "debug_options")),
-        others=tuple(it.name for it in modules if it is not chosen),
-        scheduled=tuple(it for it in found if _is_end_of(chosen, it)),
+        others=tuple(candidate.name for candidate in modules if candidate is not chosen),
+        scheduled=tuple(paper for paper in found if _is_end_of(chosen, paper)),
     )
 
 
@@ -182,12 +182,12 @@ def _is_end_of(chosen: Candidate, paper: Paper) -> bool:
 
 def _named(path: Path, modules: list[Candidate], wanted: _Wanted) -> Candidate:
     for matches in (
-        [it for it in modules if it.name == wanted.name],
-        [it for it in modules if wanted.name in it.name],
+        [candidate for candidate in modules if candidate.name == wanted.name],
+        [candidate for candidate in modules if wanted.name in candidate.name],
     ):
         if len(matches) == 1:
             return matches[0]
-    names = [it.name for it in modules]
+    names = [candidate.name for candidate in modules]
     shown = ", ".join(names[:_MANY]) + (f" and {len(names) - _MANY} more" if names[_MANY:] else "")
     raise UsageError(
         f"{wanted.option} {wanted.name}: not one module of {path}",
@@ -202,7 +202,7 @@ def _companion(chosen: Candidate, beside: dict[str, Paper], kind: str) -> bytes 
         paper = beside.get(f"{chosen.stem}.{kind}")
     else:
         ending = f".{chosen.name}.{kind}"
-        paper = next((it for name, it in beside.items() if name.endswith(ending)), None)
+        paper = next((file for name, file in beside.items() if name.endswith(ending)), None)
     return paper.read() if paper else None
 
 
@@ -377,12 +377,12 @@ def _finished_chosen(path: Path, programs: list[Program], wanted: str | None) ->
     if wanted is None:
         return max(programs, key=hlo_flops)
     for matches in (
-        [it for it in programs if it.name == wanted],
-        [it for it in programs if wanted in it.name],
+        [program for program in programs if program.name == wanted],
+        [program for program in programs if wanted in program.name],
     ):
         if matches:
             return max(matches, key=hlo_flops)
-    names = list(dict.fromkeys(it.name for it in programs))
+    names = list(dict.fromkeys(program.name for program in programs))
     raise UsageError(
         f"{wanted}: no module of {path}",
         why=f"it holds {', '.join(names[:_MANY])}",

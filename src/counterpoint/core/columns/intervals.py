@@ -38,13 +38,13 @@ class Intervals:
         return (int(self.start[0]), int(self.end[-1])) if len(self.start) else None
 
     def __and__(self, other: Intervals) -> Intervals:
-        return _sweep(self, other, lambda mine, theirs: mine & theirs)
+        return _sweep(self, other, lambda a, b: a & b)
 
     def __or__(self, other: Intervals) -> Intervals:
-        return _sweep(self, other, lambda mine, theirs: mine | theirs)
+        return _sweep(self, other, lambda a, b: a | b)
 
     def __sub__(self, other: Intervals) -> Intervals:
-        return _sweep(self, other, lambda mine, theirs: mine & ~theirs)
+        return _sweep(self, other, lambda a, b: a & ~b)
 
     def clip(self, start: int, end: int) -> Intervals:
         """Return the part of the set inside [start, end)."""

@@ -57,9 +57,9 @@ def corrected(
     if not near or size == 0:
         return None
     table = min(near, key=lambda log: abs(log.nodes - where.hosts))
-    there = replace(where, ranks=table.ranks, domains=table.nodes, hosts=table.nodes)
+    measured_placement = replace(where, ranks=table.ranks, domains=table.nodes, hosts=table.nodes)
     price = price_across(kind, size, where, target, scalars)
-    modelled = price_across(kind, size, there, target, scalars)
+    modelled = price_across(kind, size, measured_placement, target, scalars)
     points = _curve(tuple(sorted(table.seconds.items())))
     seconds = price.seconds * points.at(size) / modelled.seconds
     spanned = points.sizes[0] <= size <= points.sizes[-1]

@@ -66,14 +66,16 @@ def _of_table(
         return
     used = {where: size for where, size in sizes.items() if _uses(table, where, target)}
     if not used:
-        layouts = ", ".join(_layout(it.ranks, it.hosts) for it in [*sizes][:_SHOWN])
+        layouts = ", ".join(
+            _layout(placement.ranks, placement.hosts) for placement in [*sizes][:_SHOWN]
+        )
         yield (
             f"{name} is not used: this program's run on {layouts}; a log is the price where ranks"
             " and hosts are the same, and a correction where each host has as many ranks"
         )
         return
-    before = [it for it in earlier if it.kind == table.kind]
-    if all(any(is_same(it, table.kind, where, target) for it in before) for where in used):
+    before = [log for log in earlier if log.kind == table.kind]
+    if all(any(is_same(log, table.kind, where, target) for log in before) for where in used):
         yield f"{name} is not used: {before[0].origin}, given before it, prices the same"
         return
     yield from _limits(name, table, max(used.values()))

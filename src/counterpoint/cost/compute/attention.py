@@ -246,7 +246,7 @@ def _published() -> dict[str, Any]:
 
 
 def _bytes(program: Program, instruction: Instruction) -> int:
-    read = sum(value.shape.bytes for value in program.operands(instruction))
+    read = sum(operand.shape.bytes for operand in program.operands(instruction))
     return read + sum(
         value.bytes for value in instruction.shape.leaves if value.dtype not in ("u8", "s8")
     )

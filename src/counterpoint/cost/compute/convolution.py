@@ -28,7 +28,7 @@ def price_convolution(program: Program, instruction: Instruction, machine: Machi
     operations = sum(count for count in counts if count)
     if not operations or None in counts:
         return None
-    read = [member.shape.dtype for member in program.operands(found[0]) if member.shape.dims]
+    read = [operand.shape.dtype for operand in program.operands(found[0]) if operand.shape.dims]
     dtype = _type(read[0] if read else "bf16")
     grouped = any(member.convolution and member.convolution.feature_groups > 1 for member in found)
     kernels = machine.gemm(dtype)

@@ -190,8 +190,8 @@ def _seconds(gemm: Gemm, engine: Engine, architecture: str) -> tuple[float, bool
     if chip is None:
         return seconds, False
     peak = chip.flops.get(gemm.dtype, engine.peak)
-    there = Engine(peak, chip.hbm_bytes, measured[1], engine.kernels)
-    factor = correction(gemm, there, architecture)
+    measured_engine = Engine(peak, chip.hbm_bytes, measured[1], engine.kernels)
+    factor = correction(gemm, measured_engine, architecture)
     return (seconds, False) if factor is None else (seconds * factor, True)
 
 

@@ -205,11 +205,11 @@ def _passes(program: Program, instruction: Instruction, kind: Category) -> float
     """Return the passes of a sort: by key bits for radix sorts, by stages for XLA's own."""
     if kind is not Category.SORT:
         return 1.0
-    keys = [value.shape for value in program.operands(instruction)] or [instruction.shape]
+    keys = [operand.shape for operand in program.operands(instruction)] or [instruction.shape]
     if instruction.opcode == "custom-call":  # cub's radix sort: a pass for each byte, or top-k
         width = max(1, keys[0].bytes // max(1, keys[0].elements))
         return 1.0 if "TopK" in instruction.custom_call_target else width * _SORT_PASSES_PER_BYTE
-    length = max((max(value.dims, default=1) for value in keys), default=1)
+    length = max((max(shape.dims, default=1) for shape in keys), default=1)
     # A bitonic sort's stages; those within a block's 2,048 elements are one pass each.
     doublings = max(1.0, math.log2(max(2, length)))
     outer = max(0.0, doublings - 11)

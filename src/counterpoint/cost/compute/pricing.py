@@ -30,7 +30,7 @@ def is_offloaded(program: Program, instruction: Instruction) -> bool:
     """Return whether it reads or writes slices of a value in the host's memory."""
     if instruction.opcode.removesuffix("-start") not in _SLICES:
         return False
-    shapes = [instruction.shape, *(value.shape for value in program.operands(instruction))]
+    shapes = [instruction.shape, *(operand.shape for operand in program.operands(instruction))]
     return any(leaf.memory_space == _HOST_MEMORY for value in shapes for leaf in value.leaves)
 
 

@@ -72,7 +72,7 @@ class GemmTable:
     def seconds(self, batch: int, m: int, n: int, k: int, dtype: str) -> float | None:
         """Return seconds of that GEMM, or of its transpose.
 
-        By a similar one's rate; None if there is none.
+        The rate of a similar one is used if necessary; None if there is none.
         """
         rows = self._by_type.get(dtype, {})
         exact = rows.get((batch, m, n, k)) or rows.get((batch, n, m, k))

@@ -185,7 +185,7 @@ def _program_by_name(name: str) -> str:
 def _kind_by_ratio(ratio: float | None, reduces: bool, name: str) -> str:
     """Return the kind: only an all-reduce moves more than its size.
 
-    Else only reduce-scatter reduces.
+    Of the others only a reduce-scatter reduces.
     """
     if ratio is not None and ratio > 1.01:
         return "all-reduce"

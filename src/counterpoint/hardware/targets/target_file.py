@@ -244,7 +244,9 @@ def other_chip(name: str, target: Target) -> str | None:
 
 def unknown_devices(devices: Iterable[Device]) -> tuple[str, ...]:
     """Return recorded device names of no known chip; "" for devices without a name."""
-    return tuple(sorted({it.chip or "" for it in devices if find_chip(it.chip) is None}))
+    return tuple(
+        sorted({device.chip or "" for device in devices if find_chip(device.chip) is None})
+    )
 
 
 def _other(kind: str, name: str | None, target: Target, *, links: bool) -> str | None:

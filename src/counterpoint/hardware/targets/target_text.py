@@ -95,7 +95,7 @@ def parse_devices(text: str) -> Devices:
     found = _spelt(text)
     chip = _chip(found["chip"])
     if chip is None:
-        known = [*(gpu.name for gpu in gpus()), *(it.name for it in chips())]
+        known = [*(gpu.name for gpu in gpus()), *(known_chip.name for known_chip in chips())]
         raise UsageError(
             f"--target {text}: no chip is known as {found['chip']}",
             why="known are "

@@ -161,7 +161,9 @@ def _bytes(program: Program, instruction: Instruction, kind: str) -> int:
     values = [operand.shape for operand in program.operands(instruction)]
     if kind in ("send", "ragged-all-to-all"):
         values = values[:1]
-    elif kind == "collective-permute" and any(it.dtype == "s32" and not it.dims for it in values):
+    elif kind == "collective-permute" and any(
+        shape.dtype == "s32" and not shape.dims for shape in values
+    ):
         # In place: (input, output, where from, where to).
         values = values[:1]
     return sum(value.bytes for value in values)

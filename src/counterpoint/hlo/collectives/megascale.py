@@ -140,7 +140,11 @@ def _transfer(
     rendezvous: str, send: Instruction | None, recv: Instruction | None, dones: Mapping[str, str]
 ) -> Transfer:
     attributes = {
-        key: value for it in (recv, send) if it for key, value in it.frontend_attributes if value
+        key: value
+        for instruction in (recv, send)
+        if instruction
+        for key, value in instruction.frontend_attributes
+        if value
     }
     carrier = recv or send
     return Transfer(

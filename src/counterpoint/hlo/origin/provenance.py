@@ -222,10 +222,12 @@ def _contains(program: Program, instruction: Instruction) -> Phase | None:
     named = _named(program, instruction)
     if named or instruction.opcode not in ("while", "conditional", "call"):
         return named
-    inner = Counter(found for it in program.body(instruction) if (found := _named(program, it)))
+    inner = Counter(
+        found for member in program.body(instruction) if (found := _named(program, member))
+    )
     if inner[Phase.BACKWARD]:
         return Phase.BACKWARD
-    return max(inner, key=lambda it: inner[it], default=None)
+    return max(inner, key=lambda candidate: inner[candidate], default=None)
 
 
 def _closure(

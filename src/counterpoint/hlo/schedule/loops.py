@@ -247,7 +247,8 @@ def _fold(computation: Computation, folded: Mapping[str, Instruction]) -> Comput
     if not runs:
         return computation
     instructions = tuple(
-        _folded(it, runs[it.name]) if it.name in runs else it for it in computation.instructions
+        _folded(member, runs[member.name]) if member.name in runs else member
+        for member in computation.instructions
     )
     return replace(computation, instructions=instructions)
 

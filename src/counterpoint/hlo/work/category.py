@@ -122,8 +122,11 @@ def _of_custom_call(instruction: Instruction) -> Category:
 
 
 def _touches_host(program: Program, instruction: Instruction) -> bool:
-    shapes: list[Shape] = [instruction.shape, *(it.shape for it in program.operands(instruction))]
-    return any(leaf.memory_space == _HOST_MEMORY for it in shapes for leaf in it.leaves)
+    shapes: list[Shape] = [
+        instruction.shape,
+        *(operand.shape for operand in program.operands(instruction)),
+    ]
+    return any(leaf.memory_space == _HOST_MEMORY for shape in shapes for leaf in shape.leaves)
 
 
 _NO_ARITHMETIC = (Category.COPY, Category.COLLECTIVE, Category.OTHER, Category.HOST)
@@ -149,7 +152,7 @@ def flops(program: Program, instruction: Instruction) -> int | None:
     kind = category(program, instruction)
     if kind is Category.CONTROL or opcode in _UNCOUNTED:
         return None
-    operands = [member.shape for member in program.operands(instruction)]
+    operands = [operand.shape for operand in program.operands(instruction)]
     if opcode in ("dot", "convolution", "custom-call"):
         return _multiply_adds(instruction, opcode, operands, kind)
     if kind in _NO_ARITHMETIC or opcode in ("gather", "iota", "broadcast"):
@@ -275,7 +278,7 @@ def _fusion_bytes(program: Program, fusion: Instruction) -> int:
     read = sum(_read(program, member) for member in inside if member.opcode == "parameter")
     root = program.root(fusion.calls[0])
     results = program.operands(root) if root and root.opcode == "tuple" else [root]
-    return read + sum(_written(program, member) for member in results if member)
+    return read + sum(_written(program, result) for result in results if result)
 
 
 def _read(program: Program, parameter: Instruction) -> int:

@@ -129,9 +129,11 @@ class Applied:
             found.append(f"{_DOUBTS[stale.fit]}: {stale.reason}")
         other = other_recorded(self.profile.origin, self.compiled.target)
         if other is not None:
-            here = self.compiled.target
-            found.append(f"its costs were measured on {other}, and this compile is for {here}")
-        found += [f"made under other circumstances: {it}" for it in stale.differences]
+            target = self.compiled.target
+            found.append(f"its costs were measured on {other}, and this compile is for {target}")
+        found += [
+            f"made under other circumstances: {difference}" for difference in stale.differences
+        ]
         part = self.coverage.instructions
         if self.used and self.partial:
             left = part.whole - part.found
@@ -144,19 +146,19 @@ class Applied:
         found += filter(None, [self._scheduler_denied()])
         # This one is not due to the profile: the scheduler runs both times.
         found += [
-            f"{it.text} ({it.next})"
-            for it in self.evidence.complaints
-            if it.trouble is not Trouble.SCHEDULER_ANYWAY
+            f"{complaint.text} ({complaint.next})"
+            for complaint in self.evidence.complaints
+            if complaint.trouble is not Trouble.SCHEDULER_ANYWAY
         ]
         return tuple(found)
 
     def _made_there(self, own: Program) -> str:
         """Return the warning that the workload's own run compiled it differently."""
-        there, here = self.profile.origin.get("jaxlib"), self.compiled.versions.get("jaxlib")
+        old, new = self.profile.origin.get("jaxlib"), self.compiled.versions.get("jaxlib")
         message = (
             f"made of this program as its own run compiled it ({own.fingerprint}"
-            f"{f', jaxlib {there}' if there else ''}); this compile, without a GPU, is another one "
-            f"({self.compiled.fingerprint}, jaxlib {here})"
+            f"{f', jaxlib {old}' if old else ''}); this compile, without a GPU, is another one "
+            f"({self.compiled.fingerprint}, jaxlib {new})"
         )
         if self.keyed:
             return f"{message}: XLA drops the costs, whose names bear the other fingerprint"

@@ -166,7 +166,7 @@ class _Witness:
     def _counting(self, line: LogLine) -> _Module:
         """Return the module that counts refer to.
 
-        At the default log level a second count means the next.
+        At the default log level, a second count means the next module.
         """
         module = self._module(line)
         return module if module.found is None else self._begin(line)
@@ -272,7 +272,7 @@ class _Witness:
         return Use.UNKNOWN, "the log is too quiet: XLA says nothing of profiles at its usual level"
 
     def _first(self, *troubles: Trouble) -> Complaint | None:
-        found: Callable[[Complaint], bool] = lambda it: it.trouble in troubles  # noqa: E731
+        found: Callable[[Complaint], bool] = lambda raised: raised.trouble in troubles  # noqa: E731
         return next(filter(found, self._complaints.values()), None)
 
     @property

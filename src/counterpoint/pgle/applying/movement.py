@@ -153,19 +153,19 @@ def movement(
     )
     kept = set(pairs.values())
     return Movement(
-        moves=tuple(sorted(moves, key=lambda it: (-it.weight_us, -abs(it.start_shift_us)))),
-        gone=tuple(it.name for it in old if it not in kept),
-        new=tuple(it.name for it in new if it not in pairs),
+        moves=tuple(sorted(moves, key=lambda move: (-move.weight_us, -abs(move.start_shift_us)))),
+        gone=tuple(start.name for start in old if start not in kept),
+        new=tuple(start.name for start in new if start not in pairs),
         reordered=_order(before) != _order(after),
     )
 
 
 def _order(program: Program) -> list[tuple[str, str, bool]]:
     return [
-        (asked_name(it), it.opcode, it.is_sync)
+        (asked_name(instruction), instruction.opcode, instruction.is_sync)
         for computation in launched(program)
-        for it in computation.instructions
-        if launches(it)
+        for instruction in computation.instructions
+        if launches(instruction)
     ]
 
 
@@ -190,16 +190,16 @@ def _matched(
     """Map new to old: by the name the scheduler used, else by name, else by stable key."""
     pairs: dict[Instruction, Instruction] = {}
     identities: tuple[_Identity, ...] = (
-        lambda _, it: asked_name(it),
-        lambda _, it: it.name,
+        lambda _, start: asked_name(start),
+        lambda _, start: start.name,
         stable_key,
     )
     for identity in identities:
         taken = set(pairs.values())
-        left = {identity(before, it): it for it in old if it not in taken}
-        for it in new:
-            if it not in pairs and (found := left.pop(identity(after, it), None)):
-                pairs[it] = found
+        left = {identity(before, start): start for start in old if start not in taken}
+        for start in new:
+            if start not in pairs and (found := left.pop(identity(after, start), None)):
+                pairs[start] = found
     return pairs
 
 
@@ -207,8 +207,8 @@ def _told(
     old: Iterable[Instruction], new: Iterable[Instruction], same: Mapping[str, str]
 ) -> dict[Instruction, Instruction]:
     """Map new to old by the given names."""
-    known = {it.name: it for it in old}
-    return {it: known[same[it.name]] for it in new if same.get(it.name) in known}
+    known = {start.name: start for start in old}
+    return {start: known[same[start.name]] for start in new if same.get(start.name) in known}
 
 
 def _places(program: Program, costs: Mapping[str, float]) -> Iterator[tuple[Instruction, Place]]:
@@ -217,28 +217,28 @@ def _places(program: Program, costs: Mapping[str, float]) -> Iterator[tuple[Inst
     prices = _Prices(program, costs)
     for computation in launched(program):
         passed = list(accumulate(map(prices.compute, computation.instructions), initial=0.0))
-        position = {it.name: it.index for it in computation.instructions}
-        for it in computation.instructions:
-            if is_done(it) or collective(program, it) is None:
+        position = {instruction.name: instruction.index for instruction in computation.instructions}
+        for instruction in computation.instructions:
+            if is_done(instruction) or collective(program, instruction) is None:
                 continue
-            done = position.get(pairs.get(it.name, ""), it.index)
-            between = computation.instructions[it.index + 1 : done]
+            done = position.get(pairs.get(instruction.name, ""), instruction.index)
+            between = computation.instructions[instruction.index + 1 : done]
             yield (
-                it,
+                instruction,
                 Place(
                     computation=computation.name,
-                    index=it.index,
-                    before_us=passed[it.index],
-                    within_us=max(passed[done] - passed[it.index], 0.0),
+                    index=instruction.index,
+                    before_us=passed[instruction.index],
+                    within_us=max(passed[done] - passed[instruction.index], 0.0),
                     within=_count(program, between),
-                    cost_us=prices.own(it),
-                    sync=it.is_sync or not is_start(it),
+                    cost_us=prices.own(instruction),
+                    sync=instruction.is_sync or not is_start(instruction),
                 ),
             )
 
 
 def _count(program: Program, instructions: Sequence[Instruction]) -> int:
-    return sum(_is_compute(program, it) for it in instructions)
+    return sum(_is_compute(program, instruction) for instruction in instructions)
 
 
 def _is_compute(program: Program, instruction: Instruction) -> bool:
@@ -276,5 +276,5 @@ class _Prices:
             computation: Computation | None = self._program.computations.get(name)
             self._bodies[name] = 0.0  # guards against recursion, which should not occur
             instructions = computation.instructions if computation else ()
-            self._bodies[name] = sum(self.compute(it) for it in instructions)
+            self._bodies[name] = sum(self.compute(instruction) for instruction in instructions)
         return self._bodies[name]

@@ -51,7 +51,7 @@ class Subject:
 def find_subject(path: Path, module: str | None = None) -> Subject:
     """Return the program of that name.
 
-    Without a name the step's, or the one with the most compute.
+    Without a name, return the step's, or the one with the most compute.
     """
     if not path.exists() and has_magic(str(path)):
         return _from_timeline(read(path), str(path), module)
@@ -193,7 +193,9 @@ def _from_timeline(timeline: Timeline, where: str, module: str | None) -> Subjec
         program,
         where,
         measured_times(timeline, index),
-        others=() if module else tuple(dict.fromkeys(it for i, it in held.items() if i != index)),
+        others=()
+        if module
+        else tuple(dict.fromkeys(name for i, name in held.items() if i != index)),
         platform="tpu" if kinds == {"tpu"} else None,
         recorded=True,
         asked=bool(module),
@@ -208,8 +210,8 @@ def _choose(timeline: Timeline, held: Mapping[int, str], module: str | None, whe
     if not fits:
         raise _no_such(module or "", list(held.values()), where)
     programs = {index: timeline.programs[index].hlo() for index in fits}
-    best = heaviest(it for it in programs.values() if it is not None)
-    return next((index for index, it in programs.items() if it is best), fits[0])
+    best = heaviest(candidate for candidate in programs.values() if candidate is not None)
+    return next((index for index, candidate in programs.items() if candidate is best), fits[0])
 
 
 def _no_such(module: str, names: Sequence[str], where: str) -> InputError:
@@ -223,4 +225,4 @@ def _no_such(module: str, names: Sequence[str], where: str) -> InputError:
 
 
 def _largest_first(paths: Iterable[Path]) -> tuple[Path, ...]:
-    return tuple(sorted(paths, key=lambda it: (-it.stat().st_size, it.name)))
+    return tuple(sorted(paths, key=lambda path: (-path.stat().st_size, path.name)))

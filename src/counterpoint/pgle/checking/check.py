@@ -124,13 +124,13 @@ def check_profile(
     costs = costs_found(profile.costs, program.fingerprint)
     times = _times(program, lookups, measured) if isinstance(measured, Measured) else {}
     answers = tuple(_answer(program, lookup, costs, times) for lookup in lookups)
-    talks = [lookup for lookup in answers if lookup.lookup.collective]
+    collectives = [answer for answer in answers if answer.lookup.collective]
     return Coverage(
         module=program.name,
         fingerprint=program.fingerprint,
         answers=answers,
         instructions=_count(answers),
-        collectives=_count(talks),
+        collectives=_count(collectives),
         time=_time(answers, measured),
         measured=measured.how if isinstance(measured, Measured) else None,
         extra=extras(profile.costs, program, lookups),
@@ -274,8 +274,8 @@ def _too_few(what: str, part: Part, least: float) -> str | None:
 
 def _collectives(coverage: Coverage, least: float) -> str | None:
     reason = _too_few("collectives", coverage.collectives, least)
-    names = {it.name for it in coverage.answers if it.lookup.collective}
-    misnamed = next((it for it in coverage.extra if it.meant in names), None)
+    names = {answer.name for answer in coverage.answers if answer.lookup.collective}
+    misnamed = next((extra for extra in coverage.extra if extra.meant in names), None)
     if reason is None or misnamed is None:
         return reason
     return f"{reason}; {misnamed.name} should be {misnamed.meant}, which is what XLA looks for"

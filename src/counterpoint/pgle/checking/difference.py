@@ -75,7 +75,7 @@ def diff_profiles(a: Profile, b: Profile) -> Diff:
         only_a=_by_cost(cost for key, cost in a_costs.items() if key not in b_costs),
         only_b=_by_cost(cost for key, cost in b_costs.items() if key not in a_costs),
         by_name=by_name,
-        bare=tuple(name for name, change in (("A", a), ("B", b)) if not change.fingerprints),
+        bare=tuple(name for name, profile in (("A", a), ("B", b)) if not profile.fingerprints),
     )
 
 

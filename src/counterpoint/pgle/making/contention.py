@@ -150,7 +150,7 @@ def _names(environment: Mapping[str, str], *words: str) -> list[str]:
 
 
 def _running(names: tuple[str, ...], wanted: tuple[str, ...]) -> str | None:
-    return next((it for it in wanted if any(_is(name, it) for name in names)), None)
+    return next((tool for tool in wanted if any(_is(name, tool) for name in names)), None)
 
 
 def _is(name: str, wanted: str) -> bool:

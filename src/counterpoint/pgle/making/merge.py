@@ -66,7 +66,7 @@ def _refuse_mixture(profiles: Sequence[Profile]) -> None:
 
 def _refuse_chips(profiles: Sequence[Profile]) -> None:
     """Refuse to merge costs of different chips: no average holds for both."""
-    chips = {chip.name for it in profiles for chip in chips_recorded(it.origin)}
+    chips = {chip.name for profile in profiles for chip in chips_recorded(profile.origin)}
     if len(chips) > 1:
         raise InputError(
             f"costs of {' and of '.join(sorted(chips))} are not merged",
@@ -82,7 +82,7 @@ def _statistic(values: Sequence[float], percentile: float) -> float:
 def _latencies(profiles: Sequence[Profile], percentile: float) -> tuple[Latency, ...]:
     found: dict[tuple[str, str], list[float]] = {}
     for profile in profiles:
-        last = {(it.source, it.target): it.us for it in profile.latencies}
+        last = {(latency.source, latency.target): latency.us for latency in profile.latencies}
         for pair, us in last.items():
             found.setdefault(pair, []).append(us)
     return tuple(
@@ -99,7 +99,7 @@ def _origin(profiles: Sequence[Profile], percentile: float, names: Sequence[str]
         "statistic": f"{name_of_statistic(percentile)} over {count(len(profiles), 'profile')}",
     }
     for key in dict.fromkeys(key for profile in profiles for key in profile.origin):
-        values = dict.fromkeys(it.origin[key] for it in profiles if key in it.origin)
+        values = dict.fromkeys(source.origin[key] for source in profiles if key in source.origin)
         if key == "statistic":
             origin["statistic of each"] = "; ".join(values)
         elif key not in origin:
@@ -113,11 +113,11 @@ _DIGITS: Final = 8  # shown digits of a fingerprint beside a module's name
 
 def told_of_merge(profiles: Sequence[Profile]) -> str:
     """Return one sentence on the programs of the merged profiles."""
-    holders = Counter(it for profile in profiles for it in profile.fingerprints)
+    holders = Counter(fingerprint for profile in profiles for fingerprint in profile.fingerprints)
     if not holders:
         return _bare(profiles)
     names = _names(profiles)
-    listed = ", ".join(names[it] for it in list(holders)[:_SHOWN])
+    listed = ", ".join(names[fingerprint] for fingerprint in list(holders)[:_SHOWN])
     more = f" and {len(holders) - _SHOWN:,} more" if len(holders) > _SHOWN else ""
     if len(holders) == 1:
         return f"one program, {listed}: XLA takes these costs when it compiles that one"
@@ -131,7 +131,9 @@ def told_of_merge(profiles: Sequence[Profile]) -> str:
 
 def _bare(profiles: Sequence[Profile]) -> str:
     """Describe profiles without fingerprints, whose programs are unknown."""
-    holders = Counter(it for profile in profiles for it in {cost.name for cost in profile.costs})
+    holders = Counter(
+        name for profile in profiles for name in {cost.name for cost in profile.costs}
+    )
     shared = sum(number > 1 for number in holders.values())
     mixed = ", mixed even where their programs differ" if shared else ""
     return (

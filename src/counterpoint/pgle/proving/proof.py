@@ -108,11 +108,11 @@ def heaviest(programs: Iterable[Program]) -> Program | None:
 
 def weight(program: Program) -> tuple[int, int, int]:
     """Return FLOPs including loop iterations, collectives, and instructions."""
-    work = talks = size = 0
+    work = collectives = size = 0
     for computation in launched(program):
         times = loop_multiplier(program, computation.name) or 1
         size += len(computation.instructions)
         for instruction in computation.instructions:
             work += (flops(program, instruction) or 0) * times
-            talks += collective(program, instruction) is not None
-    return work, talks, size
+            collectives += collective(program, instruction) is not None
+    return work, collectives, size

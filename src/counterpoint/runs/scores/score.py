@@ -193,7 +193,7 @@ def spread(steps: Sequence[float]) -> float:
     logs = [math.log(value) for value in steps]
     middle = median(logs)
     scatter = _TO_SPREAD * median(abs(value - middle) for value in logs)
-    blocks = [median(value) for value in _blocks(logs)]
+    blocks = [median(block) for block in _blocks(logs)]
     return max(scatter, stdev(blocks) if len(blocks) > 1 else 0.0)
 
 

@@ -152,15 +152,15 @@ def _map(path: Path) -> memoryview:
 
 def _read(data: memoryview, source: str, reached: Reached) -> Recording:
     written = read_written(read_head(text_blocks(data, _silent)))
-    ours = written is not None
-    tracks = gather(read_events(text_blocks(data, reached)), ours=ours)
+    is_own_format = written is not None
+    tracks = gather(read_events(text_blocks(data, reached)), ours=is_own_format)
     if not tracks.rows:
         raise InputError(
             f"{source}: no events with a start and a length",
             why=tracks.cut or _describe_rest(tracks) or "the list of events is empty",
             next="capture the profile again, or give the .xplane.pb beside it",
         )
-    columns, left_out = sort_tracks(tracks, ours=ours)
+    columns, left_out = sort_tracks(tracks, ours=is_own_format)
     transfers, transfer_notes = columns.transfers
     return Recording(
         source=source,
@@ -175,11 +175,11 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
         host_names=columns.host_names,
         transfers=transfers,
         notes=(
-            *_notes(tracks, columns, left_out, ours=ours),
+            *_notes(tracks, columns, left_out, ours=is_own_format),
             *transfer_notes,
             *(written.notes if written else ()),
         ),
-        truncated=tracks.cut is not None or (not ours and tracks.complete == MOST_EVENTS),
+        truncated=tracks.cut is not None or (not is_own_format and tracks.complete == MOST_EVENTS),
         basis=written.basis if written else Basis.MEASURED,
     )
 

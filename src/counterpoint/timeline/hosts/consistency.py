@@ -38,8 +38,8 @@ def absent_hosts(program: Program | None, devices: Sequence[Device], names: list
         if missing:
             more = ", ..." if len(missing) > _LISTED else ""
             read += f" (without {', '.join(missing[:_LISTED])}{more})"
-    here = f"{read}: the program runs on {total} devices, and {len(devices)} are here"
-    return [f"{here}; who waits for the others is not known"]
+    finding = f"{read}: the program runs on {total} devices, and {len(devices)} are here"
+    return [f"{finding}; who waits for the others is not known"]
 
 
 def _missing(names: list[str], count: int) -> list[str]:

@@ -91,10 +91,10 @@ def find_shifts(hosts: dict[int, HostRuns], *, one_origin: bool) -> Shifts:
 
 def _by_number(index: Longs, numbers: Longs, other: Longs, others: Longs) -> int | None:
     """Match runs with the same number; None unless all of them give the same shift."""
-    both, at, there = np.intersect1d(numbers, others, return_indices=True)
+    both, at, other_rows = np.intersect1d(numbers, others, return_indices=True)
     if not len(both) or len(both) < _SHARED * min(len(index), len(other)):
         return None
-    apart = index[at] - other[there]
+    apart = index[at] - other[other_rows]
     return int(apart[0]) if (apart == apart[0]).all() else None
 
 
@@ -157,14 +157,14 @@ def match_hosts(
     `ends` holds host, index and end_ps of a collective of all devices.
     """
     of_host = pl.col("device").replace_strict(dict(enumerate(host_of_device)), default=None)
-    mine = runs.filter(pl.col("program") == program).with_columns(host=of_host)
+    program_runs = runs.filter(pl.col("program") == program).with_columns(host=of_host)
     hosts = {
         int(host): _host_runs(
-            mine.filter(pl.col("host") == host),
+            program_runs.filter(pl.col("host") == host),
             markers.filter(pl.col("host") == host),
             ends.filter(pl.col("host") == host),
         )
-        for host in mine["host"].unique().sort().to_list()
+        for host in program_runs["host"].unique().sort().to_list()
     }
     shifts = find_shifts(hosts, one_origin=one_origin)
     by_host = shifts.by_host

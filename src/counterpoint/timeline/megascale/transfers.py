@@ -194,13 +194,13 @@ def _messages_timed(rows: pl.DataFrame) -> pl.DataFrame:
     receives = pl.col("action") == Action.RECEIVE
     networked = pl.col("action").is_in(_NETWORK)
     recorded = pl.when(networked).then(pl.col("duration_us") * _MESSAGES_PS_PER_US)
-    here = pl.when(receives).then(pl.lit("destination")).otherwise(pl.lit("source"))
+    own_end = pl.when(receives).then(pl.lit("destination")).otherwise(pl.lit("source"))
     return rows.with_columns(
         start_ps=pl.col("start_ps") - pl.when(receives).then(recorded.fill_null(0)).otherwise(0),
         dur_ps=pl.coalesce(recorded, "dur_ps"),
         latency_ps=pl.when(receives).then(recorded),
         name=pl.coalesce("dcn_label", "event"),
-        device=pl.when(here == "destination")
+        device=pl.when(own_end == "destination")
         .then("dcn_destination_per_slice_device_id")
         .otherwise("dcn_source_per_slice_device_id"),
         peer=pl.when(receives)

@@ -82,8 +82,10 @@ class Database:
         """Return columns of a table, in row order; missing columns or tables give nulls."""
         schema: dict[str, type[pl.DataType]] = dict.fromkeys(numbers, pl.Int64)
         schema |= dict.fromkeys(texts, pl.String)
-        here = [name for name in schema if self.has(table, name) and self._has_values(table, name)]
-        if not here:
+        present = [
+            name for name in schema if self.has(table, name) and self._has_values(table, name)
+        ]
+        if not present:
             rows = self._count(table) if table in self.tables else 0
             return pl.select(
                 pl.repeat(None, rows, dtype=dtype).alias(name) for name, dtype in schema.items()
@@ -94,13 +96,15 @@ class Database:
                     _parse_texts(column, name)
                     if schema[name] == pl.String
                     else _parse_numbers(column, name)
-                    for name, column in zip(here, columns, strict=True)
+                    for name, column in zip(present, columns, strict=True)
                 ]
             )
-            for columns in self._batches(table, here, schema)
+            for columns in self._batches(table, present, schema)
         ]
-        found = pl.concat(batches) if batches else pl.DataFrame(schema={n: schema[n] for n in here})
-        absent = [pl.lit(None, schema[name]).alias(name) for name in schema if name not in here]
+        found = (
+            pl.concat(batches) if batches else pl.DataFrame(schema={n: schema[n] for n in present})
+        )
+        absent = [pl.lit(None, schema[name]).alias(name) for name in schema if name not in present]
         return found.with_columns(absent).select(*schema)
 
     def _batches(

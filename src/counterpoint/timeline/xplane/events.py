@@ -193,12 +193,12 @@ def _ordered_field(
     block: Block, at: Positions, end: Positions, tag: int
 ) -> tuple[NDArray[np.int64], Positions]:
     """Return the next varint field if it has this tag, else 0; and the positions after it."""
-    here = (at < end) & (block.bytes[at] == tag)
+    has_field = (at < end) & (block.bytes[at] == tag)
     value, size = block.varints(at + 1)
-    if here.all():
+    if has_field.all():
         return value.view(np.int64), at + 1 + size
     zero = np.int64(0)
-    return np.where(here, value.view(np.int64), zero), at + np.where(here, 1 + size, zero)
+    return np.where(has_field, value.view(np.int64), zero), at + np.where(has_field, 1 + size, zero)
 
 
 class _StatColumns:

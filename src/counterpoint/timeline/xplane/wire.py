@@ -150,9 +150,9 @@ class Block:
         np.add(at, step, out=out)
         doubtful = np.flatnonzero((step == 0) | (out > self.size))
         if len(doubtful):
-            here = at[doubtful]
-            after, whole = self._hop(here, tag)
-            out[doubtful] = np.where(whole, after, here)
+            doubtful_at = at[doubtful]
+            after, whole = self._hop(doubtful_at, tag)
+            out[doubtful] = np.where(whole, after, doubtful_at)
         return out
 
     def _hop(self, at: Positions, tag: int) -> tuple[Positions, NDArray[np.bool_]]:
@@ -188,9 +188,9 @@ class Block:
 
 @cache
 def _short_steps(tag: int) -> Positions:
-    """Return the distance to the next entry by an entry's first two bytes.
+    """Return the distance to the next entry, by an entry's first two bytes.
 
-    0 if they don't determine it.
+    The distance is 0 if these do not determine it.
     """
     steps = np.zeros(1 << 16, np.int64)
     lengths = np.arange(0x80)
