@@ -21,8 +21,7 @@ _UNSAID: Final = {
     ("open", True): "the program was ended while it was profiled",
     ("open", False): "the program was ended while it was profiled",
 }
-"""Reasons if a killed process's agent has given none: by state, and whether steps were requested.
-"""
+"""Reasons for a killed process without one: by state, and whether steps were requested."""
 _GOES_ON: Final = {
     "waiting": "the run goes on, and its profile has not begun yet",
     "open": "the run goes on, and is being profiled now",

@@ -33,8 +33,7 @@ _AGAIN = 32
 """Calls of the heaviest function without any backward pass, after which it is taken as the step."""
 
 _NEVER = 1000
-"""Calls of the heaviest function, without the user's named one, after which to give up.
-"""
+"""Calls of the heaviest function, without the one named by the user, after which to give up."""
 _TOO_LONG = RuntimeError("a step takes long to compile, and it is not run")
 
 current: Catcher | None = None

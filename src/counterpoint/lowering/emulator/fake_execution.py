@@ -18,8 +18,7 @@ from .function import Function, OfJax
 _BYTES = 1 << 28
 _FLOPS = 1e10
 _DEVICES = 64
-"""Programs for more devices take turns on few cores; those that wait for each other don't end.
-"""
+"""Programs for more devices share few cores; those that wait for each other don't end."""
 _NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux: do not reserve memory
 
 
