@@ -1,4 +1,4 @@
-"""The child that calls a user's function: `python -m ...compile.inputs.function_worker ...`.
+"""The child that calls a user's function: `python -m ...compile.functions.function_worker ...`.
 
 Its arguments are the output directory, the file or module, the function's name and the number of
 devices. Errors of the user's code go to stderr as Python prints them, without our frames.

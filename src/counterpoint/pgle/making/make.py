@@ -1,6 +1,6 @@
 """`make_profile`: the cost of each instruction from all its executions in a Timeline.
 
-Times of single executions (`samples`) of all runs that count (`counted`), devices and hosts give
+Times of single executions (`samples`) of all runs that count, devices and hosts give
 one cost by a stated statistic, separately for each module (`modules`), under the name that XLA
 looks up (`names`).
 """

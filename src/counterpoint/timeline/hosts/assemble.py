@@ -1,7 +1,7 @@
 """Assembles one Timeline from the Recordings of one or more hosts.
 
 Programs are matched by name and order (`programs`); the k-th run of one on a device corresponds to
-its k-th run on every other. Clocks are aligned on collectives (`align`).
+its k-th run on every other. Clocks are aligned on collectives (`alignment`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Writes a Timeline as a trace that https://ui.perfetto.dev opens.
 
-- `layout`: the tracks, and the slices on each
-- `nesting`: moves slices that overlap without nesting to separate rows
-- `as_json`: `.json`, `.json.gz`, which every viewer reads, and `counterpoint.read` too
+- `layout`: the tracks and the slices on each; slices that overlap without nesting get rows of their own
+- `write`: `.json` and `.json.gz`, which every viewer reads, and `counterpoint.read` too
 - `as_proto`: `.pftrace`, the format that Perfetto itself writes
 
 Times are whole nanoseconds, as in Perfetto; `write_parquet` keeps every picosecond.
