@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from functools import reduce
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -88,10 +89,8 @@ def recommend(  # noqa: PLR0913 - the options of the command
             "--module": module,
             "--goal": goal if goal != "speed" else None,
         }
-        given = [
-            word for name, text in options.items() if text is not None for word in (name, text)
-        ]
-        same = ["counterpoint", "flags", "recommend", *given]
+        named = {name: text for name, text in options.items() if text is not None}
+        same = ["counterpoint", "flags", "recommend", *chain.from_iterable(named.items())]
         next_command = _check(found, target, program, module)
         if next_command is None:
             next_command = shlex.join([*same, "--as", "bash"])

@@ -1,12 +1,12 @@
 """Steps: iterations of the training loop, as the user sees them.
 
-Markers define them if there are any (`step_markers`); else a step is one run of the dominant program, the
-one on which devices spend most time. A step lasts from one start to the next, so time between runs
-counts, and the last step of a profile is never `whole`: its end is unknown. Whole steps are
-`steady`, and counted in statistics, except the profile's first, which includes its startup, and
-those of a warm-up, if others remain. A first step that is the only one with an end counts if the
-profile contains its beginning. Steps have the numbers of their markers; without markers they are
-counted from 0.
+Markers define them if there are any (`step_markers`); else a step is one run of the dominant
+program, the one on which devices spend most time. A step lasts from one start to the next, so time
+between runs counts, and the last step of a profile is never `whole`: its end is unknown. Whole
+steps are `steady`, and counted in statistics, except the profile's first, which includes its
+startup, and those of a warm-up, if others remain. A first step that is the only one with an end
+counts if the profile contains its beginning. Steps have the numbers of their markers; without
+markers they are counted from 0.
 """
 
 from __future__ import annotations

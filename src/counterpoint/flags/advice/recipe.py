@@ -1,4 +1,32 @@
-"""Recipes: settings with a reason for each, for certain releases, chips and clusters."""
+"""Recipes: settings with a reason for each, for certain releases, chips and clusters.
+
+All tables and fields, for a user's own file and for the recipes that ship:
+
+    about = "One sentence."              # recipes: what it is for
+    source = "https://..."               # recipes: who recommends it
+    for = ["fsdp"]                       # recipes: kinds of parallelism, or "any"
+    goals = ["speed"]                    # recipes: as in `flags recommend --goal`
+
+    [xla_flags]                          # names without dashes
+    xla_gpu_enable_triton_gemm = false
+    xla_gpu_enable_command_buffer = { value = "", reason = "...", basis = "documented" }
+    xla_gpu_pipeline_all_gather = { value = "on", reason = "...", since = "0.12" }
+
+    [env]                                # JAX, NCCL, CUDA, allocator
+    NCCL_DEBUG = "WARN"
+
+    [libtpu]                             # flags for LIBTPU_INIT_ARGS
+    [layout]                             # hosts, processes_per_host, gpus_per_process, ...
+    [arguments]                          # of the training program
+    [kernel]                             # sysctl, on each host
+    [advice]                             # not a setting
+    [left_out]                           # recipes: in the source, but not used here, and why
+
+Fields of a line: `value`; `reason`, `basis`, `source`, `known` (the measured result); when it
+applies: `since` and `before` (releases of jaxlib), `chips` and `not_chips` (generations),
+`hosts`, `needed`; what it affects: `kinds` of collectives, `where` in the program. A list of
+such tables gives several lines for one name.
+"""
 
 from __future__ import annotations
 
@@ -189,35 +217,7 @@ _WORDS: Final = {
 
 
 def read_recipe(text: str, where: str) -> Recipe:
-    """Read the settings in a TOML text; `where` is its file.
-
-    All tables and fields, for a user's own file and for the recipes that ship:
-
-        about = "One sentence."              # recipes: what it is for
-        source = "https://..."               # recipes: who recommends it
-        for = ["fsdp"]                       # recipes: kinds of parallelism, or "any"
-        goals = ["speed"]                    # recipes: as in `flags recommend --goal`
-
-        [xla_flags]                          # names without dashes
-        xla_gpu_enable_triton_gemm = false
-        xla_gpu_enable_command_buffer = { value = "", reason = "...", basis = "documented" }
-        xla_gpu_pipeline_all_gather = { value = "on", reason = "...", since = "0.12" }
-
-        [env]                                # JAX, NCCL, CUDA, allocator
-        NCCL_DEBUG = "WARN"
-
-        [libtpu]                             # flags for LIBTPU_INIT_ARGS
-        [layout]                             # hosts, processes_per_host, gpus_per_process, ...
-        [arguments]                          # of the training program
-        [kernel]                             # sysctl, on each host
-        [advice]                             # not a setting
-        [left_out]                           # recipes: in the source, but not used here, and why
-
-    Fields of a line: `value`; `reason`, `basis`, `source`, `known` (the measured result); when it
-    applies: `since` and `before` (releases of jaxlib), `chips` and `not_chips` (generations),
-    `hosts`, `needed`; what it affects: `kinds` of collectives, `where` in the program. A list of
-    such tables gives several lines for one name.
-    """
+    """Read the settings in a TOML text, as the module describes it; `where` is its file."""
     try:
         document = parse_toml(text)
     except ValueError as failure:

@@ -1,7 +1,8 @@
 """Describes each op: category, lane, collective, place in the user's code and in the schedule.
 
 The data comes from the embedded Program if there is one; else from the HLO text that TPU profiles
-carry for each op; else from the op's name (`naming_category`), which gives no bytes, groups or phases.
+carry for each op; else from the op's name (`naming_category`), which gives no bytes, groups or
+phases.
 """
 
 from __future__ import annotations

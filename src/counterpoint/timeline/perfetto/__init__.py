@@ -1,6 +1,6 @@
 """Writes a Timeline as a trace that https://ui.perfetto.dev opens.
 
-- `layout`: the tracks and the slices on each; slices that overlap without nesting get rows of their own
+- `layout`: the tracks and the slices on each; slices that overlap without nesting get own rows
 - `write`: `.json` and `.json.gz`, which every viewer reads, and `counterpoint.read` too
 - `as_proto`: `.pftrace`, the format that Perfetto itself writes
 
