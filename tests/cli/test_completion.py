@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import in_process
 from counterpoint.cli.app import main
 from counterpoint.cli.commands import COMMANDS, SECTIONS
 
@@ -102,13 +103,8 @@ def test_help_groups_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("words", [("--help",), ("explain", "--help"), ("flags", "list")])
 def test_no_colour_is_shown_to_whom_does_not_want_it(words: tuple[str, ...]) -> None:
     def shown(**variables: str) -> str:
-        return subprocess.run(
-            [sys.executable, "-m", "counterpoint", *words],
-            env={"PATH": "/usr/bin:/bin", "TERM": "xterm-256color", **variables},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        environment = {"PATH": "/usr/bin:/bin", "TERM": "xterm-256color", **variables}
+        return in_process(*words, environment=environment).stdout
 
     plain = shown()
     assert "\x1b" not in plain  # it is a pipe

@@ -65,7 +65,13 @@ def _number(text: str) -> float:
     return float(text.replace(",", "").split()[0])
 
 
-@pytest.mark.parametrize("page", [*pages()], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(it, id=it.name, marks=[pytest.mark.slow] if len(it.profiles) > 1 else [])
+        for it in pages()
+    ],
+)
 def test_a_case_says_what_explain_finds(page: Page, shared: Path) -> None:
     traces = shared / "data" / "traces"
     explained = explained_of(*(traces / name for name in page.profiles))

@@ -18,6 +18,8 @@ from counterpoint.pgle.profiles.files import read_profile
 from counterpoint.pgle.profiles.profile import Profile
 from real_profiles import opened
 
+pytestmark = pytest.mark.slow
+
 STEP = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
 
 

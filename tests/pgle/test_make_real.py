@@ -161,6 +161,7 @@ def costs_of_step(made: Made) -> list[dict[str, float]]:
     ]
 
 
+@pytest.mark.slow
 def test_device_time_of_two_builds_is_counted_once(pax: tuple[Made, list[list[Run]]]) -> None:
     steps = [it for it in pax[0].modules if it.name == STEP]
     assert sorted(it.devices for it in steps) == [1, 3]
@@ -171,6 +172,7 @@ def test_device_time_of_two_builds_is_counted_once(pax: tuple[Made, list[list[Ru
     )
 
 
+@pytest.mark.slow
 def test_a_fsdp_step_costs_what_its_thunks_take(pax: tuple[Made, list[list[Run]]]) -> None:
     made, ranks = pax
     times: dict[str, list[float]] = defaultdict(list)
@@ -195,6 +197,7 @@ def test_a_fsdp_step_costs_what_its_thunks_take(pax: tuple[Made, list[list[Run]]
         assert costs[fusion] == pytest.approx(statistics.median(sums), abs=1e-3)
 
 
+@pytest.mark.slow
 def test_its_collectives_cost_the_stay_of_the_last_rank(
     pax: tuple[Made, list[list[Run]]],
 ) -> None:

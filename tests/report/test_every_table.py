@@ -302,7 +302,11 @@ def test_answers_stay_names_stay_apart_and_numbers_stay_whole(met: Met, width: i
 
 @pytest.mark.parametrize(
     "name",
-    ["jax_gemm_mi300x.xplane.pb", "vllm_qwen3_2tpu.trace.json.gz", "pax_fsdp4_4proc_proc0.zip"],
+    [
+        "jax_gemm_mi300x.xplane.pb",
+        "vllm_qwen3_2tpu.trace.json.gz",
+        pytest.param("pax_fsdp4_4proc_proc0.zip", marks=pytest.mark.slow),
+    ],
 )
 def test_real_profiles_fit_as_well(shared: Path, name: str) -> None:
     found = Met()
