@@ -151,6 +151,7 @@ def test_aliases_of_yaml_are_followed_once() -> None:
     assert read_text(shared, "x.yaml").settings.variables == {"NCCL_DEBUG": "INFO"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text"),
     [
