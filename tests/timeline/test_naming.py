@@ -42,7 +42,7 @@ def test_collectives_are_told_by_their_names(name: str, kind: str | None) -> Non
     ],
 )
 def test_kernels_are_told_by_theirs(name: str, category: str) -> None:
-    assert operations.naming_category(name, name, None) == category
+    assert operations.category_by_name(name, name, None) == category
 
 
 def test_a_fusion_that_transposes_is_a_kernel() -> None:

@@ -232,7 +232,7 @@ def limit_notes(task: Task, jaxlib: str) -> Iterator[str]:
     impossible.
     """
     target, options = task.target, task.flags
-    if _limits_version(jaxlib) < _TOLD_OF_HOSTS:
+    if _release_numbers(jaxlib) < _TOLD_OF_HOSTS:
         if _number(options.get(_WINDOWED)) < _NEVER:
             yield (
                 f"{_WINDOWED} does nothing here: before jaxlib 0.12 XLA is not told without the"
@@ -258,6 +258,6 @@ def _number(text: str | None) -> float:
         return float("inf")
 
 
-def _limits_version(text: str) -> tuple[int, ...]:
+def _release_numbers(text: str) -> tuple[int, ...]:
     parts = text.split(".")[:2]
     return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()

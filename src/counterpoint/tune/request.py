@@ -97,7 +97,7 @@ def refuse_unknown(base: Settings, command: Sequence[str], inherited: Mapping[st
         is_theirs = rejected.name in theirs and rejected.value in (None, theirs[rejected.name])
         by_place.setdefault(_INHERITED if is_theirs else _OURS, []).append(rejected)
     listed = [
-        f"{place}: {', '.join(_base_flags_said(answer, some))}" for place, some in by_place.items()
+        f"{place}: {', '.join(_rejections(answer, some))}" for place, some in by_place.items()
     ]
     hints = dict.fromkeys(
         f"{rejected.name}: {rejected.hint}" for some in by_place.values() for rejected in some
@@ -109,7 +109,7 @@ def refuse_unknown(base: Settings, command: Sequence[str], inherited: Mapping[st
     )
 
 
-def _base_flags_said(answer: Answer, some: Sequence[Rejected]) -> Iterator[str]:
+def _rejections(answer: Answer, some: Sequence[Rejected]) -> Iterator[str]:
     unknown = [rejected.name for rejected in some if rejected.reason == _UNKNOWN]
     if unknown:
         yield f"jaxlib {answer.version} does not know {', '.join(dict.fromkeys(unknown))}"

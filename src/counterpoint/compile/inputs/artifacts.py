@@ -192,7 +192,7 @@ def as_text(data: bytes, place: str) -> bytes:
     )
 
 
-_CANDIDATES_LOWERED: Final = (
+_LOWERED_NAMES: Final = (
     re.compile(r"jax_ir\d+_(?P<name>.+)_compile\.mlir"),  # JAX_DUMP_IR_TO
     re.compile(r"(?P<stem>module_\d+\.(?P<name>.+))/module\.mlir"),  # --xla_dump_to, since 0.9
     re.compile(r"(?!module_\d)(?!jax_ir\d)(?P<name>.+)\.(?:mlir|mlirbc|stablehlo)"),
@@ -253,7 +253,7 @@ def ranked(found: Iterable[Candidate]) -> list[Candidate]:
 
 
 def _lowered(paper: Paper) -> Candidate | None:
-    for pattern in _CANDIDATES_LOWERED:
+    for pattern in _LOWERED_NAMES:
         if found := pattern.fullmatch(paper.name):
             parts = found.groupdict()
             return Candidate(parts["name"], Form.MLIR, paper, parts.get("stem") or "")

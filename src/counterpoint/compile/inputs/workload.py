@@ -343,14 +343,14 @@ def load_scheduled(path: Path | str, module: str | None = None) -> Program | Non
     path = Path(path)
     found = papers_of(path)
     if len(found) == 1 and path.is_file():
-        return _finished_single(found[0])
+        return _scheduled_program(found[0])
     papers = [paper for paper in found if is_scheduled(paper)]
     if not papers or candidates(found):
         return None
-    return _finished_chosen(path, [_with_text(paper.read()) for paper in _once(papers)], module)
+    return _chosen_program(path, [_with_text(paper.read()) for paper in _once(papers)], module)
 
 
-def _finished_single(paper: Paper) -> Program | None:
+def _scheduled_program(paper: Paper) -> Program | None:
     data = paper.read()
     if form_of(data) not in (Form.HLO_PROTO, Form.HLO_TEXT):
         return None
@@ -373,7 +373,7 @@ def _once(papers: list[Paper]) -> list[Paper]:
                        and not it.name.endswith(".pb"))]  # fmt: skip
 
 
-def _finished_chosen(path: Path, programs: list[Program], wanted: str | None) -> Program:
+def _chosen_program(path: Path, programs: list[Program], wanted: str | None) -> Program:
     if wanted is None:
         return max(programs, key=hlo_flops)
     for matches in (

@@ -50,8 +50,8 @@ def _moved(program: Program, instruction: Instruction) -> int:
     return max(read, *(leaf.bytes for leaf in instruction.shape.leaves), 0)
 
 
-_USER_KERNEL_START_S: Final = 2.5e-6
-_USER_KERNEL_REACH: Final = {"time": 0.05, "work": 0.25}
+_KERNEL_START_S: Final = 2.5e-6
+_TABLE_REACH: Final = {"time": 0.05, "work": 0.25}
 
 
 def price_described(
@@ -79,18 +79,18 @@ def _price(
         how = f"{origin}: {kernel.match.pattern}"
         if us is None:
             return None
-        return around(us * 1e-6, _USER_KERNEL_REACH["time"], Source.USER_TABLE, Family.CUSTOM, how)
+        return around(us * 1e-6, _TABLE_REACH["time"], Source.USER_TABLE, Family.CUSTOM, how)
     flops = amount(kernel.flops or 0.0, args, outs)
     moved = amount(kernel.bytes or 0.0, args, outs)
     if flops is None or moved is None:
         return None
     computing = flops / (machine.peak(kernel.dtype) * kernel.efficiency)
-    seconds = _USER_KERNEL_START_S + max(computing, moved / machine.memory_rate)
+    seconds = _KERNEL_START_S + max(computing, moved / machine.memory_rate)
     how = f"{origin}: {kernel.match.pattern}, {flops / 1e9:.3g} GFLOP, {moved / 1e6:.3g} MB"
-    return around(seconds, _USER_KERNEL_REACH["work"], Source.USER_TABLE, Family.CUSTOM, how)
+    return around(seconds, _TABLE_REACH["work"], Source.USER_TABLE, Family.CUSTOM, how)
 
 
-_CUSTOM_CALL_START_S: Final = 2.5e-6
+_CALL_START_S: Final = 2.5e-6
 _LIKELY: Final = 2.0
 """Likely multiple of the memory bound for an unknown kernel; the upper bound is far higher."""
 _MOST: Final = 16.0
@@ -145,7 +145,7 @@ def _known(
     description = f"{instruction.custom_call_target} {instruction.name}"
     if _MEMORY_BOUND.search(description):
         moved = whole_bytes(program, instruction)
-        seconds = _CUSTOM_CALL_START_S + moved / machine.memory_rate
+        seconds = _CALL_START_S + moved / machine.memory_rate
         how = f"{moved / 1e6:.3g} MB read or written once"
         return around(seconds, _MEMORY_REACH, Source.ANALYTIC, Family.CUSTOM, how)
     return None
@@ -156,7 +156,7 @@ def bound(program: Program, instruction: Instruction, machine: Machine) -> Price
     crossing = whole_bytes(program, instruction) / machine.memory_bytes_per_s
     low = 1e-6 + crossing
     return Price(
-        _CUSTOM_CALL_START_S + crossing * _LIKELY,
+        _CALL_START_S + crossing * _LIKELY,
         low,
         _MOST_START_S + crossing * _MOST,
         Source.BOUND,

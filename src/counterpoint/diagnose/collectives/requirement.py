@@ -51,13 +51,13 @@ def movable_work(case: Case) -> pl.DataFrame:
         if (program := case.timeline.programs[int(index)].hlo()) and program.is_scheduled
     }
     rows = [
-        _movable_row(works.get(program), program, op, count)
+        _work_row(works.get(program), program, op, count)
         for program, op, count in collectives.rows()
     ]
     return pl.DataFrame(rows, schema=MOVABLE_SCHEMA, orient="row")
 
 
-def _movable_row(work: _Work | None, program: int | None, op: str, count: float) -> _Row:
+def _work_row(work: _Work | None, program: int | None, op: str, count: float) -> _Row:
     found = work.outside(op) if work is not None else None
     if found is None or not count:
         return program, op, None, []

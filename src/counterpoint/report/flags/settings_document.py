@@ -164,8 +164,8 @@ def _asked(found: Effective) -> list[Section]:
     cells = tuple(
         (
             flag.name,
-            _flags_effective_document_value(flag.asked),
-            _flags_effective_document_value(flag.used),
+            _shown_value(flag.asked),
+            _shown_value(flag.used),
             str(flag.outcome),
             flag.note,
         )
@@ -182,9 +182,7 @@ def _elsewhere(found: Effective) -> list[Section]:
     if found.asked is None:
         title, words = ("In effect", "whatever differs from the defaults")
     columns = (Column("flag", Kind.WORD), Column("used", Kind.WORD), Column("by", Kind.WORD, 1))
-    cells = tuple(
-        (flag.name, _flags_effective_document_value(flag.used), flag.note) for flag in flags
-    )
+    cells = tuple((flag.name, _shown_value(flag.used), flag.note) for flag in flags)
     return [Section(title, words, (Table(columns=columns, rows=_printable(cells)),))]
 
 
@@ -199,7 +197,7 @@ def _differences(found: Effective) -> list[Section]:
     cells = tuple(
         (
             difference.name,
-            _flags_effective_document_value(value) if value is not None else _DEFAULT,
+            _shown_value(value) if value is not None else _DEFAULT,
             modules,
         )
         for difference in found.differences
@@ -221,7 +219,7 @@ def _by_value(by_module: Mapping[str, str | None]) -> list[tuple[str | None, str
     return found
 
 
-def _flags_effective_document_value(value: str | None) -> str:
+def _shown_value(value: str | None) -> str:
     if value is None:
         return "?"
     return value or "(empty)"

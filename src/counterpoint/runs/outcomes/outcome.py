@@ -275,12 +275,12 @@ def _short(text: str) -> str:
 def start_of(pid: int) -> int | None:
     """Return the start of a process in the kernel's ticks; None if unknown."""
     try:
-        return int(_alive_told(pid)[19])
+        return int(_process_fields(pid)[19])
     except (ValueError, IndexError):
         return None
 
 
-def _alive_told(pid: int) -> list[str]:
+def _process_fields(pid: int) -> list[str]:
     """Return the kernel's fields after the process name, which may contain anything in brackets."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
@@ -300,6 +300,6 @@ def is_alive(pid: int, started: int | None) -> bool:
         return False
     except PermissionError:
         pass  # it exists, but belongs to another user
-    if _alive_told(pid)[:1] in (["Z"], ["X"]):
+    if _process_fields(pid)[:1] in (["Z"], ["X"]):
         return False
     return started is None or start_of(pid) in (started, None)

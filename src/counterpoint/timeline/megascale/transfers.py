@@ -151,7 +151,6 @@ def _listed(ids: list[str]) -> str | None:
 
 
 _LONGEST_US: Final = 1 << 40
-_MESSAGES_PS_PER_US: Final = 1_000_000
 _SIZE: Final = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([KMGTPE]?)(i?)B?", re.IGNORECASE)
 _POWERS: Final = " KMGTPE"
 
@@ -175,7 +174,7 @@ def messages(
     loops = networked & pl.col("loops")
     kept = rows.filter(~skewed.fill_null(False) & ~loops.fill_null(False))
     apart, within = rows.select(skewed.sum(), loops.sum().alias("loops")).row(0)
-    return _messages_timed(kept).select(*RAW).cast({**RAW}), _notes(apart or 0, within or 0)
+    return _recorded_times(kept).select(*RAW).cast({**RAW}), _notes(apart or 0, within or 0)
 
 
 def _notes(apart: int, within: int) -> list[str]:
@@ -190,10 +189,10 @@ def _notes(apart: int, within: int) -> list[str]:
     return notes
 
 
-def _messages_timed(rows: pl.DataFrame) -> pl.DataFrame:
+def _recorded_times(rows: pl.DataFrame) -> pl.DataFrame:
     receives = pl.col("action") == Action.RECEIVE
     networked = pl.col("action").is_in(_NETWORK)
-    recorded = pl.when(networked).then(pl.col("duration_us") * _MESSAGES_PS_PER_US)
+    recorded = pl.when(networked).then(pl.col("duration_us") * _PS_PER_US)
     own_end = pl.when(receives).then(pl.lit("destination")).otherwise(pl.lit("source"))
     return rows.with_columns(
         start_ps=pl.col("start_ps") - pl.when(receives).then(recorded.fill_null(0)).otherwise(0),

@@ -1,7 +1,7 @@
 """Describes each op: category, lane, collective, place in the user's code and in the schedule.
 
 The data comes from the embedded Program if there is one; else from the HLO text that TPU profiles
-carry for each op; else from the op's name (`naming_category`), which gives no bytes, groups or
+carry for each op; else from the op's name (`category_by_name`), which gives no bytes, groups or
 phases.
 """
 
@@ -83,17 +83,17 @@ _LANES: Final = {
 }
 
 
-def lane(naming_category: str, opcode: str) -> Lane:
+def lane(category: str, opcode: str) -> Lane:
     """Return the lane of a category.
 
     A fusion that transposes moves data, but it is a kernel. A call to the host blocks its stream as
     a kernel does, and is not a copy.
     """
-    if naming_category == "host" and opcode.startswith("custom-call"):
+    if category == "host" and opcode.startswith("custom-call"):
         return Lane.COMPUTE
-    if naming_category == "copy" and ("fusion" in opcode or "transpose" in opcode):
+    if category == "copy" and ("fusion" in opcode or "transpose" in opcode):
         return Lane.COMPUTE
-    return _LANES.get(naming_category, Lane.COMPUTE)
+    return _LANES.get(category, Lane.COMPUTE)
 
 
 def opcode(name: str) -> str | None:
@@ -117,7 +117,7 @@ def collective_kind(name: str) -> str | None:
     return None
 
 
-def naming_category(name: str, kernel: str, hint: str | None) -> str:
+def category_by_name(name: str, kernel: str, hint: str | None) -> str:
     """Return the category of an op by its HLO name, its kernel's name and the profiler's hint.
 
     Only for profiles without HLO. HLO instruction names start with their opcode, and kernel names
@@ -190,7 +190,7 @@ def _describe(row: Row, index: int, found: tuple[Program, Instruction] | None) -
 
 def _by_name(row: Row) -> Row:
     name = row["op"] or row["name"]
-    kind = naming_category(name, row["name"], row["hint"])
+    kind = category_by_name(name, row["name"], row["hint"])
     return {
         "opcode": opcode(name),
         "category": kind,
@@ -207,7 +207,7 @@ def _by_name(row: Row) -> Row:
 def _by_program(row: Row, program: Program, instruction: Instruction) -> Row:
     kind = category(program, instruction)
     if kind == "other" and row["hint"]:
-        kind = naming_category(row["op"], row["name"], row["hint"])
+        kind = category_by_name(row["op"], row["name"], row["hint"])
     origin = provenance(program, instruction)
     if kind == "convolution" and origin.primitive == "dot_general":
         kind = "matmul"  # a TPU computes every matrix product as a convolution

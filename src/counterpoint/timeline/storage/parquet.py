@@ -318,7 +318,7 @@ def open_parcel(place: Path, hlo: Path, known: dict[str, bytes]) -> Recording:
         file.stem: pl.read_ipc(file.read_bytes()) for file in sorted(place.glob("*.arrow"))
     }
     programs = {
-        key: EmbeddedProgram(name, _parcel_loader(digest, hlo, known), fingerprint)
+        key: EmbeddedProgram(name, _digest_loader(digest, hlo, known), fingerprint)
         for key, (name, fingerprint, digest) in rest["programs"].items()
     }
     rest |= {name: tuple(rest[name]) for name in ("lines", "host_names", "notes")}
@@ -330,7 +330,7 @@ def open_parcel(place: Path, hlo: Path, known: dict[str, bytes]) -> Recording:
     return Recording(**rest, **tables)
 
 
-def _parcel_loader(digest: str, hlo: Path, known: dict[str, bytes]) -> Callable[[], bytes]:
+def _digest_loader(digest: str, hlo: Path, known: dict[str, bytes]) -> Callable[[], bytes]:
     if digest not in known:
         known[digest] = (hlo / digest).read_bytes()
     content = known[digest]

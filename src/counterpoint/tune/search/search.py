@@ -34,7 +34,7 @@ from counterpoint.tune.space.space import Dimension, Space, distinct, same_as
 from counterpoint.tune.study.study import Ledger, stamp
 from counterpoint.workflow.forecast import Made, Work, forecasts
 
-_STAGES_PROFILED: Final = 3  # points to which a profile is added
+_PROFILED_POINTS: Final = 3  # points to which a profile is added
 _UNKNOWN: Final = -1.0
 _IDLE: Final = -2.0
 
@@ -116,7 +116,7 @@ def climbing(grid: Grid, board: Board, asked: Collection[Point]) -> Iterator[Poi
 
 def profiled(grid: Grid, board: Board) -> Iterator[Point]:
     """Yield the best few points with a profile added."""
-    for point in board.best_points()[:_STAGES_PROFILED]:
+    for point in board.best_points()[:_PROFILED_POINTS]:
         for name, choice in grid.profiled:
             on_top = grid.canonical({**dict(point), name: choice})
             if (name, choice) in on_top and grid.why_not(on_top) is None:
