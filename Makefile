@@ -36,7 +36,7 @@ demo: $(VENV)/installed-all ## explain a step recorded on 8 virtual devices; pre
 
 # Everything runs even when something fails, so that one look at the log shows all there is to mend;
 # pytest comes last, and its summary ends the log.
-test: $(VENV)/installed-all-dev ## all tests, lint, types and layers: 10 minutes on two cores
+test: $(VENV)/installed-all-dev ## all tests, lint, types and layers
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
 	newest=0; $(MAKE) --no-print-directory newest || newest=$$?; \
 	echo "== pytest"; $(BIN)/python $(PYTEST) || exit $$?; \
@@ -57,7 +57,7 @@ newest: $(VENV)/installed-all-dev ## the compiler's tests with the newest JAX, w
 		&& $(NEWEST)/bin/python -m pytest $(NEWEST_CHOICES); \
 	fi
 
-fast: $(VENV)/installed-all-dev ## the tests that start few programs: 2 minutes on two cores
+fast: $(VENV)/installed-all-dev ## the tests that start few programs and no compiler
 	$(BIN)/python $(PYTEST) -m 'not slow and not compiler'
 
 lint: $(VENV)/installed-all-dev ## ruff, pyright, import-linter and the documentation site only
