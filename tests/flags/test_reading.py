@@ -183,10 +183,16 @@ def test_the_environment_gives_what_belongs_to_training_only() -> None:
 
 def test_a_running_process_is_read_by_its_number() -> None:
     environment = {**os.environ, "XLA_FLAGS": "--xla_a=1", "NCCL_PROTO": "LL"}
+    program = "print('started', flush=True); input()"
     with subprocess.Popen(
-        [sys.executable, "-c", "input()"], env=environment, stdin=subprocess.PIPE
+        [sys.executable, "-c", program],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as process:
         try:
+            assert process.stdout is not None
+            process.stdout.readline()  # only now has the kernel set its environment for sure
             written = read_source(f"pid:{process.pid}")
         finally:
             process.communicate(b"\n")
