@@ -45,8 +45,8 @@ def discard(directory: Path, places: Mapping[str, str]) -> list[str]:
         for path in (layer / name / "new").rglob("*")
         if path.parent.name != "__pycache__" and path.is_file() and not path.is_symlink()
     ]
-    for work in layer.glob("*/work/work"):
-        work.chmod(0o700)  # the kernel leaves it unreadable
+    for kept in layer.glob("*/scratch/*"):
+        kept.chmod(0o700)  # the kernel leaves it unreadable
     shutil.rmtree(layer, ignore_errors=True)
     return sorted(written)
 
@@ -140,9 +140,9 @@ def _overlaid(place: str, mounts: Sequence[str], here: str) -> Iterator[str]:
 def _overlay(name: str, place: str) -> None:
     if "," in place or ":" in place or "\\" in place:
         raise OSError(0, "its name can't be given to an overlay", place)
-    for part in ("new", "work"):
+    for part in ("new", "scratch"):
         Path(name, part).mkdir(parents=True)
-    options = f"lowerdir={place},upperdir={name}/new,workdir={name}/work"
+    options = f"lowerdir={place},upperdir={name}/new,workdir={name}/scratch"
     try:
         _mount("overlay", place, kind="overlay", options=f"{options},userxattr")
     except OSError:
