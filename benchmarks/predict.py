@@ -28,7 +28,7 @@ import machine
 
 os.environ["COUNTERPOINT_CACHE"] = "off"
 
-from counterpoint.compile import Compiled, Task, compile_all, for_prediction
+from counterpoint.compile import CompiledProgram, CompileTask, assumed_options, compile_all
 from counterpoint.compile.inputs import load_workload
 from counterpoint.cost.build import build_model
 from counterpoint.hardware.targets import parse_target
@@ -92,15 +92,15 @@ def measure_candidates(directory: Path, count: int) -> Candidates:
     """Compile and simulate each."""
     program, target = lower(SMALL, directory / "small.mlir.gz")[0], parse_target(SMALL[3])
     workload = load_workload(program)
-    tasks: list[Task] = []
+    tasks: list[CompileTask] = []
     for number in range(count):
-        options = for_prediction(workload, target, {THRESHOLD: str(1 << 20 + number)}, {}).options
-        tasks.append(Task(workload=workload, target=target, options=options))
+        options = assumed_options(workload, target, {THRESHOLD: str(1 << 20 + number)}, {}).options
+        tasks.append(CompileTask(workload=workload, target=target, options=options))
     simulated: list[float] = []
     compiled: list[float] = []
     cpu, began = os.times(), time.perf_counter()
     for _, result in compile_all(tasks, jobs=1):
-        if not isinstance(result, Compiled):
+        if not isinstance(result, CompiledProgram):
             raise SystemExit(f"a candidate failed: {result}")
         compiled.append(result.seconds)
         start = time.perf_counter()

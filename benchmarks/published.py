@@ -27,7 +27,7 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import mean
 
-from counterpoint.compile import Compiled, Task, compile_all, for_prediction
+from counterpoint.compile import CompiledProgram, CompileTask, assumed_options, compile_all
 from counterpoint.compile.inputs import load_workload
 from counterpoint.core.basis import Range
 from counterpoint.cost.build import build_model
@@ -64,7 +64,7 @@ class Case:
 
     id: str
     name: str
-    task: Task
+    task: CompileTask
     seconds: float
     newest: bool  # of its configuration
     fitted: bool  # scalars are fitted to it
@@ -145,7 +145,7 @@ def row_cases(rows: Sequence[Row], directory: Path) -> Iterator[Case]:
     newest = {row.step: row.id for row in sorted(rows, key=lambda row: row.date)}
     configurations = list(dict.fromkeys(row.step for row in rows))
     fitted = {newest[step] for step in configurations[1::3]}
-    lowered: dict[tuple[object, ...], Task] = {}
+    lowered: dict[tuple[object, ...], CompileTask] = {}
     for row in rows:
         if row.step not in lowered:
             lowered[row.step] = lower(row, directory / f"{row.id}.mlir.gz")
@@ -159,7 +159,7 @@ def row_cases(rows: Sequence[Row], directory: Path) -> Iterator[Case]:
         )
 
 
-def lower(row: Row, out: Path) -> Task:
+def lower(row: Row, out: Path) -> CompileTask:
     """The row's step before XLA's passes, as a task for the compiler."""
     print(f"lowering row {row.id}", file=sys.stderr)
     pairs = [f"{name}={value}" for name, value in row.settings]
@@ -203,19 +203,21 @@ def translated(flags: dict[str, object]) -> tuple[dict[str, str], list[str]]:
 
 def make_task(
     program: Path, target: str, flags: dict[str, str], environment: dict[str, str]
-) -> Task:
+) -> CompileTask:
     """What `counterpoint predict` would ask of the compiler."""
     workload, where = load_workload(program), target_of(target)
-    assumed = for_prediction(workload, where, flags, environment)
-    return Task(workload=workload, target=where, options=assumed.options, environment=environment)
+    assumed = assumed_options(workload, where, flags, environment)
+    return CompileTask(
+        workload=workload, target=where, options=assumed.options, environment=environment
+    )
 
 
-def compile_cases(cases: Sequence[Case], jobs: int | None) -> dict[str, Compiled]:
+def compile_cases(cases: Sequence[Case], jobs: int | None) -> dict[str, CompiledProgram]:
     """By the case's id; one that fails is told and left out."""
     tasks = list({id(case.task): case.task for case in cases}.values())
-    done: dict[int, Compiled] = {}
+    done: dict[int, CompiledProgram] = {}
     for number, result in compile_all(tasks, jobs):
-        if isinstance(result, Compiled):
+        if isinstance(result, CompiledProgram):
             done[id(tasks[number])] = result
             print(f"compiled {number + 1} of {len(tasks)}", file=sys.stderr)
         else:
@@ -223,7 +225,7 @@ def compile_cases(cases: Sequence[Case], jobs: int | None) -> dict[str, Compiled
     return {case.id: done[id(case.task)] for case in cases if id(case.task) in done}
 
 
-def fit(cases: Sequence[Case], compiled: dict[str, Compiled]) -> dict[str, Scalars]:
+def fit(cases: Sequence[Case], compiled: dict[str, CompiledProgram]) -> dict[str, Scalars]:
     """Scalars by chip, fitted to the cases that are for it."""
     by_chip: dict[str, list[MeasuredStep]] = {}
     for case in cases:
@@ -238,7 +240,7 @@ def fit(cases: Sequence[Case], compiled: dict[str, Compiled]) -> dict[str, Scala
     return {chip: calibrate_steps(steps, UNFITTED).scalars for chip, steps in by_chip.items()}
 
 
-def answer(case: Case, compiled: Compiled, fits: dict[str, Scalars]) -> Answer:
+def answer(case: Case, compiled: CompiledProgram, fits: dict[str, Scalars]) -> Answer:
     """Simulate with both."""
     target = case.task.target
     shipped = simulate(compiled.program, build_model(target), target=target)

@@ -16,10 +16,10 @@ from scipy import stats
 
 from counterpoint.tune.arm import BASE
 from counterpoint.tune.statistics.estimate import (
-    Estimate,
+    ArmVerdict,
+    DecisionRule,
+    GainEstimate,
     Observation,
-    Rule,
-    Verdict,
     looks,
     rows_needed,
 )
@@ -37,8 +37,8 @@ class Outcome:
     """What a study said: of each arm when it left the race, and of the finalist in the end."""
 
     claimed: str | None
-    raced: dict[str, Estimate]
-    final: Estimate | None
+    raced: dict[str, GainEstimate]
+    final: GainEstimate | None
     race_runs: int
     runs: int
 
@@ -66,7 +66,7 @@ class _Bench:
 def study(
     machine: Machine,
     gains: Sequence[float],
-    rule: Rule,
+    rule: DecisionRule,
     rng: np.random.Generator,
     confirm_rows: int = ROWS,
 ) -> Outcome:
@@ -81,7 +81,7 @@ def study(
         for row in range(rows):
             second.row(row_order([finalist], row), row)
         final = confirmed(second.seen, rule)[0]
-    won = final is not None and final.verdict is Verdict.FASTER
+    won = final is not None and final.verdict is ArmVerdict.FASTER
     return Outcome(
         claimed=finalist if won else None,
         raced=raced,
@@ -92,17 +92,17 @@ def study(
 
 
 def _first(
-    machine: Machine, gains: Sequence[float], rule: Rule, rng: np.random.Generator
+    machine: Machine, gains: Sequence[float], rule: DecisionRule, rng: np.random.Generator
 ) -> _Bench:
     bench = _Bench(allocation(machine, 1 + rule.cap * (len(gains) + 1), rng), gains)
     bench.row([BASE], 0)  # with the row's own base: the pair that tells of noise
     return bench
 
 
-def _race(bench: _Bench, rule: Rule) -> dict[str, Estimate]:
+def _race(bench: _Bench, rule: DecisionRule) -> dict[str, GainEstimate]:
     """What was said of each arm when it left."""
     left = [str(number + 1) for number in range(len(bench.gains))]
-    said: dict[str, Estimate] = {}
+    said: dict[str, GainEstimate] = {}
     done = 0
     for look in looks(rule):
         for row in range(done, look):
@@ -118,19 +118,23 @@ def _race(bench: _Bench, rule: Rule) -> dict[str, Estimate]:
     return said
 
 
-def _finalist(raced: dict[str, Estimate], rule: Rule) -> str | None:
+def _finalist(raced: dict[str, GainEstimate], rule: DecisionRule) -> str | None:
     """The best one that may be faster: it needs no proof here, the fresh runs bring that."""
     able = [
         it
         for it in raced.values()
-        if it.verdict is Verdict.FASTER
-        or (it.verdict is Verdict.OPEN and it.gain > rule.indifferent)
+        if it.verdict is ArmVerdict.FASTER
+        or (it.verdict is ArmVerdict.OPEN and it.gain > rule.indifferent)
     ]
     return max(able, key=lambda it: it.gain).arm if able else None
 
 
 def _rows_due(
-    bench: _Bench, raced: dict[str, Estimate], finalist: str | None, rule: Rule, asked: int
+    bench: _Bench,
+    raced: dict[str, GainEstimate],
+    finalist: str | None,
+    rule: DecisionRule,
+    asked: int,
 ) -> int:
     """As asked, or as many as show what the race saw, up to the cap."""
     if finalist is None:
@@ -142,7 +146,7 @@ def _rows_due(
 
 
 def full_rows(
-    machine: Machine, gains: Sequence[float], rule: Rule, rng: np.random.Generator
+    machine: Machine, gains: Sequence[float], rule: DecisionRule, rng: np.random.Generator
 ) -> Floats:
     """Logarithms of steps by arm (the base first), row and step: four full rows of a race."""
     bench = _first(machine, gains, rule, rng)

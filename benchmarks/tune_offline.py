@@ -28,9 +28,9 @@ os.environ["COUNTERPOINT_CACHE"] = "off"
 from counterpoint.compile import Pool
 from counterpoint.flags import Settings
 from counterpoint.hardware.targets import parse_target
-from counterpoint.tune.arm import Origin
+from counterpoint.tune.arm import ArmOrigin
 from counterpoint.tune.journal.records import FORMAT, CandidateSeen, Record, StudyBegan
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid
 from counterpoint.tune.search.predictor import Predictor
@@ -39,8 +39,13 @@ from counterpoint.tune.search.search import search
 from counterpoint.tune.space.make import make_space
 from counterpoint.tune.space.space import Space
 from counterpoint.tune.study.study import Ledger, Study
-from counterpoint.workflow.forecast.forecast import Bench, Made, Work, forecasts
-from counterpoint.workflow.forecast.unknown_flags import Question
+from counterpoint.workflow.forecast.forecast import (
+    ForecastBatch,
+    PredictionInputs,
+    PricingContext,
+    forecasts,
+)
+from counterpoint.workflow.forecast.unknown_flags import PredictionOptions
 from counterpoint.workflow.subject.subject import lower_subject
 
 STEP = str(Path(__file__).parent.parent / "examples" / "llama.py") + ":make_step"
@@ -116,13 +121,13 @@ def measure(target: str, candidates: int, seeds: int, options: argparse.Namespac
     where = parse_target(target)
     with tempfile.TemporaryDirectory() as directory:
         subject = lower_subject(STEP, devices=where.devices, directory=Path(directory))
-    question = Question(jobs=options.jobs)
-    work = Work(subject, Bench(target=where), question, lambda _: None)
+    question = PredictionOptions(jobs=options.jobs)
+    work = PredictionInputs(subject, PricingContext(target=where), question, lambda _: None)
     made = forecasts(work)
     space = make_space(Settings(), target=where, program=made.base.program)
     rows: list[Row] = []
     for seed in range(seeds):
-        plan = Plan(candidates=candidates, seed=seed, jobs=options.jobs)
+        plan = StudyPlan(candidates=candidates, seed=seed, jobs=options.jobs)
         cpu, began = os.times(), time.perf_counter()
         study = searched(work, space, plan, made)
         seconds, after = time.perf_counter() - began, os.times()
@@ -132,21 +137,21 @@ def measure(target: str, candidates: int, seeds: int, options: argparse.Namespac
     return rows
 
 
-def searched(work: Work, space: Space, plan: Plan, made: Made) -> Study:
+def searched(work: PredictionInputs, space: Space, plan: StudyPlan, made: ForecastBatch) -> Study:
     """What the search comes to."""
     ledger = new_ledger()
     search(work, space, plan, ledger, made=made)
     return ledger.study
 
 
-def by_chance(work: Work, space: Space, plan: Plan, made: Made) -> float:
+def by_chance(work: PredictionInputs, space: Space, plan: StudyPlan, made: ForecastBatch) -> float:
     """The best of as many points drawn by chance."""
     grid = Grid(space)
     with tempfile.TemporaryDirectory() as scratch, Pool(plan.jobs) as pool:
         predictor = Predictor(work, made, new_ledger(), pool, scratch=Path(scratch))
         board = Board(predictor.begin(space.base))
         points = drawn_at_random(grid, board, plan.seed, plan.candidates)
-        arms = (grid.arm(it, Origin.SEARCH) for it in points)
+        arms = (grid.arm(it, ArmOrigin.SEARCH) for it in points)
         return best_gain(list(predictor.outcomes(arms)), lambda _: True)
 
 
@@ -181,20 +186,22 @@ def row(
     target: str,
     seed: int,
     study: Study,
-    made: Made,
+    made: ForecastBatch,
     seconds: float,
     cpu_seconds: float,
     chance: float | None,
 ) -> Row:
     """A study as one row."""
     found = list(study.candidates)
-    recipes = [it for it in found if it.arm.origin is Origin.RECIPE]
+    recipes = [it for it in found if it.arm.origin is ArmOrigin.RECIPE]
     recipe_gain = best_gain(recipes, lambda _: True)
     arms = {it.arm.name: it.arm for it in found}
     first = study.search.shortlist[0] if study.search and study.search.shortlist else None
     figures = arms[first].predicted if first is not None else None
     reach = figures.gain_range if figures else None
-    compiled = [it for it in found if not it.arm.is_base and it.arm.origin is not Origin.ABLATION]
+    compiled = [
+        it for it in found if not it.arm.is_base and it.arm.origin is not ArmOrigin.ABLATION
+    ]
     predictions = [it.arm.predicted for it in compiled if it.arm.predicted is not None]
     return Row(
         target=target,
@@ -206,7 +213,7 @@ def row(
         cpu_seconds=cpu_seconds,
         recipe=next((it.arm.name for it in recipes if gain_of(it) == recipe_gain), "none"),
         recipe_gain=recipe_gain,
-        single_gain=best_gain(found, lambda it: it.arm.origin is Origin.SPACE),
+        single_gain=best_gain(found, lambda it: it.arm.origin is ArmOrigin.SPACE),
         winner=first or "none",
         winner_gain=figures.gain if figures else 0.0,
         winner_range=(reach.low, reach.high) if reach else (0.0, 0.0),

@@ -24,7 +24,7 @@ from typing import Final
 
 import numpy as np
 
-from counterpoint.tune.statistics.estimate import Rule, Verdict
+from counterpoint.tune.statistics.estimate import ArmVerdict, DecisionRule
 from simulated_runs import MACHINES, Machine
 from simulated_studies import TESTS, Outcome, full_rows, naive, study
 
@@ -79,7 +79,7 @@ class Case:
         return self.share(
             [
                 any(
-                    said.verdict is Verdict.FASTER and (not self.gain or arm == "1")
+                    said.verdict is ArmVerdict.FASTER and (not self.gain or arm == "1")
                     for arm, said in it.raced.items()
                 )
                 for it in self.outcomes
@@ -91,11 +91,11 @@ class Case:
         """How often the first arm was said to have no effect."""
         return self.share(
             [
-                it.raced["1"].verdict is Verdict.SAME
+                it.raced["1"].verdict is ArmVerdict.SAME
                 or (
                     it.final is not None
                     and it.final.arm == "1"
-                    and it.final.verdict is Verdict.SAME
+                    and it.final.verdict is ArmVerdict.SAME
                 )
                 for it in self.outcomes
             ]
@@ -133,7 +133,7 @@ class Options:
 def case(machine: Machine, arms: int, gain: float, options: Options) -> Case:
     """Simulate; the same seed gives the same studies."""
     gains = [gain, *[0.0] * (arms - 1)]
-    rule = Rule(arms=arms)
+    rule = DecisionRule(arms=arms)
 
     def rng(number: int) -> np.random.Generator:
         salt = (options.seed, MACHINES.index(machine), arms, round(gain * 1e4))

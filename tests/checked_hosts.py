@@ -6,21 +6,21 @@ from dataclasses import replace
 from typing import Any, Final
 
 from counterpoint.doctor.checks import CHECKS
-from counterpoint.doctor.diagnosis import Status, Verdict
-from counterpoint.doctor.examine import examine
+from counterpoint.doctor.diagnosis import CheckResult, Status
+from counterpoint.doctor.examine import run_checks
 from counterpoint.doctor.facts import (
-    Clock,
-    Facts,
-    Flags,
-    Gpu,
-    Gpus,
+    CheckedFlags,
+    GpuState,
+    HostFacts,
+    HostGpus,
+    HostMachine,
+    HostNetwork,
+    InstalledPackages,
     Interface,
-    Limit,
-    Machine,
-    Network,
-    Place,
+    KernelClock,
     RdmaPort,
-    Software,
+    ResourceLimit,
+    RunDirectory,
 )
 
 GIB: Final = 2**30
@@ -41,7 +41,7 @@ SYSCTLS: Final = {
     "net.ipv4.tcp_rto_min_us": "5000",
     "kernel.numa_balancing": "0",
 }
-SOFTWARE: Final = Software(
+SOFTWARE: Final = InstalledPackages(
     python="3.12.4",
     packages={
         "jax": "0.10.2",
@@ -62,10 +62,10 @@ SOFTWARE: Final = Software(
 )
 
 
-def gpu_host(**changes: Any) -> Facts:  # noqa: ANN401
+def gpu_host(**changes: Any) -> HostFacts:  # noqa: ANN401
     """One of four hosts with eight GPUs, InfiniBand, and nothing wrong."""
     cards = tuple(
-        Gpu(
+        GpuState(
             index=index,
             name="NVIDIA H100 80GB HBM3",
             persistence=True,
@@ -75,7 +75,7 @@ def gpu_host(**changes: Any) -> Facts:  # noqa: ANN401
         for index in range(8)
     )
     links = tuple((one, other, "NV18") for other in range(8) for one in range(other))
-    facts = Facts(
+    facts = HostFacts(
         host="node0",
         hosts=4,
         environment={
@@ -84,8 +84,8 @@ def gpu_host(**changes: Any) -> Facts:  # noqa: ANN401
             "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.9",
         },
         software=SOFTWARE,
-        flags=Flags(names=("xla_a", "xla_b", "NCCL_ALGO"), release="0.10.2", probed=True),
-        network=Network(
+        flags=CheckedFlags(names=("xla_a", "xla_b", "NCCL_ALGO"), release="0.10.2", probed=True),
+        network=HostNetwork(
             sysctls=SYSCTLS,
             interfaces=(
                 Interface(name="lo", up=True, physical=False, mtu=65536),
@@ -95,21 +95,21 @@ def gpu_host(**changes: Any) -> Facts:  # noqa: ANN401
             rdma=(RdmaPort(device="mlx5_0", port=1, active=True),),
             addresses=("10.0.0.1",),
         ),
-        gpus=Gpus(driver="580.95.05", cards=cards, links=links, admin_only=False),
-        machine=Machine(
-            open_files=Limit(65536, 65536),
-            locked=Limit(None, None),
+        gpus=HostGpus(driver="580.95.05", cards=cards, links=links, admin_only=False),
+        machine=HostMachine(
+            open_files=ResourceLimit(65536, 65536),
+            locked=ResourceLimit(None, None),
             shared_bytes=64 * GIB,
             shared_free=64 * GIB,
             governors={"performance": 96},
             numa_nodes=2,
             cpus=96,
             cpus_allowed=96,
-            clock=Clock(synchronised=True, error_us=400),
+            clock=KernelClock(synchronised=True, error_us=400),
         ),
         places=(
-            Place(path="/home/me", named_by="", filesystem="nfs4", free_bytes=900 * GIB),
-            Place(
+            RunDirectory(path="/home/me", named_by="", filesystem="nfs4", free_bytes=900 * GIB),
+            RunDirectory(
                 path="/shared/cache",
                 named_by="JAX_COMPILATION_CACHE_DIR",
                 filesystem="lustre",
@@ -120,36 +120,36 @@ def gpu_host(**changes: Any) -> Facts:  # noqa: ANN401
     return replace(facts, **changes)
 
 
-def laptop(**changes: Any) -> Facts:  # noqa: ANN401
+def laptop(**changes: Any) -> HostFacts:  # noqa: ANN401
     """A machine with a CPU, a jax, and nothing else."""
     packages = {"jax": "0.10.2", "jaxlib": "0.10.2"}
-    facts = Facts(
+    facts = HostFacts(
         host="laptop",
         software=replace(SOFTWARE, packages=packages, requires={}),
-        network=Network(addresses=("127.0.1.1",)),
-        machine=Machine(
-            open_files=Limit(65536, 65536),
+        network=HostNetwork(addresses=("127.0.1.1",)),
+        machine=HostMachine(
+            open_files=ResourceLimit(65536, 65536),
             shared_bytes=8 * GIB,
             shared_free=8 * GIB,
-            clock=Clock(synchronised=True),
+            clock=KernelClock(synchronised=True),
         ),
-        places=(Place(path="/home/me", named_by="", free_bytes=90 * GIB),),
+        places=(RunDirectory(path="/home/me", named_by="", free_bytes=90 * GIB),),
     )
     return replace(facts, **changes)
 
 
-def with_environment(facts: Facts, **variables: str) -> Facts:
+def with_environment(facts: HostFacts, **variables: str) -> HostFacts:
     """The same host with more variables; an empty one takes it away."""
     merged = {**facts.environment, **variables}
     return replace(facts, environment={name: text for name, text in merged.items() if text})
 
 
-def asked(facts: Facts, name: str) -> tuple[Verdict, ...]:
+def asked(facts: HostFacts, name: str) -> tuple[CheckResult, ...]:
     """What one check says."""
-    return tuple(one for one in examine(facts, CHECKS) if one.name == name)
+    return tuple(one for one in run_checks(facts, CHECKS) if one.name == name)
 
 
-def worst(facts: Facts, name: str) -> Status:
+def worst(facts: HostFacts, name: str) -> Status:
     """How bad it is by that check."""
     order = list(Status)
     return min((one.status for one in asked(facts, name)), key=order.index)

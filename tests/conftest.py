@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from counterpoint.compile import Pool
-from counterpoint.pgle.proving.proof import LOUD
+from counterpoint.pgle.proving.proof import VERBOSE_LOG
 from json_schemas_checked import checked
 from lowered import Lowered, lower_step
 from program_count import ProgramCount
@@ -89,7 +89,7 @@ def compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compiler]:
     if reason:
         pytest.skip(reason)
     # Set here, too: a test that imports JAX has silenced the environment.
-    compiler = Compiler(tmp_path_factory.mktemp("compiler"), LOUD)
+    compiler = Compiler(tmp_path_factory.mktemp("compiler"), VERBOSE_LOG)
     yield compiler
     compiler.close()
 

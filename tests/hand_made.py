@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from counterpoint.cost import Contention, Family, Price, Source
+from counterpoint.cost import Contention, Price, PriceFamily, PriceSource
 from counterpoint.hlo import Instruction, Program, read_program
 from counterpoint.hlo.collectives import collective
 
@@ -21,7 +21,7 @@ class Told:
     contention: Contention = field(default_factory=Contention)
     launch_s: float = 0.0
     reach: float = 0.0
-    source: Source = Source.ANALYTIC
+    source: PriceSource = PriceSource.ANALYTIC
 
     def price(self, program: Program, instruction: Instruction) -> Price:
         likely = self.seconds.get(instruction.name, 1.0)
@@ -31,7 +31,7 @@ class Told:
             likely * (1 - self.reach),
             likely * (1 + self.reach),
             self.source,
-            Family.NETWORK if talks else Family.MATMUL,
+            PriceFamily.NETWORK if talks else PriceFamily.MATMUL,
         )
 
 

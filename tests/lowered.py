@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import TIMEOUT_S, Compiled, Pool, Task
+from counterpoint.compile import TIMEOUT_S, CompiledProgram, CompileTask, Pool
 from counterpoint.compile.inputs import load_workload
 from counterpoint.core.errors import CounterpointError
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
-from counterpoint.pgle.lookups.needed import needed
-from counterpoint.pgle.profiles.profile import Cost, Profile
-from counterpoint.pgle.proving.proof import LOUD
+from counterpoint.pgle.lookups.needed import xla_lookups
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
+from counterpoint.pgle.proving.proof import VERBOSE_LOG
 
 SCRIPT: Final = Path(__file__).parent / "compile" / "lowered_step.py"
 H100: Final = parse_target("8xH100")
@@ -50,7 +50,7 @@ class Lowered:
     def __init__(self, directory: Path, pool: Pool) -> None:
         self.directory = directory
         self._pool = pool
-        self._compiled: dict[tuple[object, ...], Compiled] = {}
+        self._compiled: dict[tuple[object, ...], CompiledProgram] = {}
 
     @property
     def ir(self) -> Path:
@@ -67,15 +67,15 @@ class Lowered:
 
     def compile(
         self, options: Mapping[str, str] | None = None, path: Path | None = None
-    ) -> Compiled:
+    ) -> CompiledProgram:
         """The step, compiled for eight H100s as loud as a proof needs it."""
         key = (path or self.ir, *sorted((options or {}).items()))
         if key not in self._compiled:
-            task = Task(
+            task = CompileTask(
                 workload=load_workload(path or self.ir),
                 target=H100,
                 options=options or {},
-                environment=LOUD,
+                environment=VERBOSE_LOG,
             )
             self._pool.ask(0, task)
             answer = self._pool.take(TIMEOUT_S)
@@ -88,10 +88,10 @@ class Lowered:
 
 def costs_of(program: Program, fingerprint: str | None = None) -> Profile:
     """Known costs: transfers are long, and compute is short."""
-    costs = {it.names[0]: 500.0 if it.collective else 30.0 for it in needed(program)}
+    costs = {it.names[0]: 500.0 if it.collective else 30.0 for it in xla_lookups(program)}
     # XLA 0.12 asks for the end of an async fusion, too.
     costs |= {it.name: 1.0 for it in program.instructions if it.opcode == "fusion-done"}
     return Profile(
-        tuple(Cost(name, us, fingerprint) for name, us in costs.items()),
+        tuple(InstructionCost(name, us, fingerprint) for name, us in costs.items()),
         origin={f"module {program.fingerprint}": program.name},
     )

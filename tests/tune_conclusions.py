@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.flags import Settings
-from counterpoint.tune.arm import BASE, Acts, Arm, Change, Origin, Predicted
+from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, Predicted
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion, Spent
 from counterpoint.tune.journal.records import Ablated
-from counterpoint.tune.statistics.estimate import Estimate, Noise, Pair, Verdict
+from counterpoint.tune.statistics.estimate import ArmVerdict, GainEstimate, Pair, RunNoise
 
 BASE_SETTINGS = Settings(
     (("xla_gpu_enable_latency_hiding_scheduler", "true"),), (("NCCL_DEBUG", "WARN"),)
 )
-PIPELINED = Change(
+PIPELINED = ArmChange(
     dimension="pipelined all-gather",
     choice="on",
     settings=Settings((("xla_gpu_enable_pipelined_all_gather", "true"),)),
 )
-THRESHOLD = Change(
+THRESHOLD = ArmChange(
     dimension="all-gather threshold",
     choice="512 MiB",
     settings=Settings((("xla_gpu_all_gather_combine_threshold_bytes", "536870912"),)),
 )
-NVLS = Change(
+NVLS = ArmChange(
     dimension="NVLS",
     choice="off",
     settings=Settings((), (("NCCL_NVLS_ENABLE", "0"),)),
@@ -47,8 +47,8 @@ def predicted(gain: float, low: float, high: float, program: str = "a1b2c3d4e5f6
 
 def arm(
     name: str,
-    *changes: Change,
-    origin: Origin = Origin.SPACE,
+    *changes: ArmChange,
+    origin: ArmOrigin = ArmOrigin.SPACE,
     says: Predicted | None = None,
 ) -> Arm:
     settings = BASE_SETTINGS
@@ -58,9 +58,9 @@ def arm(
 
 
 def estimate(
-    name: str, gain: float, reach: Range | Unknown, verdict: Verdict, rows: int = 4
-) -> Estimate:
-    return Estimate(
+    name: str, gain: float, reach: Range | Unknown, verdict: ArmVerdict, rows: int = 4
+) -> GainEstimate:
+    return GainEstimate(
         arm=name,
         gain=gain,
         range=reach,
@@ -73,9 +73,11 @@ def estimate(
 
 
 BOTH = "pipelined all-gather + all-gather threshold 512 MiB"
-WINNER = arm(BOTH, PIPELINED, THRESHOLD, origin=Origin.SEARCH, says=predicted(0.034, 0.011, 0.058))
+WINNER = arm(
+    BOTH, PIPELINED, THRESHOLD, origin=ArmOrigin.SEARCH, says=predicted(0.034, 0.011, 0.058)
+)
 BASE_ROW = ArmRow(
-    arm=arm(BASE, origin=Origin.BASE, says=predicted(0.0, 0.0, 0.0, "000000000000")),
+    arm=arm(BASE, origin=ArmOrigin.BASE, says=predicted(0.0, 0.0, 0.0, "000000000000")),
     status="base",
     trials=10,
     median_s=0.1308,
@@ -88,7 +90,7 @@ NVLS_ROW = ArmRow(
     status="no effect",
     trials=4,
     median_s=0.1309,
-    raced=estimate("NVLS off", -0.001, Range(-0.004, 0.003), Verdict.SAME),
+    raced=estimate("NVLS off", -0.001, Range(-0.004, 0.003), ArmVerdict.SAME),
 )
 
 
@@ -99,7 +101,7 @@ def found() -> Conclusion:
         basis="measured",
         state="done",
         winner=WINNER,
-        verdict=Verdict.FASTER,
+        verdict=ArmVerdict.FASTER,
         confirmed=True,
         gain=0.031,
         range=Range(0.023, 0.039),
@@ -109,8 +111,8 @@ def found() -> Conclusion:
                 status="winner",
                 trials=8,
                 median_s=0.12675,
-                raced=estimate(BOTH, 0.033, Range(0.021, 0.045), Verdict.FASTER),
-                confirmed=estimate(BOTH, 0.031, Range(0.023, 0.039), Verdict.FASTER),
+                raced=estimate(BOTH, 0.033, Range(0.021, 0.045), ArmVerdict.FASTER),
+                confirmed=estimate(BOTH, 0.031, Range(0.023, 0.039), ArmVerdict.FASTER),
                 prediction_off=0.0016,
                 program="a1b2c3d4e5f6",
                 peak_bytes=44 << 30,
@@ -123,7 +125,9 @@ def found() -> Conclusion:
                 why="dropped after 2 rows: at least 1.2 % slower",
                 trials=2,
                 median_s=0.1339,
-                raced=estimate("double buffering", -0.024, Range(-0.036, -0.012), Verdict.SLOWER),
+                raced=estimate(
+                    "double buffering", -0.024, Range(-0.036, -0.012), ArmVerdict.SLOWER
+                ),
             ),
             ArmRow(
                 arm=arm("memory fraction 0.95"),
@@ -138,7 +142,7 @@ def found() -> Conclusion:
                 why="XLA made the base's program of it",
             ),
         ),
-        noise=Noise(sigma=0.0021, freedom=9, floor=0.006),
+        noise=RunNoise(sigma=0.0021, freedom=9, floor=0.006),
         spent=Spent(
             trials=29, seconds=4980.0, node_seconds=9960.0, trials_left=None, seconds_left=2220.0
         ),
@@ -174,9 +178,9 @@ def nothing() -> Conclusion:
         sentence="no effect: 1 setting changes the step by no more than 0.6 %",
         basis="measured",
         state="done",
-        verdict=Verdict.SAME,
+        verdict=ArmVerdict.SAME,
         rows=(BASE_ROW, NVLS_ROW),
-        noise=Noise(sigma=0.0021, freedom=5, floor=0.006),
+        noise=RunNoise(sigma=0.0021, freedom=5, floor=0.006),
         spent=Spent(trials=10, seconds=1200.0, node_seconds=1200.0, trials_left=10),
     )
 
@@ -198,7 +202,7 @@ def foreseen() -> Conclusion:
         basis="predicted",
         state="done",
         winner=WINNER,
-        verdict=Verdict.FASTER,
+        verdict=ArmVerdict.FASTER,
         gain=0.034,
         range=Range(0.011, 0.058),
         rows=(ArmRow(arm=WINNER, status="winner"), BASE_ROW, same, large),
@@ -208,13 +212,13 @@ def foreseen() -> Conclusion:
 
 def unfinished() -> Conclusion:
     """Interrupted after a row: nobody knows anything yet."""
-    raced = estimate(BOTH, 0.03, Unknown("one row tells no range"), Verdict.OPEN, rows=1)
+    raced = estimate(BOTH, 0.03, Unknown("one row tells no range"), ArmVerdict.OPEN, rows=1)
     return Conclusion(
         sentence=f"not decided: {BOTH} looks 3.0 % faster after 1 row",
         basis="measured",
         state="interrupted",
-        verdict=Verdict.OPEN,
+        verdict=ArmVerdict.OPEN,
         rows=(ArmRow(arm=WINNER, status="not decided", trials=1, raced=raced), BASE_ROW),
-        noise=Noise(sigma=Unknown("the base ran once"), freedom=0, floor=0.005),
+        noise=RunNoise(sigma=Unknown("the base ran once"), freedom=0, floor=0.005),
         spent=Spent(trials=2, seconds=300.0, node_seconds=300.0, trials_left=18),
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from counterpoint.flags import Settings
-from counterpoint.tune.arm import Acts, Origin
-from counterpoint.tune.race.budget import Cost
+from counterpoint.tune.arm import Acts, ArmOrigin
+from counterpoint.tune.race.budget import StudyCost
 from counterpoint.tune.session import DryRun
 from counterpoint.tune.space.space import Dimension, LeftOut, Space
 from tune_conclusions import NVLS, PIPELINED, THRESHOLD, arm
@@ -22,7 +22,7 @@ SPACE: Final = Space(
         ),
         Dimension(name="NVLS", choices=(NVLS,), acts=Acts.RUNTIME, why="only the run can tell"),
     ),
-    seeds=(arm("fsdp", PIPELINED, origin=Origin.RECIPE),),
+    seeds=(arm("fsdp", PIPELINED, origin=ArmOrigin.RECIPE),),
     left_out=(LeftOut("collective matmul", "the program has no matmul behind a collective"),),
     notes=("the flags are those of jaxlib 0.10.2",),
 )
@@ -33,7 +33,7 @@ PLAN: Final = DryRun(
     space=SPACE,
     arms=(*SPACE.seeds, arm("all-gather threshold 512 MiB", THRESHOLD), arm("NVLS off", NVLS)),
     compiles=100,
-    cost=Cost(
+    cost=StudyCost(
         expected_trials=31,
         most_trials=60,
         expected_seconds=3720.0,

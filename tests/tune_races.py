@@ -18,7 +18,7 @@ from counterpoint.tune.journal.records import (
     GangStarted,
     TrialEnded,
 )
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.moves import (
     CloseAllocation,
     Drop,
@@ -32,7 +32,7 @@ from counterpoint.tune.race.moves import (
 )
 from counterpoint.tune.race.race import next_move
 from counterpoint.tune.study.study import Study
-from counterpoint.tune.trial.report import Failure, Report
+from counterpoint.tune.trial.report import TrialFailure, TrialReport
 from tune_studies import AT, Made, report
 
 
@@ -45,10 +45,10 @@ class Race:
     """
 
     made: Made
-    plan: Plan
+    plan: StudyPlan
     gains: Mapping[str, float] = field(default_factory=dict[str, float])
-    failing: Mapping[str, tuple[Failure, int]] = field(
-        default_factory=dict[str, tuple[Failure, int]]
+    failing: Mapping[str, tuple[TrialFailure, int]] = field(
+        default_factory=dict[str, tuple[TrialFailure, int]]
     )
     programs: Mapping[str, str] = field(default_factory=dict[str, str])
     noise: float = 0.001
@@ -94,12 +94,12 @@ class Race:
             case Finish() | Pause():
                 raise AssertionError("that is the end")
 
-    def measured(self, name: str, number: int) -> Report:
+    def measured(self, name: str, number: int) -> TrialReport:
         """The same for the same trial of the same race, however often the tuner died."""
         chance = random.Random(f"{self.seed} {number}")  # noqa: S311
         if chance.random() < self.faults:
-            return report(failure=Failure.NODE_FAULT)
-        failure, times = self.failing.get(name, (Failure.CRASH, 0))
+            return report(failure=TrialFailure.NODE_FAULT)
+        failure, times = self.failing.get(name, (TrialFailure.CRASH, 0))
         before = sum(it.failure is failure for it in self.study.trials_of(name))
         if times < 0 or before < times:
             return report(failure=failure)

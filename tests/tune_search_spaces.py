@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from counterpoint.core.basis import Range
 from counterpoint.flags import Settings
-from counterpoint.tune.arm import Acts, Arm, Change, Origin, Predicted
+from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, Predicted
 from counterpoint.tune.journal.records import FORMAT, CandidateSeen, StudyBegan
 from counterpoint.tune.space.space import Dimension, Space
 from counterpoint.tune.study.study import Ledger, Study
@@ -32,7 +32,7 @@ def dimension(
         return Settings(xla=pair) if flag else Settings(env=pair)
 
     made = tuple(
-        Change(
+        ArmChange(
             dimension=name,
             choice=it,
             settings=settings(it),
@@ -46,7 +46,7 @@ def dimension(
 
 def variable(name: str, value: str, *, dimension: str, acts: Acts = Acts.RUNTIME) -> Dimension:
     """An environment variable with one value."""
-    change = Change(
+    change = ArmChange(
         dimension=dimension, choice=value, settings=Settings(env=((name, value),)), acts=acts
     )
     return Dimension(name=dimension, choices=(change,), acts=acts)
@@ -84,12 +84,12 @@ def seen(
     gain: float,
     *changes: tuple[str, str],
     program: str = "",
-    origin: Origin = Origin.SEARCH,
+    origin: ArmOrigin = ArmOrigin.SEARCH,
     **more: object,
 ) -> CandidateSeen:
     """A candidate of those changes; of a program of its own where none is given."""
     made = tuple(
-        Change(dimension=at, choice=it, settings=Settings(xla=((f"xla_gpu_{at}", it),)))
+        ArmChange(dimension=at, choice=it, settings=Settings(xla=((f"xla_gpu_{at}", it),)))
         for at, it in changes
     )
     told = figures(gain, program or name, **more)  # pyright: ignore[reportArgumentType]

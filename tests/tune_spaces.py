@@ -9,9 +9,9 @@ from counterpoint.flags import Settings
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
 from counterpoint.hlo.text_reader import program_from_text
-from counterpoint.tune.executors.executor import Shape
+from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.make import make_space
-from counterpoint.tune.space.situation import Platform, Running
+from counterpoint.tune.space.situation import Platform, RunFacts
 from counterpoint.tune.space.space import Dimension, Space
 from counterpoint.tune.space.space_file import parse_space
 
@@ -80,7 +80,7 @@ def space_of(
     version: str | None = "0.10.2",
     asked: str | None = None,
     file: str = "tune.toml",
-    shape: Shape | None = None,
+    shape: ProcessShape | None = None,
     platform: Platform | None = None,
     inherited: Mapping[str, str] | None = None,
     arms: tuple[str, ...] = (),
@@ -92,7 +92,7 @@ def space_of(
         program=program,
         version=version,
         asked=None if asked is None else parse_space(asked, file),
-        running=Running(shape=shape, platform=platform, inherited=inherited or {}),
+        running=RunFacts(shape=shape, platform=platform, inherited=inherited or {}),
         arms=arms,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from counterpoint.flags import Settings
-from counterpoint.tune.arm import BASE, Acts, Arm, Change, Origin, Predicted, merged
+from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, Predicted, merged
 from counterpoint.tune.journal.records import (
     FORMAT,
     AllocationClosed,
@@ -22,15 +22,15 @@ from counterpoint.tune.journal.records import (
     TrialStarted,
 )
 from counterpoint.tune.study.study import Study, fold
-from counterpoint.tune.trial.report import Failure, Losses, Purpose, Report, Steady
+from counterpoint.tune.trial.report import Losses, Purpose, Steady, TrialFailure, TrialReport
 
 AT = "2026-11-22T10:00:00.000+00:00"
-BASE_ARM = Arm(name=BASE, settings=Settings(), origin=Origin.BASE)
+BASE_ARM = Arm(name=BASE, settings=Settings(), origin=ArmOrigin.BASE)
 
 
 def change(
     dimension: str, choice: str = "on", *, acts: Acts = Acts.RUNTIME, profile: bool = False
-) -> Change:
+) -> ArmChange:
     """A change that sets a variable (runtime) or a flag (schedule) of its own."""
     name = dimension.replace(" ", "_").replace("-", "_")
     settings = (
@@ -38,13 +38,15 @@ def change(
         if acts is Acts.RUNTIME
         else Settings(xla=((f"xla_gpu_{name}", choice),))
     )
-    return Change(dimension=dimension, choice=choice, settings=settings, acts=acts, profile=profile)
+    return ArmChange(
+        dimension=dimension, choice=choice, settings=settings, acts=acts, profile=profile
+    )
 
 
 def arm(
     name: str,
-    *changes: Change,
-    origin: Origin = Origin.SPACE,
+    *changes: ArmChange,
+    origin: ArmOrigin = ArmOrigin.SPACE,
     predicted: Predicted | None = None,
 ) -> Arm:
     """An arm of those changes; of one of its own name where none is given."""
@@ -66,17 +68,17 @@ def steady(seconds: float) -> Steady:
 def report(
     seconds: float | None = 1.0,
     *,
-    failure: Failure | None = None,
+    failure: TrialFailure | None = None,
     program: str | None = None,
     losses: Sequence[float] = (),
     remat: bool | None = None,
     peak: int | None = None,
     limit: int | None = None,
     steps_seen: int | None = None,
-) -> Report:
+) -> TrialReport:
     """Of a run that took so long, or failed."""
     said = Losses(steps=tuple(range(len(losses))), values=tuple(losses)) if losses else None
-    return Report(
+    return TrialReport(
         steady=None if failure is not None or seconds is None else steady(seconds),
         failure=failure,
         detail=f"planted {failure}" if failure else "",
@@ -165,7 +167,7 @@ class Made:
     def ran(
         self,
         name: str,
-        told: Report,
+        told: TrialReport,
         purpose: Purpose,
         row: int,
         wall_s: float = 60.0,

@@ -15,7 +15,7 @@ import msgspec
 
 from counterpoint import report
 from counterpoint.report.json import Result
-from counterpoint.runs.records import Manifest, RankManifest
+from counterpoint.runs.records import RankManifest, RunManifest
 from counterpoint.tune.journal.records import Record
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -33,7 +33,7 @@ _JOURNAL = {
 def json_schemas() -> Mapping[str, str]:
     """The text of each schema, by the name of its file."""
     made = {f"{name}.json": _schema(name, kind) for name, kind in results().items()}
-    made["run.json"] = _schema("run", Manifest)
+    made["run.json"] = _schema("run", RunManifest)
     made["rank.json"] = _schema("rank", RankManifest)
     made["journal.json"] = _journal()
     return {name: json.dumps(text, indent=1) + "\n" for name, text in sorted(made.items())}

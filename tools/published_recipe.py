@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from counterpoint.flags.parsed import Occurrence, ParsedSource, Place
+from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.text.xla_flags import split_xla_flags
 
@@ -54,7 +54,7 @@ class Published:
         )
 
     def _given(self) -> Iterator[Occurrence]:
-        place = Place(self.paths[0])
+        place = Location(self.paths[0])
         for text in split_xla_flags(self.flags, where=self.name):
             name, equals, value = text.removeprefix("--").partition("=")
             yield Occurrence(

@@ -10,8 +10,8 @@ from typing import Final
 from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.check.fix import fix
-from counterpoint.flags.history.standing import State, default_of, is_default, standing
-from counterpoint.flags.lint.context import Case, Remark, Severity
+from counterpoint.flags.history.standing import FlagState, default_of, is_default, state_of
+from counterpoint.flags.lint.context import LintContext, Remark, Severity
 from counterpoint.flags.parsed import Occurrence, ParsedSource
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.text.xla_flags import render_xla_flags
@@ -82,17 +82,17 @@ def _remarks(recipe: Published, version: str) -> tuple[Remark, ...]:
 
 
 def _named(name: str, known: Release) -> Effect:
-    state = standing(name, known)
-    if state in (State.TAKEN, State.ALIAS):
+    state = state_of(name, known)
+    if state in (FlagState.TAKEN, FlagState.ALIAS):
         return Effect.NAMED
-    return Effect.NO_OP if state is State.NO_OP else Effect.UNKNOWN
+    return Effect.NO_OP if state is FlagState.NO_OP else Effect.UNKNOWN
 
 
 def _effect(one: Occurrence, known: Release, remarks: Iterable[Remark]) -> Effect:
-    state = standing(one.name, known)
-    if state is State.NO_OP:
+    state = state_of(one.name, known)
+    if state is FlagState.NO_OP:
         return Effect.NO_OP
-    if state not in (State.TAKEN, State.ALIAS):
+    if state not in (FlagState.TAKEN, FlagState.ALIAS):
         return Effect.UNKNOWN
     idle = [it for it in remarks if it.code in _IDLE and it.name == one.name]
     if any(it.severity is not Severity.NOTE for it in idle):
@@ -102,7 +102,7 @@ def _effect(one: Occurrence, known: Release, remarks: Iterable[Remark]) -> Effec
         return Effect.UNASKED if idle and not default else Effect.WORKS
     if is_default(one.name, one.meant, known):
         return Effect.DEFAULT
-    return Effect.RENAMED if state is State.ALIAS else Effect.WORKS
+    return Effect.RENAMED if state is FlagState.ALIAS else Effect.WORKS
 
 
 def remains_of(recipe: Published, version: str) -> str | None:
@@ -119,7 +119,7 @@ def remains_of(recipe: Published, version: str) -> str | None:
 
     fixed = fix(recipe.written, look)
     idle = {it.name for it in fixed.left if it.code in _IDLE and it.severity is Severity.WARNING}
-    case = Case(written=fixed.written, release=known, chip=recipe.chip)
+    case = LintContext(written=fixed.written, release=known, chip=recipe.chip)
     kept = [one for one in case.xla if case.known(one) and one.name not in idle]
     settings = replace(fixed.written, given=tuple(kept)).settings
     return render_xla_flags(settings.flags.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from counterpoint.core.rules.rulebook import Documented, Page, read_page
+from counterpoint.core.rules.rulebook import DocumentedRule, RulePage, read_page
 
 _INTRODUCTION: Final = """\
 The findings of `counterpoint flags check` (FLAG), `explain` (STEP) and `doctor` (DOC).
@@ -13,14 +13,14 @@ The findings of `counterpoint flags check` (FLAG), `explain` (STEP) and `doctor`
 to change a page, change the docstring and run `make docs`."""
 
 
-def rule_pages(rules: Sequence[Documented]) -> Mapping[str, str]:
+def rule_pages(rules: Sequence[DocumentedRule]) -> Mapping[str, str]:
     """The files of docs/rules, by name."""
     pages = [read_page(rule) for rule in rules]
     files = {f"{page.code}.md": as_markdown(page) for page in pages}
     return {"README.md": index_markdown("Rules", _INTRODUCTION, pages), **files}
 
 
-def as_markdown(page: Page) -> str:
+def as_markdown(page: RulePage) -> str:
     """The page as a file of the documentation."""
     parts = [f"# {page.code}: {page.title}", f"`{page.name}`, since {page.since}"]
     for heading, body in page.sections.items():
@@ -28,7 +28,7 @@ def as_markdown(page: Page) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def index_markdown(title: str, introduction: str, pages: Iterable[Page]) -> str:
+def index_markdown(title: str, introduction: str, pages: Iterable[RulePage]) -> str:
     """A list of all pages, each with a link to its file."""
     rows = [f"| [{page.code}]({page.code}.md) | `{page.name}` | {page.title} |" for page in pages]
     table = ["| code | name | what it finds |", "|---|---|---|", *rows]

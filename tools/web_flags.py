@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue import Release, release
-from counterpoint.flags.catalogue.about import Reader, about
-from counterpoint.flags.catalogue.web_pages import Advice, WebPage, pages
-from counterpoint.flags.history.standing import State, default_of, is_default, standing
+from counterpoint.flags.catalogue.about import SettingReader, documentation_of
+from counterpoint.flags.catalogue.web_pages import PageSetting, WebPage, pages
+from counterpoint.flags.history.standing import FlagState, default_of, is_default, state_of
 from counterpoint.flags.inspection.showing import related_recipes
 from counterpoint.flags.lifecycle.lifecycle import is_default_now
-from counterpoint.flags.lifecycle.removed import gone
+from counterpoint.flags.lifecycle.removed import removal_of
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.values.values import refusal
 
@@ -39,13 +39,13 @@ page recommends or explains, with the value that the page gives.
 """
 _COLUMNS: Final = ("setting", "the page", *("0.6.2", "0.8.3", "0.10.2", "0.12"))
 _LAST_COLUMNS: Final = ("instead", "default today", "default already?", "recipe")
-_SHORT: Final = {State.OPTION: "option", State.UNREAD: "nobody"}
+_SHORT: Final = {FlagState.OPTION: "option", FlagState.UNREAD: "nobody"}
 _OTHERS: Final = {
-    Reader.NCCL: "NCCL",
-    Reader.CUDA: "CUDA",
-    Reader.LIBTPU: "libtpu",
-    Reader.LEVANTER: "Levanter",
-    Reader.KERNEL: "Linux",
+    SettingReader.NCCL: "NCCL",
+    SettingReader.CUDA: "CUDA",
+    SettingReader.LIBTPU: "libtpu",
+    SettingReader.LEVANTER: "Levanter",
+    SettingReader.KERNEL: "Linux",
 }
 _LONGEST: Final = 48
 _SOME: Final = 3
@@ -66,7 +66,7 @@ def _traps(version: str) -> Iterator[str]:
     yield ""
     yield f"For jaxlib {version}, and the settings of all pages."
     for name in dict.fromkeys(advice.name for page in pages() for advice in page.settings):
-        text = about(name)
+        text = documentation_of(name)
         notes = text.told(version) if text else ()
         if notes:
             yield ""
@@ -98,9 +98,9 @@ def _page(page: WebPage, known: list[Release]) -> Iterator[str]:
     yield ""
 
 
-def cells(advice: Advice, known: list[Release]) -> tuple[str, ...]:
+def cells(advice: PageSetting, known: list[Release]) -> tuple[str, ...]:
     """One row; the last release is the newest."""
-    states = [standing(advice.name, one) for one in known]
+    states = [state_of(advice.name, one) for one in known]
     return (
         f"`{advice.name}`",
         _given(advice),
@@ -112,14 +112,14 @@ def cells(advice: Advice, known: list[Release]) -> tuple[str, ...]:
     )
 
 
-def _word(name: str, state: State) -> str:
-    text = about(name)
-    if state is State.TAKEN and text is not None and text.kind in _OTHERS:
+def _word(name: str, state: FlagState) -> str:
+    text = documentation_of(name)
+    if state is FlagState.TAKEN and text is not None and text.kind in _OTHERS:
         return _OTHERS[text.kind]
     return _SHORT.get(state, str(state))
 
 
-def _given(advice: Advice) -> str:
+def _given(advice: PageSetting) -> str:
     if not advice.named:
         whose = advice.source.split("/")[4]
         return f"TCP parameters without names; this one is from [{whose}]({advice.source})"
@@ -128,22 +128,22 @@ def _given(advice: Advice) -> str:
     return "; ".join(part for part in (values, says) if part) or "named"
 
 
-def _instead(advice: Advice, state: State, today: Release) -> str:
+def _instead(advice: PageSetting, state: FlagState, today: Release) -> str:
     name = advice.name
-    text, removed = about(name), gone(name)
+    text, removed = documentation_of(name), removal_of(name)
     use = (text.use if text else ()) or (removed.use if removed else ())
     if use and _by_default(use, advice, today):
         return f"remove it: {', '.join(_code(one) for one in use)} does this by default"
     if use:
         return ", ".join(f"`{one}`" for one in use)
-    if state in (State.GONE, State.UNREAD, State.NO_OP):
+    if state in (FlagState.GONE, FlagState.UNREAD, FlagState.NO_OP):
         return "remove it"
-    if text and text.kind is Reader.LIBTPU:
+    if text and text.kind is SettingReader.LIBTPU:
         return "`LIBTPU_INIT_ARGS`"
     return _other_values(advice, today)
 
 
-def _by_default(use: tuple[str, ...], advice: Advice, today: Release) -> bool:
+def _by_default(use: tuple[str, ...], advice: PageSetting, today: Release) -> bool:
     """True if the successors of a flag do by default what the page recommends."""
     heirs = [today.flags.get(one) for one in use if one != advice.name]
     return bool(heirs and advice.values) and all(
@@ -153,7 +153,7 @@ def _by_default(use: tuple[str, ...], advice: Advice, today: Release) -> bool:
     )
 
 
-def _other_values(advice: Advice, today: Release) -> str:
+def _other_values(advice: PageSetting, today: Release) -> str:
     """The accepted values of a flag that aborts on the value of the page."""
     flag = today.flags.get(advice.name)
     refused = [refusal(flag, value, Channel.XLA_FLAGS) for value in advice.values] if flag else []
@@ -167,7 +167,7 @@ def _other_values(advice: Advice, today: Release) -> str:
     return f"an accepted value: {takes}"
 
 
-def _default(advice: Advice, today: Release) -> str:
+def _default(advice: PageSetting, today: Release) -> str:
     default = default_of(advice.name, today)
     if default is None:
         return _heirs_default(advice.name, today)
@@ -183,12 +183,12 @@ def _heirs_default(name: str, today: Release) -> str:
     return f"{_code(heir.default)} of `{heir.name}`" if heir else ""
 
 
-def _judged(advice: Advice, today: Release) -> Iterator[str]:
-    if standing(advice.name, today) is not State.NO_OP:
+def _judged(advice: PageSetting, today: Release) -> Iterator[str]:
+    if state_of(advice.name, today) is not FlagState.NO_OP:
         yield from (_already(advice, value, today) for value in advice.values)
 
 
-def _already(advice: Advice, value: str, today: Release) -> str:
+def _already(advice: PageSetting, value: str, today: Release) -> str:
     """Tells if a value of the page is already the default, or aborts."""
     if is_default(advice.name, value, today) or is_default_now(advice.name, value):
         return "yes"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counterpoint.core import draw_with as _draw_with
 from counterpoint.core import lazy as _lazy
+from counterpoint.core import set_html_renderer as _draw_with
 
 if TYPE_CHECKING:
     from counterpoint.capture import StepProfiler as StepProfiler

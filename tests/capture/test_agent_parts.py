@@ -15,14 +15,27 @@ import pytest
 
 import counterpoint.lowering
 from agent_process import environment
-from counterpoint.capture.agent.claim import Claim
-from counterpoint.capture.agent.compiles import Compiles, module_name
-from counterpoint.capture.agent.journal import Journal
-from counterpoint.capture.agent.recorder import NotNow, Recorder
-from counterpoint.capture.agent.steps import API, Kind, Numbers, Start, Steps, whole
-from counterpoint.capture.agent.timing import AtStep, Meeting, OnceQuiet
+from counterpoint.capture.agent.claim import ProfileClaim
+from counterpoint.capture.agent.compiles import CompileCounter, module_name
+from counterpoint.capture.agent.journal import AgentLog
+from counterpoint.capture.agent.recorder import NotYetError, ProfileRecorder
+from counterpoint.capture.agent.steps import (
+    API,
+    CountedStep,
+    StepCounter,
+    StepKind,
+    StepNumbers,
+    whole_number,
+)
+from counterpoint.capture.agent.timing import AtStep, WhenQuiet, WindowAgreement
 from counterpoint.capture.agent.trace import Profiler
-from counterpoint.capture.agent.window import NONE, Seen, Window, parse_window, why_never
+from counterpoint.capture.agent.window import (
+    NONE,
+    ProcessState,
+    WindowRequest,
+    parse_window,
+    why_never,
+)
 from counterpoint.capture.environment import AGENT
 from counterpoint.core.injection import SITE
 from counterpoint.core.injection.arrival import when_loaded
@@ -33,7 +46,7 @@ ENTERING = [
     *(path for place in (AGENT, EMULATOR, SITE) for path in place.rglob("*.py")),
 ]
 
-TRAIN, EVAL = Kind("annotation", "train"), Kind("annotation", "eval")
+TRAIN, EVAL = StepKind("annotation", "train"), StepKind("annotation", "eval")
 
 
 # What an interpreter without Counterpoint needs
@@ -158,30 +171,30 @@ def test_a_call_that_fails_does_not_fail_the_import(
 
 def test_a_window_is_read_from_json() -> None:
     assert parse_window(None) == parse_window("") == NONE
-    assert parse_window("{}") == Window()
+    assert parse_window("{}") == WindowRequest()
     told = '{"start_step": 5, "steps": 3, "processes": [0, 2], "quiet_s": null, "unknown": 1}'
-    assert parse_window(told) == Window(start_step=5, steps=3, processes=(0, 2))
+    assert parse_window(told) == WindowRequest(start_step=5, steps=3, processes=(0, 2))
     assert parse_window('{"processes": "all"}').processes is None
 
 
 NOW = 100.0
-NOTHING = Seen(NOW, compiled=0, busy=False, last_compile_s=None, steps=0)
+NOTHING = ProcessState(NOW, compiled=0, busy=False, last_compile_s=None, steps=0)
 
 
 @pytest.mark.parametrize(
     ("window", "seen", "reason"),
     [
         (NONE, NOTHING, "no profile was asked of this process"),
-        (Window(), NOTHING, "the program never compiled anything"),
-        (Window(), NOTHING._replace(busy=True), "the program ended while it was compiling"),
+        (WindowRequest(), NOTHING, "the program never compiled anything"),
+        (WindowRequest(), NOTHING._replace(busy=True), "the program ended while it was compiling"),
         (
-            Window(quiet_s=10),
+            WindowRequest(quiet_s=10),
             NOTHING._replace(compiled=1, last_compile_s=97.5),
             "the program ended 2.5 s after its last compile; a profile begins after 10 s",
         ),
         (
-            Window(quiet_s=10, calm_steps=2),
-            Seen(NOW, 58, False, 99.2, 9, last_compiled="jit(step)", times=57),
+            WindowRequest(quiet_s=10, calm_steps=2),
+            ProcessState(NOW, 58, False, 99.2, 9, last_compiled="jit(step)", times=57),
             (
                 "the program ended 0.8 s after its last compile; "
                 "a profile begins after 10 s or 2 steps without one: "
@@ -189,17 +202,17 @@ NOTHING = Seen(NOW, compiled=0, busy=False, last_compile_s=None, steps=0)
             ),
         ),
         (
-            Window(quiet_s=1),
+            WindowRequest(quiet_s=1),
             NOTHING._replace(compiled=1, last_compile_s=90.0, steps=4),
             "the program ended before its next step",
         ),
         (
-            Window(start_step=5),
+            WindowRequest(start_step=5),
             NOTHING._replace(compiled=1, steps=1),
             "only 1 step began, and the profile was to start with step 5, counted from 0",
         ),
         (
-            Window(start_step=5),
+            WindowRequest(start_step=5),
             NOTHING,
             (
                 "no step was seen: steps are counted from jax.profiler.StepTraceAnnotation, "
@@ -208,7 +221,7 @@ NOTHING = Seen(NOW, compiled=0, busy=False, last_compile_s=None, steps=0)
             ),
         ),
         (
-            Window(start_step=5),
+            WindowRequest(start_step=5),
             NOTHING._replace(compiled=1, steps=2, executed="step"),
             (
                 "step was executed only 2 times, "
@@ -217,7 +230,9 @@ NOTHING = Seen(NOW, compiled=0, busy=False, last_compile_s=None, steps=0)
         ),
     ],
 )
-def test_a_window_that_never_came_has_a_reason(window: Window, seen: Seen, reason: str) -> None:
+def test_a_window_that_never_came_has_a_reason(
+    window: WindowRequest, seen: ProcessState, reason: str
+) -> None:
     assert why_never(window, seen) == reason
 
 
@@ -225,7 +240,7 @@ def test_a_window_that_never_came_has_a_reason(window: Window, seen: Seen, reaso
 
 
 def test_the_kind_that_begins_most_often_leads() -> None:
-    steps = Steps()
+    steps = StepCounter()
     order = [EVAL, EVAL, TRAIN, TRAIN, TRAIN, EVAL, TRAIN, EVAL]
     leads = [steps.begin(kind, float(now)).leads for now, kind in enumerate(order)]
     assert leads == [True, True, False, False, True, False, True, False]
@@ -235,7 +250,7 @@ def test_the_kind_that_begins_most_often_leads() -> None:
 
 
 def test_a_kind_that_is_followed_leads_for_good() -> None:
-    steps = Steps()
+    steps = StepCounter()
     steps.begin(TRAIN, 0.0)
     steps.follow(API)
     assert not steps.begin(TRAIN, 1.0).leads
@@ -244,7 +259,7 @@ def test_a_kind_that_is_followed_leads_for_good() -> None:
 
 
 def test_steps_are_expected_as_long_as_they_took_before() -> None:
-    steps = Steps()
+    steps = StepCounter()
     assert not steps.expected(5.0, 0.0, 60.0)
     steps.begin(TRAIN, 0.0)
     assert steps.expected(60.0, 0.0, 60.0)
@@ -263,7 +278,7 @@ def test_only_a_number_that_is_at_hand_is_noted() -> None:
             raise AssertionError("this would wait for the device")
 
     numbers = [7, np.int32(8), None, "9", 1.5, OnDevice()]
-    assert [whole(number) for number in numbers] == [7, 8, None] + [None] * 3
+    assert [whole_number(number) for number in numbers] == [7, 8, None] + [None] * 3
 
 
 # When the window opens
@@ -284,7 +299,7 @@ def test_only_a_number_that_is_at_hand_is_noted() -> None:
 def test_a_step_is_counted_from_0_or_has_the_number(
     numbers: Sequence[int | None], start_step: int, turn: int
 ) -> None:
-    own = Numbers()
+    own = StepNumbers()
     timing = AtStep(start_step, passed=own.passed)
     due: list[bool] = []
     for at, number in enumerate(numbers):
@@ -294,18 +309,18 @@ def test_a_step_is_counted_from_0_or_has_the_number(
 
 
 def test_numbers_of_another_annotation_tell_nothing_of_a_step() -> None:
-    own = Numbers()
+    own = StepNumbers()
     timing = AtStep(5, passed=own.passed)
-    own.came_to(Kind("annotation", "eval"), 0)
+    own.came_to(StepKind("annotation", "eval"), 0)
     own.came_to(TRAIN, 1000)
     assert not timing.step_due(0)
 
 
 def test_whoever_is_quiet_first_names_the_step_for_all(tmp_path: Path) -> None:
-    first, second = Steps(), Steps()
-    loud = OnceQuiet(lambda: False, lambda: True, second, lambda: its_meeting)
-    quiet = OnceQuiet(lambda: True, lambda: True, first, lambda: our_meeting)
-    our_meeting, its_meeting = Meeting(tmp_path), Meeting(tmp_path)
+    first, second = StepCounter(), StepCounter()
+    loud = WhenQuiet(lambda: False, lambda: True, second, lambda: its_meeting)
+    quiet = WhenQuiet(lambda: True, lambda: True, first, lambda: our_meeting)
+    our_meeting, its_meeting = WindowAgreement(tmp_path), WindowAgreement(tmp_path)
     for turn in range(6):
         first.begin(TRAIN, turn * 0.5)
         assert not quiet.step_due(turn)
@@ -317,7 +332,7 @@ def test_whoever_is_quiet_first_names_the_step_for_all(tmp_path: Path) -> None:
 
 
 def test_two_who_propose_at_once_keep_to_one(tmp_path: Path) -> None:
-    meetings = [Meeting(tmp_path) for _ in range(3)]
+    meetings = [WindowAgreement(tmp_path) for _ in range(3)]
     for step, meeting in enumerate(meetings, start=7):
         meeting.propose_step(step)
     assert [meeting.step for meeting in meetings] == [7, 7, 7]
@@ -325,16 +340,16 @@ def test_two_who_propose_at_once_keep_to_one(tmp_path: Path) -> None:
 
 
 def test_with_nowhere_to_meet_each_keeps_to_itself(tmp_path: Path) -> None:
-    meeting = Meeting(tmp_path / "missing")
+    meeting = WindowAgreement(tmp_path / "missing")
     meeting.propose_step(7)
     meeting.propose_time(8.5)
     assert (meeting.step, meeting.time_s) == (7, 8.5)
 
 
 def test_a_window_by_time_opens_for_all_at_once(tmp_path: Path) -> None:
-    meetings = [Meeting(tmp_path), Meeting(tmp_path)]
-    quiet = OnceQuiet(lambda: True, lambda: False, Steps(), lambda: meetings[0])
-    loud = OnceQuiet(lambda: False, lambda: False, Steps(), lambda: meetings[1])
+    meetings = [WindowAgreement(tmp_path), WindowAgreement(tmp_path)]
+    quiet = WhenQuiet(lambda: True, lambda: False, StepCounter(), lambda: meetings[0])
+    loud = WhenQuiet(lambda: False, lambda: False, StepCounter(), lambda: meetings[1])
     assert not quiet.time_due()
     assert not loud.time_due()
     assert meetings[0].time_s == meetings[1].time_s
@@ -346,7 +361,7 @@ def test_a_window_by_time_opens_for_all_at_once(tmp_path: Path) -> None:
 
 def test_alone_it_opens_as_soon_as_it_is_quiet() -> None:
     calm = False
-    timing = OnceQuiet(lambda: calm, lambda: False, Steps(), lambda: None)
+    timing = WhenQuiet(lambda: calm, lambda: False, StepCounter(), lambda: None)
     assert not timing.step_due(0)
     assert not timing.time_due()
     calm = True
@@ -362,7 +377,7 @@ BACKEND = "/jax/core/compile/backend_compile_duration"
 
 def test_it_is_quiet_when_nothing_is_under_way_or_just_ended() -> None:
     lines: list[dict[str, object]] = []
-    compiles = Compiles(lines.append, "/nowhere/jax/")
+    compiles = CompileCounter(lines.append, "/nowhere/jax/")
     assert not compiles.quiet(1e9, 1.0)
 
     compiles.began(LOWER)
@@ -382,7 +397,7 @@ def test_it_is_quiet_when_nothing_is_under_way_or_just_ended() -> None:
 
 
 def test_events_of_other_kinds_are_passed_over() -> None:
-    compiles = Compiles(lambda _: None, "/nowhere/jax/")
+    compiles = CompileCounter(lambda _: None, "/nowhere/jax/")
     compiles.began("/jax/other")
     assert not compiles.ended("/jax/other", 1.0, None)
     compiles.happened("/jax/compilation_cache/tasks_using_cache")
@@ -403,8 +418,8 @@ OTHER = """
 import sys
 import time
 from pathlib import Path
-from counterpoint.capture.agent.claim import Claim
-claim = Claim(Path(sys.argv[1]))
+from counterpoint.capture.agent.claim import ProfileClaim
+claim = ProfileClaim(Path(sys.argv[1]))
 print(claim.take(), flush=True)
 sys.stdin.readline()
 if sys.argv[2] == "done":
@@ -425,7 +440,7 @@ def test_a_turn_ends_with_its_process_unless_it_was_used(
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "True\n"
-        claim = Claim(path)
+        claim = ProfileClaim(path)
         assert not claim.take()
         assert claim.holder == f"process {other.pid}"
         other.communicate("\n")
@@ -433,7 +448,7 @@ def test_a_turn_ends_with_its_process_unless_it_was_used(
 
 
 def test_what_a_full_disk_does_not_take_is_not_kept_in_memory(tmp_path: Path) -> None:
-    journal = Journal(str(tmp_path), 1)
+    journal = AgentLog(str(tmp_path), 1)
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "steps-1.jsonl").symlink_to("/dev/full")
     journal.step(TRAIN, 0, 1.0, 2.0)
@@ -446,15 +461,17 @@ def test_what_is_in_the_way_of_a_window_is_not_asked_for_in_each_step(tmp_path: 
     """A program may take thousands of steps a second."""
     asked: list[float] = []
 
-    def busy(_: Window) -> None:
+    def busy(_: WindowRequest) -> None:
         asked.append(time.monotonic())
-        raise NotNow("another process takes the profile")
+        raise NotYetError("another process takes the profile")
 
     profiler = Profiler(pytest.importorskip("jax"))
-    recorder = Recorder(Window(start_step=0), AtStep(0), tmp_path, profiler, busy, lambda: None)
+    recorder = ProfileRecorder(
+        WindowRequest(start_step=0), AtStep(0), tmp_path, profiler, busy, lambda: None
+    )
     began = time.monotonic()
     for turn in range(10_000):
-        recorder.step_begins(Start(TRAIN, turn, leads=True))
+        recorder.step_begins(CountedStep(TRAIN, turn, leads=True))
     took = time.monotonic() - began
     assert recorder.state == "waiting"
     assert 1 <= len(asked) <= 2 + took / 0.2

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.capture.launch import launch
-from counterpoint.capture.request import Request
+from counterpoint.capture.request import RunRequest
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings
 from counterpoint.runs import OutcomeKind, Run
@@ -26,8 +26,8 @@ PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}
 """An environment without flags and launchers, whatever the tests run in."""
 
 
-def request(path: Path, program: str, **options: object) -> Request:
-    asked = Request((sys.executable, "-c", program), path / "run", echo=False, environment=PLAIN)
+def request(path: Path, program: str, **options: object) -> RunRequest:
+    asked = RunRequest((sys.executable, "-c", program), path / "run", echo=False, environment=PLAIN)
     return replace(asked, window=None, **options)  # pyright: ignore[reportArgumentType]
 
 
@@ -292,9 +292,9 @@ class TestRefusals:
         assert not (tmp_path / "started").exists()
 
     def test_a_profile_of_a_rank_that_there_is_not(self, tmp_path: Path) -> None:
-        from counterpoint.capture.request import Window
+        from counterpoint.capture.request import ProfileSchedule
 
-        asked = replace(request(tmp_path, "pass"), window=Window(processes=(0, 3)))
+        asked = replace(request(tmp_path, "pass"), window=ProfileSchedule(processes=(0, 3)))
         with pytest.raises(UsageError, match="--processes 3: there is no such rank"):
             launch(asked)
 
@@ -312,7 +312,7 @@ class TestNames:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], name: str
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        asked = Request(("true", *command), echo=False, environment=PLAIN, window=None)
+        asked = RunRequest(("true", *command), echo=False, environment=PLAIN, window=None)
         made = launch(replace(asked, command=("true", *command)))
         stem = "true" if name == "python" else name
         assert made.path.parent == tmp_path / "counterpoint-runs"
@@ -322,7 +322,7 @@ class TestNames:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        asked = Request(("true",), echo=False, environment=PLAIN, window=None)
+        asked = RunRequest(("true",), echo=False, environment=PLAIN, window=None)
         assert len({launch(asked).path for _ in range(3)}) == 3
 
 

@@ -10,7 +10,12 @@ import pytest
 
 import counterpoint
 from counterpoint.capture.launch import launch
-from counterpoint.capture.request import Request, Window, find_interpreter, named_interpreter
+from counterpoint.capture.request import (
+    ProfileSchedule,
+    RunRequest,
+    find_interpreter,
+    named_interpreter,
+)
 from counterpoint.runs import OutcomeKind, Run
 from counterpoint.runs.reports import effective_flags
 
@@ -49,9 +54,9 @@ print(jax.process_index(), jax.process_count(), jax.local_device_count(), float(
 
 
 def run(path: Path, program: str, **options: object) -> Run:
-    window = Window(start_step=2, steps=3)
+    window = ProfileSchedule(start_step=2, steps=3)
     return launch(
-        Request(
+        RunRequest(
             (sys.executable, "-c", program),
             path / "run",
             window=window,
@@ -188,7 +193,9 @@ def test_flags_of_a_wrapper_are_doubted_and_not_refused(tmp_path: Path) -> None:
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
     command = ("sh", "-c", "echo hi")
-    request = Request(command, tmp_path / "run", echo=False, environment=environment, window=None)
+    request = RunRequest(
+        command, tmp_path / "run", echo=False, environment=environment, window=None
+    )
     assert launch(request, say=said.append).outcome.ok
     assert "would refuse" in said[0]
     assert "xla_gpu_enable_async_collectives" in said[0]

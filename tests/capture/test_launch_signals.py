@@ -131,9 +131,9 @@ class TestInterrupts:
 OURS = (sys.executable, "-m", "counterpoint")
 _LOOKS_LATE = """
 import sys, time
-from counterpoint.capture.processes import Group
-looks = Group.has_members
-Group.has_members = lambda it: time.sleep(0.5) or looks(it)
+from counterpoint.capture.processes import ProcessGroup
+looks = ProcessGroup.has_members
+ProcessGroup.has_members = lambda it: time.sleep(0.5) or looks(it)
 from counterpoint.cli.app import main
 sys.exit(main())
 """

@@ -12,7 +12,7 @@ import pytest
 
 import counterpoint
 from counterpoint.capture.launch import launch
-from counterpoint.capture.request import Request, Window
+from counterpoint.capture.request import ProfileSchedule, RunRequest
 from counterpoint.cli.app import main
 from counterpoint.report.runs.runs_document import run_lines
 from counterpoint.runs import Run
@@ -133,7 +133,7 @@ for i in range(12):
 
 def run(path: Path, program: str, **options: object) -> Run:
     return launch(
-        Request(
+        RunRequest(
             (sys.executable, "-c", program),
             path / "run",
             echo=False,
@@ -198,7 +198,9 @@ def test_three_long_steps_are_enough(tmp_path: Path) -> None:
 
 
 def test_the_step_to_start_with_is_counted_by_executions(tmp_path: Path) -> None:
-    made = run(tmp_path, PROGRAMS["prints its steps"], window=Window(start_step=5, steps=4))
+    made = run(
+        tmp_path, PROGRAMS["prints its steps"], window=ProfileSchedule(start_step=5, steps=4)
+    )
     assert counterpoint.read(made.path).steps["step"].n_unique() == 5
     (profile,) = (line for line in run_lines(made, made.path) if line.startswith("profile"))
     assert profile.endswith(", from step 5 on, counted by executions of train_step")
@@ -212,7 +214,7 @@ def test_where_it_is_over_too_early_the_next_command_gets_a_profile(
     monkeypatch.chdir(tmp_path)
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    made = launch(Request((sys.executable, "train.py"), Path("first"), echo=False))
+    made = launch(RunRequest((sys.executable, "train.py"), Path("first"), echo=False))
     lines = [*run_lines(made, Path("first"))]
     assert lines[2].startswith("profile  none: the program ended 0.")
     (command,) = (line.removeprefix("next: ") for line in lines if line.startswith("next: "))

@@ -12,7 +12,7 @@ import pytest
 
 from counterpoint.capture.launch import launch
 from counterpoint.capture.ranks.world import LOCAL, count_gpus, find_world, local_world
-from counterpoint.capture.request import Request, Window
+from counterpoint.capture.request import ProfileSchedule, RunRequest
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import OutcomeKind, Run, read_run
 
@@ -37,7 +37,7 @@ HYDRA = {"PMI_RANK": "1", "PMI_SIZE": "3", "MPI_LOCALRANKID": "0", "PMI_JOBID": 
 
 def run(path: Path, program: str, **options: object) -> Run:
     command = (sys.executable, "-c", program)
-    asked = Request(command, path / "run", echo=False, environment=PLAIN, window=None, ranks=2)
+    asked = RunRequest(command, path / "run", echo=False, environment=PLAIN, window=None, ranks=2)
     return launch(replace(asked, **options))  # pyright: ignore[reportArgumentType]
 
 
@@ -156,7 +156,7 @@ class TestGang:
 
     def test_only_the_ranks_asked_for_profile(self, tmp_path: Path) -> None:
         program = "import os; print(os.environ['COUNTERPOINT_AGENT_WINDOW'])"
-        made = run(tmp_path, program, window=Window(processes=(1,)))
+        made = run(tmp_path, program, window=ProfileSchedule(processes=(1,)))
         told = [rank.stdout.read_text() for rank in made.ranks]
         assert ['"profile": true' in text for text in told] == [False, True]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.capture.launch import launch
-from counterpoint.capture.request import Request, Window
+from counterpoint.capture.request import ProfileSchedule, RunRequest
 from counterpoint.capture.steps import StepCount, StepGoal
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import OutcomeKind, Run, layout, read_run
@@ -36,7 +36,7 @@ AS_ASKED = "ended after 5 steps, as asked"
 
 def run(path: Path, program: str, **options: object) -> Run:
     command = (sys.executable, "-c", program)
-    asked = Request(
+    asked = RunRequest(
         command,
         path / "run",
         echo=False,
@@ -116,7 +116,7 @@ class TestGoal:
 class TestAsked:
     def test_too_few_for_the_profile_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="--stop-after-steps 5: the profile"):
-            run(tmp_path, "1", window=Window(start_step=3, steps=3))
+            run(tmp_path, "1", window=ProfileSchedule(start_step=3, steps=3))
         with pytest.raises(UsageError, match="from 1 on"):
             run(tmp_path, "1", stop_after_steps=0)
         assert not (tmp_path / "run").exists()

@@ -15,8 +15,8 @@ from counterpoint.cli.digest import digest_lines, digest_of_compared
 from counterpoint.core.basis import Unknown
 from counterpoint.report.pgle.feedback_document import times_line
 from counterpoint.runs import Outcome, OutcomeKind, Run, read_run
-from counterpoint.runs.recording.writer import RankStart, RunWriter, Start
-from counterpoint.runs.run import Given
+from counterpoint.runs.recording.writer import RankStart, RunStart, RunWriter
+from counterpoint.runs.run import RunSettings
 from counterpoint.runs.scores.score import Score
 
 STEP = ("jit_step", 7)
@@ -41,11 +41,11 @@ def place(tmp_path: Path) -> Path:
     """Where the profile of a run's only rank is to lie."""
     writer = RunWriter.claim(
         tmp_path / "run",
-        Start(
+        RunStart(
             name="train",
             command=("python", "train.py"),
             cwd=str(tmp_path),
-            settings=Given((), ()),
+            settings=RunSettings((), ()),
             launcher="local",
             world_size=1,
             version="0",

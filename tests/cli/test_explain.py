@@ -18,8 +18,8 @@ from command_line import in_process
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import Outcome, OutcomeKind
-from counterpoint.runs.recording.writer import RankStart, RunWriter, Start
-from counterpoint.runs.run import Given
+from counterpoint.runs.recording.writer import RankStart, RunStart, RunWriter
+from counterpoint.runs.run import RunSettings
 
 STEP = ("jit_step", 7)
 HLO = {"fusion.1": "fusion", "all-reduce.1": "all-reduce"}
@@ -312,11 +312,11 @@ OUT_OF_MEMORY = Outcome(OutcomeKind.OUT_OF_MEMORY, 1, detail="999 bytes")
 
 def run(path: Path, outcome: Outcome | None, *, profiled: bool = True, steps: int = 0) -> Path:
     """A Run of one rank as its keeper leaves it; None for one that goes on."""
-    start = Start(
+    start = RunStart(
         name="train",
         command=("python", "train.py", "--lr", "1 e"),
         cwd="/home/me",
-        settings=Given((("xla_gpu_autotune_level", "4"),), (("NCCL_DEBUG", "INFO"),)),
+        settings=RunSettings((("xla_gpu_autotune_level", "4"),), (("NCCL_DEBUG", "INFO"),)),
         launcher="local",
         world_size=1,
         version="0.1.0",

@@ -16,9 +16,9 @@ from counterpoint.cli.app import main
 from counterpoint.cli.explain import RULES
 from counterpoint.cli.quick import QUICK, quick
 from counterpoint.core.rules.rulebook import SECTIONS
-from counterpoint.flags.check.examination import Confirmation, Question, examine
+from counterpoint.flags.check.examination import CheckRequest, Confirmation, examine
 from counterpoint.flags.parse import FORMS
-from counterpoint.flags.parsed import Occurrence, ParsedSource, Place
+from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
 from counterpoint.flags.settings import Channel
 from counterpoint.report.flags.check_document import summary_lines
 
@@ -217,14 +217,14 @@ def test_where_parts_were_not_read_nothing_is_promised() -> None:
         channel=Channel.XLA_FLAGS,
         name="xla_gpu_autotune_level",
         value="4",
-        place=Place("job.sh", 1),
+        place=Location("job.sh", 1),
         text="--xla_gpu_autotune_level=4",
     )
     whole = ParsedSource(where="job.sh", form="shell", given=(flag,))
     part = replace(whole, unread=("line 3: the function f",))
     asked = Confirmation(remarks=(), version="0.10.2", asked=1)
     whole_said, part_said = (
-        "\n".join(summary_lines(replace(examine(one, Question()), confirmation=asked), ""))
+        "\n".join(summary_lines(replace(examine(one, CheckRequest()), confirmation=asked), ""))
         for one in (whole, part)
     )
     assert "it takes them, and XLA starts" in whole_said

@@ -11,7 +11,7 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.hlo import Program
 from counterpoint.pgle.applying.apply import PATH
-from counterpoint.pgle.lookups.needed import needed
+from counterpoint.pgle.lookups.needed import xla_lookups
 from counterpoint.pgle.profiles.files import write_profile
 from lowered import Lowered, costs_of
 
@@ -58,7 +58,7 @@ def test_as_data_nothing_is_cut(
     assert data["used"] is True
     assert data["changed"] is True
     assert data["fit"] == "fits"
-    assert data["found"] >= len(needed(lowered.compile().program))
+    assert data["found"] >= len(xla_lookups(lowered.compile().program))
     assert data["missing"] == 0
     assert data["fallback"] == "SolLatencyEstimator"
     assert len(data["proof"]) >= 2

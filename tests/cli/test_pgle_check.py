@@ -15,12 +15,12 @@ from xspace_builder import US, field_bytes, kernel, metadata, nvidia, xspace
 
 from counterpoint.cli.app import main
 from counterpoint.hlo import Program, read_program
-from counterpoint.pgle.lookups.needed import needed
+from counterpoint.pgle.lookups.needed import xla_lookups
 from counterpoint.pgle.profiles.files import write_profile
-from counterpoint.pgle.profiles.profile import Cost, Profile
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.runs import Outcome, OutcomeKind
-from counterpoint.runs.recording.writer import RankStart, RunWriter, Start
-from counterpoint.runs.run import Given
+from counterpoint.runs.recording.writer import RankStart, RunStart, RunWriter
+from counterpoint.runs.run import RunSettings
 
 PROGRAMS = Path(__file__).parent.parent / "hlo" / "data"
 STEP = PROGRAMS / "gpu_step.hlo.pb.xz"
@@ -47,14 +47,14 @@ def step() -> Program:
 
 @pytest.fixture
 def good(step: Program, tmp_path: Path) -> Path:
-    costs = (Cost(it.names[0], 10.0, step.fingerprint) for it in needed(step))
+    costs = (InstructionCost(it.names[0], 10.0, step.fingerprint) for it in xla_lookups(step))
     return write_profile(Profile(tuple(costs)), tmp_path / "good.pbtxt")
 
 
 @pytest.fixture
 def poor(tmp_path: Path) -> Path:
     """Two costs, one of a collective that bears the wrong name."""
-    costs = (Cost("custom-call.3", 10.0), Cost("all-gather.1", 300.0))
+    costs = (InstructionCost("custom-call.3", 10.0), InstructionCost("all-gather.1", 300.0))
     return write_profile(Profile(costs), tmp_path / "poor.pbtxt")
 
 
@@ -107,7 +107,7 @@ def test_thresholds_can_be_lowered(run: Run, poor: Path) -> None:
 
 
 def test_a_stale_profile_fails_whatever_it_covers(run: Run, step: Program, tmp_path: Path) -> None:
-    costs = tuple(Cost(it.names[0], 10.0) for it in needed(step))
+    costs = tuple(InstructionCost(it.names[0], 10.0) for it in xla_lookups(step))
     stale = Profile(costs, origin={"module " + "0" * 32: "jit_step, as it was"})
     path = write_profile(stale, tmp_path / "stale.pbtxt")
     code, out, _ = run(path, "--program", STEP, "--min-coverage", "0")
@@ -160,11 +160,11 @@ def test_a_profile_that_embeds_its_hlo_tells_the_share_of_time(
 
 
 def a_run(path: Path) -> Path:
-    start = Start(
+    start = RunStart(
         name="train",
         command=("python", "train.py"),
         cwd="/home/me",
-        settings=Given(),
+        settings=RunSettings(),
         launcher="local",
         world_size=1,
         version="0.1.0",

@@ -15,8 +15,8 @@ from xspace_builder import MS, US, field_bytes, host, kernel, metadata, nvidia, 
 from counterpoint.cli.app import main
 from counterpoint.pgle.profiles import read_profile
 from counterpoint.runs import Outcome, OutcomeKind
-from counterpoint.runs.recording.writer import RankStart, RunWriter, Start
-from counterpoint.runs.run import Given
+from counterpoint.runs.recording.writer import RankStart, RunStart, RunWriter
+from counterpoint.runs.run import RunSettings
 from counterpoint.timeline.reading import read
 from counterpoint.timeline.storage.parquet import write_parquet
 
@@ -134,11 +134,11 @@ def test_a_stored_timeline_gives_the_same(run: Run, profile: Path, tmp_path: Pat
 
 
 def started(path: Path) -> RunWriter:
-    start = Start(
+    start = RunStart(
         name="train",
         command=("python", "train.py"),
         cwd="/",
-        settings=Given(),
+        settings=RunSettings(),
         launcher="local",
         world_size=2,
         version="0.1.0",

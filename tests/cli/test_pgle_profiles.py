@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.pgle.profiles import Cost, Profile, read_profile, write_profile
+from counterpoint.pgle.profiles import InstructionCost, Profile, read_profile, write_profile
 from counterpoint.pgle.profiles.profile import Latency
 
 A = "0123456789abcdef0123456789abcdef"
@@ -35,14 +35,23 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def first(tmp_path: Path) -> Path:
-    costs = (Cost("dot", 100.0, A), Cost("add", 5.0, A), Cost("nop", 0.0, A), Cost("dot", 20.0, B))
+    costs = (
+        InstructionCost("dot", 100.0, A),
+        InstructionCost("add", 5.0, A),
+        InstructionCost("nop", 0.0, A),
+        InstructionCost("dot", 20.0, B),
+    )
     told = {"made by": "a test", f"module {A}": "jit_step, 3 instructions"}
     return write_profile(Profile(costs, origin=told), tmp_path / "first.pbtxt")
 
 
 @pytest.fixture
 def second(tmp_path: Path) -> Path:
-    costs = (Cost("dot", 150.0, A), Cost("add", 5.0, A), Cost("new", 7.0, A))
+    costs = (
+        InstructionCost("dot", 150.0, A),
+        InstructionCost("add", 5.0, A),
+        InstructionCost("new", 7.0, A),
+    )
     return write_profile(Profile(costs), tmp_path / "second.pbtxt")
 
 
@@ -65,7 +74,10 @@ def test_show_tells_modules_and_the_largest_costs(run: Run, first: Path) -> None
 def twice_built(tmp_path: Path) -> Path:
     """One module under two fingerprints, as `pgle make` writes what hosts compiled apart."""
     us = {"dot": 75.0, "add": 25.0}
-    costs = (*(Cost(name, us[name], it) for it in (A, B) for name in us), Cost("rng", 2.0, C))
+    costs = (
+        *(InstructionCost(name, us[name], it) for it in (A, B) for name in us),
+        InstructionCost("rng", 2.0, C),
+    )
     told = {
         f"module {A}": "jit_step, 2 instructions, 3 runs on 1 device",
         f"module {B}": "jit_step, 2 instructions, 3 runs on 3 devices",
@@ -90,18 +102,24 @@ def test_costs_under_two_fingerprints_of_one_module_count_once(run: Run, twice_b
 
 
 def test_the_same_costs_in_modules_of_other_names_stay_apart(run: Run, tmp_path: Path) -> None:
-    costs = tuple(Cost(name, 1.0, it) for it in (A, B) for name in ("add", "dot"))
+    costs = tuple(InstructionCost(name, 1.0, it) for it in (A, B) for name in ("add", "dot"))
     told = {f"module {A}": "jit_step, 2 instructions", f"module {B}": "jit_eval, 2 instructions"}
     path = write_profile(Profile(costs, origin=told), tmp_path / "two.pbtxt")
     assert json.loads(run("show", path, "--json")[1])["total_us"] == 4.0
-    alone = write_profile(Profile((Cost("add", 1.0, A), Cost("add", 1.0, B))), tmp_path / "a.pb")
+    alone = write_profile(
+        Profile((InstructionCost("add", 1.0, A), InstructionCost("add", 1.0, B))), tmp_path / "a.pb"
+    )
     assert json.loads(run("show", alone, "--json")[1])["total_us"] == 2.0
 
 
 def test_of_a_bare_name_and_a_modules_own_the_later_counts_for_the_module(
     run: Run, tmp_path: Path
 ) -> None:
-    costs = (Cost("dot", 1.0, A), Cost("add", 2.0, A), Cost("dot", 7.0))
+    costs = (
+        InstructionCost("dot", 1.0, A),
+        InstructionCost("add", 2.0, A),
+        InstructionCost("dot", 7.0),
+    )
     shown = run("show", write_profile(Profile(costs), tmp_path / "mixed.pbtxt"))[1]
     lines = [line.split() for line in shown.splitlines()]
     assert ["dot", A[:12], "7.000", "77.8%"] in lines
@@ -136,7 +154,7 @@ def test_show_is_cut_to_the_rows_asked_for(run: Run, first: Path) -> None:
 
 
 def test_show_tells_which_of_two_costs_xla_takes(run: Run, tmp_path: Path) -> None:
-    costs = (Cost("dot", 1.0), Cost("add", 9.0), Cost("dot", 3.0))
+    costs = (InstructionCost("dot", 1.0), InstructionCost("add", 9.0), InstructionCost("dot", 3.0))
     path = write_profile(Profile(costs), tmp_path / "twice.pb")
     out = run("show", path)[1]
     assert "Duplicates   1 name stands more than once" in out
@@ -146,14 +164,14 @@ def test_show_tells_which_of_two_costs_xla_takes(run: Run, tmp_path: Path) -> No
     assert ["dot", "any", "3.000", "25.0%"] in rows
     assert ["dot", "any", "1.000", "8.3%"] not in rows
     # With a clone by rematerialisation XLA averages all costs of a base name instead.
-    clones = (*costs, Cost("dot.remat", 8.0))
+    clones = (*costs, InstructionCost("dot.remat", 8.0))
     path = write_profile(Profile(clones), tmp_path / "clones.pb")
     rows = [line.split() for line in run("show", path)[1].splitlines()]
     assert ["dot", "any", "1.000", "and", "3.000", "4.000"] in rows
 
 
 def test_show_cuts_the_many_costs_of_one_name_to_their_range(run: Run, tmp_path: Path) -> None:
-    costs = tuple(Cost("dot", float(us)) for us in (7, *range(1, 60), 5))
+    costs = tuple(InstructionCost("dot", float(us)) for us in (7, *range(1, 60), 5))
     out = run("show", write_profile(Profile(costs), tmp_path / "many.pb"))[1]
     row = ["dot", "any", "1.000", "to", "59.000", "(61", "costs)", "5.000"]
     assert row in [line.split() for line in out.splitlines()]
@@ -161,7 +179,7 @@ def test_show_cuts_the_many_costs_of_one_name_to_their_range(run: Run, tmp_path:
 
 
 def test_show_says_that_latencies_are_left_out(run: Run, tmp_path: Path) -> None:
-    profile = Profile((Cost("dot", 1.0),), (Latency("a", "b", 2.0),))
+    profile = Profile((InstructionCost("dot", 1.0),), (Latency("a", "b", 2.0),))
     out = run("show", write_profile(profile, tmp_path / "latencies.pb"))[1]
     assert "1; XLA:GPU leaves them out" in out
 
@@ -231,7 +249,7 @@ def test_merge_refuses_before_it_reads(run: Run, first: Path, tmp_path: Path) ->
     code, _, err = run("merge", first, "-o", tmp_path / "x.pb", "--percentile", "-1")
     assert code == 2
     assert "between 0 and 100" in err
-    bare = write_profile(Profile((Cost("dot", 1.0),)), tmp_path / "bare.pb")
+    bare = write_profile(Profile((InstructionCost("dot", 1.0),)), tmp_path / "bare.pb")
     code, _, err = run("merge", first, bare, "-o", tmp_path / "x.pb")
     assert code == 3
     assert "are not merged" in err
@@ -252,9 +270,11 @@ def test_diff_starts_with_the_largest_change(run: Run, first: Path, second: Path
 
 
 def test_diff_warns_when_only_names_are_compared(run: Run, second: Path, tmp_path: Path) -> None:
-    other = write_profile(Profile((Cost("dot", 1.0, B),)), tmp_path / "other.pb")
+    other = write_profile(Profile((InstructionCost("dot", 1.0, B),)), tmp_path / "other.pb")
     assert "fingerprints differ: instructions are compared by name" in run("diff", second, other)[1]
-    bare = write_profile(Profile((Cost("dot", 150.0), Cost("add", 6.0))), tmp_path / "bare.pb")
+    bare = write_profile(
+        Profile((InstructionCost("dot", 150.0), InstructionCost("add", 6.0))), tmp_path / "bare.pb"
+    )
     out = run("diff", second, bare)[1]
     assert "names are bare in B: instructions are compared by name alone" in out
     assert "fingerprints differ" not in out

@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from counterpoint.cli.progress import Pace, Progress, Rest
+from counterpoint.cli.progress import LineTiming, Progress, TimeLeft
 
-AT_ONCE = Pace(first=0.0, next=0.001)
-NEVER = Pace(first=3600.0, next=3600.0)
+AT_ONCE = LineTiming(first=0.0, next=0.001)
+NEVER = LineTiming(first=3600.0, next=3600.0)
 PATIENCE_S = 30
 
 
@@ -75,14 +75,14 @@ def test_a_closed_stream_does_not_stop_the_work() -> None:
 
 
 def test_the_rest_is_told_by_how_long_the_share_took() -> None:
-    rest = Rest().told(0.0, 100.0).told(0.25, 110.0)
+    rest = TimeLeft().told(0.0, 100.0).told(0.25, 110.0)
     assert rest.text(110.0) == ", about 30 s to go"
     assert rest.told(0.5, 900.0).text(900.0) == ", about 13 min to go"
     assert rest.told(1.0, 120.0).text(120.0) == ", about 0 s to go"
 
 
 def test_what_has_no_size_has_just_begun_or_is_other_work_tells_no_rest() -> None:
-    rest = Rest().told(0.5, 100.0)
+    rest = TimeLeft().told(0.5, 100.0)
     assert rest.text(200.0) == ""  # nothing was done since
     assert rest.told(None, 101.0).text(200.0) == ""
     assert rest.told(0.9, 100.5).text(100.5) == ""

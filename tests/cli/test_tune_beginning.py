@@ -10,11 +10,11 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.cli.tune import beginning
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
-from counterpoint.cli.tune_request import Given, make_asked
+from counterpoint.cli.tune_request import TuneOptions, read_request
 from counterpoint.tune.journal.records import StudyEnded
-from counterpoint.tune.request import Asked, began
+from counterpoint.tune.request import TuneRequest, began
 from counterpoint.tune.study.directory import open_study
-from counterpoint.tune.trial.report import Failure, Purpose
+from counterpoint.tune.trial.report import Purpose, TrialFailure
 from tune_studies import AT, Made, arm, report
 
 Run = Callable[..., tuple[int, str, str]]
@@ -36,14 +36,14 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     return run
 
 
-def asked(budget: str | None = None) -> Asked:
-    given = Given(
+def asked(budget: str | None = None) -> TuneRequest:
+    given = TuneOptions(
         TriedOptions(arm=("--xla_a=1",)),
         SearchOptions(),
         RaceOptions(budget=budget),
         PlaceOptions(executor="local"),
     )
-    return make_asked(("true",), given, Path("s"))
+    return read_request(("true",), given, Path("s"))
 
 
 def refused(told: tuple[int, str, str], said: str) -> None:
@@ -86,7 +86,7 @@ def test_only_trials_that_ended_by_themselves_are_done() -> None:
     made = Made(NVLS)
     assert next(beginning(asked(), Made(shortlist=False).study)) == "study s"
     made.entered(NVLS).noise()
-    made.ran("NVLS off", report(failure=Failure.INTERRUPTED), Purpose.SCREEN, 1)
+    made.ran("NVLS off", report(failure=TrialFailure.INTERRUPTED), Purpose.SCREEN, 1)
     made.started("base", Purpose.SCREEN, 1)
     said = [*beginning(asked("20 trials, 2h"), made.study)]
     assert said[0] == "going on with s: 2 trials done, 2 interrupted"

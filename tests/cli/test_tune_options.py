@@ -10,10 +10,10 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
-from counterpoint.cli.tune_request import Given, make_asked, read_budget, read_share
+from counterpoint.cli.tune_request import TuneOptions, read_budget, read_request, read_share
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.plan import Budget
-from counterpoint.tune.request import Asked
+from counterpoint.tune.request import TuneRequest
 
 Run = Callable[..., tuple[int, str, str]]
 TRAIN = ("python", "train.py")
@@ -40,14 +40,14 @@ def asked(
     race: RaceOptions | None = None,
     place: PlaceOptions | None = None,
     out: Path | None = None,
-) -> Asked:
-    given = Given(
+) -> TuneRequest:
+    given = TuneOptions(
         tried or TriedOptions(),
         search or SearchOptions(),
         race or RaceOptions(),
         place or PlaceOptions(),
     )
-    return make_asked(command, given, out)
+    return read_request(command, given, out)
 
 
 @pytest.mark.parametrize(

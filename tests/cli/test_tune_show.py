@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.cli.tune_show import BEST, keep_report, next_command, words_again
+from counterpoint.cli.tune_show import BEST, keep_report, next_command, resume_command
 from counterpoint.flags import Settings
 from counterpoint.flags.lines import load_settings
 from counterpoint.flags.parse import read_source
 from counterpoint.report.document import Document
-from counterpoint.tune.arm import Arm, Change, Origin
+from counterpoint.tune.arm import Arm, ArmChange, ArmOrigin
 from counterpoint.tune.journal.records import (
     CandidateSeen,
     Paused,
@@ -40,8 +40,8 @@ FAST = Arm(
     settings=Settings(
         (("xla_gpu_x", "true"),), (("WANDB_API_KEY", SECRET), ("NCCL_NVLS_ENABLE", "0"))
     ),
-    changes=(Change(dimension="NVLS", choice="off"),),
-    origin=Origin.HAND,
+    changes=(ArmChange(dimension="NVLS", choice="off"),),
+    origin=ArmOrigin.HAND,
 )
 BASE_SETTINGS = Settings((("xla_gpu_x", "true"),), (("WANDB_API_KEY", SECRET),))
 
@@ -189,7 +189,7 @@ def predicted_study(path: Path, *, profile: bool) -> Path:
     best = Arm(
         name="best",
         settings=TWO,
-        changes=(Change(dimension="PGLE", choice="on", profile=profile),),
+        changes=(ArmChange(dimension="PGLE", choice="on", profile=profile),),
         predicted=figures,
     )
     bad = Arm(name="bad", settings=BASE_SETTINGS)
@@ -283,9 +283,9 @@ def test_what_was_interrupted_names_the_command_that_goes_on(run: Run, tmp_path:
 
 def test_a_command_line_that_goes_on_names_its_study() -> None:
     words = ["tune", "--target", "8xH100", "--json", "--", "python", "-o", "x"]
-    again = words_again(words, Path("s"))
+    again = resume_command(words, Path("s"))
     assert " ".join(again) == "counterpoint tune --target 8xH100 -o s -- python -o x"
-    assert words_again(["tune", "-o", "t"], Path("t")) == ("counterpoint", "tune", "-o", "t")
+    assert resume_command(["tune", "-o", "t"], Path("t")) == ("counterpoint", "tune", "-o", "t")
 
 
 def test_a_bundle_has_it_all_but_other_peoples_business(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import Task, compile_all, compile_workload
+from counterpoint.compile import CompileTask, compile_all, compile_workload
 from counterpoint.compile import cache as kept
 from counterpoint.compile.cache import cache_directory, fingerprint
 from counterpoint.compile.inputs import Workload, load_workload
@@ -27,15 +27,17 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def plain(lowered: Lowered) -> Task:
-    return Task(workload=load_workload(lowered.ir), target=H100)
+def plain(lowered: Lowered) -> CompileTask:
+    return CompileTask(workload=load_workload(lowered.ir), target=H100)
 
 
 def entries(cache: Path) -> list[Path]:
     return [it for it in cache.rglob("*") if it.is_file()]
 
 
-def test_the_second_time_it_is_there_with_all_that_was_told(cache: Path, plain: Task) -> None:
+def test_the_second_time_it_is_there_with_all_that_was_told(
+    cache: Path, plain: CompileTask
+) -> None:
     loud = {"TF_CPP_MIN_LOG_LEVEL": "0"}
     first = compile_workload(plain.workload, H100, {TRITON_GEMM: "false"}, loud)
     again = compile_workload(plain.workload, H100, {TRITON_GEMM: "false"}, loud)
@@ -55,7 +57,9 @@ def test_the_second_time_it_is_there_with_all_that_was_told(cache: Path, plain: 
 
 
 @pytest.mark.usefixtures("cache")
-def test_what_comes_from_the_cache_says_so_and_tells_nothing_of_the_rest(plain: Task) -> None:
+def test_what_comes_from_the_cache_says_so_and_tells_nothing_of_the_rest(
+    plain: CompileTask,
+) -> None:
     compile_workload(plain.workload, H100)
     told: list[str] = []
     other = replace(plain, options={TRITON_GEMM: "false"})
@@ -65,7 +69,7 @@ def test_what_comes_from_the_cache_says_so_and_tells_nothing_of_the_rest(plain: 
 
 
 def test_a_directory_that_cannot_be_written_is_done_without(
-    tmp_path: Path, plain: Task, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, plain: CompileTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("no directory")
@@ -74,7 +78,9 @@ def test_a_directory_that_cannot_be_written_is_done_without(
     assert blocked.read_text() == "no directory"
 
 
-def test_everything_that_a_compile_depends_on_makes_another(plain: Task, tmp_path: Path) -> None:
+def test_everything_that_a_compile_depends_on_makes_another(
+    plain: CompileTask, tmp_path: Path
+) -> None:
     profile = tmp_path / "profile.pbtxt"
     profile.write_text("one")
     workload, asked = plain.workload, {"xla_gpu_pgle_profile_file_or_directory_path": str(profile)}
@@ -107,13 +113,13 @@ def test_everything_that_a_compile_depends_on_makes_another(plain: Task, tmp_pat
     ids=["dump", "dump by XLA_FLAGS", "other code"],
 )
 def test_what_writes_files_or_runs_other_code_is_not_kept(
-    plain: Task, options: Mapping[str, str], environment: Mapping[str, str]
+    plain: CompileTask, options: Mapping[str, str], environment: Mapping[str, str]
 ) -> None:
     assert fingerprint(replace(plain, options=options, environment=environment)) is None
 
 
 def test_the_least_recently_used_go_first(
-    cache: Path, plain: Task, monkeypatch: pytest.MonkeyPatch
+    cache: Path, plain: CompileTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compile_workload(plain.workload, H100)
     recorded = kept.find(plain)
@@ -138,7 +144,7 @@ def test_where_compiles_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert cache_directory({"COUNTERPOINT_CACHE": "off"}) is None
 
 
-def test_a_workload_of_a_run_has_other_kernels(plain: Task) -> None:
+def test_a_workload_of_a_run_has_other_kernels(plain: CompileTask) -> None:
     """The autotuner's choices count where they are used: on the very same kind of device."""
     tuned: Workload = replace(plain.workload, autotuned=b"choices", config=H100.config)
     assert fingerprint(replace(plain, workload=tuned)) != fingerprint(plain)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import Compiled, CompileFailed, compile_workload
+from counterpoint.compile import CompiledProgram, CompileFailed, compile_workload
 from counterpoint.compile.failures import died
 from counterpoint.compile.inputs import Workload, load_workload
 from counterpoint.compile.workers.child import Worker
@@ -37,11 +37,11 @@ def workload(lowered: Lowered) -> Workload:
     return load_workload(lowered.ir)
 
 
-def schedule(compiled: Compiled) -> list[str]:
+def schedule(compiled: CompiledProgram) -> list[str]:
     return [it.name for it in compiled.program.instructions]
 
 
-def work(compiled: Compiled) -> list[tuple[str, str]]:
+def work(compiled: CompiledProgram) -> list[tuple[str, str]]:
     return [(it.opcode, str(it.shape)) for it in compiled.program.instructions if launches(it)]
 
 

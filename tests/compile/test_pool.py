@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import Compiled, CompileFailed, Task, compile_all
+from counterpoint.compile import CompiledProgram, CompileFailed, CompileTask, compile_all
 from counterpoint.compile.inputs import Workload, load_workload
 from counterpoint.compile.workers.bench import usual_jobs
 from counterpoint.core.errors import CounterpointError, UsageError
@@ -49,7 +49,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def schedule(result: object) -> list[str]:
-    assert isinstance(result, Compiled), result
+    assert isinstance(result, CompiledProgram), result
     return [it.name for it in result.program.instructions]
 
 
@@ -79,8 +79,8 @@ def test_each_task_is_answered_and_an_error_is_that_of_its_candidate_alone(
 ) -> None:
     told: list[str] = []
     options = [{}, {"xla_gpu_no_such": "1"}, CRASH, {COMBINE: "0"}, {COMBINE: "much"}, {}]
-    tasks = [Task(workload=workload, target=H100, options=it) for it in options]
-    tasks.append(Task(workload=workload, target=parse_target("4xH100")))
+    tasks = [CompileTask(workload=workload, target=H100, options=it) for it in options]
+    tasks.append(CompileTask(workload=workload, target=parse_target("4xH100")))
     results = dict(compile_all(tasks, jobs=2, say=told.append))
     assert sorted(results) == list(range(7))
     plain = lowered.compile()
@@ -101,7 +101,7 @@ def test_a_worker_that_stays_compiles_as_a_fresh_one_does(
     """One worker, three compiles; the last one is like the first, and nobody started anew."""
     seen: set[int] = set()
     values = ({}, {COMBINE: "0"}, {"xla_gpu_enable_triton_gemm": "0"}, {COMBINE: "1"})
-    tasks = [Task(workload=workload, target=H100, options=it) for it in values]
+    tasks = [CompileTask(workload=workload, target=H100, options=it) for it in values]
     results: dict[int, object] = {}
     for index, result in compile_all(tasks, jobs=1):
         results[index] = result
@@ -114,7 +114,9 @@ def test_a_worker_that_stays_compiles_as_a_fresh_one_does(
 def test_a_task_whose_worker_dies_of_something_else_is_tried_again_alone(
     lowered: Lowered, workload: Workload, scratch: Path
 ) -> None:
-    tasks = [Task(workload=workload, target=H100, options={COMBINE: str(it)}) for it in (0, 1)]
+    tasks = [
+        CompileTask(workload=workload, target=H100, options={COMBINE: str(it)}) for it in (0, 1)
+    ]
     results = compile_all(tasks, jobs=1)
     _, first = next(results)
     (worker,) = workers(scratch)
@@ -129,7 +131,9 @@ def test_killed_beside_others_it_is_tried_again_when_nothing_else_runs(
     workload: Workload, scratch: Path
 ) -> None:
     """What the kernel does where memory runs out."""
-    tasks = [Task(workload=workload, target=H100, options={COMBINE: str(it)}) for it in (0, 1)]
+    tasks = [
+        CompileTask(workload=workload, target=H100, options={COMBINE: str(it)}) for it in (0, 1)
+    ]
 
     def kill_one() -> None:
         if waited(lambda: workers(scratch)):
@@ -139,20 +143,22 @@ def test_killed_beside_others_it_is_tried_again_when_nothing_else_runs(
     killer.start()
     results = dict(compile_all(tasks, jobs=2))
     killer.join()
-    assert [type(it) for it in results.values()] == [Compiled, Compiled]
+    assert [type(it) for it in results.values()] == [CompiledProgram, CompiledProgram]
 
 
 def test_time_is_up_for_one_and_not_for_the_others(workload: Workload, scratch: Path) -> None:
-    slow = Task(workload=workload, target=H100, timeout_s=0.05)
+    slow = CompileTask(workload=workload, target=H100, timeout_s=0.05)
     tasks = [slow, replace(slow, timeout_s=300.0, options={COMBINE: "0"})]
     results = dict(compile_all(tasks, jobs=2))
     assert "more than 0.05 s" in str(results[0])
-    assert isinstance(results[1], Compiled)
+    assert isinstance(results[1], CompiledProgram)
     assert list(scratch.iterdir()) == []
 
 
 def test_who_stops_listening_ends_all_workers(workload: Workload, scratch: Path) -> None:
-    tasks = [Task(workload=workload, target=H100, options={COMBINE: str(it)}) for it in range(6)]
+    tasks = [
+        CompileTask(workload=workload, target=H100, options={COMBINE: str(it)}) for it in range(6)
+    ]
     for _ in compile_all(tasks, jobs=2):
         break
     assert waited(lambda: not workers(scratch))
@@ -161,12 +167,12 @@ def test_who_stops_listening_ends_all_workers(workload: Workload, scratch: Path)
 
 MANY = """
 import sys
-from counterpoint.compile import Task, compile_all
+from counterpoint.compile import CompileTask, compile_all
 from counterpoint.compile.inputs import load_workload
 from counterpoint.hardware.targets import parse_target
 workload, target = load_workload(sys.argv[1]), parse_target("8xH100")
 name = "xla_gpu_all_gather_combine_threshold_bytes"
-tasks = [Task(workload=workload, target=target, options={name: str(it)}) for it in range(50)]
+tasks = [CompileTask(workload=workload, target=target, options={name: str(it)}) for it in range(50)]
 try:
     for _ in compile_all(tasks, jobs=2):
         print("one", flush=True)
@@ -202,9 +208,9 @@ def test_code_that_is_not_here_is_no_hindrance_to_a_schedule(
     path = lowered.directory / "mocked.mlir"
     path.write_text(MOCKED)
     ((_, compiled),) = compile_all(
-        [Task(workload=load_workload(path), target=parse_target("1xH100"))]
+        [CompileTask(workload=load_workload(path), target=parse_target("1xH100"))]
     )
-    assert isinstance(compiled, Compiled), compiled
+    assert isinstance(compiled, CompiledProgram), compiled
     targets = {it.custom_call_target for it in compiled.program.instructions}
     assert "my_attention" in targets
     assert any("custom calls whose code" in note for note in compiled.notes)
@@ -213,5 +219,5 @@ def test_code_that_is_not_here_is_no_hindrance_to_a_schedule(
 def test_no_tasks_give_no_results_and_no_worker_is_refused(workload: Workload) -> None:
     assert list(compile_all([])) == []
     with pytest.raises(CounterpointError, match="--jobs 0"):
-        compile_all([Task(workload=workload, target=H100)], jobs=0)
+        compile_all([CompileTask(workload=workload, target=H100)], jobs=0)
     assert usual_jobs() >= 1

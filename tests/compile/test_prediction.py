@@ -6,23 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from counterpoint.compile import Task, compile_workload, for_prediction
+from counterpoint.compile import CompileTask, assumed_options, compile_workload
 from counterpoint.compile.failures import limit_notes, log_notes
 from counterpoint.compile.inputs import Workload, load_workload
 from counterpoint.compile.options import planned_bytes
-from counterpoint.compile.workers.child import Form
-from counterpoint.compile.workers.remedies import remedied, remedy, source_line
+from counterpoint.compile.workers.child import ProgramForm
+from counterpoint.compile.workers.remedies import find_workaround, source_line, workaround_notes
 from counterpoint.core.errors import UsageError
 from counterpoint.hardware.targets import parse_target
 from lowered import H100, Lowered
 
 TRITON_GEMM = "xla_gpu_enable_triton_gemm"
 FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
-WORKLOAD = Workload(name="jit_step", form=Form.MLIR, program=b"", origin="step.mlir")
+WORKLOAD = Workload(name="jit_step", form=ProgramForm.MLIR, program=b"", origin="step.mlir")
 
 
 def test_gemms_are_library_calls_unless_somebody_chose() -> None:
-    told = for_prediction(WORKLOAD, H100, {"xla_gpu_enable_cublaslt": "true"}, {})
+    told = assumed_options(WORKLOAD, H100, {"xla_gpu_enable_cublaslt": "true"}, {})
     assert told.options == {"xla_gpu_enable_cublaslt": "true", TRITON_GEMM: "false"}
     assert any("library calls" in note for note in told.notes)
     tuned = replace(WORKLOAD, autotuned=b"choices", config=H100.config)
@@ -34,24 +34,24 @@ def test_gemms_are_library_calls_unless_somebody_chose() -> None:
         (tuned, {}, {}),
         (as_run, {}, {}),
     ):
-        kept = for_prediction(workload, H100, options, environment)
+        kept = assumed_options(workload, H100, options, environment)
         assert kept.options == options
         assert not any("library calls" in note for note in kept.notes)
 
 
 def test_the_compiler_plans_with_what_the_allocator_of_a_run_has() -> None:
-    told = for_prediction(WORKLOAD, H100, {}, {})
+    told = assumed_options(WORKLOAD, H100, {}, {})
     assert told.memory_fraction == 0.75
     assert told.planned_bytes is not None
     assert 0.7 * 80e9 < told.planned_bytes < 0.8 * 86e9
     assert any("75%" in note and FRACTION in note for note in told.notes)
-    more = for_prediction(WORKLOAD, H100, {}, {FRACTION: "0.94"})
+    more = assumed_options(WORKLOAD, H100, {}, {FRACTION: "0.94"})
     assert more.planned_bytes == int(told.planned_bytes / 0.75 * 0.94)
-    newer = for_prediction(WORKLOAD, H100, {}, {"XLA_CLIENT_MEM_FRACTION": ".94"})
+    newer = assumed_options(WORKLOAD, H100, {}, {"XLA_CLIENT_MEM_FRACTION": ".94"})
     assert newer.planned_bytes == more.planned_bytes
     without = {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}
-    assert for_prediction(WORKLOAD, H100, {}, without).planned_bytes is None
-    slop = for_prediction(WORKLOAD, H100, {"xla_gpu_memory_limit_slop_factor": "112"}, {})
+    assert assumed_options(WORKLOAD, H100, {}, without).planned_bytes is None
+    slop = assumed_options(WORKLOAD, H100, {"xla_gpu_memory_limit_slop_factor": "112"}, {})
     assert any("more than the allocator has" in note for note in slop.notes)
 
 
@@ -70,16 +70,16 @@ def test_the_memory_of_a_run_reaches_the_scheduler(lowered: Lowered) -> None:
 
 
 def test_what_a_version_cannot_do_is_said_where_it_matters() -> None:
-    hosts_of_four = Task(workload=WORKLOAD, target=parse_target("16x4xGB200"))
-    windowed = Task(
+    hosts_of_four = CompileTask(workload=WORKLOAD, target=parse_target("16x4xGB200"))
+    windowed = CompileTask(
         workload=WORKLOAD, target=H100, options={"xla_gpu_threshold_for_windowed_einsum_mib": "0"}
     )
     assert ["has 4 GPUs" in note for note in limit_notes(hosts_of_four, "0.10.2")] == [True]
     assert ["windowed" in note for note in limit_notes(windowed, "0.11.0")] == [True]
-    for task in (hosts_of_four, windowed, Task(workload=WORKLOAD, target=H100)):
+    for task in (hosts_of_four, windowed, CompileTask(workload=WORKLOAD, target=H100)):
         assert list(limit_notes(task, "0.12.0")) == []
-    assert list(limit_notes(Task(workload=WORKLOAD, target=H100), "0.10.2")) == []
-    bare = Task(workload=WORKLOAD, target=replace(H100, config="gpu_device_info {}"))
+    assert list(limit_notes(CompileTask(workload=WORKLOAD, target=H100), "0.10.2")) == []
+    bare = CompileTask(workload=WORKLOAD, target=replace(H100, config="gpu_device_info {}"))
     assert ["matrix units" in note for note in limit_notes(bare, "0.12.0")] == [True]
 
 
@@ -104,12 +104,12 @@ def test_warnings_of_the_compiler_become_notes() -> None:
 
 def test_a_known_failure_is_led_around_unless_the_user_says_otherwise() -> None:
     said = "NOT_FOUND: No FFI handler registered for te_gemm on a platform CUDA"
-    found = remedy(said, {})
+    found = find_workaround(said, {})
     assert found is not None
-    assert remedy(said, {found.option: "False"}) is None
-    assert remedy("INTERNAL: something else", {}) is None
-    assert list(remedied({found.option: found.value}, {})) == [found.note]
-    assert list(remedied({found.option: found.value}, {found.option: "True"})) == []
+    assert find_workaround(said, {found.option: "False"}) is None
+    assert find_workaround("INTERNAL: something else", {}) is None
+    assert list(workaround_notes({found.option: found.value}, {})) == [found.note]
+    assert list(workaround_notes({found.option: found.value}, {found.option: "True"})) == []
 
 
 PROGRAM = b"""module @jit_f {

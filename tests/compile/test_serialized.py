@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.compile.workers.child import Refusal
+from counterpoint.compile.workers.child import CompileRefused
 from counterpoint.compile.workers.session import module_of
 
 
@@ -31,5 +31,5 @@ def test_the_module_is_what_begins_all(module: bytes, config: bytes, machine_cod
     [b"", b"\x0a", b"\x0a\x05abc", b"\x0a\xff\xff", field(2, b"x"), field(1, field(1, b"x"))],
 )
 def test_another_form_is_refused(data: bytes) -> None:
-    with pytest.raises(Refusal, match="form"):
+    with pytest.raises(CompileRefused, match="form"):
         module_of(data)

@@ -13,11 +13,11 @@ import pytest
 
 from counterpoint.compile.inputs import Workload, load_workload, own_programs, own_target
 from counterpoint.compile.inputs.artifacts import counts, lowered_flops, symbol
-from counterpoint.compile.workers.child import Form
+from counterpoint.compile.workers.child import ProgramForm
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_target
-from counterpoint.runs import Given
-from counterpoint.runs.recording.writer import RankStart, RunWriter, Start
+from counterpoint.runs import RunSettings
+from counterpoint.runs.recording.writer import RankStart, RunStart, RunWriter
 from lowered import Lowered
 
 LITTLE = b"""module @jit_%b attributes {mhlo.num_partitions = 2 : i32} {
@@ -47,7 +47,7 @@ def dumped(tmp_path: Path) -> Path:
 def test_the_step_is_the_module_with_the_most_flops(dumped: Path) -> None:
     workload = load_workload(dumped)
     assert workload.name == "jit_step"
-    assert workload.form is Form.MLIR
+    assert workload.form is ProgramForm.MLIR
     assert workload.others == ("jit_init",)
     assert workload.devices == 2
     assert workload.origin.endswith("jax_ir0002_jit_step_compile.mlir")
@@ -147,7 +147,7 @@ def test_a_dump_of_another_maker_names_its_platform(lowered: Lowered, tmp_path: 
 
 
 def test_a_run_gives_what_its_first_rank_lowered(dumped: Path, tmp_path: Path) -> None:
-    start = Start("train", ("python",), str(tmp_path), Given(), "local", 1, "0")
+    start = RunStart("train", ("python",), str(tmp_path), RunSettings(), "local", 1, "0")
     run = RunWriter.claim(tmp_path / "run", start)
     rank = run.add_rank(0)
     run.start_rank(RankStart(0), pid=1)
@@ -189,7 +189,7 @@ def test_devices_of_a_dump_stand_on_hosts_as_they_are_sold(
 ) -> None:
     dumped = Workload(
         name="jit_step",
-        form=Form.HLO_PROTO,
+        form=ProgramForm.HLO_PROTO,
         program=b"",
         origin="dump",
         replicas=1,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from counterpoint.core.rules.rulebook import SECTIONS, as_text, find_rule, near_codes, read_page
+from counterpoint.core.rules.rulebook import SECTIONS, as_text, find_rule, read_page, similar_codes
 
 BODY = "\n\n".join(f"## {heading}\n\nText on {heading}." for heading in SECTIONS)
 EXAMPLE = "Text on Example.\n\n```sh chip=A100 profiling\nexport A=1\n```"
@@ -54,6 +54,6 @@ def test_a_rule_is_found_by_code_and_name_or_has_near_ones() -> None:
     assert find_rule(rules, "flag205") is rules[1]
     assert find_rule(rules, "Given-Twice") is rules[1]
     assert find_rule(rules, "FLAG999") is None
-    assert near_codes(rules, "FLAG204")[0] == "FLAG205"
-    assert near_codes(rules, "twice") == ("FLAG205",)
-    assert near_codes(rules, "zzz") == ()
+    assert similar_codes(rules, "FLAG204")[0] == "FLAG205"
+    assert similar_codes(rules, "twice") == ("FLAG205",)
+    assert similar_codes(rules, "zzz") == ()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cost import Price
-from counterpoint.cost.compute import Machine, machine_of, price_compute
+from counterpoint.cost.compute import ComputeDevice, machine_of, price_compute
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.text_reader import program_from_text
@@ -48,7 +48,7 @@ def build() -> Build:
 
 
 @pytest.fixture(scope="session")
-def h100() -> Machine:
+def h100() -> ComputeDevice:
     return machine_of(parse_target("8xH100"), known_scalars())
 
 
@@ -56,7 +56,7 @@ def h100() -> Machine:
 def price(build: Build) -> PriceLine:
     """The price of one line, `%it = LINE`, on a machine."""
 
-    def asked(line: str, machine: Machine, before: str = "") -> Price:
+    def asked(line: str, machine: ComputeDevice, before: str = "") -> Price:
         program = build(f"ROOT %it = {line}", before=before)
         found = program.instruction("it")
         assert found is not None

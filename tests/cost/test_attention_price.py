@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.cost import Family, Source
-from counterpoint.cost.compute import Machine, machine_of
+from counterpoint.cost import PriceFamily, PriceSource
+from counterpoint.cost.compute import ComputeDevice, machine_of
 from counterpoint.cost.compute.attention import attention_of
 from counterpoint.hardware.targets import parse_target
 from prices import Build, PriceLine, known_scalars
@@ -32,18 +32,18 @@ def test_kernels_take_what_they_took_in_a_training_step(price: PriceLine) -> Non
         price(cudnn(target=f"__cudnn$fmhaSoftmax{direction}"), machine)
         for direction in ("", "Backward")
     )
-    assert (forward.family, forward.source) == (Family.ATTENTION, Source.ANALYTIC)
+    assert (forward.family, forward.source) == (PriceFamily.ATTENTION, PriceSource.ANALYTIC)
     assert 4 * forward.seconds == pytest.approx(952e-6, rel=0.05)
     assert 4 * backward.seconds == pytest.approx(2831e-6, rel=0.05)
 
 
-def test_the_mask_costs_as_in_the_paper(price: PriceLine, h100: Machine) -> None:
+def test_the_mask_costs_as_in_the_paper(price: PriceLine, h100: ComputeDevice) -> None:
     # arXiv:2407.08608: cuDNN on H100, 4 k, heads of 128: 609 TFLOP/s, with causal mask 518.
     plain, causal = price(cudnn("NO_MASK"), h100), price(cudnn(), h100)
     assert plain.seconds / causal.seconds == pytest.approx(2 * 518 / 609, rel=0.03)
 
 
-def test_a_window_spares_what_is_outside(price: PriceLine, h100: Machine) -> None:
+def test_a_window_spares_what_is_outside(price: PriceLine, h100: ComputeDevice) -> None:
     assert price(cudnn(window=512), h100).seconds < 0.4 * price(cudnn(), h100).seconds
 
 
@@ -70,7 +70,7 @@ def test_transformer_engines_call_says_its_sizes(build: Build) -> None:
 
 
 def test_a_users_kernel_without_settings_is_taken_by_its_operands(
-    price: PriceLine, h100: Machine
+    price: PriceLine, h100: ComputeDevice
 ) -> None:
     line = (
         'bf16[2,4096,16,128]{3,2,1,0} custom-call(%q, %q, %q), custom_call_target="triton", '

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
-from counterpoint.cost import Family, Price, Source
+from counterpoint.cost import Price, PriceFamily, PriceSource
 from counterpoint.cost.build import build_model
-from counterpoint.cost.measured import Measured, parse_what_if
+from counterpoint.cost.measured import MeasuredCosts, parse_what_if
 from counterpoint.cost.model import FREE
 from counterpoint.cost.scalars import default_scalars
 from counterpoint.hardware.targets import parse_target
@@ -26,7 +26,7 @@ DOT = (
 )
 
 
-def seconds(program: Program, question: str = "", measured: Measured | None = None) -> float:
+def seconds(program: Program, question: str = "", measured: MeasuredCosts | None = None) -> float:
     what_if = parse_what_if(question) if question else None
     model = build_model(TARGET, scalars=known_scalars(), what_if=what_if, measured=measured)
     found = program.instruction("it")
@@ -36,11 +36,11 @@ def seconds(program: Program, question: str = "", measured: Measured | None = No
 
 def test_a_measured_cost_goes_before_everything(build: Build) -> None:
     program = build(NEGATE)
-    model = build_model(TARGET, measured=Measured(program, {"it": 0.5}, "run 3"))
+    model = build_model(TARGET, measured=MeasuredCosts(program, {"it": 0.5}, "run 3"))
     found = program.instruction("it")
     assert found
     price = model.price(program, found)
-    assert (price.seconds, price.source) == (0.5, Source.MEASURED)
+    assert (price.seconds, price.source) == (0.5, PriceSource.MEASURED)
     assert "run 3" in price.how
 
 
@@ -102,7 +102,7 @@ def ring(size: int) -> Program:
 
 
 def asked(
-    program: Program, target: str, question: str = "", measured: Measured | None = None
+    program: Program, target: str, question: str = "", measured: MeasuredCosts | None = None
 ) -> Price:
     what_if = parse_what_if(question) if question else None
     model = build_model(parse_target(target), what_if=what_if, measured=measured)
@@ -138,7 +138,7 @@ def test_slower_links_never_make_a_collective_faster(
     target: str, size: int, link: str, slower: float, measured: bool
 ) -> None:
     program = ring(1 << size)
-    known = Measured(program, {"it": 1.0}, "run") if measured else None
+    known = MeasuredCosts(program, {"it": 1.0}, "run") if measured else None
     usual = asked(program, target, measured=known)
     assert asked(program, target, f"{link}={slower:.6f}", known).seconds >= usual.seconds
 
@@ -152,7 +152,7 @@ def test_only_the_link_that_binds_shortens_a_collective_across_hosts(
     target: str, binds: str, idle: str, measured: bool
 ) -> None:
     program = ring(1 << 30)
-    known = Measured(program, {"it": 1.0}, "run") if measured else None
+    known = MeasuredCosts(program, {"it": 1.0}, "run") if measured else None
     usual = asked(program, target, measured=known).seconds
     assert asked(program, target, f"{binds}=0.5x", known).seconds > 1.8 * usual
     assert asked(program, target, f"{idle}=2x", known).seconds == pytest.approx(usual)
@@ -167,7 +167,7 @@ def test_a_price_across_hosts_names_the_link_that_binds() -> None:
 
 def test_measured_costs_are_scaled(build: Build) -> None:
     program = build(NEGATE)
-    measured = Measured(program, {"it": 1.0}, "run")
+    measured = MeasuredCosts(program, {"it": 1.0}, "run")
     assert seconds(program, "hbm=2x", measured) == pytest.approx(0.5)
 
 
@@ -180,7 +180,7 @@ def test_one_instruction_can_be_free(build: Build) -> None:
 
 def test_names_of_parts_and_factors() -> None:
     found = parse_what_if(" NIC=2x, hbm=1.5 ,collective:all-gather-start.3=0")
-    assert found.speed == {Family.NETWORK: 2.0, Family.MEMORY: 1.5}
+    assert found.speed == {PriceFamily.NETWORK: 2.0, PriceFamily.MEMORY: 1.5}
     assert found.instructions == {"all-gather-start.3": 0.0}
 
 

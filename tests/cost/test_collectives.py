@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.cost import Family, Price, Source
+from counterpoint.cost import Price, PriceFamily, PriceSource
 from counterpoint.cost.collectives import price_collective
 from counterpoint.cost.model import FREE
 from counterpoint.cost.scalars import Scalar, Scalars
@@ -95,7 +95,7 @@ GIB = 1 << 30
 def test_within_a_domain_the_measured_table_speaks() -> None:
     found = gathered(GIB, "[1,8]<=[8]", 8, "8xH100", 8)
     assert (found.source, found.family, found.bound_by) == (
-        Source.TABLE, Family.DOMAIN, "bandwidth",
+        PriceSource.TABLE, PriceFamily.DOMAIN, "bandwidth",
     )  # fmt: skip
     assert found.seconds == pytest.approx(GIB / 393.27e9, rel=1e-3)
     assert "8 ranks" in found.how
@@ -113,8 +113,8 @@ def test_a_reduce_scatter_counts_its_input() -> None:
 def test_ranks_in_order_stay_on_their_host_and_strided_ones_leave_it() -> None:
     near = gathered(GIB, "[8,8]<=[64]", 8, "8x8xH100:400G", 64)
     far = gathered(GIB, "[8,8]<=[8,8]T(1,0)", 8, "8x8xH100:400G", 64)
-    assert near.family is Family.DOMAIN
-    assert (far.family, far.source) == (Family.NETWORK, Source.ANALYTIC)
+    assert near.family is PriceFamily.DOMAIN
+    assert (far.family, far.source) == (PriceFamily.NETWORK, PriceSource.ANALYTIC)
     # One rank per host has one NIC: 47 GB/s for the seven eighths that it must receive.
     assert far.seconds == pytest.approx(7 / 8 * GIB / 47e9, rel=0.02)
     assert "8 x 1 ranks" in far.how
@@ -148,10 +148,10 @@ def test_fewer_nics_are_shared() -> None:
 
 def test_a_domain_spans_hosts_where_the_makers_build_it_so() -> None:
     found = gathered(GIB, "[1,72]<=[72]", 72, "18x4xGB200", 72)
-    assert found.family is Family.DOMAIN
+    assert found.family is PriceFamily.DOMAIN
     assert found == gathered(GIB, "[1,72]<=[72]", 72, "72xGB200", 72)
     two = gathered(GIB, "[1,144]<=[144]", 144, "36x4xGB200", 144)
-    assert two.family is Family.NETWORK
+    assert two.family is PriceFamily.NETWORK
     assert "2 x 72 ranks" in two.how
 
 
@@ -174,8 +174,8 @@ def permuted(pairs: str, target: str, devices: int = 8) -> Price:
 
 def test_the_worst_pair_of_a_permute_decides() -> None:
     inside, across = permuted(PAIRS, "8xH100"), permuted(PAIRS, "2x4xH100:400G")
-    assert inside.family is Family.DOMAIN
-    assert across.family is Family.NETWORK
+    assert inside.family is PriceFamily.DOMAIN
+    assert across.family is PriceFamily.NETWORK
     assert across.seconds > 1.5 * inside.seconds
     # Pairs that swap hosts all at once have a NIC each, or half of one.
     swap = "{{0,4},{1,5},{2,6},{3,7},{4,0},{5,1},{6,2},{7,3}}"
@@ -190,7 +190,7 @@ def test_a_send_costs_what_its_pairs_do_and_a_host_transfer_is_none() -> None:
         '{_xla_send_recv_source_target_pairs="{{0,4},{1,5}}"}'
     )
     found = price(line, "2x4xH100:400G", devices=8, operand=f"f32[{GIB // 64}]")
-    assert found.family is Family.NETWORK
+    assert found.family is PriceFamily.NETWORK
     assert found.seconds == pytest.approx((GIB / 16) / 44.6e9, rel=0.05)
 
 
@@ -237,7 +237,7 @@ def test_other_kinds_have_a_price(operation: str, devices: int, target: str) -> 
 @pytest.mark.parametrize("target", ["8xA100", "8xL40S", "8xRTX-PRO-6000", "8xMI300X", "8xB300"])
 def test_every_gpu_has_a_price_within_a_host(target: str) -> None:
     found = reduced(GIB, "[1,8]<=[8]", target, 8)
-    assert found.family is Family.DOMAIN
+    assert found.family is PriceFamily.DOMAIN
     assert GIB / 1e12 < found.seconds < GIB / 1e9
 
 
@@ -276,8 +276,8 @@ def test_between_islands_of_one_host_pcie_carries_it() -> None:
     whole = gathered(GIB, "[2,8]<=[16]", 8, pairs, 16)
     far = gathered(GIB, "[1,16]<=[16]", 16, pairs, 16)
     assert bridged.seconds < whole.seconds / 3
-    assert (bridged.family, whole.family) == (Family.DOMAIN, Family.DOMAIN)
-    assert far.family is Family.NETWORK
+    assert (bridged.family, whole.family) == (PriceFamily.DOMAIN, PriceFamily.DOMAIN)
+    assert far.family is PriceFamily.NETWORK
     for found, share in ((whole, 7 / 8), (far, 15 / 16)):
         assert GIB * share / found.seconds <= pairs.links.host_bytes_per_s
     swaps = "f32[262144] collective-permute(%x), channel_id=1, source_target_pairs={{0,2},{2,0}}"
@@ -296,15 +296,17 @@ def test_a_users_log_goes_before_everything_else() -> None:
         origin="mine.log",
     )
     found = reduced(GIB, "[1,16]<=[16]", "2x8xH100", 16, (table,))
-    assert (found.source, found.seconds) == (Source.USER_TABLE, 1e-2)
+    assert (found.source, found.seconds) == (PriceSource.USER_TABLE, 1e-2)
     assert "mine.log" in found.how
     # Between its sizes and beyond them; not for other ranks or hosts.
     between = reduced(32 << 20, "[1,16]<=[16]", "2x8xH100", 16, (table,))
     assert between.seconds == pytest.approx(1e-3)
     assert reduced(4 * GIB, "[1,16]<=[16]", "2x8xH100", 16, (table,)).seconds == pytest.approx(4e-2)
-    assert reduced(GIB, "[1,16]<=[16]", "4x4xH100", 16, (table,)).source is Source.ANALYTIC
-    assert reduced(GIB, "[8,2]<=[2,8]T(1,0)", "2x8xH100", 16, (table,)).source is Source.ANALYTIC
-    assert reduced(GIB, "[2,8]<=[16]", "2x8xH100", 16, (table,)).source is Source.TABLE
+    assert reduced(GIB, "[1,16]<=[16]", "4x4xH100", 16, (table,)).source is PriceSource.ANALYTIC
+    assert (
+        reduced(GIB, "[8,2]<=[2,8]T(1,0)", "2x8xH100", 16, (table,)).source is PriceSource.ANALYTIC
+    )
+    assert reduced(GIB, "[2,8]<=[16]", "2x8xH100", 16, (table,)).source is PriceSource.TABLE
 
 
 def test_a_log_of_other_hosts_corrects_the_model() -> None:
@@ -319,7 +321,7 @@ def test_a_log_of_other_hosts_corrects_the_model() -> None:
     )
     plain = reduced(GIB, "[1,64]<=[64]", "8x8xH100", 64)
     found = reduced(GIB, "[1,64]<=[64]", "8x8xH100", 64, (slow,))
-    assert found.source is Source.USER_TABLE
+    assert found.source is PriceSource.USER_TABLE
     assert found.seconds == pytest.approx(2 * plain.seconds)
     assert "2 hosts of mine.log" in found.how
 
@@ -335,7 +337,7 @@ def test_a_log_of_sendrecv_prices_a_ring_of_permutes() -> None:
     )
     line = f"f32[{GIB // 4}] collective-permute(%x), channel_id=1, source_target_pairs={PAIRS}"
     found = price(line, "2x4xH100", devices=8, operand=f"f32[{GIB // 4}]", tables=(table,))
-    assert (found.source, found.seconds) == (Source.USER_TABLE, 1e-2)
+    assert (found.source, found.seconds) == (PriceSource.USER_TABLE, 1e-2)
 
 
 LAYOUTS = st.sampled_from(["[1,64]<=[64]", "[8,8]<=[64]", "[8,8]<=[8,8]T(1,0)", "[4,16]<=[64]"])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.cost import Family, Source
-from counterpoint.cost.compute import Machine, machine_of, price_compute
+from counterpoint.cost import PriceFamily, PriceSource
+from counterpoint.cost.compute import ComputeDevice, machine_of, price_compute
 from counterpoint.cost.compute.gemm import Gemm, price_gemm, rates
 from counterpoint.hardware.targets import parse_target
 from extract_gemm_rates import lines, read_rates
@@ -31,11 +31,11 @@ FUSED = """\
 """
 
 
-def on(chip: str, matmul: float = 1.0) -> Machine:
+def on(chip: str, matmul: float = 1.0) -> ComputeDevice:
     return machine_of(parse_target(f"8x{chip}"), known_scalars(matmul=matmul))
 
 
-def rate(gemm: Gemm, machine: Machine) -> float:
+def rate(gemm: Gemm, machine: ComputeDevice) -> float:
     return gemm.flops / price_gemm(gemm, machine).seconds
 
 
@@ -87,21 +87,21 @@ def test_the_table_is_read_out_of_xlas_source() -> None:
 
 @pytest.mark.parametrize("line", [DOT, CUBLAS], ids=["dot", "cublas"])
 def test_a_gemm_is_the_same_however_it_is_written(
-    line: str, price: PriceLine, h100: Machine
+    line: str, price: PriceLine, h100: ComputeDevice
 ) -> None:
     found = price(line, h100)
-    assert (found.family, found.source) == (Family.MATMUL, Source.TABLE)
+    assert (found.family, found.source) == (PriceFamily.MATMUL, PriceSource.TABLE)
     assert 2 * 4096**3 / found.seconds == pytest.approx(780e12, rel=0.02)
     assert "4096x4096x4096 bf16" in found.how
 
 
-def test_a_fusion_with_a_dot_is_priced_as_its_dot(price: PriceLine, h100: Machine) -> None:
+def test_a_fusion_with_a_dot_is_priced_as_its_dot(price: PriceLine, h100: ComputeDevice) -> None:
     line = "bf16[4096,4096]{1,0} fusion(%a, %b), kind=kCustom, calls=%inner"
     fused = price(line, h100, before=FUSED)
     assert fused.seconds == pytest.approx(price(DOT, h100).seconds)
 
 
-def test_types_choose_the_rate(price: PriceLine, h100: Machine) -> None:
+def test_types_choose_the_rate(price: PriceLine, h100: ComputeDevice) -> None:
     f32 = (
         "f32[4096,4096]{1,0} dot(%wide, %wide), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     )
@@ -245,7 +245,7 @@ def test_what_libraries_call_a_product_is_priced_as_one(
     found = program.instruction("it")
     assert found
     price = price_compute(program, found, on(chip))
-    assert price.family is Family.MATMUL
+    assert price.family is PriceFamily.MATMUL
     assert price.how.startswith(told)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from counterpoint.cost import Family, Price, Source, around
-from counterpoint.cost.compute import Machine, price_compute, register
+from counterpoint.cost import Price, PriceFamily, PriceSource, price_around
+from counterpoint.cost.compute import ComputeDevice, price_compute, register
 from counterpoint.cost.compute.convolution import unregister
 from counterpoint.cost.model import FREE
 from counterpoint.hlo import Instruction, Program
@@ -37,19 +37,19 @@ HEAVY = """\
 UNKNOWN = 'f32[8192,8192]{1,0} custom-call(%x), custom_call_target="MyKernel"'
 
 
-def test_an_elementwise_kernel_moves_its_bytes(price: PriceLine, h100: Machine) -> None:
+def test_an_elementwise_kernel_moves_its_bytes(price: PriceLine, h100: ComputeDevice) -> None:
     found = price("f32[8192,8192]{1,0} negate(%x)", h100)
-    assert (found.family, found.source) == (Family.MEMORY, Source.ANALYTIC)
+    assert (found.family, found.source) == (PriceFamily.MEMORY, PriceSource.ANALYTIC)
     assert found.seconds == pytest.approx(2 * MB * 1e6 / RATE, rel=0.05)
 
 
-def test_a_tiny_kernel_costs_its_launch(price: PriceLine, h100: Machine) -> None:
+def test_a_tiny_kernel_costs_its_launch(price: PriceLine, h100: ComputeDevice) -> None:
     found = price("f32[8]{0} negate(%tiny)", h100)
-    assert found.family is Family.LAUNCH
+    assert found.family is PriceFamily.LAUNCH
     assert 1e-6 < found.seconds < 5e-6
 
 
-def test_walking_across_memory_costs_more(price: PriceLine, h100: Machine) -> None:
+def test_walking_across_memory_costs_more(price: PriceLine, h100: ComputeDevice) -> None:
     plain = price("f32[8192,8192]{1,0} negate(%x)", h100).seconds
     turned = price("f32[8192,8192]{1,0} transpose(%x), dimensions={1,0}", h100).seconds
     relaid = price("f32[8192,8192]{0,1} copy(%x)", h100).seconds
@@ -57,7 +57,7 @@ def test_walking_across_memory_costs_more(price: PriceLine, h100: Machine) -> No
     assert plain < relaid < turned
 
 
-def test_adding_up_across_rows_costs_more(price: PriceLine, h100: Machine) -> None:
+def test_adding_up_across_rows_costs_more(price: PriceLine, h100: ComputeDevice) -> None:
     along, across = (
         price(f"f32[8192]{{0}} reduce(%x, %i), dimensions={{{dim}}}, to_apply=%add", h100)
         for dim in (1, 0)
@@ -65,12 +65,12 @@ def test_adding_up_across_rows_costs_more(price: PriceLine, h100: Machine) -> No
     assert along.seconds < 0.8 * across.seconds
 
 
-def test_an_update_in_place_costs_what_changes(price: PriceLine, h100: Machine) -> None:
+def test_an_update_in_place_costs_what_changes(price: PriceLine, h100: ComputeDevice) -> None:
     line = "f32[8192,8192]{1,0} fusion(%x, %row, %i), kind=kLoop, calls=%inner"
     assert price(line, h100, before=UPDATE).seconds < 5e-6
 
 
-def test_arithmetic_can_bound_a_kernel(price: PriceLine, h100: Machine) -> None:
+def test_arithmetic_can_bound_a_kernel(price: PriceLine, h100: ComputeDevice) -> None:
     light = price("bf16[4096,4096]{1,0} negate(%a)", h100).seconds
     line = "bf16[4096,4096]{1,0} fusion(%a), kind=kLoop, calls=%inner"
     heavy = price(line, h100, before=HEAVY)
@@ -78,13 +78,15 @@ def test_arithmetic_can_bound_a_kernel(price: PriceLine, h100: Machine) -> None:
     assert "arithmetic" in heavy.how
 
 
-def test_a_copy_to_the_host_goes_over_its_link(price: PriceLine, h100: Machine) -> None:
+def test_a_copy_to_the_host_goes_over_its_link(price: PriceLine, h100: ComputeDevice) -> None:
     found = price("f32[8192,8192]{1,0:S(5)} copy(%x)", h100)
-    assert found.family is Family.HOST
+    assert found.family is PriceFamily.HOST
     assert 20e9 < MB * 1e6 / found.seconds < 64e9
 
 
-def test_a_slice_of_what_is_offloaded_goes_over_the_hosts_link(build: Build, h100: Machine) -> None:
+def test_a_slice_of_what_is_offloaded_goes_over_the_hosts_link(
+    build: Build, h100: ComputeDevice
+) -> None:
     program = build(
         "%kept = f32[8,4096,4096]{2,1,0:S(5)} parameter(9)",
         "ROOT %it = f32[1,4096,4096]{2,1,0} dynamic-slice(%kept, %i, %i, %i), "
@@ -93,7 +95,7 @@ def test_a_slice_of_what_is_offloaded_goes_over_the_hosts_link(build: Build, h10
     found = program.instruction("it")
     assert found
     price = price_compute(program, found, h100)
-    assert price.family is Family.HOST
+    assert price.family is PriceFamily.HOST
     assert 20e9 < 4 * 4096**2 / price.seconds < 64e9
 
 
@@ -107,13 +109,13 @@ def test_a_slice_of_what_is_offloaded_goes_over_the_hosts_link(build: Build, h10
     ],
     ids=["sort", "fft", "cholesky", "rng"],
 )
-def test_rare_work_is_never_free(line: str, price: PriceLine, h100: Machine) -> None:
+def test_rare_work_is_never_free(line: str, price: PriceLine, h100: ComputeDevice) -> None:
     assert price(line, h100).seconds > 1e-6
 
 
-def test_an_unknown_kernel_gets_a_bound(price: PriceLine, h100: Machine) -> None:
+def test_an_unknown_kernel_gets_a_bound(price: PriceLine, h100: ComputeDevice) -> None:
     found = price(UNKNOWN, h100)
-    assert found.source is Source.BOUND
+    assert found.source is PriceSource.BOUND
     assert found.low > 2 * MB * 1e6 / 3.36e12
     assert found.high > 10 * found.low
 
@@ -123,25 +125,25 @@ def test_an_unknown_kernel_gets_a_bound(price: PriceLine, h100: Machine) -> None
                "__cudnn$norm", "te_dbias_quantize_ffi"]
 )  # fmt: skip
 def test_known_memory_bound_kernels_are_no_bound(
-    target: str, price: PriceLine, h100: Machine
+    target: str, price: PriceLine, h100: ComputeDevice
 ) -> None:
     line = f'f32[8192,8192]{{1,0}} custom-call(%x), custom_call_target="{target}"'
     found = price(line, h100)
-    assert found.source is Source.ANALYTIC
+    assert found.source is PriceSource.ANALYTIC
     assert found.seconds == pytest.approx(2 * MB * 1e6 / RATE, rel=0.1)
 
 
-def test_a_mark_for_the_compiler_is_free(price: PriceLine, h100: Machine) -> None:
+def test_a_mark_for_the_compiler_is_free(price: PriceLine, h100: ComputeDevice) -> None:
     line = 'f32[8192,8192]{1,0} custom-call(%x), custom_call_target="Sharding"'
     assert price(line, h100) is FREE
 
 
 @pytest.fixture
 def own_pricer() -> Iterator[None]:
-    def mine(_program: Program, it: Instruction, _machine: Machine) -> Price | None:
+    def mine(_program: Program, it: Instruction, _machine: ComputeDevice) -> Price | None:
         if it.shape.dims != (8192, 8192):
             return None
-        return around(1e-3, 0.1, Source.USER_TABLE, Family.CUSTOM, "mine")
+        return price_around(1e-3, 0.1, PriceSource.USER_TABLE, PriceFamily.CUSTOM, "mine")
 
     register("MyKern", mine)
     yield
@@ -149,13 +151,13 @@ def own_pricer() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("own_pricer")
-def test_a_registered_pricer_is_asked_first(price: PriceLine, h100: Machine) -> None:
+def test_a_registered_pricer_is_asked_first(price: PriceLine, h100: ComputeDevice) -> None:
     assert price(UNKNOWN, h100).how == "mine"
     other = 'f32[8]{0} custom-call(%tiny), custom_call_target="MyKernel"'
-    assert price(other, h100).source is Source.BOUND
+    assert price(other, h100).source is PriceSource.BOUND
 
 
-def test_convolutions_are_priced_by_their_work(build: Build, h100: Machine) -> None:
+def test_convolutions_are_priced_by_their_work(build: Build, h100: ComputeDevice) -> None:
     program = build(
         "%image = bf16[64,56,56,256]{3,2,1,0} parameter(9)",
         "%kernel = bf16[3,3,256,256]{3,2,1,0} parameter(10)",
@@ -169,13 +171,15 @@ def test_convolutions_are_priced_by_their_work(build: Build, h100: Machine) -> N
     assert 300e12 < rate < 800e12
 
 
-def test_every_instruction_of_a_real_step_has_a_price(gpu_step: Program, h100: Machine) -> None:
+def test_every_instruction_of_a_real_step_has_a_price(
+    gpu_step: Program, h100: ComputeDevice
+) -> None:
     for computation in launched(gpu_step):
         for it in computation.instructions:
             if not launches(it) or is_done(it) or collective(gpu_step, it):
                 continue
             price = price_compute(gpu_step, it, h100)
-            assert price.source is not Source.BOUND, it
+            assert price.source is not PriceSource.BOUND, it
             assert it.opcode in ("while", "conditional", "call") or price.seconds > 0, it
 
 
@@ -193,7 +197,7 @@ f32[] sort(%s), dimensions={}"""
 
 
 @pytest.mark.parametrize("line", ODD.splitlines())
-def test_odd_instructions_still_get_a_price(line: str, build: Build, h100: Machine) -> None:
+def test_odd_instructions_still_get_a_price(line: str, build: Build, h100: ComputeDevice) -> None:
     program = build(
         "%none = bf16[0,128]{1,0} parameter(9)",
         "%w = bf16[128,64]{1,0} parameter(10)",
@@ -208,7 +212,7 @@ def test_odd_instructions_still_get_a_price(line: str, build: Build, h100: Machi
     assert price_compute(program, found, h100).seconds > 0
 
 
-def test_a_callback_waits_for_the_host_and_moves_nothing(build: Build, h100: Machine) -> None:
+def test_a_callback_waits_for_the_host_and_moves_nothing(build: Build, h100: ComputeDevice) -> None:
     program = build(
         "%s = f32[] parameter(11)",
         'ROOT %it = f32[] custom-call(%s), custom_call_target="xla_ffi_python_gpu_callback"',
@@ -216,6 +220,6 @@ def test_a_callback_waits_for_the_host_and_moves_nothing(build: Build, h100: Mac
     found = program.instruction("it")
     assert found
     price = price_compute(program, found, h100)
-    assert (price.source, price.family) == (Source.BOUND, Family.CUSTOM)
+    assert (price.source, price.family) == (PriceSource.BOUND, PriceFamily.CUSTOM)
     assert "waits for Python" in price.how
     assert price.low < 1e-4 < price.seconds < price.high

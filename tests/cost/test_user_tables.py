@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import InputError
-from counterpoint.cost import Source
+from counterpoint.cost import PriceSource
 from counterpoint.cost.build import build_model
 from counterpoint.cost.tables import read_gemm_csv, read_kernel_toml
 from counterpoint.hardware.targets import parse_target
@@ -76,7 +76,7 @@ def test_a_users_benchmark_goes_before_our_table(build: Build, tmp_path: Path) -
     found = program.instruction("it")
     assert found
     price = model.price(program, found)
-    assert price.source is Source.USER_TABLE
+    assert price.source is PriceSource.USER_TABLE
     assert price.seconds == pytest.approx(2e-3)
 
 
@@ -101,7 +101,7 @@ def test_a_described_kernel_takes_what_its_file_says(
     found = program.instruction("it")
     assert found
     price = model.price(program, found)
-    assert price.source is Source.USER_TABLE
+    assert price.source is PriceSource.USER_TABLE
     assert price.seconds == pytest.approx(seconds, rel=0.02)
 
 
@@ -112,7 +112,7 @@ def test_a_formula_that_does_not_fit_the_call_prices_nothing(build: Build, tmp_p
     model = build_model(parse_target("8xH100"), tables=tables)
     found = program.instruction("it")
     assert found
-    assert model.price(program, found).source is Source.BOUND
+    assert model.price(program, found).source is PriceSource.BOUND
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from counterpoint.diagnose.compare.comparison import Work, compare
+from counterpoint.diagnose.compare.comparison import StepDifference, compare
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.tables.recording import EmbeddedProgram
@@ -100,10 +100,10 @@ def timeline(
     return assemble([recording(made, markers=markers, programs=programs)], [f"{name}.xplane.pb"])
 
 
-def work_of(a: Timeline, b: Timeline) -> Work:
+def work_of(a: Timeline, b: Timeline) -> StepDifference:
     """Compared; and its rows add up, whatever is compared."""
     found = compare(a, b).work
-    assert isinstance(found, Work)
+    assert isinstance(found, StepDifference)
     rows = math.fsum(row.difference_ms for row in found.ops)
     parts = math.fsum(it.difference_ms for it in found.parts)
     assert rows == pytest.approx(found.busy.difference_ms, abs=1e-9)

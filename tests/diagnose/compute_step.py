@@ -12,7 +12,7 @@ from dataclasses import replace
 import polars as pl
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import Case, Context
+from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.selection import select
 from counterpoint.hardware import Target
@@ -44,7 +44,7 @@ def made(
     nameless: Sequence[str] = (),
     header: str = "",
     target: Target | None = None,
-) -> Case:
+) -> StepData:
     """`host` has events as (name, start, length) from the first step's start.
 
     `nameless` kernels name no instruction; `header` is more of the module's first line.
@@ -75,7 +75,7 @@ def made(
         host_names=names,
     )
     context = Context(run=run, target=target, flags=flags, environment={} if run else None)
-    return Case(selection=select(assemble([recorded], ["made.xplane.pb"])), context=context)
+    return StepData(selection=select(assemble([recorded], ["made.xplane.pb"])), context=context)
 
 
 def _in_order(times: Mapping[str, int]) -> list[Line]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import Case, Context
+from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.hosts.assemble import assemble
@@ -99,9 +99,9 @@ def made(
     return assemble([recorded(runs, events, steps)], ["made.xplane.pb"])
 
 
-def case(timeline: Timeline, context: Context | None = None) -> Case:
+def case(timeline: Timeline, context: Context | None = None) -> StepData:
     """What rules look at."""
-    return Case(selection=select(timeline), context=context or Context())
+    return StepData(selection=select(timeline), context=context or Context())
 
 
 def most(finding: Finding) -> float:

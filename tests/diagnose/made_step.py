@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from counterpoint.diagnose.case import Case, Context
+from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.collectives.requirement import SCHEMA, classify
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.device import Device
@@ -84,7 +84,7 @@ def made(
     steps: int = 5,
     devices: int = 2,
     said: Mapping[str, str] | None = None,
-) -> Case:
+) -> StepData:
     """The Case of some steps, alike unless `step` tells them by device and number.
 
     `beside` has what runs on a stream of its own; `said` the HLO that the profiler tells of single
@@ -115,10 +115,10 @@ def made(
         text=pl.col("op").replace_strict(said or {}, default=None, return_dtype=pl.String)
     )
     timeline = assemble([replace(recorded, devices=chips, ops=ops)], ["made"])
-    return Case(selection=select(timeline), context=Context(flags=flags, jaxlib=jaxlib))
+    return StepData(selection=select(timeline), context=Context(flags=flags, jaxlib=jaxlib))
 
 
-def told(case: Case, **rows: Mapping[str, object]) -> Case:
+def told(case: StepData, **rows: Mapping[str, object]) -> StepData:
     """The same where the network analysis says this of collectives, by name."""
     found = [{**dict.fromkeys(SCHEMA), "program": 0, "op": op, **row} for op, row in rows.items()]
     network = pl.DataFrame(found, schema=SCHEMA)

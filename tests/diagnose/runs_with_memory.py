@@ -8,7 +8,7 @@ from pathlib import Path
 
 from counterpoint.runs import Run
 from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind
-from counterpoint.runs.run import Given, Process, Rank
+from counterpoint.runs.run import ObservedProcess, Rank, RunSettings
 
 GIB = 1 << 30
 
@@ -26,7 +26,7 @@ def run_with(
     place.mkdir(parents=True, exist_ok=True)
     ended = Outcome(OutcomeKind.OK, 0)
     variables = {"XLA_PYTHON_CLIENT_MEM_FRACTION": share} if share else {}
-    process = Process(
+    process = ObservedProcess(
         pid=7,
         versions={"jaxlib": "0.10.2"},
         platform="gpu",
@@ -47,7 +47,7 @@ def run_with(
         cwd="/home/me",
         started=datetime(2026, 11, 1),  # noqa: DTZ001
         ended=None,
-        settings=Given(),
+        settings=RunSettings(),
         launcher="local",
         outcome=ended,
         ranks=(rank,),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from megascale_fixture import Scene, files
 
-from counterpoint.diagnose.case import Case, Context
+from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
@@ -23,8 +23,8 @@ def timeline_of(scene: Scene, quiet: Scene | None = None) -> Timeline:
 
 def case_of(
     scene: Scene, environment: Mapping[str, str] | None = None, quiet: Scene | None = None
-) -> Case:
+) -> StepData:
     """What a rule is asked about."""
-    return Case(
+    return StepData(
         selection=select(timeline_of(scene, quiet)), context=Context(environment=environment)
     )

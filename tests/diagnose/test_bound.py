@@ -6,17 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from counterpoint.cost import Family, Source, around
-from counterpoint.diagnose.collectives.bound import Bound, Facts, judge
+from counterpoint.cost import PriceFamily, PriceSource, price_around
+from counterpoint.diagnose.collectives.bound import Bound, ExecutionFigures, judge
 from counterpoint.diagnose.collectives.wire import Link, Wire
 
 MIB = 2**20
 
 
-def facts(price_ms: float = 1.0, bound_by: str = "bandwidth", **changes: object) -> Facts:
+def facts(
+    price_ms: float = 1.0, bound_by: str = "bandwidth", **changes: object
+) -> ExecutionFigures:
     """An exposed all-gather of 1 ms that takes what the cost model expects, and cannot move."""
-    price = around(price_ms / 1e3, 0.2, Source.TABLE, Family.DOMAIN, "8 ranks", bound_by)
-    made = Facts(
+    price = price_around(
+        price_ms / 1e3, 0.2, PriceSource.TABLE, PriceFamily.DOMAIN, "8 ranks", bound_by
+    )
+    made = ExecutionFigures(
         total_ms=1.0,
         exposed_ms=1.0,
         wait_ms=0.0,
@@ -56,7 +60,7 @@ def facts(price_ms: float = 1.0, bound_by: str = "bandwidth", **changes: object)
         (facts(transfer_ms=None, achieved=None), Bound.UNKNOWN),
     ],
 )
-def test_the_verdict(given: Facts, bound: Bound) -> None:
+def test_the_verdict(given: ExecutionFigures, bound: Bound) -> None:
     assert judge(given)[0] is bound
 
 
@@ -144,7 +148,9 @@ def test_many_operands_come_before_the_schedule() -> None:
         (facts(exposed_ms=0.04), Bound.HIDDEN),
     ],
 )
-def test_nothing_predicted_is_judged_by_its_own_price(given: Facts, bound: Bound) -> None:
+def test_nothing_predicted_is_judged_by_its_own_price(
+    given: ExecutionFigures, bound: Bound
+) -> None:
     found, why = judge(replace(given, predicted=True))
     assert found is bound
     assert "expected" not in why

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from healthy import healthy
 
-from counterpoint.diagnose.case import Case, context_of
+from counterpoint.diagnose.case import StepData, context_of
 from counterpoint.diagnose.explanation import explain
 from counterpoint.diagnose.rules import RULES
 from counterpoint.diagnose.selection import select
@@ -20,7 +20,7 @@ NVLINK = parse_target("4xH100")
 @pytest.mark.parametrize("target", [None, NVLINK])
 def test_no_rule_fires_on_a_healthy_step(hosts: int, with_hlo: bool, target: Target | None) -> None:
     timeline = healthy(hosts, with_hlo=with_hlo)
-    case = Case(selection=select(timeline), context=context_of(target=target))
+    case = StepData(selection=select(timeline), context=context_of(target=target))
     assert [(finding.code, finding.title) for rule in RULES for finding in rule.check(case)] == []
 
 

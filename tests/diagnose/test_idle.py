@@ -10,7 +10,7 @@ from host_side import Event, Run, case, loop, made
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.diagnose.host.hosts import Cause, cause_of
+from counterpoint.diagnose.host.hosts import IdleCause, cause_of
 from counterpoint.diagnose.host.idle import idle_of
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.model import Timeline
@@ -42,11 +42,11 @@ def test_a_gap_is_held_from_the_wait_on() -> None:
     held = idle_of(
         case(loop([Event("np.asarray(jax.Array)", -20, 30), Event("$a.py:1 f", 10, 40)]))
     )
-    assert held.ms(Cause.PYTHON, held=True) == pytest.approx(0.040)
+    assert held.ms(IdleCause.PYTHON, held=True) == pytest.approx(0.040)
     assert held.blocked_ms == pytest.approx(0.030)
     later = idle_of(case(loop([Event("$a.py:1 f", 0, 30), Event("np.asarray(jax.Array)", 30, 5)])))
-    assert later.ms(Cause.PYTHON, held=False) == pytest.approx(0.030)
-    assert later.ms(*Cause, held=True) == pytest.approx(0.030)
+    assert later.ms(IdleCause.PYTHON, held=False) == pytest.approx(0.030)
+    assert later.ms(*IdleCause, held=True) == pytest.approx(0.030)
     assert later.blocked_ms == pytest.approx(0.005)
 
 
@@ -110,34 +110,34 @@ def test_other_devices_that_work_meanwhile_are_waited_for() -> None:
 def test_a_profile_without_host_events_says_that_it_does_not_know() -> None:
     found = idle_of(case(made([Run(n * 150, 90) for n in range(4)])))
     assert not found.seen
-    assert found.ms(Cause.UNKNOWN) == pytest.approx(found.total_ms)
+    assert found.ms(IdleCause.UNKNOWN) == pytest.approx(found.total_ms)
 
 
 @pytest.mark.parametrize(
     ("name", "cause"),
     [
-        ("PjitFunction(train_step)", Cause.DISPATCH),
-        ("TSL:XlaModule:#hlo_module=jit_step,program_id=3#", Cause.DISPATCH),
-        ("XlaCompile:#module=jit_f,program_id=1#", Cause.COMPILE),
-        ("backend_compile", Cause.COMPILE),
-        ("TfrtTpuCompiler::Compile", Cause.COMPILE),
-        ("np.asarray(jax.Array)", Cause.BLOCKED),
-        ("$array.py:650 _value", Cause.BLOCKED),
-        ("cuStreamSynchronize", Cause.BLOCKED),
-        ("Acquire semaphore", Cause.RUNTIME),
-        ("IteratorGetNextOp::DoCompute", Cause.INPUT),
-        ("data loading", Cause.INPUT),
-        ("data_fetch", Cause.INPUT),
-        ("$data_loader.py:33 load_next_batch", Cause.INPUT),
-        ("$dataloader.py:701 __next__", Cause.INPUT),
-        ("BufferFromHostBuffer", Cause.TRANSFER),
-        ("$profiler.py:213 stop_trace", Cause.PROFILER),
+        ("PjitFunction(train_step)", IdleCause.DISPATCH),
+        ("TSL:XlaModule:#hlo_module=jit_step,program_id=3#", IdleCause.DISPATCH),
+        ("XlaCompile:#module=jit_f,program_id=1#", IdleCause.COMPILE),
+        ("backend_compile", IdleCause.COMPILE),
+        ("TfrtTpuCompiler::Compile", IdleCause.COMPILE),
+        ("np.asarray(jax.Array)", IdleCause.BLOCKED),
+        ("$array.py:650 _value", IdleCause.BLOCKED),
+        ("cuStreamSynchronize", IdleCause.BLOCKED),
+        ("Acquire semaphore", IdleCause.RUNTIME),
+        ("IteratorGetNextOp::DoCompute", IdleCause.INPUT),
+        ("data loading", IdleCause.INPUT),
+        ("data_fetch", IdleCause.INPUT),
+        ("$data_loader.py:33 load_next_batch", IdleCause.INPUT),
+        ("$dataloader.py:701 __next__", IdleCause.INPUT),
+        ("BufferFromHostBuffer", IdleCause.TRANSFER),
+        ("$profiler.py:213 stop_trace", IdleCause.PROFILER),
         ("$profiler.py:356 wrapper", None),
         ("$train.py:12 main", None),
         ("train", None),
     ],
 )
-def test_names_tell_causes(name: str, cause: Cause | None) -> None:
+def test_names_tell_causes(name: str, cause: IdleCause | None) -> None:
     assert cause_of(name) is cause
 
 

@@ -33,7 +33,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from counterpoint.diagnose.case import Case, Context
+from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.collectives.requirement import Bound, Link, classify
 from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.network.demand import demand
@@ -97,13 +97,13 @@ def twelve_spans(chip: str | None = "NVIDIA H100 80GB HBM3", kind: str = "gpu") 
     return assemble([replace(made, devices=devices)], ["made.xplane.pb"])
 
 
-def case_of(timeline: Timeline, target: str | None = None) -> Case:
+def case_of(timeline: Timeline, target: str | None = None) -> StepData:
     asked = None if target is None else parse_target(target)
-    return Case(selection=select(timeline), context=Context(target=asked))
+    return StepData(selection=select(timeline), context=Context(target=asked))
 
 
 @pytest.fixture(scope="module")
-def made() -> Case:
+def made() -> StepData:
     return case_of(twelve_spans())
 
 
@@ -111,11 +111,11 @@ def row_of(table: pl.DataFrame, op: str) -> dict[str, object]:
     return table.row(by_predicate=pl.col("op") == op, named=True)
 
 
-def test_it_has_twelve_spans(made: Case) -> None:
+def test_it_has_twelve_spans(made: StepData) -> None:
     assert len(made.timeline.spans) == 12
 
 
-def test_slack_over_devices(made: Case) -> None:
+def test_slack_over_devices(made: StepData) -> None:
     gather, scatter = (
         row_of(made.ask(slack_table), "gather"),
         row_of(made.ask(slack_table), "scatter"),
@@ -129,7 +129,7 @@ def test_slack_over_devices(made: Case) -> None:
     assert gather["no_slack_share"] == scatter["no_slack_share"] == 0
 
 
-def test_bandwidth_required_and_achieved(made: Case) -> None:
+def test_bandwidth_required_and_achieved(made: StepData) -> None:
     gather, scatter = row_of(made.ask(classify), "gather"), row_of(made.ask(classify), "scatter")
     assert gather["link"] == scatter["link"] == Link.DOMAIN
     assert gather["wire_bytes"] == scatter["wire_bytes"] == WIRE
@@ -140,7 +140,7 @@ def test_bandwidth_required_and_achieved(made: Case) -> None:
     assert gather["capacity_gbps"] == 450  # NVLink 4 of an H100, one way
 
 
-def test_demand_is_a_step_function_whose_integral_is_what_is_sent(made: Case) -> None:
+def test_demand_is_a_step_function_whose_integral_is_what_is_sent(made: StepData) -> None:
     found = demand(made)
     assert found.pieces["bytes"].sum() == pytest.approx(2 * WIRE)
     assert found.step_ms == pytest.approx(10)
@@ -155,7 +155,7 @@ def test_demand_is_a_step_function_whose_integral_is_what_is_sent(made: Case) ->
     assert [end for _, end in edges[:-1]] == [start for start, _ in edges[1:]]
 
 
-def test_each_transfer_is_a_burst_with_its_collective(made: Case) -> None:
+def test_each_transfer_is_a_burst_with_its_collective(made: StepData) -> None:
     bursts = demand(made).bursts
     assert bursts["collectives"].to_list() == [["gather"], ["scatter"]]
     assert bursts["length_ms"].to_list() == pytest.approx([2.6, 3])
@@ -209,7 +209,7 @@ def test_a_tpu_has_the_rate_of_its_links_between_chips() -> None:
     assert network["capacity_gbps"].to_list() == [400, 400]
 
 
-def test_what_a_chain_allows_to_be_moved(made: Case) -> None:
+def test_what_a_chain_allows_to_be_moved(made: StepData) -> None:
     gather, scatter = row_of(made.ask(classify), "gather"), row_of(made.ask(classify), "scatter")
     # d depends on neither c nor the gather; a and b stand within already. c needs the gather.
     assert gather["movable_ms"] == pytest.approx(2)

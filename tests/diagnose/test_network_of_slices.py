@@ -10,7 +10,7 @@ from counterpoint.diagnose.collectives.requirement import Bound, Link, classify
 from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.network.calls import remote_calls
 from counterpoint.diagnose.network.demand import demand
-from counterpoint.report.document import Table
+from counterpoint.report.document import TextTable
 from counterpoint.report.explain.network_document import calls_section
 
 
@@ -49,8 +49,8 @@ def test_what_reads_nothing_of_the_received_could_hide_it() -> None:
 def test_the_report_shows_host_work_apart_from_latency() -> None:
     section = calls_section(remote_calls(timeline_of(Scene(registered=lambda _: 20))), top=2)
     table = section.blocks[0]
-    assert isinstance(table, Table)
+    assert isinstance(table, TextTable)
     assert "host work" in [column.title for column in table.columns]
     quiet = calls_section(remote_calls(timeline_of(Scene())), top=2).blocks[0]
-    assert isinstance(quiet, Table)
+    assert isinstance(quiet, TextTable)
     assert "host work" not in [column.title for column in quiet.columns]

@@ -7,9 +7,9 @@ from healthy import healthy
 from megascale_fixture import Scene
 from slices import case_of, timeline_of
 
-from counterpoint.diagnose.case import Case, Context
+from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.explanation import explain
-from counterpoint.diagnose.outliers import outliers, told
+from counterpoint.diagnose.outliers import outlier_notes, outliers
 from counterpoint.diagnose.selection import select
 
 
@@ -25,7 +25,7 @@ def test_a_stall_in_one_step_is_told_with_what_there_was_more_of() -> None:
 
 def test_steps_of_one_cause_are_told_together() -> None:
     case = case_of(Scene(steps=20, extra_network_ms=lambda step: 20 if step in (3, 9) else 0))
-    (note,) = told(outliers(case))
+    (note,) = outlier_notes(outliers(case))
     assert note.startswith("steps 3 and 9 took 14.96")
     assert "waiting for communication that nothing hides, most in send.3" in note
 
@@ -45,8 +45,8 @@ def test_steps_alike_two_lengths_and_few_steps_have_no_outliers(scene: Scene) ->
 
 def test_one_step_alone_and_a_healthy_profile_have_none() -> None:
     timeline = timeline_of(Scene(extra_network_ms=lambda step: 20 if step == 5 else 0))
-    assert not outliers(Case(selection=select(timeline, step=5), context=Context()))
-    assert not outliers(Case(selection=select(healthy()), context=Context()))
+    assert not outliers(StepData(selection=select(timeline, step=5), context=Context()))
+    assert not outliers(StepData(selection=select(healthy()), context=Context()))
 
 
 def test_explain_notes_them_first() -> None:

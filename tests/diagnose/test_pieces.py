@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from made_step import GROUPS, Work, hlo, made, negate, told
 
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.requirement import Bound, classify
 from counterpoint.diagnose.rules import exposed_collective
 
@@ -31,7 +31,7 @@ def gather(name: str, channel: int, operands: int) -> str:
     return "\n  ".join(line for line in (values, start, done) if line)
 
 
-def case(many_ms: float, others: int = 2) -> Case:
+def case(many_ms: float, others: int = 2) -> StepData:
     names = [f"one.{at + 1}" for at in range(others)]
     text = hlo(
         "%zero = f32[] constant(0)",
@@ -48,7 +48,7 @@ def case(many_ms: float, others: int = 2) -> Case:
 @pytest.mark.parametrize(
     ("given", "slow"), [(case(4.0), True), (case(1.5), False), (case(4.0, others=1), False)]
 )
-def test_it_must_be_far_slower_than_two_others(given: Case, slow: bool) -> None:
+def test_it_must_be_far_slower_than_two_others(given: StepData, slow: bool) -> None:
     rows = {row["op"]: row for row in given.ask(classify).to_dicts()}
     assert (rows["many"]["bound"] == Bound.OPERANDS) == slow
     assert rows["one.1"]["bound"] != Bound.OPERANDS

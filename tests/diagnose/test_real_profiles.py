@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import Case, Context
+from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.chains import host_transposes
 from counterpoint.diagnose.explanation import Explanation, explain
 from counterpoint.diagnose.selection import select
@@ -206,7 +206,7 @@ class TestCompute:
 
     def test_the_tpus_host_transposes_at_start_up_only(self, shared: Path) -> None:
         timeline = opened(f"{shared}/data/traces/jax_inference_v6e_4tpu.xplane.pb")
-        found = host_transposes(Case(selection=select(timeline), context=Context()))
+        found = host_transposes(StepData(selection=select(timeline), context=Context()))
         assert found.busy_ms > 33_000  # of threads side by side
         assert found.before_ms == pytest.approx(897, rel=0.01)  # of the clock
         assert found.in_steps_ms == 0

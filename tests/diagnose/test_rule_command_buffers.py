@@ -5,7 +5,7 @@ from __future__ import annotations
 from compute_step import made, where
 
 from counterpoint.core.basis import Unknown
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.rules.command_buffers_hide_ops import check
 
 HLO = f"""
@@ -17,7 +17,7 @@ ENTRY main {{
 NOTE = "12 spans ran inside CUDA graphs and name no instruction; XLA_FLAGS=... launches them"
 
 
-def profiled(hidden: int, *notes: str) -> Case:
+def profiled(hidden: int, *notes: str) -> StepData:
     times = {"known": 10_000 - hidden, "sm90_kernel": hidden}
     return made(HLO, times, notes=notes, nameless=["sm90_kernel"])
 

@@ -13,7 +13,7 @@ import pytest
 from made_step import Work, hlo, made, negate, reduce_done, reduce_start, told
 
 from counterpoint.core.basis import Basis, Range
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.finding import Finding
@@ -41,12 +41,12 @@ def step(reduce_ms: float) -> list[Work]:
     ]
 
 
-def case(reduce_ms: float = 8, movable_ms: float | None = None, text: str | None = HLO) -> Case:
+def case(reduce_ms: float = 8, movable_ms: float | None = None, text: str | None = HLO) -> StepData:
     found = made(text, step(reduce_ms), 20, beside=["start"])
     return told(found, start={"movable_ms": movable_ms, "bound": Bound.SCHEDULE})
 
 
-def ask(case: Case) -> list[Finding]:
+def ask(case: StepData) -> list[Finding]:
     return list(exposed_collective.check(case))
 
 

@@ -9,8 +9,8 @@ import pytest
 from compute_step import made, priced, where
 
 from counterpoint.core.basis import Basis
-from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.metrics.ops import utilisation
+from counterpoint.diagnose.case import StepData
+from counterpoint.diagnose.metrics.ops import utilization
 from counterpoint.diagnose.rules.exposed_copy import check
 from counterpoint.diagnose.selection import select
 
@@ -61,8 +61,8 @@ def test_a_copys_bytes_count_once_though_its_start_and_its_end_tell_them() -> No
     size = 4.0 * 67108864
     both = pl.when(pl.col("op").is_in(["fetch", "fetched"])).then(size)
     timeline = replace(case.timeline, ops=case.timeline.ops.with_columns(bytes_accessed=both))
-    told = Case(selection=select(timeline), context=case.context)
-    assert utilisation(told.selection, told.ops, None).bytes_per_s == pytest.approx(size / 10e-3)
+    told = StepData(selection=select(timeline), context=case.context)
+    assert utilization(told.selection, told.ops, None).bytes_per_s == pytest.approx(size / 10e-3)
 
 
 def test_copies_that_no_computing_could_hide() -> None:
@@ -103,7 +103,7 @@ def test_the_profilers_name_tells_the_way_of_an_instruction() -> None:
     case = made(None, {"loop_fusion": 9_000, "copy.9": 1_000})
     seen = pl.when(pl.col("op") == "copy.9").then(pl.lit("MemcpyD2H")).otherwise("name")
     timeline = replace(case.timeline, ops=case.timeline.ops.with_columns(name=seen))
-    (finding,) = check(Case(selection=select(timeline), context=case.context))
+    (finding,) = check(StepData(selection=select(timeline), context=case.context))
     assert "1.00 ms from the device to the host" in finding.detail
 
 

@@ -13,7 +13,7 @@ import pytest
 from made_step import Work, hlo, made, negate, reduce, reduce_done, reduce_start
 
 from counterpoint.core.basis import Basis, Range
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import late_rank
@@ -36,11 +36,11 @@ def step(late: Callable[[int], float], *, slow: bool) -> Callable[[int, int], li
     return of
 
 
-def case(late: Callable[[int], float], *, slow: bool = False, steps: int = 10) -> Case:
+def case(late: Callable[[int], float], *, slow: bool = False, steps: int = 10) -> StepData:
     return made(HLO, step(late, slow=slow), 20, steps=steps, flags={}, jaxlib="0.10.2")
 
 
-def ask(case: Case) -> list[Finding]:
+def ask(case: StepData) -> list[Finding]:
     return list(late_rank.check(case))
 
 

@@ -9,12 +9,12 @@ from compute_step import H100, made
 from runs_with_memory import run_with
 
 from counterpoint.core.basis import Unknown
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.rules.memory_margin import check
 from counterpoint.runs import Run
 
 
-def step(run: Run | None, chip: str | None = H100) -> Case:
+def step(run: Run | None, chip: str | None = H100) -> StepData:
     return made(None, {"loop_fusion": 1_000}, run=run, chip=chip)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from made_step import GROUPS, Work, hlo, made, negate, reduce, told
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import nothing_hides_the_last
@@ -25,7 +25,7 @@ AT_END = hlo(
 )
 
 
-def case(text: str, step: list[Work]) -> Case:
+def case(text: str, step: list[Work]) -> StepData:
     found = made(text, step, step[-1][1] + step[-1][2], flags={}, jaxlib="0.10.2")
     return told(found, reduce={"movable_ms": 0.0, "bound": Bound.BANDWIDTH})
 
@@ -35,7 +35,7 @@ def at_end(update: float = 2.0, reduce_ms: float = 6.0) -> list[Work]:
     return [("work.1", 0, 40), ("reduce", 40, reduce_ms), ("update", ready, update)]
 
 
-def ask(case: Case) -> list[Finding]:
+def ask(case: StepData) -> list[Finding]:
     return list(nothing_hides_the_last.check(case))
 
 

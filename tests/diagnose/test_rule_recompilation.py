@@ -18,7 +18,7 @@ from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.host import compiles
 from counterpoint.diagnose.rules import recompilation
 from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind
-from counterpoint.runs.run import Compile, Given, Rank, Run, StepStart
+from counterpoint.runs.run import Compile, Rank, Run, RunSettings, StepStart
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
@@ -60,7 +60,7 @@ def a_run(*compiles: Compile) -> Run:
         cwd="/",
         started=datetime(2026, 1, 1, tzinfo=UTC),
         ended=None,
-        settings=Given(),
+        settings=RunSettings(),
         launcher="local",
         outcome=ENDED,
         ranks=(rank,),
@@ -215,7 +215,7 @@ def test_of_builds_in_each_step_no_more_are_read_than_it_takes(
 ) -> None:
     read: list[str] = []
 
-    def counted(lowered: str) -> tuple[compiles.Argument, ...]:
+    def counted(lowered: str) -> tuple[compiles.LoweredArgument, ...]:
         read.append(lowered)
         return arguments(lowered)
 

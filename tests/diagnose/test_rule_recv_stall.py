@@ -8,7 +8,7 @@ from slices import case_of
 
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.explanation import judge
-from counterpoint.diagnose.network.stalls import Cause, stalls
+from counterpoint.diagnose.network.stalls import StallCause, stalls
 from counterpoint.diagnose.rules import recv_stall, slow_remote_calls
 
 
@@ -34,7 +34,7 @@ def test_too_little_slack_is_the_schedules() -> None:
     # 5 from the send to the end of recv-done, of which fusion.2 hides 1.
     assert stall.waits_ms == pytest.approx(4.0)
     assert stall.slack_ms == pytest.approx(1.0)
-    assert stall.by_cause[Cause.SCHEDULE] == pytest.approx(4.0)
+    assert stall.by_cause[StallCause.SCHEDULE] == pytest.approx(4.0)
     (finding,) = recv_stall.check(case)
     assert finding.title == (
         "devices wait 4.00 ms per step for data of other slices:"
@@ -51,15 +51,15 @@ def test_a_late_peer_is_told_from_a_short_schedule() -> None:
     # Slice 2 sends 6 later: slice 1 waits 5 + 6 - 3, slice 2 only 5 - 3; mean 5, of it 3 lateness.
     (stall,) = stalls(case_of(Scene(late_ms=6, slack_ms=3)))
     assert stall.waits_ms == pytest.approx(5.0)
-    assert stall.by_cause[Cause.PEER] == pytest.approx(3.0)
-    assert stall.by_cause[Cause.SCHEDULE] == pytest.approx(2.0)
-    assert stall.cause is Cause.PEER
+    assert stall.by_cause[StallCause.PEER] == pytest.approx(3.0)
+    assert stall.by_cause[StallCause.SCHEDULE] == pytest.approx(2.0)
+    assert stall.cause is StallCause.PEER
 
 
 def test_a_slow_network_is_told_from_both() -> None:
     case = case_of(Scene(network_ms=40))
     (stall,) = stalls(case)
-    assert stall.cause is Cause.NETWORK
+    assert stall.cause is StallCause.NETWORK
     assert stall.network_ms == pytest.approx(40.0)
     # 1 ms and four times 8.39 MB at 12.5 GB/s.
     assert stall.needed_ms == pytest.approx(1 + 4 * 8.388608 / 12.5)
@@ -69,20 +69,20 @@ def test_a_slow_network_is_told_from_both() -> None:
 
 def test_registrations_on_the_way_are_told_too() -> None:
     (stall,) = stalls(case_of(Scene(slack_ms=4, registered=lambda _: 4)))
-    assert stall.by_cause[Cause.HOST] == pytest.approx(1.6)
-    assert stall.by_cause[Cause.SCHEDULE] == pytest.approx(1.0)
+    assert stall.by_cause[StallCause.HOST] == pytest.approx(1.6)
+    assert stall.by_cause[StallCause.SCHEDULE] == pytest.approx(1.0)
 
 
 def test_a_network_that_is_slow_now_and_then_is_not_laid_to_the_schedule() -> None:
     scene = Scene(steps=20, extra_network_ms=lambda step: 30 if step % 3 == 0 else 0)
     (stall,) = stalls(case_of(scene))
-    assert stall.cause is Cause.NETWORK
+    assert stall.cause is StallCause.NETWORK
 
 
 def test_without_the_runtimes_word_late_and_slow_are_not_told_apart() -> None:
     case = case_of(Scene(network_ms=40, plane=False))
     (stall,) = stalls(case)
-    assert stall.cause is Cause.UNTOLD
+    assert stall.cause is StallCause.UNTOLD
     assert stall.late_ms is None
     (finding,) = recv_stall.check(case)
     assert "late senders or a slow network" in finding.title
@@ -98,8 +98,8 @@ def test_registrations_go_before_the_network() -> None:
     # 4 on the way, 8 before it and 1 at the ends, of which 5 are hidden: all of the 8 are waited.
     (stall,) = stalls(case_of(Scene(slack_ms=5, registered=lambda _: 20)))
     assert stall.waits_ms == pytest.approx(8.0, abs=0.01)
-    assert stall.by_cause[Cause.HOST] == pytest.approx(8.0, abs=0.01)
-    assert stall.by_cause[Cause.NETWORK] == 0
+    assert stall.by_cause[StallCause.HOST] == pytest.approx(8.0, abs=0.01)
+    assert stall.by_cause[StallCause.NETWORK] == 0
 
 
 def test_a_slice_that_computes_longer_is_named_with_what_it_costs() -> None:

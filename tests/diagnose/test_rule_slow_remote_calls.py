@@ -8,7 +8,7 @@ from slices import case_of, timeline_of
 
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.explanation import judge
-from counterpoint.diagnose.network.calls import Pattern, remote_calls
+from counterpoint.diagnose.network.calls import LatencyPattern, remote_calls
 from counterpoint.diagnose.rules import slow_remote_calls
 
 
@@ -18,7 +18,7 @@ def codes(scene: Scene) -> set[str]:
 
 def test_latency_is_followed_over_steps_and_links() -> None:
     calls = remote_calls(timeline_of(Scene(steps=5, network_ms=3)))
-    assert calls.pattern is Pattern.NORMAL
+    assert calls.pattern is LatencyPattern.NORMAL
     assert calls.links.select("calls", "median_ms", "max_ms", "pattern").unique().rows() == [
         (5, 3.0, 3.0, "normal")
     ]
@@ -51,7 +51,7 @@ def test_unusual_calls_count_though_the_network_is_quick() -> None:
     # 0.2 ms usually, 2.9 in some steps: less than three times what the bytes may need.
     scene = Scene(steps=20, network_ms=0.2, extra_network_ms=lambda n: 2.7 if n % 4 == 0 else 0)
     calls = remote_calls(timeline_of(scene))
-    assert calls.pattern is Pattern.SPORADIC
+    assert calls.pattern is LatencyPattern.SPORADIC
     assert calls.rows["slow"].sum() == 5 * 8
 
 

@@ -12,7 +12,7 @@ import pytest
 from made_step import GROUPS, Work, hlo, made, negate, reduce
 
 from counterpoint.core.basis import Basis, Range
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import small_collectives
 from counterpoint.flags.combining.combiner import DEFAULT
@@ -41,11 +41,11 @@ def program(*sums: str, size: int = 1024) -> str:
     )
 
 
-def case(text: str | None = None, *, flags: Mapping[str, str] | None = None) -> Case:
+def case(text: str | None = None, *, flags: Mapping[str, str] | None = None) -> StepData:
     return made(text or program(), STEP, 10.4, flags=flags, jaxlib="0.10.2")
 
 
-def ask(case: Case) -> list[Finding]:
+def ask(case: StepData) -> list[Finding]:
     return list(small_collectives.check(case))
 
 

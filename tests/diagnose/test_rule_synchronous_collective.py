@@ -12,7 +12,7 @@ import pytest
 from made_step import A100, GROUPS, H100, Work, hlo, made, negate, reduce, told
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import synchronous_collective
@@ -40,12 +40,12 @@ def case(
     chip: str = H100,
     movable_ms: float | None = 0.0,
     bound: Bound = Bound.SCHEDULE,
-) -> Case:
+) -> StepData:
     found = made(text or program(), STEP, 16, chip=chip, flags=flags, jaxlib=jaxlib)
     return told(found, reduce={"movable_ms": movable_ms, "bound": bound})
 
 
-def ask(case: Case) -> list[Finding]:
+def ask(case: StepData) -> list[Finding]:
     return list(synchronous_collective.check(case))
 
 

@@ -10,7 +10,7 @@ from slices import case_of
 from xspace_builder import MS, host, tpu, tpu_op, xspace
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import Case, Context
+from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.network.host_work import host_work
@@ -32,7 +32,7 @@ def most(finding: Finding) -> float:
     return finding.saves_ms.high
 
 
-def codes(case: Case) -> set[str]:
+def codes(case: StepData) -> set[str]:
     return {finding.code for finding in judge(case)}
 
 
@@ -114,7 +114,7 @@ def test_no_copies_hidden_copies_and_copies_in_one_step_are_left_alone(scene: Sc
     assert "STEP203" not in codes(case_of(scene))
 
 
-def one_slice(registered_ms: float, size: str | None = "1.07GB") -> Case:
+def one_slice(registered_ms: float, size: str | None = "1.07GB") -> StepData:
     """Steps of 20 ms on one chip, with 10 ms of compute, that register a buffer each."""
     core, threads = tpu(0), host()
     for step in range(6):
@@ -126,7 +126,7 @@ def one_slice(registered_ms: float, size: str | None = "1.07GB") -> Case:
         length = round(registered_ms * MS)
         threads.add("pjrt", "MapDmaBuffer", start + 11 * MS, length, told)
     recording = read_xplane(memoryview(xspace(core, threads)), "one.xplane.pb")
-    return Case(selection=select(assemble([recording], ["one"])), context=Context())
+    return StepData(selection=select(assemble([recording], ["one"])), context=Context())
 
 
 def test_without_slices_registrations_are_not_laid_to_megascale() -> None:
@@ -147,7 +147,7 @@ def test_without_sizes_no_value_is_made_up() -> None:
 
 def test_the_real_tpu_registers_at_start_up_and_next_to_nothing_in_steps(shared: Path) -> None:
     timeline = read(shared / "data/traces/jax_inference_v6e_4tpu.xplane.pb")
-    case = Case(selection=select(timeline), context=Context())
+    case = StepData(selection=select(timeline), context=Context())
     work = host_work(case, Action.MAP_BUFFER)
     assert work is not None
     assert len(timeline.transfers) == 525

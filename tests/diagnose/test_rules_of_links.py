@@ -13,7 +13,7 @@ import pytest
 from made_step import Work, hlo, made, negate, reduce, told
 
 from counterpoint.core.basis import Basis, Range
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.rules import bandwidth_bound, latency_bound
 
@@ -22,13 +22,13 @@ STEP: list[Work] = [("work.1", 0, 5), ("reduce", 5, 4), ("work.2", 9, 4)]
 WHY = "48 of 50 GB/s"
 
 
-def case(bound: Bound | None, movable_ms: float = 0.0) -> Case:
+def case(bound: Bound | None, movable_ms: float = 0.0) -> StepData:
     found = made(HLO, STEP, 13, flags={}, jaxlib="0.10.2")
     row = {"bound": bound, "why": WHY, "movable_ms": movable_ms}
     return told(found, reduce=row)
 
 
-def in_environment(environment: Mapping[str, str]) -> Case:
+def in_environment(environment: Mapping[str, str]) -> StepData:
     found = case(Bound.LATENCY)
     context = replace(found.context, environment=environment)
     return told(replace(found, context=context), reduce={"bound": Bound.LATENCY, "why": WHY})

@@ -14,7 +14,7 @@ from made_step import Work, hlo, made, negate, reduce_done, reduce_start, told
 from runs_with_memory import run_with
 
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.requirement import Bound, classify
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import (
@@ -45,7 +45,7 @@ HLO = hlo(
 
 def case(
     flags: Mapping[str, str] | None, reduce_ms: float = 8, *, movable_ms: float | None = None
-) -> Case:
+) -> StepData:
     ready = max(10.0, 5 + reduce_ms)
     step: list[Work] = [
         ("work.1", 0, 5),
@@ -65,12 +65,12 @@ def profile(path: Path, names: tuple[str, ...] = NAMES, fingerprint: str = OURS)
     return {**ON, PROFILE: str(file)}
 
 
-def all_of(case: Case) -> list[Finding]:
+def all_of(case: StepData) -> list[Finding]:
     rules = (pgle_missing, pgle_stale, pgle_coverage)
     return [found for rule in rules for found in rule.check(case)]
 
 
-def codes(case: Case) -> list[str]:
+def codes(case: StepData) -> list[str]:
     return [found.code for found in all_of(case)]
 
 
@@ -97,7 +97,7 @@ def test_a_schedule_made_by_guesses_is_found() -> None:
         case(ON, movable_ms=0.0),  # nothing could run beside it: costs change nothing
     ],
 )
-def test_guesses_that_cost_nothing_known_are_not(silent: Case) -> None:
+def test_guesses_that_cost_nothing_known_are_not(silent: StepData) -> None:
     assert all_of(silent) == []
 
 
@@ -113,8 +113,8 @@ def test_a_profile_that_jax_makes_itself_is_one(tmp_path: Path) -> None:
     assert list(pgle_missing.check(replace_context(plain, logged))) == []
 
 
-def replace_context(of: Case, context: object) -> Case:
-    made_of = Case(selection=of.selection, context=context)  # pyright: ignore[reportArgumentType]
+def replace_context(of: StepData, context: object) -> StepData:
+    made_of = StepData(selection=of.selection, context=context)  # pyright: ignore[reportArgumentType]
     made_of.made[classify] = of.ask(classify)
     return made_of
 

@@ -14,7 +14,7 @@ from counterpoint.diagnose.case import Context
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import profile_truncated, profiler_overhead
 from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind
-from counterpoint.runs.run import Given, Process, ProfileWindow, Rank, Run, StepStart
+from counterpoint.runs.run import ObservedProcess, ProfileWindow, Rank, Run, RunSettings, StepStart
 
 CUT = "cut at 1,000,000 events, as many as XLA writes to a trace.json"
 ENDED = Outcome(OutcomeKind.OK, 0)
@@ -38,7 +38,7 @@ def overhead(inside_ms: int, before: int = 6) -> list[Finding]:
     for took in (*[100] * before, *[inside_ms] * 4, 9_000):
         starts.append(starts[-1] + took / 1e3)
     window = ProfileWindow("done", opened_s=starts[before], closed_s=starts[before + 4])
-    process = Process(
+    process = ObservedProcess(
         pid=1,
         versions={},
         platform=None,
@@ -63,7 +63,7 @@ def run_of(rank: Rank) -> Run:
         cwd="/",
         started=datetime(2026, 1, 1, tzinfo=UTC),
         ended=None,
-        settings=Given(),
+        settings=RunSettings(),
         launcher="local",
         outcome=ENDED,
         ranks=(rank,),

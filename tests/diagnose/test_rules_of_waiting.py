@@ -9,7 +9,7 @@ import pytest
 from host_side import Event, Run, case, loop, made, most
 
 from counterpoint.core.basis import Basis
-from counterpoint.diagnose.host.hosts import Cause
+from counterpoint.diagnose.host.hosts import IdleCause
 from counterpoint.diagnose.host.idle import idle_of
 from counterpoint.diagnose.rules import (
     blocking_read,
@@ -90,7 +90,7 @@ def test_a_generator_of_batches_is_input_and_named() -> None:
 def test_evidence_leaves_out_what_not_waiting_would_hide() -> None:
     """The 90 us of waiting hide all that follows but the call: no Python is left to name."""
     looked = case(loop([READ, Event("$train.py:5 log", 10, 40)]))
-    assert looked.ask(idle_of).top(Cause.PYTHON) == []
+    assert looked.ask(idle_of).top(IdleCause.PYTHON) == []
 
 
 def test_a_read_behind_a_busy_device_costs_nothing() -> None:

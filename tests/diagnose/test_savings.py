@@ -16,7 +16,7 @@ from __future__ import annotations
 import pytest
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import Case, Context
+from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.savings import Savings, savings_of
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.hosts.assemble import assemble
@@ -76,7 +76,7 @@ def savings(idle: float = 0.0, late: float = 0.0, hlo: str | None = HLO) -> Savi
     ]
     programs = {"jit_step": EmbeddedProgram("jit_step", hlo.encode)} if hlo else {}
     made = recording(spans, markers=markers, programs=programs)
-    return Case(selection=select(assemble([made], ["made"])), context=Context()).ask(savings_of)
+    return StepData(selection=select(assemble([made], ["made"])), context=Context()).ask(savings_of)
 
 
 def middle(found: Range | None) -> float:

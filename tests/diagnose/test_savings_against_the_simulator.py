@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from counterpoint.diagnose.case import Case, Context
+from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.savings import savings_of
 from counterpoint.diagnose.selection import select
 from counterpoint.hlo import read_program
@@ -37,11 +37,11 @@ SECONDS: Mapping[str, float] = {
 }
 
 
-def step_ms(text: str, seconds: Mapping[str, float]) -> tuple[float, Case]:
+def step_ms(text: str, seconds: Mapping[str, float]) -> tuple[float, StepData]:
     module = f"HloModule made, is_scheduled=true, num_partitions=2\n{text}"
     program = read_program(module.encode())
     simulation = simulate(program, Told(seconds), hlo=module.encode())
-    case = Case(selection=select(simulation.timeline), context=Context())
+    case = StepData(selection=select(simulation.timeline), context=Context())
     return simulation.step_s * 1e3, case
 
 

@@ -19,17 +19,17 @@ from counterpoint.diagnose.collectives.slack import slacks
 from counterpoint.diagnose.selection import select
 from counterpoint.hlo import Program
 from counterpoint.simulate import simulate
-from counterpoint.simulate.case import Case
-from counterpoint.simulate.engine import Engine, Flight
+from counterpoint.simulate.case import PricedPlan
+from counterpoint.simulate.engine import Engine, RunningBlock
 from counterpoint.simulate.layout import lay_out
-from counterpoint.simulate.plan import Block, Join, Load, ask
+from counterpoint.simulate.plan import Join, Load, WorkBlock, price_plan
 from hand_made import S, Told, compute, done, entry, loop, program, run_loop, start, straight
 
 
 class Watched(Engine):
     """The engine, with a note of when each transfer started and how long it stood still."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: PricedPlan) -> None:
         self.began: dict[int, tuple[float, float]] = {}
         self.stood = 0.0
         self.stands_since: float | None = None
@@ -40,11 +40,11 @@ class Watched(Engine):
     def so_far(self) -> float:
         return self.stood + (self.now - self.stands_since if self.stands_since is not None else 0)
 
-    def _start(self, flight: Flight) -> None:
+    def _start(self, flight: RunningBlock) -> None:
         self.began[flight.number] = (self.now, self.so_far())
         super()._start(flight)
 
-    def _work(self, block: Block) -> None:
+    def _work(self, block: WorkBlock) -> None:
         if block.load is not Load.COLLECTIVE:
             return super()._work(block)
         return self._stand(lambda: super(Watched, self)._work(block))
@@ -67,7 +67,9 @@ class Watched(Engine):
 
 def truth(made: Program, model: Told) -> dict[str, float]:
     plan = lay_out(made)
-    engine = Watched(Case(plan, ask(made, plan, model), model.contention, model.launch_s))
+    engine = Watched(
+        PricedPlan(plan, price_plan(made, plan, model), model.contention, model.launch_s)
+    )
     with mock.patch("counterpoint.simulate.engine._alike", return_value=False):
         engine.run()  # every turn of a loop, and none multiplied
     return {name: median(found) * 1e3 for name, found in engine.slack.items()}

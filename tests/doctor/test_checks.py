@@ -20,17 +20,25 @@ from checked_hosts import (
 )
 from counterpoint.core.rules.rulebook import read_page
 from counterpoint.doctor.checks import CHECKS
-from counterpoint.doctor.cluster import COMPARISONS
-from counterpoint.doctor.diagnosis import BAD, Status
-from counterpoint.doctor.examine import examine
-from counterpoint.doctor.facts import Clock, Facts, FlagRemark, Flags, Interface, Limit, RdmaPort
-from counterpoint.doctor.requirement import parse
+from counterpoint.doctor.cluster import CLUSTER_CHECKS
+from counterpoint.doctor.diagnosis import FAILING, Status
+from counterpoint.doctor.examine import run_checks
+from counterpoint.doctor.facts import (
+    CheckedFlags,
+    FlagRemark,
+    HostFacts,
+    Interface,
+    KernelClock,
+    RdmaPort,
+    ResourceLimit,
+)
+from counterpoint.doctor.requirement import parse_requirement
 
 OK, NOTE, WARNING, ERROR = Status.OK, Status.NOTE, Status.WARNING, Status.ERROR
 UNKNOWN, NONE = Status.UNKNOWN, Status.NOT_APPLICABLE
 
 
-def packages(**versions: str) -> Facts:
+def packages(**versions: str) -> HostFacts:
     merged = {**SOFTWARE.packages} | {
         name.replace("_", "-"): text for name, text in versions.items()
     }
@@ -38,52 +46,52 @@ def packages(**versions: str) -> Facts:
     return gpu_host(software=replace(SOFTWARE, packages=kept))
 
 
-def driver(version: str, **changes: Any) -> Facts:  # noqa: ANN401
+def driver(version: str, **changes: Any) -> HostFacts:  # noqa: ANN401
     return gpu_host(gpus=replace(gpu_host().gpus, driver=version), **changes)
 
 
-def sysctl(name: str, value: str, **changes: Any) -> Facts:  # noqa: ANN401
+def sysctl(name: str, value: str, **changes: Any) -> HostFacts:  # noqa: ANN401
     host = gpu_host()
     return gpu_host(
         network=replace(host.network, sysctls={**SYSCTLS, name: value}), **{"dcn": True, **changes}
     )
 
 
-def network(**changes: Any) -> Facts:  # noqa: ANN401
+def network(**changes: Any) -> HostFacts:  # noqa: ANN401
     return gpu_host(network=replace(gpu_host().network, **changes))
 
 
-def machine(base: Callable[..., Facts] = gpu_host, **changes: Any) -> Facts:  # noqa: ANN401
+def machine(base: Callable[..., HostFacts] = gpu_host, **changes: Any) -> HostFacts:  # noqa: ANN401
     return base(machine=replace(base().machine, **changes))
 
 
-def card(**changes: Any) -> Facts:  # noqa: ANN401
+def card(**changes: Any) -> HostFacts:  # noqa: ANN401
     gpus = gpu_host().gpus
     cards = (*gpus.cards[:3], replace(gpus.cards[3], **changes), *gpus.cards[4:])
     return gpu_host(gpus=replace(gpus, cards=cards))
 
 
-def links(*kinds: str) -> Facts:
+def links(*kinds: str) -> HostFacts:
     gpus = gpu_host().gpus
     pairs = tuple((0, index, kind) for index, kind in enumerate(kinds, 1))
     return gpu_host(gpus=replace(gpus, links=pairs))
 
 
-def place(number: int, **changes: Any) -> Facts:  # noqa: ANN401
+def place(number: int, **changes: Any) -> HostFacts:  # noqa: ANN401
     places = list(gpu_host().places)
     places[number] = replace(places[number], **changes)
     return gpu_host(places=tuple(places))
 
 
-def env(**variables: str) -> Facts:
+def env(**variables: str) -> HostFacts:
     return with_environment(gpu_host(), **variables)
 
 
-def remark(severity: str) -> Facts:
+def remark(severity: str) -> HostFacts:
     one = FlagRemark(
         code="FLAG101", severity=severity, name="xla_foo", message="unknown", advice="drop it"
     )
-    return gpu_host(flags=Flags(names=("xla_foo",), release="0.10.2", remarks=(one,)))
+    return gpu_host(flags=CheckedFlags(names=("xla_foo",), release="0.10.2", remarks=(one,)))
 
 
 DOWN = (Interface(name="ens3", up=False, mtu=8896), Interface(name="eth0", up=True, mtu=1500))
@@ -120,8 +128,8 @@ CASES = [
     ("flags", remark("error"), ERROR),
     ("flags", remark("warning"), WARNING),
     ("flags", remark("note"), OK),
-    ("flags", gpu_host(flags=Flags(why_not="flags.txt can't be read")), UNKNOWN),
-    ("flags", gpu_host(flags=Flags(libtpu=("xla_tpu_foo",), release="0.10.2")), UNKNOWN),
+    ("flags", gpu_host(flags=CheckedFlags(why_not="flags.txt can't be read")), UNKNOWN),
+    ("flags", gpu_host(flags=CheckedFlags(libtpu=("xla_tpu_foo",), release="0.10.2")), UNKNOWN),
     ("profiler-conflicts", env(NSYS_PROFILING_SESSION_ID="1"), WARNING),
     ("profiler-conflicts", gpu_host(processes=("nv-hostengine",)), NOTE),
     ("profiler-conflicts", gpu_host(processes=("nv-hostdriver", "bash")), OK),
@@ -147,15 +155,15 @@ CASES = [
     ("disk-space", place(0, free_bytes=2 * GIB), OK),
     ("disk-space", place(0, writable=False), NOTE),
     ("disk-space", gpu_host(places=()), UNKNOWN),
-    ("open-files", machine(open_files=Limit(1024, 524288)), WARNING),
-    ("open-files", replace(machine(open_files=Limit(1024, 524288)), hosts=1), NOTE),
-    ("open-files", machine(open_files=Limit(4096, 4096)), OK),
-    ("open-files", machine(laptop, open_files=Limit(1024, 1024)), NOTE),
-    ("open-files", machine(laptop, open_files=Limit(1023, 1023)), WARNING),
+    ("open-files", machine(open_files=ResourceLimit(1024, 524288)), WARNING),
+    ("open-files", replace(machine(open_files=ResourceLimit(1024, 524288)), hosts=1), NOTE),
+    ("open-files", machine(open_files=ResourceLimit(4096, 4096)), OK),
+    ("open-files", machine(laptop, open_files=ResourceLimit(1024, 1024)), NOTE),
+    ("open-files", machine(laptop, open_files=ResourceLimit(1023, 1023)), WARNING),
     ("open-files", machine(open_files=None), UNKNOWN),
-    ("locked-memory", machine(locked=Limit(8 * 2**20, 8 * 2**20)), WARNING),
-    ("locked-memory", machine(locked=Limit(GIB, GIB)), OK),
-    ("locked-memory", machine(laptop, locked=Limit(65536, 65536)), NONE),
+    ("locked-memory", machine(locked=ResourceLimit(8 * 2**20, 8 * 2**20)), WARNING),
+    ("locked-memory", machine(locked=ResourceLimit(GIB, GIB)), OK),
+    ("locked-memory", machine(laptop, locked=ResourceLimit(65536, 65536)), NONE),
     ("shared-memory", machine(shared_bytes=64 * 2**20, shared_free=64 * 2**20), WARNING),
     ("shared-memory", machine(laptop, shared_bytes=64 * 2**20), NOTE),
     ("shared-memory", machine(shared_bytes=GIB, shared_free=GIB), OK),
@@ -219,9 +227,9 @@ CASES = [
     ("hostname", network(addresses=("127.0.1.1", "10.0.0.1")), OK),
     ("hostname", laptop(), OK),
     ("clock", gpu_host(), OK),
-    ("clock", machine(clock=Clock(synchronised=False)), WARNING),
-    ("clock", machine(laptop, clock=Clock(synchronised=False)), NOTE),
-    ("clock", machine(clock=Clock(why_not="not permitted")), UNKNOWN),
+    ("clock", machine(clock=KernelClock(synchronised=False)), WARNING),
+    ("clock", machine(laptop, clock=KernelClock(synchronised=False)), NOTE),
+    ("clock", machine(clock=KernelClock(why_not="not permitted")), UNKNOWN),
     ("cpu-governor", machine(governors={"powersave": 8}, frequency_driver="acpi-cpufreq"), WARNING),
     ("cpu-governor", machine(governors={"powersave": 8}, frequency_driver="intel_pstate"), NOTE),
     ("cpu-governor", machine(governors={"schedutil": 8}), OK),
@@ -243,7 +251,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "host", "status"), CASES)
-def test_a_check_says_how_bad_it_is(name: str, host: Facts, status: Status) -> None:
+def test_a_check_says_how_bad_it_is(name: str, host: HostFacts, status: Status) -> None:
     assert worst(host, name) is status, asked(host, name)
 
 
@@ -256,7 +264,7 @@ def test_every_check_has_a_case_that_is_bad_or_noted_and_one_that_is_well() -> N
 
 def test_a_host_that_is_well_hears_nothing_bad() -> None:
     for host in (gpu_host(), gpu_host(hosts=1), gpu_host(dcn=True), laptop()):
-        loud = [one for one in examine(host) if one.status in (*BAD, NOTE, UNKNOWN)]
+        loud = [one for one in run_checks(host) if one.status in (*FAILING, NOTE, UNKNOWN)]
         expected = ["compilation-cache"] if host.host == "laptop" else []
         assert [one.name for one in loud] == expected
 
@@ -265,13 +273,13 @@ def test_what_two_checks_know_is_said_once() -> None:
     one = FlagRemark(
         code="FLAG409", severity="warning", name="NCCL_P2P_DISABLE", message="slow", advice="drop"
     )
-    flags = Flags(names=("xla_foo",), release="0.10.2", remarks=(one,))
+    flags = CheckedFlags(names=("xla_foo",), release="0.10.2", remarks=(one,))
     host = replace(env(NCCL_P2P_DISABLE="1"), flags=flags)
-    assert [it.name for it in examine(host) if it.status is WARNING] == ["nccl-environment"]
+    assert [it.name for it in run_checks(host) if it.status is WARNING] == ["nccl-environment"]
 
 
 def test_settings_that_are_well_are_named_and_those_of_libtpu_are_not_called_well() -> None:
-    flags = Flags(names=("xla_a",), libtpu=("xla_tpu_foo",), release="0.10.2")
+    flags = CheckedFlags(names=("xla_a",), libtpu=("xla_tpu_foo",), release="0.10.2")
     told = {one.status: one.found for one in asked(gpu_host(flags=flags), "flags")}
     assert told == {
         UNKNOWN: "only libtpu knows whether it takes xla_tpu_foo",
@@ -315,7 +323,7 @@ def test_a_tunnel_s_small_packets_are_not_to_be_enlarged_on_the_host(mtu: int, r
 
 
 def test_a_limit_that_can_t_be_raised_is_not_said_to_be_raised() -> None:
-    (told,) = asked(machine(open_files=Limit(256, 256)), "open-files")
+    (told,) = asked(machine(open_files=ResourceLimit(256, 256)), "open-files")
     assert told.found == "up to 256 open files (the run may not raise it)"
     assert "sudo tee" in told.remedy
 
@@ -327,7 +335,7 @@ def test_cards_with_bridges_may_have_none() -> None:
 
 
 def test_a_laptop_is_told_that_gpu_checks_do_not_apply() -> None:
-    told = {one.name: one for one in examine(laptop())}
+    told = {one.name: one for one in run_checks(laptop())}
     for name in ("driver", "gpu-state", "gpu-topology", "memory-fraction", "nccl-environment"):
         assert told[name].status is NONE
         assert told[name].found == "no NVIDIA driver here"
@@ -336,7 +344,7 @@ def test_a_laptop_is_told_that_gpu_checks_do_not_apply() -> None:
 def test_what_is_bad_says_what_is_wanted_and_what_to_type() -> None:
     for _, host, status in CASES:
         if status in (ERROR, WARNING, NOTE):
-            bad = [one for one in examine(host) if one.status in (ERROR, WARNING, NOTE)]
+            bad = [one for one in run_checks(host) if one.status in (ERROR, WARNING, NOTE)]
             assert all(one.wanted and one.why and one.remedy for one in bad), bad
 
 
@@ -376,18 +384,18 @@ def test_older_kernels_are_told_the_route_s_retransmission_time() -> None:
     ],
 )
 def test_requirements_are_read_as_pip_reads_them(line: str, version: str, takes: bool) -> None:
-    found = parse(line)
+    found = parse_requirement(line)
     assert found is not None
     assert found.takes(version) is takes
 
 
 @pytest.mark.parametrize("line", ["jax>=1; python_version < '3.9'", "jax @ git+https://x", "=="])
 def test_a_requirement_that_is_not_understood_is_not_judged(line: str) -> None:
-    assert parse(line) is None
+    assert parse_requirement(line) is None
 
 
 def test_every_check_is_documented_and_named_once() -> None:
-    rules = (*CHECKS, *COMPARISONS)
+    rules = (*CHECKS, *CLUSTER_CHECKS)
     assert all(read_page(one).title for one in rules)
     assert [one.CODE for one in rules] == sorted({one.CODE for one in rules})
     assert len({one.NAME for one in rules}) == len(rules)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from counterpoint.doctor.diagnosis import Status
-from counterpoint.doctor.examine import examine
-from counterpoint.doctor.facts import Clock, Facts
+from counterpoint.doctor.examine import run_checks
+from counterpoint.doctor.facts import HostFacts, KernelClock
 from counterpoint.doctor.gather.gather import gather
-from counterpoint.doctor.gather.machine import ask, kernel_clock
+from counterpoint.doctor.gather.machine import kernel_clock, run_tool
 
 FILES = {
     "proc/sys/net/ipv4/tcp_rmem": "4096\t131072\t6291456\n",
@@ -74,21 +74,21 @@ def laid_out(root: Path, files: dict[str, str]) -> Path:
 def answering(words: Sequence[str]) -> str | None:
     if words[0] == "nvidia-smi":
         return TOPOLOGY if "topo" in words else LISTED
-    return "default via 10.0.0.1 dev ens3 proto dhcp\n" if words[0] == "ip" else ask(words)
+    return "default via 10.0.0.1 dev ens3 proto dhcp\n" if words[0] == "ip" else run_tool(words)
 
 
 def silent(words: Sequence[str]) -> str | None:
     del words
 
 
-def gathered(root: Path, files: dict[str, str] = FILES, **environment: str) -> Facts:
+def gathered(root: Path, files: dict[str, str] = FILES, **environment: str) -> HostFacts:
     return gather(
         environment,
         root=laid_out(root, files),
         ask=answering if files is FILES else silent,
         python=Path(sys.executable),
         probe=False,
-        clock=Clock(synchronised=True),
+        clock=KernelClock(synchronised=True),
     )
 
 
@@ -127,7 +127,7 @@ def test_the_machine_is_read(tmp_path: Path) -> None:
 
 def test_an_empty_root_gives_facts_and_no_check_fails(tmp_path: Path) -> None:
     facts = gathered(tmp_path, {})
-    told = {one.name: one.status for one in examine(facts)}
+    told = {one.name: one.status for one in run_checks(facts)}
     assert told["shared-memory"] is Status.UNKNOWN
     assert told["gpu-state"] is Status.NOT_APPLICABLE
     assert not {Status.ERROR, Status.WARNING} & set(told.values())
@@ -136,7 +136,7 @@ def test_an_empty_root_gives_facts_and_no_check_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "nonsense", "-1", "\0\0", "9" * 400])
 def test_odd_files_are_passed_over(tmp_path: Path, text: str) -> None:
     odd = dict.fromkeys(FILES, text)
-    assert examine(gathered(tmp_path, odd))
+    assert run_checks(gathered(tmp_path, odd))
 
 
 def test_launchers_tell_how_many_hosts_there_are(tmp_path: Path) -> None:
@@ -171,14 +171,14 @@ def test_flags_in_a_file_are_checked_too(tmp_path: Path) -> None:
     flags = tmp_path / "flags.txt"
     flags.write_text("--xla_no_such_flag=1")
     facts = gathered(tmp_path, {}, XLA_FLAGS=str(flags))
-    told = next(one for one in examine(facts) if one.name == "flags")
+    told = next(one for one in run_checks(facts) if one.name == "flags")
     assert told.status is Status.ERROR
     assert "xla_no_such_flag" in told.found
 
 
 def test_a_flag_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     facts = gathered(tmp_path, {}, XLA_FLAGS=str(tmp_path / "none.txt"))
-    assert next(one for one in examine(facts) if one.name == "flags").status in (
+    assert next(one for one in run_checks(facts) if one.name == "flags").status in (
         Status.ERROR,
         Status.UNKNOWN,
     )
@@ -186,14 +186,14 @@ def test_a_flag_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 def test_a_cache_that_can_t_be_made_is_told(tmp_path: Path) -> None:
     facts = gathered(tmp_path, {}, JAX_COMPILATION_CACHE_DIR="/proc/none/cache")
-    told = next(one for one in examine(facts) if one.name == "compilation-cache")
+    told = next(one for one in run_checks(facts) if one.name == "compilation-cache")
     assert (told.status, "can't be written" in told.found) == (Status.WARNING, True)
 
 
 def test_a_cache_that_is_a_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("")
     facts = gathered(tmp_path, {}, JAX_COMPILATION_CACHE_DIR=str(tmp_path / "cache"))
-    told = next(one for one in examine(facts) if one.name == "compilation-cache")
+    told = next(one for one in run_checks(facts) if one.name == "compilation-cache")
     assert told.status is Status.WARNING
 
 
@@ -211,6 +211,6 @@ def test_the_kernel_is_asked_for_its_clock() -> None:
 
 
 def test_a_program_that_is_not_there_or_fails_says_nothing() -> None:
-    assert ask(("no-such-program",)) is None
-    assert ask((sys.executable, "-c", "raise SystemExit(3)")) is None
-    assert ask((sys.executable, "-c", "print('\\xff')")) is not None
+    assert run_tool(("no-such-program",)) is None
+    assert run_tool((sys.executable, "-c", "raise SystemExit(3)")) is None
+    assert run_tool((sys.executable, "-c", "print('\\xff')")) is not None

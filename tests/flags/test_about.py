@@ -11,18 +11,24 @@ import pytest
 
 from counterpoint.flags.advice.recipe import recipes
 from counterpoint.flags.catalogue import release, releases
-from counterpoint.flags.catalogue.about import About, Note, Reader, about, all_about
-from counterpoint.flags.catalogue.variable import Variable, arguments, variables
+from counterpoint.flags.catalogue.about import (
+    SettingDocumentation,
+    SettingNote,
+    SettingReader,
+    all_documentation,
+    documentation_of,
+)
+from counterpoint.flags.catalogue.variable import DocumentedSetting, arguments, variables
 from counterpoint.flags.history.history import history
-from counterpoint.flags.lifecycle.removed import all_gone
-from counterpoint.flags.versions.version import Family, number
+from counterpoint.flags.lifecycle.removed import all_removals
+from counterpoint.flags.versions.version import ChipFamily, version_number
 
 WORKLOADS = {
     *("any", "fsdp", "dp", "tp", "pp", "moe", "single-node", "multi-node", "tpu-multislice"),
     *("inference", "small-kernels", "host-offload", "memory-bound", "compile-time"),
     *("debug", "pgle"),
 }
-ENTRIES = list(all_about().values())
+ENTRIES = list(all_documentation().values())
 OTHERS = {**variables(), **arguments()}
 
 # Read from the flags of the process while a program runs (xla::GetDebugOptionsFromFlags in 0.10.2):
@@ -48,7 +54,7 @@ PROCESS_ONLY = {
 
 def exists(name: str) -> bool:
     """Whether some release, or another program, knows it, or it is known to be gone."""
-    return history(name) is not None or name in all_gone() or name in OTHERS
+    return history(name) is not None or name in all_removals() or name in OTHERS
 
 
 def exists_today(name: str) -> bool:
@@ -57,7 +63,7 @@ def exists_today(name: str) -> bool:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_an_entry_is_complete_and_about_names_that_exist(entry: About) -> None:
+def test_an_entry_is_complete_and_about_names_that_exist(entry: SettingDocumentation) -> None:
     for text in (entry.does, entry.trades, *(note.text for note in entry.notes)):
         assert text == text.strip()
         assert text.isprintable()
@@ -71,19 +77,19 @@ def test_an_entry_is_complete_and_about_names_that_exist(entry: About) -> None:
     assert all(exists_today(name) for name in entry.needs), entry.needs
     assert entry.name not in (*entry.use, *entry.needs)
     for note in entry.notes:
-        known = [number(version) for version in (note.since, note.until) if version]
+        known = [version_number(version) for version in (note.since, note.until) if version]
         assert known == sorted(known)
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_an_entry_names_the_reader_that_takes_the_name(entry: About) -> None:
+def test_an_entry_names_the_reader_that_takes_the_name(entry: SettingDocumentation) -> None:
     other = OTHERS.get(entry.name)
-    assert entry.kind is (other.reader if other else Reader.XLA)
+    assert entry.kind is (other.reader if other else SettingReader.XLA)
 
 
 def test_a_flag_that_is_gone_and_has_an_heir_says_so_in_both_places() -> None:
-    for name, removed in all_gone().items():
-        entry = about(name)
+    for name, removed in all_removals().items():
+        entry = documentation_of(name)
         if entry is not None and removed.use:
             assert entry.use == removed.use, name
 
@@ -97,7 +103,7 @@ def test_every_setting_of_every_recipe_has_a_text() -> None:
         line.name
         for recipe in recipes().values()
         for line in (*recipe.lines, *recipe.arguments, *recipe.kernel)
-        if about(line.name) is None
+        if documentation_of(line.name) is None
     }
     assert not untold
 
@@ -107,7 +113,7 @@ def test_a_single_entry_reads_as_its_whole_file_does() -> None:
     count = 0
     for file in directory.iterdir():
         for name, table in tomllib.loads(file.read_text("utf-8")).items():
-            entry = about(name)
+            entry = documentation_of(name)
             assert entry, name
             assert entry.theme == file.name.removesuffix(".toml")
             assert entry.does == table["does"]
@@ -118,14 +124,14 @@ def test_a_single_entry_reads_as_its_whole_file_does() -> None:
 
 
 def test_a_name_without_a_text_has_none() -> None:
-    assert about("xla_gpu_shape_checks") is None
-    assert about("[") is None
+    assert documentation_of("xla_gpu_shape_checks") is None
+    assert documentation_of("[") is None
 
 
 def test_looking_up_one_entry_loads_no_numpy_and_draws_nothing() -> None:
     code = (
-        "import sys; from counterpoint.flags.catalogue.about import about;"
-        "assert about('NCCL_PROTO');"
+        "import sys; from counterpoint.flags.catalogue.about import documentation_of;"
+        "assert documentation_of('NCCL_PROTO');"
         "print(sorted({'numpy', 'polars', 'jax', 'rich'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -148,13 +154,13 @@ def test_looking_up_one_entry_loads_no_numpy_and_draws_nothing() -> None:
 def test_a_note_holds_between_two_releases_and_on_its_chips(
     version: str | None, chip: str | None, holds: bool
 ) -> None:
-    note = Note(text="...", since="0.7", until="0.12", chips=(Family.HOPPER,))
+    note = SettingNote(text="...", since="0.7", until="0.12", chips=(ChipFamily.HOPPER,))
     assert note.holds(version, chip) is holds
 
 
 @pytest.mark.parametrize("variable", OTHERS.values(), ids=lambda variable: variable.name)
-def test_a_variable_has_a_text_and_takes_its_own_default(variable: Variable) -> None:
-    assert about(variable.name)
+def test_a_variable_has_a_text_and_takes_its_own_default(variable: DocumentedSetting) -> None:
+    assert documentation_of(variable.name)
     if variable.default is not None:
         assert variable.takes(variable.default)
         assert variable.is_default(variable.default)
@@ -163,7 +169,7 @@ def test_a_variable_has_a_text_and_takes_its_own_default(variable: Variable) -> 
 def test_defaults_of_jax_are_those_of_the_release() -> None:
     today = release(releases()[-1])
     for variable in variables().values():
-        if variable.reader is Reader.JAX and variable.default and variable.name in today.jax:
+        if variable.reader is SettingReader.JAX and variable.default and variable.name in today.jax:
             assert variable.is_default(today.jax[variable.name]), variable.name
 
 

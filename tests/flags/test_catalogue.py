@@ -19,15 +19,15 @@ from counterpoint.flags.catalogue import Flag, release, releases
 from counterpoint.flags.catalogue.lookup import shipped
 from counterpoint.flags.catalogue.similar import similar
 from counterpoint.flags.catalogue.table import (
-    Facts,
+    FlagFacts,
     make_table,
     parse_table,
     render_table,
     with_release,
 )
 from counterpoint.flags.history.history import history
-from counterpoint.flags.live.option_probe import ask_options
-from counterpoint.flags.versions.version import number
+from counterpoint.flags.live.option_probe import probe_options
+from counterpoint.flags.versions.version import version_number
 
 Parser = Callable[[str], "dict[int, tuple[int | bytes, ...]] | None"]
 
@@ -46,7 +46,7 @@ def installed() -> str:
 
 
 def test_releases_are_in_order_and_go_from_2023_to_0_12() -> None:
-    assert list(releases()) == sorted(releases(), key=number)
+    assert list(releases()) == sorted(releases(), key=version_number)
     assert {"0.4.18", "0.4.27", "0.8.0", "0.10.2", *TABLES} <= set(releases())
     assert release().version == releases()[-1]
 
@@ -65,7 +65,7 @@ def test_an_unknown_release_is_the_nearest_older_one(asked: str, version: str) -
 def test_a_table_that_others_made_agrees(version: str, shared: Path) -> None:
     table = json.loads((shared / "data/flags" / f"{version}.json").read_text("utf-8"))
     known = release(version).flags
-    old = number(version) < (0, 6)
+    old = version_number(version) < (0, 6)
     refused = ("map", "message", "strings") if old else ("map", "message")
     assert known.keys() == table["flags"].keys() | table["extra_flags"].keys()
     for name, theirs in table["flags"].items():
@@ -175,7 +175,7 @@ def test_the_installed_jax_takes_the_compile_options_and_no_others() -> None:
         (flag.name, VALUES.get(flag.type, flag.enum[-1] if flag.enum else "x"))
         for flag in known.values()
     ]
-    answer = ask_options(sys.executable, pairs)
+    answer = probe_options(sys.executable, pairs)
     if answer.note:
         pytest.skip(answer.note)
     assert {one.name for one in answer.rejected} == {
@@ -291,8 +291,8 @@ said = st.dictionaries(st.sampled_from(["a", "b", "c"]), facts)
 
 
 @given(st.tuples(said, said, said))
-def test_a_table_says_what_was_said(all_said: tuple[dict[str, Facts], ...]) -> None:
-    by_release: dict[str, dict[str, Facts]] = dict(zip(VERSIONS, all_said, strict=True))
+def test_a_table_says_what_was_said(all_said: tuple[dict[str, FlagFacts], ...]) -> None:
+    by_release: dict[str, dict[str, FlagFacts]] = dict(zip(VERSIONS, all_said, strict=True))
     table = parse_table(render_table(make_table(by_release)))
     for version, one in by_release.items():
         assert table.at(version) == one

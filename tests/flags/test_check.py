@@ -17,7 +17,7 @@ from counterpoint.flags.lint.context import Remark, Severity
 from counterpoint.flags.live.probe import find_interpreter
 from counterpoint.flags.named_files import ANYWHERE
 from counterpoint.flags.parse import FORMS, read_text
-from counterpoint.flags.parsed import Occurrence, ParsedSource, Place
+from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
 from counterpoint.flags.settings import Channel, Settings
 from counterpoint.flags.text.xla_flags import render_xla_flags
 
@@ -98,7 +98,7 @@ def test_what_a_release_takes_is_not_spoken_of(text: str, version: str) -> None:
 def test_a_remark_stands_at_the_line_of_its_flag() -> None:
     text = 'export XLA_FLAGS="--xla_gpu_enable_triton_gemm=false \\\n  --xla_gpu_graph_level=0"\n'
     (found,) = remarks_on(text)
-    assert (found.place, found.text) == (Place("job.sh", 2), "--xla_gpu_graph_level=0")
+    assert (found.place, found.text) == (Location("job.sh", 2), "--xla_gpu_graph_level=0")
 
 
 def test_flags_for_another_kind_of_chip_are_noted() -> None:
@@ -110,7 +110,7 @@ def test_flags_for_another_kind_of_chip_are_noted() -> None:
 
 def options(**values: str) -> ParsedSource:
     """Compiler options as a program gives them."""
-    place = Place("train.py", 3)
+    place = Location("train.py", 3)
     given = tuple(
         Occurrence(
             channel=Channel.COMPILER_OPTIONS, name=name, value=value, place=place, text=f"{name!r}"

@@ -13,7 +13,7 @@ from command_line import in_process
 from counterpoint.cli.app import main
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.inspection.effective import Outcome, Used, compare, differences
+from counterpoint.flags.inspection.effective import EffectiveFlag, FlagOutcome, compare, differences
 from counterpoint.runs.reports.compiler_reports import parse_debug_options
 from xla_compiler import Compiler, why_none
 
@@ -29,13 +29,15 @@ other(x).block_until_ready()
 """
 
 
-def used(asked: dict[str, str], reported: dict[str, str], version: str = "0.10.2") -> list[Used]:
+def used(
+    asked: dict[str, str], reported: dict[str, str], version: str = "0.10.2"
+) -> list[EffectiveFlag]:
     return [*compare(Settings(tuple(asked.items())), reported, release(version))]
 
 
 def outcome(
     name: str, asked: str, reported: dict[str, str], version: str = "0.10.2"
-) -> tuple[Outcome, str | None]:
+) -> tuple[FlagOutcome, str | None]:
     (one, *_) = used({name: asked}, reported, version)
     return one.outcome, one.used
 
@@ -50,27 +52,27 @@ OPTIONS = "xla_gpu_analytical_latency_estimator_options"
 @pytest.mark.parametrize(
     ("name", "asked", "reported", "expected", "value"),
     [
-        (AUTOTUNE, "0", "0", Outcome.APPLIED, "0"),
-        (AUTOTUNE, "0", "2", Outcome.ALTERED, "2"),
-        (AUTOTUNE, "0", None, Outcome.IGNORED, "4"),
-        (AUTOTUNE, "4", None, Outcome.DEFAULT, "4"),
-        ("xla_gpu_autotune_gemm_rtol", "0.2", "0.200000", Outcome.APPLIED, "0.200000"),
-        (BUFFERS, "", None, Outcome.UNSEEN, None),
-        (BUFFERS, "fusion,cublas", "CUBLAS,FUSION", Outcome.APPLIED, "CUBLAS,FUSION"),
-        (BUFFERS, "FUSION", "FUSION,CUBLAS", Outcome.ALTERED, "FUSION,CUBLAS"),
-        (SYNC, "allreduce", "ALLREDUCE", Outcome.APPLIED, "ALLREDUCE"),
-        (SYNC, "allreduce", None, Outcome.IGNORED, ""),
-        (PASSES, "dce", "rematerialization", Outcome.ALTERED, "rematerialization"),
-        (PASSES, "dce", "dce,rematerialization", Outcome.APPLIED, "dce,rematerialization"),
-        (OPTIONS, "rtt_us=3", "gpus_per_node=-1,rtt_us=3", Outcome.APPLIED, None),
-        ("xla_gpu_executable_warn_stuck_timeout", "5", None, Outcome.IGNORED, "10"),
-        ("xla_fuel", "cse=3", None, Outcome.UNSEEN, None),
-        ("xla_gpu_enable_cudnn_fmha", "true", None, Outcome.IGNORED, None),
-        ("xla_gpu_no_such_flag", "true", None, Outcome.UNSEEN, None),
+        (AUTOTUNE, "0", "0", FlagOutcome.APPLIED, "0"),
+        (AUTOTUNE, "0", "2", FlagOutcome.ALTERED, "2"),
+        (AUTOTUNE, "0", None, FlagOutcome.IGNORED, "4"),
+        (AUTOTUNE, "4", None, FlagOutcome.DEFAULT, "4"),
+        ("xla_gpu_autotune_gemm_rtol", "0.2", "0.200000", FlagOutcome.APPLIED, "0.200000"),
+        (BUFFERS, "", None, FlagOutcome.UNSEEN, None),
+        (BUFFERS, "fusion,cublas", "CUBLAS,FUSION", FlagOutcome.APPLIED, "CUBLAS,FUSION"),
+        (BUFFERS, "FUSION", "FUSION,CUBLAS", FlagOutcome.ALTERED, "FUSION,CUBLAS"),
+        (SYNC, "allreduce", "ALLREDUCE", FlagOutcome.APPLIED, "ALLREDUCE"),
+        (SYNC, "allreduce", None, FlagOutcome.IGNORED, ""),
+        (PASSES, "dce", "rematerialization", FlagOutcome.ALTERED, "rematerialization"),
+        (PASSES, "dce", "dce,rematerialization", FlagOutcome.APPLIED, "dce,rematerialization"),
+        (OPTIONS, "rtt_us=3", "gpus_per_node=-1,rtt_us=3", FlagOutcome.APPLIED, None),
+        ("xla_gpu_executable_warn_stuck_timeout", "5", None, FlagOutcome.IGNORED, "10"),
+        ("xla_fuel", "cse=3", None, FlagOutcome.UNSEEN, None),
+        ("xla_gpu_enable_cudnn_fmha", "true", None, FlagOutcome.IGNORED, None),
+        ("xla_gpu_no_such_flag", "true", None, FlagOutcome.UNSEEN, None),
     ],
 )
 def test_a_flag_that_was_asked(
-    name: str, asked: str, reported: str | None, expected: Outcome, value: str | None
+    name: str, asked: str, reported: str | None, expected: FlagOutcome, value: str | None
 ) -> None:
     found, shown = outcome(name, asked, {} if reported is None else {name: reported})
 
@@ -83,20 +85,20 @@ def test_changes_of_a_list_are_held_against_its_default() -> None:
     default = release("0.10.2").flags[BUFFERS].default
     left = ",".join(name for name in default.split(",") if name != "CUDNN")
 
-    assert outcome(BUFFERS, "-CUDNN", {BUFFERS: left})[0] is Outcome.APPLIED
-    assert outcome(BUFFERS, "+CUDNN", {})[0] is Outcome.DEFAULT
+    assert outcome(BUFFERS, "-CUDNN", {BUFFERS: left})[0] is FlagOutcome.APPLIED
+    assert outcome(BUFFERS, "+CUDNN", {})[0] is FlagOutcome.DEFAULT
 
 
 @pytest.mark.parametrize(
     ("asked", "reported", "expected"),
     [
-        ("true", "COLLECTIVE_PIPELINING_MODE_ON", Outcome.APPLIED),
-        ("true", "COLLECTIVE_PIPELINING_MODE_OFF", Outcome.ALTERED),
-        ("false", None, Outcome.DEFAULT),
+        ("true", "COLLECTIVE_PIPELINING_MODE_ON", FlagOutcome.APPLIED),
+        ("true", "COLLECTIVE_PIPELINING_MODE_OFF", FlagOutcome.ALTERED),
+        ("false", None, FlagOutcome.DEFAULT),
     ],
 )
 def test_an_old_name_is_looked_for_under_its_new_one(
-    asked: str, reported: str | None, expected: Outcome
+    asked: str, reported: str | None, expected: FlagOutcome
 ) -> None:
     there = {} if reported is None else {"xla_gpu_pipeline_all_gather": reported}
     assert outcome("xla_gpu_enable_pipelined_all_gather", asked, there, "0.12.0")[0] is expected
@@ -107,7 +109,7 @@ def test_what_was_not_asked_is_told_with_who_may_have_set_it() -> None:
     reported |= {PASSES: "rematerialization", "xla_gpu_memory_limit_slop_factor": "95"}
     found = {one.name: one for one in used({}, reported)}
 
-    assert {one.outcome for one in found.values()} == {Outcome.ELSEWHERE}
+    assert {one.outcome for one in found.values()} == {FlagOutcome.ELSEWHERE}
     assert found["xla_detailed_logging"].note == "JAX"
     assert "remat_pass" in found[PASSES].note
     assert "compiler_options" in found[AUTOTUNE].note
@@ -117,7 +119,7 @@ def test_what_was_not_asked_is_told_with_who_may_have_set_it() -> None:
 def test_compiler_options_have_the_last_word_about_what_is_asked() -> None:
     asked = Settings(((AUTOTUNE, "0"),), options=((AUTOTUNE, "2"),))
     (one,) = compare(asked, {AUTOTUNE: "2"}, release("0.10.2"))
-    assert one.outcome is Outcome.APPLIED
+    assert one.outcome is FlagOutcome.APPLIED
 
 
 def test_modules_that_differ() -> None:
@@ -243,7 +245,7 @@ def test_a_compiler_option_has_an_effect_that_the_flag_of_its_name_has_not() -> 
     reported, known = {name: "false"}, release("0.10.2")
     (option,) = compare(Settings(options=((name, "False"),)), reported, known)
     (flag,) = compare(Settings(((name, "false"),)), reported, known)
-    assert (option.outcome, flag.outcome) == (Outcome.APPLIED, Outcome.IGNORED)
+    assert (option.outcome, flag.outcome) == (FlagOutcome.APPLIED, FlagOutcome.IGNORED)
 
 
 def test_where_all_of_xla_flags_is_known_it_is_not_named_as_the_one_that_set_more() -> None:

@@ -11,38 +11,38 @@ from pathlib import Path
 import pytest
 
 from counterpoint.flags.catalogue import releases
-from counterpoint.flags.lifecycle.removed import Gone, all_gone, gone, unknown_hint
+from counterpoint.flags.lifecycle.removed import FlagRemoval, all_removals, removal_of, unknown_hint
 from counterpoint.flags.text.names import names, similar
-from counterpoint.flags.versions.version import number
+from counterpoint.flags.versions.version import version_number
 
 Parser = Callable[[str], "object | None"]
 NEWEST_LOOKED_AT = (0, 12, 0, 1)
 
 
 def installed() -> tuple[int, ...]:
-    return number(importlib.metadata.version("jaxlib"))
+    return version_number(importlib.metadata.version("jaxlib"))
 
 
 def test_no_flag_is_both_gone_and_there() -> None:
-    assert not all_gone().keys() & names().keys()
+    assert not all_removals().keys() & names().keys()
 
 
-@pytest.mark.parametrize("entry", all_gone().values(), ids=lambda entry: entry.name)
-def test_what_is_told_about_a_removed_flag_holds_together(entry: Gone) -> None:
+@pytest.mark.parametrize("entry", all_removals().values(), ids=lambda entry: entry.name)
+def test_what_is_told_about_a_removed_flag_holds_together(entry: FlagRemoval) -> None:
     assert entry.note.endswith(".")
     assert set(entry.use) <= names().keys()
     if entry.last is not None:
-        assert number(entry.last) < number(entry.since)
+        assert version_number(entry.last) < version_number(entry.since)
     else:
         assert entry.since is None
 
 
 def test_what_became_of_flags_that_guides_still_name() -> None:
-    entry = gone("xla_gpu_enable_async_all_gather")
+    entry = removal_of("xla_gpu_enable_async_all_gather")
     assert entry
     assert entry.use == ("xla_gpu_disable_async_collectives",)
     assert (entry.last, entry.since) == ("0.4.26", "0.4.27")
-    assert gone("xla_gpu_enable_triton_gemm") is None
+    assert removal_of("xla_gpu_enable_triton_gemm") is None
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_a_name_with_other_dashes_or_capitals_is_itself() -> None:
 
 
 def test_the_installed_xla_knows_none_of_the_removed_flags(xla: Parser) -> None:
-    for entry in all_gone().values():
-        if entry.since is None or number(entry.since) <= installed():
+    for entry in all_removals().values():
+        if entry.since is None or version_number(entry.since) <= installed():
             assert xla(f"--{entry.name}=1") is None, entry.name
             assert xla(f"--{entry.name}=true") is None, entry.name
 
@@ -91,7 +91,7 @@ def test_the_installed_xla_knows_the_names_we_hold_others_to(xla: Parser) -> Non
         if known.type not in VALUES:
             continue
         told = xla(f"--{known.name}={VALUES[known.type]}")
-        if number(known.first or "0") > installed():
+        if version_number(known.first or "0") > installed():
             assert told is None, known.name
             refused += 1
         elif installed() <= NEWEST_LOOKED_AT and known.type != "string":
@@ -103,7 +103,7 @@ def test_the_installed_xla_knows_the_names_we_hold_others_to(xla: Parser) -> Non
 
 def test_bools_are_those_that_need_no_value(xla: Parser) -> None:
     for known in names().values():
-        if number(known.first or "0") <= installed() <= NEWEST_LOOKED_AT:
+        if version_number(known.first or "0") <= installed() <= NEWEST_LOOKED_AT:
             alone = xla(f"--{known.name}") is not None
             true = known.type == "bool" and xla(f"--{known.name}=true") is not None
             assert alone == true, known.name
@@ -114,7 +114,7 @@ def test_all_flags_of_the_source_documents_are_known_or_explained(shared: Path) 
     asked = set(re.findall(r"\bxla_[a-z0-9_]+", text))
     assert len(asked) > 40
     for name in asked:
-        assert name in names() or gone(name) or f"xla_gpu_{name}" in names(), name
+        assert name in names() or removal_of(name) or f"xla_gpu_{name}" in names(), name
 
 
 def test_years_of_releases_agree(shared: Path) -> None:
@@ -124,10 +124,12 @@ def test_years_of_releases_agree(shared: Path) -> None:
         if version not in releases():
             continue
         for name, there in flags.items():
-            entry = gone(name)
+            entry = removal_of(name)
             if entry and entry.last is not None:
-                assert there == (number(version) <= number(entry.last)) or not there, name
-                assert not (there and number(version) >= number(entry.since)), name
+                assert (
+                    there == (version_number(version) <= version_number(entry.last)) or not there
+                ), name
+                assert not (there and version_number(version) >= version_number(entry.since)), name
             elif entry:
                 assert not there, name
 

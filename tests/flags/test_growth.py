@@ -15,7 +15,7 @@ from counterpoint.cli.app import main
 from counterpoint.core.errors import CounterpointError, InputError
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.parse import FORMS, read_text
-from counterpoint.flags.parse.traced import Piece, Traced
+from counterpoint.flags.parse.traced import Piece, TracedText
 
 UNITS = {
     "a blank line": "\n",
@@ -224,7 +224,7 @@ def test_holes_of_a_long_value_are_looked_up_where_they_stand() -> None:
             walks += 1
             return super().__iter__()
 
-    value = Traced(Pieces(Piece("x", 1, known=n % 2 == 0) for n in range(100)))
+    value = TracedText(Pieces(Piece("x", 1, known=n % 2 == 0) for n in range(100)))
     walks = 0
     assert [value.shown_between(at, at + 1) for at in range(100)] == ["x"] * 100
     assert walks == 0

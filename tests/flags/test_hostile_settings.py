@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from counterpoint.cli.app import main
 from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.forms.rendering import Form, render
+from counterpoint.flags.forms.rendering import SettingsForm, render
 from counterpoint.flags.parse import read_text
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.text.xla_flags import parse_xla_flags
-from counterpoint.workflow.feedback.task import Phase, script
+from counterpoint.workflow.feedback.task import ScriptPhase, script
 
 Captured = pytest.CaptureFixture[str]
 BASH = shutil.which("bash")
@@ -83,11 +83,11 @@ def in_bash(text: str, directory: Path, *options: str) -> dict[str, str]:
 
 @needs_bash
 @pytest.mark.parametrize("options", [(), ("-i",)], ids=["script", "typed"])
-@pytest.mark.parametrize("form", [Form.BASH, Form.SLURM])
+@pytest.mark.parametrize("form", [SettingsForm.BASH, SettingsForm.SLURM])
 @several
 @given(settings=some)
 def test_bash_sets_exactly_these_and_runs_nothing(
-    form: Form, options: tuple[str, ...], settings: Settings, tmp_path: Path
+    form: SettingsForm, options: tuple[str, ...], settings: Settings, tmp_path: Path
 ) -> None:
     text = render(settings, form).replace('srun "$@"', "")
     assert told(in_bash(text, tmp_path, *options)) == expected(settings)
@@ -107,7 +107,7 @@ def test_an_interactive_bash_replaces_what_stands_behind_an_exclamation_mark(
 def test_the_printed_commands_of_a_workflow_set_these_and_run_nothing_else(
     settings: Settings, tmp_path: Path
 ) -> None:
-    phase = Phase(purpose="x", command=("env", "-0"), settings=settings)
+    phase = ScriptPhase(purpose="x", command=("env", "-0"), settings=settings)
     text = script("x", [phase])
     done = subprocess.run(
         [str(BASH), "-c", text],
@@ -125,7 +125,9 @@ def test_the_printed_commands_of_a_workflow_set_these_and_run_nothing_else(
 @several
 @given(settings=some)
 def test_python_sets_exactly_these_and_runs_nothing(settings: Settings, tmp_path: Path) -> None:
-    code = render(settings, Form.PYTHON) + "import json; print(json.dumps(dict(os.environ)))"
+    code = (
+        render(settings, SettingsForm.PYTHON) + "import json; print(json.dumps(dict(os.environ)))"
+    )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-X", "utf8", "-"],
         input=code.encode(), capture_output=True, check=True, cwd=tmp_path, env={},
@@ -138,7 +140,7 @@ def test_python_sets_exactly_these_and_runs_nothing(settings: Settings, tmp_path
 @several
 @given(settings=some)
 def test_yaml_holds_exactly_these(settings: Settings) -> None:
-    document = yaml.safe_load(render(settings, Form.K8S))
+    document = yaml.safe_load(render(settings, SettingsForm.K8S))
     assert list(document) == ["env"]
     assert all(set(one) == {"name", "value"} for one in document["env"])
     put_in = {one["name"]: as_kubernetes_does(one["value"]) for one in document["env"]}
@@ -153,7 +155,7 @@ def as_kubernetes_does(value: str) -> str:
 @given(settings=some)
 def test_an_env_file_holds_exactly_these_or_is_refused(settings: Settings) -> None:
     try:
-        lines = render(settings, Form.ENV).split("\n")
+        lines = render(settings, SettingsForm.ENV).split("\n")
     except UsageError:
         return
     entries = (line.split("=", 1) for line in lines if line and not line.startswith("#"))
@@ -163,7 +165,7 @@ def test_an_env_file_holds_exactly_these_or_is_refused(settings: Settings) -> No
 @several
 @given(settings=some)
 def test_compiler_options_are_a_dict_and_comments(settings: Settings, tmp_path: Path) -> None:
-    text = render(settings, Form.COMPILER_OPTIONS, release("0.10.2"))
+    text = render(settings, SettingsForm.COMPILER_OPTIONS, release("0.10.2"))
     found: dict[str, object] = {}
     exec(compile(text, "rendered", "exec"), {"__builtins__": {}}, found)  # noqa: S102
     assert set(found) == {"compiler_options"}
@@ -210,7 +212,7 @@ def test_a_bad_name_in_a_file_is_an_error_of_that_file_and_never_written(
     fixed = capsys.readouterr()
     assert fixed.out == source.read_text()  # the program stays as its author wrote it
     assert "left as it is" in fixed.err
-    for form in Form:
+    for form in SettingsForm:
         assert main(["flags", "render", str(source), "--as", form, "--jaxlib", "0.10.2"]) == 0
         written = capsys.readouterr()
         assert "NCCL_OK" in written.out
@@ -222,7 +224,7 @@ def test_a_bad_name_of_a_flag_or_an_option_is_no_setting() -> None:
     text = 'compiler_options = {"xla_a\\nimport os": "1", "xla_b": "x\\nimport os"}\n'
     written = read_text(text, "x.py", form="python")
     assert dict(written.settings.options) == {"xla_b": "x\nimport os"}
-    shown = render(written.settings, Form.BASH)
+    shown = render(written.settings, SettingsForm.BASH)
     assert all(line.startswith("#") for line in shown.splitlines())
     assert read_text("--xla_a;b=1 --xla_c=2", "x", form="flags").settings.flags == {"xla_c": "2"}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.flags.live.option_probe import Value, ask_options
+from counterpoint.flags.live.option_probe import Value, probe_options
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def test_the_installed_jax_says_what_it_takes() -> None:
     if importlib.util.find_spec("jax") is None:
         pytest.skip("jax is not here")
     environment = {**os.environ, "XLA_FLAGS": "--xla_nobody_knows=1"}  # another channel
-    answer = ask_options(sys.executable, [(name, v) for name, v, _ in PAIRS], environment)
+    answer = probe_options(sys.executable, [(name, v) for name, v, _ in PAIRS], environment)
     assert answer.note is None
     assert answer.version
     told = {(one.name, one.value): one.hint for one in answer.rejected}
@@ -48,11 +48,11 @@ def test_the_installed_jax_says_what_it_takes() -> None:
 
 def test_who_cant_be_asked_says_why(tmp_path: Path) -> None:
     pairs = [("xla_gpu_autotune_level", 4)]
-    assert "no such program" in (ask_options("/nothere/python", pairs).note or "")
-    assert "could not be asked" in (ask_options("/bin/cat", pairs).note or "")
+    assert "no such program" in (probe_options("/nothere/python", pairs).note or "")
+    assert "could not be asked" in (probe_options("/bin/cat", pairs).note or "")
     (tmp_path / "jax.py").write_text("raise ImportError('broken install')")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    assert "broken install" in (ask_options(sys.executable, pairs, environment).note or "")
+    assert "broken install" in (probe_options(sys.executable, pairs, environment).note or "")
 
 
 def test_where_one_ends_the_process_the_others_are_asked_all_the_same(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_where_one_ends_the_process_the_others_are_asked_all_the_same(tmp_path: 
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     pairs: list[tuple[str, Value]] = [("one", 1), ("crash", 1), ("other", 1)]
-    answer = ask_options(sys.executable, pairs, environment)
+    answer = probe_options(sys.executable, pairs, environment)
     assert [(one.name, one.reason) for one in answer.rejected] == [
         ("one", "no such compile option"),
         ("crash", "ends the process"),

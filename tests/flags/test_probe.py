@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.flags.live import ask, rejection
+from counterpoint.flags.live import probe_flags, rejection_error
 from counterpoint.flags.live.probe import misread_words, parsing_failed, probe, unknown_words
 
 needs_jaxlib = pytest.mark.skipif(
@@ -20,7 +20,7 @@ needs_jaxlib = pytest.mark.skipif(
 
 @needs_jaxlib
 def test_all_rejected_flags_are_found_at_once() -> None:
-    answer = ask(
+    answer = probe_flags(
         sys.executable,
         "--xla_no_such=1 --xla_gpu_graph_level=0 --xla_gpu_autotune_level=abc"
         " --xla_gpu_enable_command_buffer=1 --xla_dump_to='a b' --xla_other='x  y'"
@@ -45,18 +45,18 @@ def test_all_rejected_flags_are_found_at_once() -> None:
     assert "PGLE_STRICTNESS_LEVEL_WARN" in told["xla_gpu_pgle_accuracy_checker", "WARN"].hint
     assert "needs a value" in told["xla_gpu_autotune_level", None].hint
     assert answer.note is None
-    error = rejection(answer, where="the inherited XLA_FLAGS")
+    error = rejection_error(answer, where="the inherited XLA_FLAGS")
     assert isinstance(error, UsageError)
     assert error.what.startswith("the inherited XLA_FLAGS: 9 flags that jaxlib ")
 
 
 @needs_jaxlib
 def test_good_flags_are_taken() -> None:
-    answer = ask(sys.executable, "--xla_gpu_enable_command_buffer='' --xla_dump_to='/a b'")
+    answer = probe_flags(sys.executable, "--xla_gpu_enable_command_buffer='' --xla_dump_to='/a b'")
     assert answer.rejected == ()
     assert answer.version
     assert answer.note is None
-    assert ask(sys.executable, "").version == answer.version
+    assert probe_flags(sys.executable, "").version == answer.version
 
 
 @needs_jaxlib
@@ -86,7 +86,7 @@ def script(directory: Path, text: str) -> Path:
 
 def test_an_interpreter_without_jaxlib_gives_a_note(tmp_path: Path) -> None:
     # -S: without site-packages
-    answer = ask(script(tmp_path, f'exec {sys.executable} -S -E "$@"'), "--xla_a=1")
+    answer = probe_flags(script(tmp_path, f'exec {sys.executable} -S -E "$@"'), "--xla_a=1")
     assert answer.rejected == ()
     assert answer.note
     assert "has no jaxlib" in answer.note
@@ -101,15 +101,15 @@ def test_an_interpreter_without_jaxlib_gives_a_note(tmp_path: Path) -> None:
     ],
 )
 def test_what_can_not_be_asked_gives_a_note(tmp_path: Path, text: str, note: str) -> None:
-    answer = ask(script(tmp_path, text), "--xla_a=1", timeout_s=0.3)
+    answer = probe_flags(script(tmp_path, text), "--xla_a=1", timeout_s=0.3)
     assert answer.rejected == ()
     assert answer.note
     assert note in answer.note
 
 
 def test_no_interpreter_gives_a_note(tmp_path: Path) -> None:
-    assert "no such program" in str(ask(tmp_path / "none", "--xla_a=1").note)
-    assert "no such program" in str(ask("no-such-python", "--xla_a=1", {"PATH": ""}).note)
+    assert "no such program" in str(probe_flags(tmp_path / "none", "--xla_a=1").note)
+    assert "no such program" in str(probe_flags("no-such-python", "--xla_a=1", {"PATH": ""}).note)
 
 
 def test_bad_text_is_refused_before_anybody_is_asked() -> None:

@@ -12,7 +12,7 @@ import pytest
 from counterpoint.core.errors import InputError
 from counterpoint.flags import Settings
 from counterpoint.flags.advice import Recipe, recipes
-from counterpoint.flags.advice.recipe import family, read_recipe
+from counterpoint.flags.advice.recipe import chip_generation, read_recipe
 from counterpoint.flags.lines import load_settings
 from counterpoint.flags.settings import Layout
 from counterpoint.flags.text import render_xla_flags
@@ -145,7 +145,7 @@ def test_what_a_chip_needs(version: str, chip: str | None, asked: bool, queues: 
     ],
 )
 def test_generations_are_told_by_names(chip: str, expected: str | None) -> None:
-    assert family(chip) == expected
+    assert chip_generation(chip) == expected
 
 
 def test_libtpus_flags_travel_in_their_variable() -> None:

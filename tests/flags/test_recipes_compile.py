@@ -12,7 +12,7 @@ from counterpoint.flags import Settings
 from counterpoint.flags.advice import recipes
 from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.forms.rendering import compiler_options
-from counterpoint.flags.refresh.descriptor import Field, read_fields
+from counterpoint.flags.refresh.descriptor import OptionField, read_fields
 from counterpoint.flags.refresh.learnt import find_library
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.runs.reports.compiler_reports import read_debug_options
@@ -31,7 +31,7 @@ def here() -> Release:
 
 
 @pytest.fixture(scope="module")
-def numbered() -> dict[str, Field]:
+def numbered() -> dict[str, OptionField]:
     found = importlib.util.find_spec("jaxlib")
     if found is None or found.origin is None:
         pytest.skip("jaxlib is not here")
@@ -52,7 +52,7 @@ def varint(number: int) -> bytes:
     return bytes([*found, number])
 
 
-def encoded(field: Field, value: str) -> tuple[int | bytes, ...]:
+def encoded(field: OptionField, value: str) -> tuple[int | bytes, ...]:
     """What a field holds when the flag is set to a value, written down without XLA."""
     enum = {name: number for number, name in field.enum.items()}
     if field.type == "bool":
@@ -72,7 +72,7 @@ def encoded(field: Field, value: str) -> tuple[int | bytes, ...]:
 
 @pytest.mark.parametrize("name", FLAGGED)
 def test_xla_flags_come_to_what_was_asked_and_to_nothing_else(
-    xla: Parser, here: Release, numbered: Mapping[str, Field], name: str
+    xla: Parser, here: Release, numbered: Mapping[str, OptionField], name: str
 ) -> None:
     flags = resolved(name, here).flags
     base, found = xla(""), xla(render_xla_flags(flags.items()))

@@ -16,13 +16,13 @@ from counterpoint.flags.advice.recommendation import (
     WORKLOADS,
     ProgramFacts,
     Recommendation,
-    Situation,
+    RecommendationRequest,
     program_facts,
     recommend,
 )
 from counterpoint.flags.catalogue import release, releases
 from counterpoint.flags.check.examination import check
-from counterpoint.flags.forms.rendering import Form, render
+from counterpoint.flags.forms.rendering import SettingsForm, render
 from counterpoint.flags.inspection.showing import show
 from counterpoint.flags.lint.context import Severity
 from counterpoint.flags.parse import read_text
@@ -83,7 +83,7 @@ def asked(
     program: ProgramFacts | None = None,
 ) -> Recommendation:
     return recommend(
-        Situation(
+        RecommendationRequest(
             workloads=workloads,
             goal=goal,
             release=release(version),
@@ -109,7 +109,7 @@ def test_all_that_is_said_exists_matters_and_passes_the_check(version: str) -> N
                 for name, value in found.settings.flags.items():
                     assert known.flags[name].xla_flags, name
                     assert not known.flags[name].is_default(value), name
-                written = read_text(render(found.settings, Form.BASH, known), "x.sh")
+                written = read_text(render(found.settings, SettingsForm.BASH, known), "x.sh")
                 remarks = check(written, version=version, chip=chip)
                 bad = [it for it in remarks if it.severity is not Severity.NOTE]
                 assert not bad, (workload, goal, chip, bad)
@@ -247,8 +247,10 @@ def test_what_is_not_known_is_refused(workloads: tuple[str, ...], goal: str) -> 
         asked(*workloads, goal=goal)
 
 
-@pytest.mark.parametrize("form", list(Form))
-def test_the_command_prints_each_form(capsys: pytest.CaptureFixture[str], form: Form) -> None:
+@pytest.mark.parametrize("form", list(SettingsForm))
+def test_the_command_prints_each_form(
+    capsys: pytest.CaptureFixture[str], form: SettingsForm
+) -> None:
     arguments = ["--for", "fsdp,tp", "--target", "8xH100", "--jaxlib", "0.10.2", "--as", form]
     assert main(["flags", "recommend", *arguments]) == 0
     told = capsys.readouterr().out

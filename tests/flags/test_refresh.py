@@ -21,7 +21,7 @@ from counterpoint.flags.catalogue.lookup import as_release, facts_at, path_of
 from counterpoint.flags.catalogue.table import make_table, parse_table, render_table
 from counterpoint.flags.history.history import diff
 from counterpoint.flags.refresh.descriptor import read_fields
-from counterpoint.flags.refresh.learnt import Learnt, find_library, lay_into
+from counterpoint.flags.refresh.learnt import JaxlibFlags, add_to_table, find_library
 from counterpoint.flags.refresh.parser import Parser, is_unknown
 from counterpoint.report.catalogue.catalogue_document import refresh_document
 
@@ -189,8 +189,10 @@ def test_a_table_takes_a_release_in_and_keeps_the_others(tmp_path: Path) -> None
     """This is how a maintainer adds a release to what ships."""
     path = tmp_path / "flags.jsonl"
     for version in ("0.10.2", "0.9.2"):
-        learnt = Learnt(version=version, shared_object=path, jax=version, facts=facts_at(version))
-        lay_into(learnt, path)
+        learnt = JaxlibFlags(
+            version=version, shared_object=path, jax=version, facts=facts_at(version)
+        )
+        add_to_table(learnt, path)
     table = parse_table(path.read_text("utf-8"))
     assert table.releases == ("0.9.2", "0.10.2")
     for version in table.releases:
@@ -199,7 +201,9 @@ def test_a_table_takes_a_release_in_and_keeps_the_others(tmp_path: Path) -> None
 
 def test_what_is_kept_for_the_account_says_how_to_undo_that(tmp_path: Path) -> None:
     version = "0.10.2"
-    learnt = Learnt(version=version, shared_object=tmp_path, jax=version, facts=facts_at(version))
+    learnt = JaxlibFlags(
+        version=version, shared_object=tmp_path, jax=version, facts=facts_at(version)
+    )
     news = diff(learnt.release, learnt.release, {})
     kept = refresh_document(learnt, news, path_of(version), None)
     assert "All later commands of this account use it" in kept.legend
@@ -227,7 +231,7 @@ def test_a_place_that_cant_be_written_to_is_refused_before_the_work(
 def test_a_file_that_is_no_table_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("mine")
-    learnt = Learnt(version="0.9.2", shared_object=path, jax=None, facts=facts_at("0.9.2"))
+    learnt = JaxlibFlags(version="0.9.2", shared_object=path, jax=None, facts=facts_at("0.9.2"))
     with pytest.raises(InputError, match="is no table of flags"):
-        lay_into(learnt, path)
+        add_to_table(learnt, path)
     assert path.read_text() == "mine"

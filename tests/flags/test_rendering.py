@@ -19,19 +19,19 @@ from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.forms.rendering import Form, render
+from counterpoint.flags.forms.rendering import SettingsForm, render
 from counterpoint.flags.parse import read_text
-from counterpoint.flags.settings import Changed, Channel, Layout, Settings, difference
+from counterpoint.flags.settings import Channel, Layout, SettingDifference, Settings, difference
 from counterpoint.flags.text.xla_flags import render_xla_flags
 
 BASH = shutil.which("bash")
 PIPELINING = "xla_gpu_experimental_pipeline_parallelism_opt_level"
 READ_AS = {
-    Form.ENV: "env",
-    Form.BASH: "shell",
-    Form.SLURM: "slurm",
-    Form.PYTHON: "python",
-    Form.K8S: "yaml",
+    SettingsForm.ENV: "env",
+    SettingsForm.BASH: "shell",
+    SettingsForm.SLURM: "slurm",
+    SettingsForm.PYTHON: "python",
+    SettingsForm.K8S: "yaml",
 }
 HARD = Settings(
     (
@@ -65,14 +65,14 @@ all_settings = st.builds(
 )
 
 
-def read_back(settings: Settings, form: Form) -> Settings:
+def read_back(settings: Settings, form: SettingsForm) -> Settings:
     written = read_text(render(settings, form), "rendered", form=READ_AS[form])
     assert not written.slips
     return written.settings
 
 
 @pytest.mark.parametrize("form", READ_AS)
-def test_hard_values_are_read_back_as_they_were(form: Form) -> None:
+def test_hard_values_are_read_back_as_they_were(form: SettingsForm) -> None:
     again = read_back(HARD, form)
     assert again.xla == HARD.xla
     assert again.variables == HARD.variables
@@ -80,25 +80,25 @@ def test_hard_values_are_read_back_as_they_were(form: Form) -> None:
 
 @pytest.mark.parametrize("form", READ_AS)
 @given(settings=all_settings)
-def test_any_settings_are_read_back_as_they_were(form: Form, settings: Settings) -> None:
+def test_any_settings_are_read_back_as_they_were(form: SettingsForm, settings: Settings) -> None:
     try:
         again = read_back(settings, form)
     except UsageError as failure:
-        assume(form is not Form.ENV)
+        assume(form is not SettingsForm.ENV)
         raise AssertionError from failure
     assert again.xla == settings.xla
     assert again.variables == settings.variables
 
 
-@pytest.mark.parametrize("form", [Form.BASH, Form.SLURM])
+@pytest.mark.parametrize("form", [SettingsForm.BASH, SettingsForm.SLURM])
 @pytest.mark.skipif(BASH is None, reason="bash is not here")
-def test_bash_exports_exactly_these_values(form: Form, tmp_path: Path) -> None:
+def test_bash_exports_exactly_these_values(form: SettingsForm, tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
     script.write_text(render(HARD, form))
     srun = tmp_path / "srun"
     srun.write_text('#!/bin/sh\nexec "$@"\n')
     srun.chmod(0o755)
-    command = [str(BASH), "-c", f'. "{script}"; env -0'] if form is Form.BASH else [
+    command = [str(BASH), "-c", f'. "{script}"; env -0'] if form is SettingsForm.BASH else [
         str(BASH), str(script), "env", "-0"]  # fmt: skip
     real = subprocess.run(
         command, capture_output=True, check=True, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}
@@ -109,7 +109,7 @@ def test_bash_exports_exactly_these_values(form: Form, tmp_path: Path) -> None:
 
 
 def test_python_sets_exactly_these_values() -> None:
-    code = render(HARD, Form.PYTHON) + "import json; print(json.dumps(dict(os.environ)))"
+    code = render(HARD, SettingsForm.PYTHON) + "import json; print(json.dumps(dict(os.environ)))"
     real = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
     given = json.loads(real)
     assert given["XLA_FLAGS"] == render_xla_flags(HARD.xla)
@@ -122,7 +122,7 @@ def as_kubernetes_does(value: str) -> str:
 
 
 def test_kubernetes_is_given_texts_in_which_it_puts_nothing() -> None:
-    document = yaml.safe_load(render(HARD, Form.K8S))
+    document = yaml.safe_load(render(HARD, SettingsForm.K8S))
     given = {it["name"]: it["value"] for it in document["env"]}
     assert all(isinstance(value, str) for value in given.values())
     put_in = {name: as_kubernetes_does(value) for name, value in given.items()}
@@ -132,11 +132,11 @@ def test_kubernetes_is_given_texts_in_which_it_puts_nothing() -> None:
 def test_an_env_file_refuses_what_it_cannot_hold() -> None:
     for value in ("two\nlines", "'quoted'"):
         with pytest.raises(UsageError, match="can't be written into an env file"):
-            render(Settings(env=(("MINE", value),)), Form.ENV)
+            render(Settings(env=(("MINE", value),)), SettingsForm.ENV)
 
 
-@pytest.mark.parametrize("form", Form)
-def test_no_settings_are_a_text_too(form: Form) -> None:
+@pytest.mark.parametrize("form", SettingsForm)
+def test_no_settings_are_a_text_too(form: SettingsForm) -> None:
     text = render(Settings(), form)
     assert text.endswith("\n")
     if form in READ_AS:
@@ -159,19 +159,19 @@ def test_a_form_that_does_not_exist_is_refused() -> None:
     ids=str,
 )
 def test_a_slurm_job_keeps_the_layout(layout: Layout) -> None:
-    assert read_back(Settings(layout=layout), Form.SLURM).layout == layout
+    assert read_back(Settings(layout=layout), SettingsForm.SLURM).layout == layout
 
 
 def test_other_forms_say_the_layout_and_the_compiler_options_in_a_comment() -> None:
     settings = Settings(options=(("xla_a", "True"),), layout=Layout(hosts=2, processes_per_host=8))
-    text = render(settings, Form.BASH)
+    text = render(settings, SettingsForm.BASH)
     assert "#   xla_a=True" in text
     assert "# Meant for 2 hosts, 8 processes on each host." in text
 
 
 def options(settings: Settings, version: str) -> dict[str, Any]:
     """The dict, as Python reads it."""
-    text = render(settings, Form.COMPILER_OPTIONS, release(version))
+    text = render(settings, SettingsForm.COMPILER_OPTIONS, release(version))
     found: dict[str, Any] = ast.literal_eval(text.split("compiler_options = ")[1])
     return found
 
@@ -219,7 +219,7 @@ def test_what_no_compile_takes_is_left_out_with_its_reason() -> None:
         ),
         (("NCCL_DEBUG", "INFO"),),
     )
-    text = render(settings, Form.COMPILER_OPTIONS, release("0.10.2"))
+    text = render(settings, SettingsForm.COMPILER_OPTIONS, release("0.10.2"))
     assert "compiler_options = {}" in text
     assert "#   xla_fuel=1: only XLA_FLAGS takes it" in text
     assert "xla_gpu_enable_nccl_comm_splitting=false: XLA reads it once per process" in text
@@ -237,7 +237,7 @@ def test_an_alias_that_only_xla_flags_has_becomes_the_option_behind_it() -> None
 
 def test_a_written_dict_of_compiler_options_is_read_as_such() -> None:
     settings = Settings((("xla_gpu_enable_triton_gemm", "false"),))
-    text = render(settings, Form.COMPILER_OPTIONS, release("0.10.2"))
+    text = render(settings, SettingsForm.COMPILER_OPTIONS, release("0.10.2"))
     (one,) = read_text(text, "options.py").given
     assert (one.channel, one.name, one.value) == (
         Channel.COMPILER_OPTIONS,
@@ -250,10 +250,10 @@ def test_two_settings_differ_in_what_was_added_removed_and_changed() -> None:
     before = Settings((("xla_a", "1"), ("xla_b", "2"), ("xla_b", "3")), (("K", "x"),))
     after = Settings((("xla_b", "4"), ("xla_c", "5")), (("K", "x"),), (("xla_d", "True"),))
     assert difference(before, after) == (
-        Changed(Channel.XLA_FLAGS, "xla_a", "1", None),
-        Changed(Channel.XLA_FLAGS, "xla_b", "3", "4"),
-        Changed(Channel.XLA_FLAGS, "xla_c", None, "5"),
-        Changed(Channel.COMPILER_OPTIONS, "xla_d", None, "True"),
+        SettingDifference(Channel.XLA_FLAGS, "xla_a", "1", None),
+        SettingDifference(Channel.XLA_FLAGS, "xla_b", "3", "4"),
+        SettingDifference(Channel.XLA_FLAGS, "xla_c", None, "5"),
+        SettingDifference(Channel.COMPILER_OPTIONS, "xla_d", None, "True"),
     )
     assert difference(before, before) == ()
 

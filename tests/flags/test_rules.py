@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 
 import counterpoint.flags.rules as package
-from counterpoint.core.rules.rulebook import Block, read_page
+from counterpoint.core.rules.rulebook import FencedBlock, read_page
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.lint.context import Case, Remark
+from counterpoint.flags.lint.context import LintContext, Remark
 from counterpoint.flags.parse import read_text
-from counterpoint.flags.rules import RULES, Rule
+from counterpoint.flags.rules import RULES, LintRule
 
 SUFFIXES = {"sh": ".sh", "python": ".py", "yaml": ".yaml", "toml": ".toml", "flags": ".flags"}
 
 
-def remarks_on(block: Block, rule: Rule) -> list[Remark]:
+def remarks_on(block: FencedBlock, rule: LintRule) -> list[Remark]:
     """What a rule says of a fenced block of its own documentation."""
     written = read_text(block.text, f"example{SUFFIXES[block.language]}")
     refused = block.options.get("refused")
-    case = Case(
+    case = LintContext(
         written=written,
         release=release(block.options.get("jaxlib")),
         chip=block.options.get("chip"),
@@ -34,7 +34,7 @@ rules = pytest.mark.parametrize("rule", RULES, ids=[rule.CODE for rule in RULES]
 
 
 @rules
-def test_the_example_of_a_rule_fires_and_its_fix_does_not(rule: Rule) -> None:
+def test_the_example_of_a_rule_fires_and_its_fix_does_not(rule: LintRule) -> None:
     page = read_page(rule)
     examples = page.blocks("Example")
     assert examples, "no example"

@@ -8,8 +8,8 @@ import pytest
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue import Release, release
-from counterpoint.flags.catalogue.about import Reader
-from counterpoint.flags.history.standing import State
+from counterpoint.flags.catalogue.about import SettingReader
+from counterpoint.flags.history.standing import FlagState
 from counterpoint.flags.inspection.showing import show
 from counterpoint.flags.settings import Channel
 from counterpoint.report.catalogue.flags_json import show_json
@@ -77,7 +77,7 @@ def test_a_flag_has_its_machine_facts_its_text_and_what_refers_to_it(today: Rele
     assert shown.flag
     assert shown.about
     assert shown.history
-    assert (shown.state, shown.default, shown.flag.type) == (State.TAKEN, "31457287", "int64")
+    assert (shown.state, shown.default, shown.flag.type) == (FlagState.TAKEN, "31457287", "int64")
     assert shown.history.last is None
     assert [verdict.taken for verdict in shown.verdicts] == [True, True]
     assert not any(verdict.is_default for verdict in shown.verdicts)
@@ -158,7 +158,7 @@ def test_what_only_the_release_knows_is_shown_without_a_text(today: Release) -> 
     assert shown.flag
     option = show("jax_debug_infs", today)
     assert option.about is None
-    assert (option.reader, option.default) == (Reader.JAX, "false")
+    assert (option.reader, option.default) == (SettingReader.JAX, "false")
     assert show("NCCL_CHECK_POINTERS=1", today).verdicts == ()
 
 
@@ -172,7 +172,7 @@ def test_a_flag_that_is_gone_says_when_and_what_does_it_now(today: Release) -> N
 
 def test_a_flag_that_is_not_there_yet_says_so(today: Release) -> None:
     shown = show("xla_gpu_pipeline_all_gather=on", today)
-    assert shown.state is State.NEWER
+    assert shown.state is FlagState.NEWER
     assert shown.history
     assert shown.history.first == "0.11.1"
 

@@ -8,12 +8,12 @@ import sys
 import pytest
 
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.catalogue.about import Reader, about
+from counterpoint.flags.catalogue.about import SettingReader, documentation_of
 from counterpoint.flags.catalogue.web_pages import pages
-from counterpoint.flags.history.standing import State, default_of, is_default, standing
-from counterpoint.flags.live import ask
-from counterpoint.flags.live.option_probe import ask_options
-from counterpoint.flags.versions.version import number
+from counterpoint.flags.history.standing import FlagState, default_of, is_default, state_of
+from counterpoint.flags.live import probe_flags
+from counterpoint.flags.live.option_probe import probe_options
+from counterpoint.flags.versions.version import version_number
 
 RELEASES = ("0.6.2", "0.8.3", "0.10.2", "0.12.0")
 LIVE = "0.10.2"
@@ -40,11 +40,11 @@ BY_HAND = {
     "xla_gpu_enable_cudnn_fmha": "iiii",
 }
 STATES = {
-    "y": State.TAKEN,
-    "n": State.GONE,
-    "i": State.NO_OP,
-    "o": State.OPTION,
-    "a": State.ALIAS,
+    "y": FlagState.TAKEN,
+    "n": FlagState.GONE,
+    "i": FlagState.NO_OP,
+    "o": FlagState.OPTION,
+    "a": FlagState.ALIAS,
 }
 DEFAULTS_TODAY = {
     "xla_gpu_enable_latency_hiding_scheduler": "false",
@@ -85,26 +85,26 @@ DEFAULT_ALREADY = {
 def test_each_setting_of_the_pages_is_classified_as_checked_by_hand(version: str) -> None:
     at = RELEASES.index(version)
     known = release(version)
-    found = {name: standing(name, known) for name in XLA}
+    found = {name: state_of(name, known) for name in XLA}
     assert found == {name: STATES[BY_HAND.get(name, "yyyy")[at]] for name in XLA}
 
 
 def test_what_is_no_flag_is_read_by_all_releases_or_by_nobody() -> None:
     others = [name for name in SETTINGS if name not in XLA]
     for version in RELEASES:
-        states = {name: standing(name, release(version)) for name in others}
-        assert states.pop("TF_CPP_MAX_LOG_LEVEL", None) is State.UNREAD
-        assert set(states.values()) == {State.TAKEN}
+        states = {name: state_of(name, release(version)) for name in others}
+        assert states.pop("TF_CPP_MAX_LOG_LEVEL", None) is FlagState.UNREAD
+        assert set(states.values()) == {FlagState.TAKEN}
 
 
 def test_options_of_jax_come_and_go_with_releases() -> None:
     expect = "JAX_COMPILATION_CACHE_EXPECT_PGLE"
     effort = "JAX_EXEC_TIME_OPTIMIZATION_EFFORT"
-    assert standing(expect, release("0.4.35")) is State.NEWER
-    assert standing(expect, release("0.6.2")) is State.TAKEN
-    assert standing(effort, release("0.10.2")) is State.TAKEN
-    assert standing(effort, release("0.12.0")) is State.GONE
-    assert standing("xla_gpu_pipeline_all_gather", release("0.10.2")) is State.NEWER
+    assert state_of(expect, release("0.4.35")) is FlagState.NEWER
+    assert state_of(expect, release("0.6.2")) is FlagState.TAKEN
+    assert state_of(effort, release("0.10.2")) is FlagState.TAKEN
+    assert state_of(effort, release("0.12.0")) is FlagState.GONE
+    assert state_of("xla_gpu_pipeline_all_gather", release("0.10.2")) is FlagState.NEWER
 
 
 @pytest.mark.parametrize(("name", "default"), DEFAULTS_TODAY.items())
@@ -136,25 +136,25 @@ def test_false_of_an_old_name_of_pipelining_is_default_and_not_off() -> None:
 def live() -> None:
     """The jaxlib that is here is the one that the table is about."""
     version = importlib.metadata.version("jaxlib")
-    if number(version) != number(LIVE):
+    if version_number(version) != version_number(LIVE):
         pytest.skip(f"jaxlib {version} is here, not {LIVE}")
 
 
 @pytest.mark.usefixtures("live")
 def test_the_live_parser_takes_the_flags_that_the_table_calls_taken() -> None:
     known = release(LIVE)
-    answer = ask(sys.executable, " ".join(f"--{name}={_value(name)}" for name in XLA))
+    answer = probe_flags(sys.executable, " ".join(f"--{name}={_value(name)}" for name in XLA))
     assert answer.note is None
     refused = {flag.name for flag in answer.rejected}
-    fatal = {State.GONE, State.NEWER, State.OPTION}
-    assert refused == {name for name in XLA if standing(name, known) in fatal}
+    fatal = {FlagState.GONE, FlagState.NEWER, FlagState.OPTION}
+    assert refused == {name for name in XLA if state_of(name, known) in fatal}
 
 
 @pytest.mark.usefixtures("live")
 def test_the_live_compiler_takes_the_options_that_the_table_calls_options() -> None:
     known = release(LIVE)
     asked = [(name, _value(name, option=True)) for name in XLA]
-    answer = ask_options(sys.executable, asked)
+    answer = probe_options(sys.executable, asked)
     assert answer.note is None
     refused = {flag.name for flag in answer.rejected}
     taken = {name for name in XLA if name in known.flags and known.flags[name].compile_option}
@@ -162,9 +162,15 @@ def test_the_live_compiler_takes_the_options_that_the_table_calls_options() -> N
 
 
 def test_every_setting_of_a_page_has_a_text() -> None:
-    assert all(about(name) for name in SETTINGS)
-    readers = {entry.kind for name in SETTINGS if (entry := about(name))}
-    assert readers >= {Reader.XLA, Reader.JAX, Reader.NCCL, Reader.CUDA, Reader.LIBTPU}
+    assert all(documentation_of(name) for name in SETTINGS)
+    readers = {entry.kind for name in SETTINGS if (entry := documentation_of(name))}
+    assert readers >= {
+        SettingReader.XLA,
+        SettingReader.JAX,
+        SettingReader.NCCL,
+        SettingReader.CUDA,
+        SettingReader.LIBTPU,
+    }
 
 
 def _value(name: str, *, option: bool = False) -> str:

@@ -13,13 +13,13 @@ from counterpoint.core.errors import UsageError
 from counterpoint.flags.combining.combiner import (
     DEFAULT,
     KINDS,
-    Merged,
-    Part,
-    Place,
+    CombinerInput,
+    MergeResult,
+    UnmergedCollective,
+    combiner_inputs,
     merge,
     merge_by_default,
     part_bytes,
-    places,
 )
 from counterpoint.flags.combining.threshold import flag_of, layer_rule, parse_count, thresholds
 from counterpoint.hlo import Program, read_program
@@ -29,7 +29,7 @@ from xla_compiler import Compiler
 def observed(program: Program, kind: str) -> Counter[int]:
     """Bytes of each collective that is there, merged or not."""
     found: Counter[int] = Counter()
-    for place in places(program, kind):
+    for place in combiner_inputs(program, kind):
         sizes: Counter[str] = Counter()
         for part in place.parts:
             sizes[part.instruction] += part.bytes
@@ -37,7 +37,7 @@ def observed(program: Program, kind: str) -> Counter[int]:
     return found
 
 
-def predicted(where: tuple[Place, ...], merged: list[Merged]) -> Counter[int]:
+def predicted(where: tuple[CombinerInput, ...], merged: list[MergeResult]) -> Counter[int]:
     pairs = zip(where, merged, strict=True)
     return Counter(part_bytes(place.parts, it) for place, one in pairs for it in one.sets)
 
@@ -53,7 +53,7 @@ def predicted(where: tuple[Place, ...], merged: list[Merged]) -> Counter[int]:
 def test_the_compiler_merges_as_predicted_at_each_break_point_and_just_below(
     compiler: Compiler, model: str, kind: str
 ) -> None:
-    where = places(compiler.compile(model).program, kind)
+    where = combiner_inputs(compiler.compile(model).program, kind)
     steps = thresholds(compiler.compile(model).program).kinds
     (found,) = [it for it in steps if it.kind == kind]
     for step in found.steps:
@@ -70,7 +70,7 @@ def test_many_sizes_merge_as_predicted(compiler: Compiler) -> None:
     """Layers one after the other: which of them merge depends on the order XLA walks them in."""
     program = compiler.compile("unrolled").program
     (found,) = [it for it in thresholds(program).kinds if it.kind == "all-gather"]
-    where = places(program, "all-gather")
+    where = combiner_inputs(program, "all-gather")
     assert len(found.steps) > 10
     for step in found.steps[3::4]:
         for threshold in (step.threshold - 1, step.threshold):
@@ -97,7 +97,7 @@ def test_what_is_there_by_default_is_what_the_default_gives(
 ) -> None:
     program = compiler.compile("step", **options).program
     for kind in KINDS:
-        where = places(program, kind)
+        where = combiner_inputs(program, kind)
         told = predicted(where, [merge_by_default(place) for place in where])
         assert observed(program, kind) == told
     assert thresholds(program).unrolled == bool(options)
@@ -108,41 +108,47 @@ def test_pipelined_collectives_merge_apart_from_the_others(compiler: Compiler) -
     if compiler.version >= (0, 12):
         pytest.skip("as compile options they have other names")
     program = compiler.compile("step", **dict.fromkeys(names, True)).program
-    where = places(program, "all-gather")
+    where = combiner_inputs(program, "all-gather")
     assert any(part.pipelined for place in where for part in place.parts)
     told = predicted(where, [merge_by_default(it) for it in where])
     assert observed(program, "all-gather") == told
 
 
 def test_a_reduce_scatter_counts_what_one_device_keeps(compiler: Compiler) -> None:
-    (place,) = places(compiler.compile("step").program, "reduce-scatter")
+    (place,) = combiner_inputs(compiler.compile("step").program, "reduce-scatter")
     assert {part.bytes for part in place.parts} == {1024 * 2048 * 2 // 4}
     assert place.in_loop
     assert place.times == 4
 
 
 def test_the_parts_of_a_concatenated_all_reduce_are_told_apart(compiler: Compiler) -> None:
-    merged = places(compiler.compile("small").program, "all-reduce")
-    alone = places(compiler.compile("small", **{flag_of("all-reduce"): 1}).program, "all-reduce")
+    merged = combiner_inputs(compiler.compile("small").program, "all-reduce")
+    alone = combiner_inputs(
+        compiler.compile("small", **{flag_of("all-reduce"): 1}).program, "all-reduce"
+    )
     sizes = [Counter(part.bytes for part in place.parts) for place in (*merged, *alone)]
     assert sizes[0] == sizes[1] == Counter({2097152: 2})
 
 
-def place(sizes: list[int], before: dict[int, tuple[int, ...]], roots: tuple[int, ...]) -> Place:
+def place(
+    sizes: list[int], before: dict[int, tuple[int, ...]], roots: tuple[int, ...]
+) -> CombinerInput:
     parts = tuple(
-        Part(kind="all-gather", bytes=size, key="k", before=before.get(at, ()), instruction=str(at))
+        UnmergedCollective(
+            kind="all-gather", bytes=size, key="k", before=before.get(at, ()), instruction=str(at)
+        )
         for at, size in enumerate(sizes)
     )
-    return Place(computation="main", times=1, in_loop=False, parts=parts, roots=roots)
+    return CombinerInput(computation="main", times=1, in_loop=False, parts=parts, roots=roots)
 
 
 def test_what_waits_for_another_does_not_merge_with_it() -> None:
     chain = place([1, 1, 1], {1: (0,), 2: (1,)}, (2,))
-    assert merge(chain, 100) == Merged(((0,), (1,), (2,)), None)
+    assert merge(chain, 100) == MergeResult(((0,), (1,), (2,)), None)
 
 
 def test_a_set_ends_at_the_first_that_is_too_much() -> None:
-    assert merge(place([3, 3, 1], {}, (0, 1, 2)), 5) == Merged(((0,), (1, 2)), 6)
+    assert merge(place([3, 3, 1], {}, (0, 1, 2)), 5) == MergeResult(((0,), (1, 2)), 6)
     assert merge(place([3, 9, 2], {}, (0, 1, 2)), 5).sets == ((1,), (0, 2))
 
 

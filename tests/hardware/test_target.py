@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from counterpoint.core.errors import UsageError
 from counterpoint.hardware.gpu import Gpu, chips, find_described, find_gpu, gpus, target_config
 from counterpoint.hardware.targets import parse_devices, parse_target
-from counterpoint.hardware.targets.target_text import sized, spelled
+from counterpoint.hardware.targets.target_text import resize_advice, target_name
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_of_other_chips_no_slice_or_host_is_larger_than_any_either(
 
 @given(st.sampled_from([gpu.name for gpu in gpus()]), st.integers(1, 5000))
 def test_so_many_devices_as_a_target_are_as_many_when_it_is_read(gpu: str, devices: int) -> None:
-    target = parse_target(spelled(gpu, devices))
+    target = parse_target(target_name(gpu, devices))
     assert (target.gpu, target.devices) == (gpu, devices)
 
 
@@ -179,7 +179,7 @@ def test_so_many_devices_as_a_target_are_as_many_when_it_is_read(gpu: str, devic
 def test_another_number_of_devices_is_proposed_as_a_target(
     text: str, devices: int, proposed: str
 ) -> None:
-    assert sized(parse_target(text), devices) == proposed
+    assert resize_advice(parse_target(text), devices) == proposed
     assert parse_target(proposed.removeprefix("--target ")).devices == devices
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_devices, parse_target
-from counterpoint.hardware.targets.target_file import other_devices
-from counterpoint.hardware.targets.target_text import sized
+from counterpoint.hardware.targets.target_file import mismatched_devices
+from counterpoint.hardware.targets.target_text import resize_advice
 from counterpoint.timeline.device import Device
 
 WHOLE = """
@@ -119,7 +119,7 @@ def test_a_file_may_say_that_links_join_more(tmp_path: Path) -> None:
 
 def test_another_number_of_devices_is_proposed_as_lines_of_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, WHOLE)
-    assert sized(parse_target(path), 16) == f"in {path} hosts = 2 and gpus_per_host = 8"
+    assert resize_advice(parse_target(path), 16) == f"in {path} hosts = 2 and gpus_per_host = 8"
 
 
 def test_a_file_that_names_no_network_is_told_how_to(tmp_path: Path) -> None:
@@ -135,6 +135,6 @@ def test_commands_that_compile_nothing_take_a_file_too(tmp_path: Path) -> None:
 def test_a_file_describes_a_card_of_its_base_s_family(tmp_path: Path) -> None:
     device = Device(ordinal=0, kind="gpu", chip="NVIDIA A100 80GB PCIe")
     text = 'base = "A100"\ngpus_per_host = 8\n'
-    assert other_devices([device], parse_target(written(tmp_path, text))) == "A100 80GB PCIe"
+    assert mismatched_devices([device], parse_target(written(tmp_path, text))) == "A100 80GB PCIe"
     text += '[links]\ndomain = 1\nhost_rate = "25 GB/s"\n'
-    assert other_devices([device], parse_target(written(tmp_path, text))) is None
+    assert mismatched_devices([device], parse_target(written(tmp_path, text))) is None

@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError
-from counterpoint.hlo.model.groups import Axis, Iota, Listed, Mesh, expand, group_size, parse_groups
+from counterpoint.hlo.model.groups import (
+    Axis,
+    Iota,
+    ListedGroups,
+    Mesh,
+    expand,
+    group_size,
+    parse_groups,
+)
 
 SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=4)
 
@@ -79,7 +87,7 @@ def test_a_permutation_that_changes_nothing_is_no_difference() -> None:
 
 def test_a_size_is_known_without_expanding() -> None:
     assert group_size(Iota(1 << 40, 1 << 10, (1 << 50,))) == 1 << 10
-    assert group_size(Listed(((0, 1), (2,)))) is None
+    assert group_size(ListedGroups(((0, 1), (2,)))) is None
 
 
 def test_a_thousand_devices_expand_once() -> None:

@@ -18,9 +18,9 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from counterpoint.hlo import Program
-from counterpoint.pgle.lookups.needed import needed
+from counterpoint.pgle.lookups.needed import xla_lookups
 from counterpoint.pgle.profiles.files import write_profile
-from counterpoint.pgle.profiles.profile import Cost, Profile
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from xla_compiler import CHECKER_FLAG, PATH_FLAG, Compilation, Compiler
 
 DATA: Final = Path(__file__).parent / "data"
@@ -96,11 +96,11 @@ def cases(xla: Compiler, files: Path) -> Iterator[tuple[str, Compilation]]:
 
 
 def profiles(program: Program) -> dict[str, Profile]:
-    names = [it.names[0] for it in needed(program)]
+    names = [it.names[0] for it in xla_lookups(program)]
     return {
-        "full": Profile(tuple(Cost(name, 10.0) for name in names)),
-        "half": Profile(tuple(Cost(name, 10.0) for name in names[::2])),
-        "foreign": Profile(tuple(Cost(name, 10.0, "f" * 32) for name in names)),
+        "full": Profile(tuple(InstructionCost(name, 10.0) for name in names)),
+        "half": Profile(tuple(InstructionCost(name, 10.0) for name in names[::2])),
+        "foreign": Profile(tuple(InstructionCost(name, 10.0, "f" * 32) for name in names)),
     }
 
 

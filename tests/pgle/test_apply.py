@@ -13,8 +13,8 @@ from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.flags.versions.version import LHS
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
-from counterpoint.pgle.applying.apply import PATH, Applied, apply_profile, weigh
-from counterpoint.pgle.lookups.needed import Fit, needed
+from counterpoint.pgle.applying.apply import PATH, AppliedProfile, apply_profile, compare_compiles
+from counterpoint.pgle.lookups.needed import ProfileFit, xla_lookups
 from counterpoint.pgle.profiles.files import read_profile, write_profile
 from lowered import H100, Lowered, costs_of
 
@@ -22,15 +22,15 @@ CUBLAS = {"xla_gpu_enable_triton_gemm": "false"}
 NO_ASYNC = {"xla_gpu_disable_async_collectives": "ALLCOLLECTIVES"}
 
 
-def apply(lowered: Lowered, path: Path, options: dict[str, str] | None = None) -> Applied:
+def apply(lowered: Lowered, path: Path, options: dict[str, str] | None = None) -> AppliedProfile:
     """What `apply_profile` does, with the compile without a profile made once for all tests."""
     plain = options or {}
     compiled = lowered.compile({**plain, PATH: str(path)})
-    return weigh(path, read_profile(path), lowered.compile(plain), compiled)
+    return compare_compiles(path, read_profile(path), lowered.compile(plain), compiled)
 
 
 @pytest.fixture(scope="module")
-def applied(lowered: Lowered, tmp_path_factory: pytest.TempPathFactory) -> Applied:
+def applied(lowered: Lowered, tmp_path_factory: pytest.TempPathFactory) -> AppliedProfile:
     path = tmp_path_factory.mktemp("profile") / "step.pbtxt"
     write_profile(costs_of(lowered.compile().program), path)
     said: list[str] = []
@@ -42,20 +42,20 @@ def applied(lowered: Lowered, tmp_path_factory: pytest.TempPathFactory) -> Appli
     return applied
 
 
-def test_log_and_schedule_prove_that_the_profile_was_used(applied: Applied) -> None:
+def test_log_and_schedule_prove_that_the_profile_was_used(applied: AppliedProfile) -> None:
     assert applied.used
     assert applied.found >= len(applied.profile.costs)
     assert applied.missing == 0
     assert applied.changed
     assert applied.warnings == ()
-    assert applied.coverage.staleness.fit is Fit.FITS
+    assert applied.coverage.staleness.fit is ProfileFit.FITS
     assert any("Using PGLE profile from" in line for line in applied.proof)
     assert any("Found profile for module jit_step" in line for line in applied.proof)
     assert applied.module is not None
     assert applied.module.fallback == "SolLatencyEstimator"
 
 
-def test_the_movement_is_that_of_the_two_schedules(applied: Applied) -> None:
+def test_the_movement_is_that_of_the_two_schedules(applied: AppliedProfile) -> None:
     """Counted again from the programs, by a walk that knows costs by kind only."""
     assert applied.movement.moved
     for move in applied.movement.moves:
@@ -66,7 +66,7 @@ def test_the_movement_is_that_of_the_two_schedules(applied: Applied) -> None:
             found = program.computations[place.computation].instructions
             start = found[place.index]
             done = next((it for it in found if it.operands[:1] == (start.name,)), start)
-            names = {it.names[0] for it in needed(program) if not it.collective}
+            names = {it.names[0] for it in xla_lookups(program) if not it.collective}
             within = found[start.index + 1 : done.index]
             works = [it for it in within if it.name in names and "-" not in it.opcode]
             if not place.sync:
@@ -74,9 +74,9 @@ def test_the_movement_is_that_of_the_two_schedules(applied: Applied) -> None:
             assert place.cost_us == 500.0
 
 
-def test_nothing_but_the_order_and_the_profile_differ(applied: Applied) -> None:
+def test_nothing_but_the_order_and_the_profile_differ(applied: AppliedProfile) -> None:
     def asked(program: Program) -> set[str]:
-        return {it.names[0] for it in needed(program)}
+        return {it.names[0] for it in xla_lookups(program)}
 
     assert asked(applied.without.program) == asked(applied.compiled.program)
     assert applied.without.fingerprint == applied.compiled.fingerprint
@@ -108,7 +108,7 @@ def test_a_profile_of_another_program_is_caught(lowered: Lowered, tmp_path: Path
     assert not foreign.used
     assert foreign.found == 0
     assert not foreign.changed
-    assert foreign.coverage.staleness.fit is Fit.FOREIGN
+    assert foreign.coverage.staleness.fit is ProfileFit.FOREIGN
     assert not any("few of its names" in it for it in foreign.warnings)
     # XLA itself says that it found a profile: that is why its word alone is no proof.
     assert any("Found profile" in line for line in foreign.proof)
@@ -122,7 +122,7 @@ def test_the_same_flags_with_which_it_was_made_make_it_fit(
     fitting = apply(lowered, path, CUBLAS)
     assert fitting.used
     assert fitting.missing == 0
-    assert fitting.coverage.staleness.fit is Fit.UNTOLD
+    assert fitting.coverage.staleness.fit is ProfileFit.UNTOLD
 
 
 def test_a_directory_of_fingerprints_is_used(lowered: Lowered, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_directory_of_fingerprints_is_used(lowered: Lowered, tmp_path: Path) -
     write_profile(costs_of(program, program.fingerprint), place)
     found = apply(lowered, place)
     assert found.used
-    assert found.coverage.staleness.fit is Fit.FITS
+    assert found.coverage.staleness.fit is ProfileFit.FITS
     assert any(f"{program.fingerprint}.pbtxt" in line for line in found.proof)
 
 
@@ -219,7 +219,7 @@ def test_a_real_profile_of_another_model_is_doubted(lowered: Lowered, shared: Pa
     """Names of Llama 70B on 16 nodes: most of this little model's are among them by chance."""
     found = apply(lowered, shared / "data" / "pgle" / "bf16_16vm.pbtxt")
     assert found.found > found.missing > 0
-    assert found.coverage.staleness.fit is Fit.UNTOLD
+    assert found.coverage.staleness.fit is ProfileFit.UNTOLD
     assert "nobody can tell" in found.warnings[0]
 
 
@@ -244,7 +244,7 @@ def test_names_that_stand_for_other_operations_than_in_the_run_make_it_stale(
     deep, plain = lowered.compile({"xla_gpu_enable_triton_gemm": "false"}), lowered.compile()
     path = write_profile(costs_of(deep.program), tmp_path / "step.pbtxt")
     compiled = lowered.compile({PATH: str(path)})
-    there = weigh(path, read_profile(path), plain, compiled, deep.program)
+    there = compare_compiles(path, read_profile(path), plain, compiled, deep.program)
     assert there.renamed <= 0.1 * there.found
     assert there.fits
     swapped = replace(there, own=lowered.compile(NO_ASYNC).program)

@@ -12,11 +12,11 @@ from counterpoint.core.errors import InputError
 from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.text_reader import program_from_text
 from counterpoint.hlo.work import Category
-from counterpoint.pgle.checking.check import Coverage, Part, check_profile, judge
-from counterpoint.pgle.lookups.names import Why
-from counterpoint.pgle.lookups.needed import Fit, needed
-from counterpoint.pgle.making.samples import Measured
-from counterpoint.pgle.profiles.profile import Cost, Latency, Profile
+from counterpoint.pgle.checking.check import Coverage, CoveredPart, check_profile, judge
+from counterpoint.pgle.lookups.names import UnusedReason
+from counterpoint.pgle.lookups.needed import ProfileFit, xla_lookups
+from counterpoint.pgle.making.samples import MeasuredTimes
+from counterpoint.pgle.profiles.profile import InstructionCost, Latency, Profile
 
 PROGRAMS = Path(__file__).parent.parent / "hlo" / "data"
 OTHER = "0" * 32
@@ -29,14 +29,14 @@ def step() -> Program:
 
 
 def named(program: Program) -> list[str]:
-    return [it.names[0] for it in needed(program)]
+    return [it.names[0] for it in xla_lookups(program)]
 
 
 def flat(names: list[str], us: float = 10.0, fingerprint: str | None = None) -> Profile:
-    return Profile(tuple(Cost(name, us, fingerprint) for name in names))
+    return Profile(tuple(InstructionCost(name, us, fingerprint) for name in names))
 
 
-def whys(coverage: Coverage) -> dict[str, Why]:
+def whys(coverage: Coverage) -> dict[str, UnusedReason]:
     return {it.name: it.why for it in coverage.extra}
 
 
@@ -45,7 +45,7 @@ def test_a_full_profile_covers_all(step: Program) -> None:
     assert coverage.instructions.share == coverage.collectives.share == 1.0
     assert coverage.collectives.whole == 6
     assert coverage.missing == coverage.extra == coverage.doubts == ()
-    assert coverage.staleness.fit is Fit.FITS
+    assert coverage.staleness.fit is ProfileFit.FITS
     assert judge(coverage).passed
 
 
@@ -58,7 +58,7 @@ def test_what_is_missing_has_its_category_and_source_line(step: Program) -> None
     assert start.source is not None
     assert start.source.startswith("make_fixtures.py:")
     assert start.executions == 4
-    assert coverage.instructions == Part(1, len(named(step)))
+    assert coverage.instructions == CoveredPart(1, len(named(step)))
 
 
 def test_collectives_named_by_anything_but_their_start_are_told_their_name(step: Program) -> None:
@@ -69,7 +69,7 @@ def test_collectives_named_by_anything_but_their_start_are_told_their_name(step:
         "all-reduce-done.1": "all-reduce-start.1",
         "reduce-scatter": "reduce-scatter-start",
     }
-    assert set(whys(coverage).values()) == {Why.COLLECTIVE}
+    assert set(whys(coverage).values()) == {UnusedReason.COLLECTIVE}
     assert coverage.collectives.found == 0
     assert any("all-gather should be all-gather-start" in it for it in judge(coverage).reasons)
 
@@ -87,30 +87,32 @@ def test_names_in_vain_are_told_apart(step: Program) -> None:
     )
     profile = Profile(
         (
-            Cost("fusion.777", 1.0),
-            Cost("copy.41", 1.0),
-            Cost(inside, 1.0),
-            Cost("custom-call.3", 1.0, OTHER),
+            InstructionCost("fusion.777", 1.0),
+            InstructionCost("copy.41", 1.0),
+            InstructionCost(inside, 1.0),
+            InstructionCost("custom-call.3", 1.0, OTHER),
         )
     )
     assert whys(check_profile(profile, step)) == {
-        "fusion.777": Why.ABSENT,
-        "copy.41": Why.NOT_ASKED,
-        inside: Why.NOT_ASKED,
-        "custom-call.3": Why.OTHER_MODULE,
+        "fusion.777": UnusedReason.ABSENT,
+        "copy.41": UnusedReason.NOT_ASKED,
+        inside: UnusedReason.NOT_ASKED,
+        "custom-call.3": UnusedReason.OTHER_MODULE,
     }
 
 
 def test_names_of_another_fingerprint_cover_nothing(step: Program) -> None:
     coverage = check_profile(flat(named(step), fingerprint=OTHER), step)
     assert coverage.instructions.found == 0
-    assert coverage.staleness.fit is Fit.FOREIGN
+    assert coverage.staleness.fit is ProfileFit.FOREIGN
     assert "100% of names match" in coverage.staleness.reason
     assert not judge(coverage, min_coverage=0).passed
 
 
 def test_the_last_of_duplicates_counts(step: Program) -> None:
-    profile = Profile((Cost("custom-call.3", 1.0), Cost("custom-call.3", 7.0)))
+    profile = Profile(
+        (InstructionCost("custom-call.3", 1.0), InstructionCost("custom-call.3", 7.0))
+    )
     coverage = check_profile(profile, step)
     assert coverage.duplicates == ("custom-call.3",)
     assert [it.us for it in coverage.answers if it.name == "custom-call.3"] == [7.0]
@@ -126,27 +128,27 @@ def test_costs_that_cannot_be_right_are_doubted(step: Program, us: float, doubte
 def test_a_cost_far_from_what_was_measured_is_doubted_but_no_waiting_collective(
     step: Program,
 ) -> None:
-    measured = Measured({"custom-call.3": 4000.0, "all-gather-start": 4000.0}, "a test")
+    measured = MeasuredTimes({"custom-call.3": 4000.0, "all-gather-start": 4000.0}, "a test")
     coverage = check_profile(flat(["custom-call.3", "all-gather-start"]), step, measured)
     assert [it.name for it in coverage.doubts] == ["custom-call.3"]
     assert "1000" in coverage.doubts[0].why  # four executions in the loop
 
 
 def test_time_weighs_instructions_by_what_was_measured(step: Program) -> None:
-    measured = Measured(
+    measured = MeasuredTimes(
         {"custom-call.3": 900.0, "all-gather-start": 60.0, "loop_add_fusion": 40.0, "copy.41": 5e3},
         "a test",
     )
     coverage = check_profile(flat(["custom-call.3", "loop_add_fusion"]), step, measured)
-    assert coverage.time == Part(940.0, 1000.0)
+    assert coverage.time == CoveredPart(940.0, 1000.0)
     assert coverage.missing[0].name == "all-gather-start"
     assert coverage.missing[0].measured_us == 60.0
 
 
 def test_time_of_clones_counts_with_what_they_are_clones_of(step: Program) -> None:
-    measured = Measured({"loop_add_fusion.remat": 30.0, "loop_add_fusion": 10.0}, "a test")
+    measured = MeasuredTimes({"loop_add_fusion.remat": 30.0, "loop_add_fusion": 10.0}, "a test")
     coverage = check_profile(flat(["loop_add_fusion"]), step, measured)
-    assert coverage.time == Part(40.0, 40.0)
+    assert coverage.time == CoveredPart(40.0, 40.0)
 
 
 def test_without_times_the_share_of_time_is_unknown_and_not_zero(step: Program) -> None:
@@ -160,12 +162,12 @@ def test_without_times_the_share_of_time_is_unknown_and_not_zero(step: Program) 
 
 
 def test_times_of_another_program_are_unknown(step: Program) -> None:
-    coverage = check_profile(flat(named(step)), step, Measured({"fusion.777": 3.0}, "a test"))
+    coverage = check_profile(flat(named(step)), step, MeasuredTimes({"fusion.777": 3.0}, "a test"))
     assert isinstance(coverage.time, Unknown)
 
 
 def test_judgements_name_each_threshold_that_is_missed(step: Program) -> None:
-    measured = Measured({"custom-call.3": 10.0, "all-gather-start": 90.0}, "a test")
+    measured = MeasuredTimes({"custom-call.3": 10.0, "all-gather-start": 90.0}, "a test")
     coverage = check_profile(flat(["custom-call.3"]), step, measured)
     reasons = judge(coverage).reasons
     assert len(reasons) == 3
@@ -213,8 +215,12 @@ def test_a_name_given_after_scheduling_is_told_the_one_that_xla_asks_for() -> No
     )
     coverage = check_profile(flat(["all-gather.10"]), program)
     assert [it.name for it in coverage.missing] == ["all-gather-start"]
-    assert [(it.why, it.meant) for it in coverage.extra] == [(Why.RENAMED, "all-gather-start")]
+    assert [(it.why, it.meant) for it in coverage.extra] == [
+        (UnusedReason.RENAMED, "all-gather-start")
+    ]
     assert "all-gather.10 should be all-gather-start" in judge(coverage).reasons[1]
-    assert check_profile(flat(["all-gather-start"]), program).collectives == Part(1, 1)
-    measured = Measured({"all-gather.10": 40.0}, "a test")
-    assert check_profile(flat(["all-gather-start"]), program, measured).time == Part(40.0, 40.0)
+    assert check_profile(flat(["all-gather-start"]), program).collectives == CoveredPart(1, 1)
+    measured = MeasuredTimes({"all-gather.10": 40.0}, "a test")
+    assert check_profile(flat(["all-gather-start"]), program, measured).time == CoveredPart(
+        40.0, 40.0
+    )

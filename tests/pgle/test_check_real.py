@@ -10,9 +10,9 @@ import pytest
 
 from counterpoint.core.basis import Unknown
 from counterpoint.hlo import read_program
-from counterpoint.pgle.applying.subject import Subject, find_subject
+from counterpoint.pgle.applying.subject import LocatedProgram, locate_program
 from counterpoint.pgle.checking.check import check_profile, judge
-from counterpoint.pgle.lookups.needed import Fit, needed
+from counterpoint.pgle.lookups.needed import ProfileFit, xla_lookups
 from counterpoint.pgle.making.make import make_profile
 from counterpoint.pgle.profiles.files import read_profile
 from counterpoint.pgle.profiles.profile import Profile
@@ -24,17 +24,17 @@ STEP = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
 
 
 @pytest.fixture(scope="module")
-def pax(shared: Path) -> tuple[Subject, Profile]:
+def pax(shared: Path) -> tuple[LocatedProgram, Profile]:
     """A step of 2,513 lookups, and the profile made of the same rank's trace."""
     path = shared / "data" / "traces" / "pax_fsdp4_4proc_proc0.zip"
-    return find_subject(path), make_profile(opened(path)).profile
+    return locate_program(path), make_profile(opened(path)).profile
 
 
-def test_the_profile_of_a_trace_covers_its_step(pax: tuple[Subject, Profile]) -> None:
+def test_the_profile_of_a_trace_covers_its_step(pax: tuple[LocatedProgram, Profile]) -> None:
     subject, profile = pax
     coverage = check_profile(profile, subject.program, subject.measured)
-    assert coverage.staleness.fit is Fit.FITS
-    assert coverage.instructions.whole == len(needed(subject.program)) > 2_000
+    assert coverage.staleness.fit is ProfileFit.FITS
+    assert coverage.instructions.whole == len(xla_lookups(subject.program)) > 2_000
     assert coverage.instructions.share > 0.99
     assert coverage.collectives.share == 1.0
     assert not isinstance(coverage.time, Unknown)
@@ -44,14 +44,14 @@ def test_the_profile_of_a_trace_covers_its_step(pax: tuple[Subject, Profile]) ->
 
 def test_a_pattern_names_the_program_as_pgle_make_suggests(shared: Path) -> None:
     pattern = shared / "data" / "traces" / "pax_fsdp4_4proc_proc[0].zip"
-    assert find_subject(pattern).program.fingerprint is not None
+    assert locate_program(pattern).program.fingerprint is not None
 
 
 def test_without_its_collectives_the_same_profile_is_not_good_enough(
-    pax: tuple[Subject, Profile],
+    pax: tuple[LocatedProgram, Profile],
 ) -> None:
     subject, profile = pax
-    talks = {name for it in needed(subject.program) if it.collective for name in it.names}
+    talks = {name for it in xla_lookups(subject.program) if it.collective for name in it.names}
     silent = Profile(tuple(cost for cost in profile.costs if cost.name not in talks))
     coverage = check_profile(silent, subject.program, subject.measured)
     assert coverage.instructions.share > 0.9
@@ -64,7 +64,7 @@ def test_without_its_collectives_the_same_profile_is_not_good_enough(
 
 
 def test_measured_time_of_all_lookups_is_the_devices_time_in_named_ops(
-    pax: tuple[Subject, Profile],
+    pax: tuple[LocatedProgram, Profile],
 ) -> None:
     subject, profile = pax
     assert not isinstance(subject.measured, Unknown)
@@ -83,5 +83,5 @@ def test_published_profiles_of_another_model_are_no_good_and_their_duplicates_to
     counts = Counter(re.findall(r'name: "([^"]+)"', path.read_text()))
     coverage = check_profile(read_profile(path), read_program(STEP))
     assert set(coverage.duplicates) == {it for it, count in counts.items() if count > 1} != set()
-    assert coverage.staleness.fit is Fit.UNTOLD
+    assert coverage.staleness.fit is ProfileFit.UNTOLD
     assert not judge(coverage).passed

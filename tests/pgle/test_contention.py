@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.pgle.making.contention import Conflict, conflicts, processes_here
+from counterpoint.pgle.making.contention import ProfilerConflict, conflicts, processes_here
 
 NSYS = {"NSYS_PROFILING_SESSION_ID": "1234"}
 INJECTED = {"CUDA_INJECTION64_PATH": "/opt/nvidia/nsight-systems/target-linux-x64/libToolsInj.so"}
 
 
-def only(found: tuple[Conflict, ...]) -> Conflict:
+def only(found: tuple[ProfilerConflict, ...]) -> ProfilerConflict:
     (conflict,) = found
     return conflict
 

@@ -6,23 +6,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.pgle.checking import diff_profiles
-from counterpoint.pgle.checking.difference import Change
-from counterpoint.pgle.profiles import Cost, Profile
+from counterpoint.pgle.checking.difference import CostDifference
+from counterpoint.pgle.profiles import InstructionCost, Profile
 
 A = "0123456789abcdef0123456789abcdef"
 B = "fedcba9876543210fedcba9876543210"
 
 
 def of(**us: float) -> Profile:
-    return Profile(tuple(Cost(name, cost, A) for name, cost in us.items()))
+    return Profile(tuple(InstructionCost(name, cost, A) for name, cost in us.items()))
 
 
 def test_the_largest_change_comes_first() -> None:
     diff = diff_profiles(of(dot=1, add=10, mul=5, old=3), of(dot=2, add=4, mul=5, new=7))
     assert diff.changes == (
-        Change(f"{A}::add", 10, 4),
-        Change(f"{A}::dot", 1, 2),
-        Change(f"{A}::mul", 5, 5),
+        CostDifference(f"{A}::add", 10, 4),
+        CostDifference(f"{A}::dot", 1, 2),
+        CostDifference(f"{A}::mul", 5, 5),
     )
     assert [change.ratio for change in diff.changes] == [0.4, 2, 1]
     assert (diff.a_us, diff.b_us, diff.equal) == (16, 11, 1)
@@ -37,20 +37,20 @@ def test_what_cost_nothing_has_no_ratio() -> None:
 
 
 def test_of_a_duplicate_the_last_is_compared() -> None:
-    twice = Profile((Cost("dot", 1), Cost("dot", 3)))
-    assert diff_profiles(twice, Profile((Cost("dot", 3),))).equal == 1
+    twice = Profile((InstructionCost("dot", 1), InstructionCost("dot", 3)))
+    assert diff_profiles(twice, Profile((InstructionCost("dot", 3),))).equal == 1
 
 
 def test_two_builds_of_a_module_are_compared_by_name() -> None:
-    other = Profile((Cost("dot", 2, B),))
+    other = Profile((InstructionCost("dot", 2, B),))
     diff = diff_profiles(of(dot=1), other)
     assert diff.by_name
-    assert diff.changes == (Change("dot", 1, 2),)
-    assert diff_profiles(of(dot=1), Profile((Cost("dot", 2),))).by_name
+    assert diff.changes == (CostDifference("dot", 1, 2),)
+    assert diff_profiles(of(dot=1), Profile((InstructionCost("dot", 2),))).by_name
 
 
 def test_profiles_of_several_modules_are_never_compared_by_name() -> None:
-    several = Profile((Cost("dot", 2, B), Cost("dot", 3, "0" * 32)))
+    several = Profile((InstructionCost("dot", 2, B), InstructionCost("dot", 3, "0" * 32)))
     diff = diff_profiles(of(dot=1), several)
     assert not diff.by_name
     assert (diff.changes, len(diff.only_a), len(diff.only_b)) == ((), 1, 2)

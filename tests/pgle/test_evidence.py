@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.pgle.applying.evidence import LOUD, Trouble, Use, read_evidence
+from counterpoint.pgle.applying.evidence import (
+    VERBOSE_LOG,
+    ComplaintKind,
+    ProfileUse,
+    read_evidence,
+)
 
 DATA = Path(__file__).parent / "data"
 FLAGS: dict[str, str] = {}  # known, and none set
@@ -19,23 +24,23 @@ def log(name: str, level: str = "loud") -> str:
 @pytest.mark.parametrize(
     ("name", "use"),
     [
-        ("full", Use.USED),
-        ("half", Use.USED),
-        ("from_text", Use.USED),
-        ("scheduler_off", Use.USED),
-        ("unchecked", Use.USED),
-        ("none", Use.NOT_USED),
-        ("foreign", Use.NOT_USED),
-        ("empty", Use.NOT_USED),
-        ("corrupt", Use.NOT_USED),
-        ("text_in_pb", Use.NOT_USED),
-        ("absent", Use.NOT_USED),
-        ("wrong_ending", Use.NOT_USED),
-        ("directory", Use.NOT_USED),
-        ("error", Use.FAILED),
+        ("full", ProfileUse.USED),
+        ("half", ProfileUse.USED),
+        ("from_text", ProfileUse.USED),
+        ("scheduler_off", ProfileUse.USED),
+        ("unchecked", ProfileUse.USED),
+        ("none", ProfileUse.NOT_USED),
+        ("foreign", ProfileUse.NOT_USED),
+        ("empty", ProfileUse.NOT_USED),
+        ("corrupt", ProfileUse.NOT_USED),
+        ("text_in_pb", ProfileUse.NOT_USED),
+        ("absent", ProfileUse.NOT_USED),
+        ("wrong_ending", ProfileUse.NOT_USED),
+        ("directory", ProfileUse.NOT_USED),
+        ("error", ProfileUse.FAILED),
     ],
 )
-def test_a_loud_log_always_tells(name: str, use: Use) -> None:
+def test_a_loud_log_always_tells(name: str, use: ProfileUse) -> None:
     found = read_evidence(log(name))
     assert found.use is use
     assert not found.needs
@@ -46,7 +51,7 @@ def test_found_profile_is_no_proof(name: str) -> None:
     assert "Found profile for module" in log(name)
     module = read_evidence(log(name)).of("jit_loss")
     assert module is not None
-    assert module.use is Use.NOT_USED
+    assert module.use is ProfileUse.NOT_USED
     assert (module.found, module.missing) == (0, 15)
     assert len(module.missing_names) == 15
 
@@ -70,15 +75,15 @@ def test_costs_handed_over_as_an_option_are_told_from_a_file() -> None:
 @pytest.mark.parametrize(
     ("name", "trouble", "words"),
     [
-        ("absent", Trouble.MISSING_FILE, "/profiles/absent.pbtxt"),
-        ("corrupt", Trouble.UNREADABLE, "/profiles/corrupt.pbtxt"),
-        ("text_in_pb", Trouble.UNREADABLE, "/profiles/text.pb"),
-        ("directory", Trouble.MISSING_FILE, "6f60f531408c615103d32baefca32d1b.pb"),
-        ("error", Trouble.DISCARDED, "7 missing"),
-        ("scheduler_off", Trouble.SCHEDULER_ANYWAY, "anyway"),
+        ("absent", ComplaintKind.MISSING_FILE, "/profiles/absent.pbtxt"),
+        ("corrupt", ComplaintKind.UNREADABLE, "/profiles/corrupt.pbtxt"),
+        ("text_in_pb", ComplaintKind.UNREADABLE, "/profiles/text.pb"),
+        ("directory", ComplaintKind.MISSING_FILE, "6f60f531408c615103d32baefca32d1b.pb"),
+        ("error", ComplaintKind.DISCARDED, "7 missing"),
+        ("scheduler_off", ComplaintKind.SCHEDULER_ANYWAY, "anyway"),
     ],
 )
-def test_complaints_say_what_to_do(name: str, trouble: Trouble, words: str) -> None:
+def test_complaints_say_what_to_do(name: str, trouble: ComplaintKind, words: str) -> None:
     found = [it for it in read_evidence(log(name)).complaints if it.trouble is trouble]
     assert any(words in it.text for it in found)
     assert all(it.next for it in found)
@@ -87,42 +92,42 @@ def test_complaints_say_what_to_do(name: str, trouble: Trouble, words: str) -> N
 @pytest.mark.parametrize("name", ["full", "none", "wrong_ending", "unchecked"])
 def test_at_the_usual_level_silence_proves_nothing(name: str) -> None:
     found = read_evidence(log(name, "usual"), FLAGS)
-    assert found.use is Use.UNKNOWN
-    assert found.needs == LOUD
+    assert found.use is ProfileUse.UNKNOWN
+    assert found.needs == VERBOSE_LOG
 
 
 def test_at_the_usual_level_missing_costs_are_told_all_the_same() -> None:
-    assert read_evidence(log("half", "usual")).use is Use.USED
-    assert read_evidence(log("foreign", "usual")).use is Use.NOT_USED
+    assert read_evidence(log("half", "usual")).use is ProfileUse.USED
+    assert read_evidence(log("foreign", "usual")).use is ProfileUse.NOT_USED
 
 
 def test_an_informing_log_proves_full_cover_only_where_xla_counts() -> None:
     text = log("full", "informing")
     unknown = read_evidence(text)
-    assert unknown.use is Use.UNKNOWN
-    assert unknown.needs == LOUD
-    assert read_evidence(text, FLAGS).use is Use.USED
+    assert unknown.use is ProfileUse.UNKNOWN
+    assert unknown.needs == VERBOSE_LOG
+    assert read_evidence(text, FLAGS).use is ProfileUse.USED
     off = {"xla_gpu_pgle_accuracy_checker": "PGLE_STRICTNESS_LEVEL_OFF"}
-    assert read_evidence(text, off).use is Use.UNKNOWN
+    assert read_evidence(text, off).use is ProfileUse.UNKNOWN
     unchecked = {"xla_disable_hlo_passes": "a, pgle-accuracy-checker"}
-    assert read_evidence(text, unchecked).use is Use.UNKNOWN
+    assert read_evidence(text, unchecked).use is ProfileUse.UNKNOWN
 
 
 @pytest.mark.parametrize("name", ["none", "wrong_ending"])
 def test_an_informing_log_that_mentions_no_profile_says_that_none_was_read(name: str) -> None:
     found = read_evidence(log(name, "informing"))
-    assert found.use is Use.NOT_USED
+    assert found.use is ProfileUse.NOT_USED
     assert ".pbtxt" in found.reason
 
 
 def test_without_the_scheduler_nothing_is_used() -> None:
     found = read_evidence(log("full"), {"xla_disable_hlo_passes": "latency-hiding-scheduler"})
-    assert found.use is Use.NOT_USED
+    assert found.use is ProfileUse.NOT_USED
 
 
 def test_an_empty_log_asks_for_a_louder_one() -> None:
     found = read_evidence("")
-    assert (found.use, found.needs) == (Use.UNKNOWN, LOUD)
+    assert (found.use, found.needs) == (ProfileUse.UNKNOWN, VERBOSE_LOG)
 
 
 def test_marks_of_launchers_and_the_older_format_are_read() -> None:
@@ -135,7 +140,7 @@ def test_marks_of_launchers_and_the_older_format_are_read() -> None:
         "profile_guided_latency_estimator.cc:192] Found 3 instructions from the profile.\n"
     )
     found = read_evidence(older)
-    assert (found.use, found.sources) == (Use.USED, ("/p.pbtxt",))
+    assert (found.use, found.sources) == (ProfileUse.USED, ("/p.pbtxt",))
 
 
 def test_modules_compiled_by_several_threads_keep_their_lines() -> None:
@@ -148,7 +153,7 @@ def test_modules_compiled_by_several_threads_keep_their_lines() -> None:
     assert one is not None
     assert other is not None
     assert (one.found, other.found) == (8, 0)
-    assert found.use is Use.USED
+    assert found.use is ProfileUse.USED
 
 
 def _other_thread(line: str) -> str:
@@ -161,23 +166,26 @@ def test_of_a_module_compiled_twice_the_compile_with_the_profile_counts() -> Non
     module = found.of("jit_loss")
     assert len(found.modules) == 2
     assert module is not None
-    assert module.use is Use.USED
+    assert module.use is ProfileUse.USED
 
 
 JAX_LINES = {
-    Trouble.EMPTY_TRACE: "RuntimeWarning: PGLE collected an empty trace, may be due to contention "
+    ComplaintKind.EMPTY_TRACE: "RuntimeWarning: PGLE collected an empty trace, may be due to"
+    " contention "
     "with another tool that subscribes to CUPTI",
-    Trouble.CACHE_MISS: "UserWarning: PERSISTENT CACHE MISS for PGLE-optimized jit_step despite "
+    ComplaintKind.CACHE_MISS: "UserWarning: PERSISTENT CACHE MISS for PGLE-optimized jit_step"
+    " despite "
     "non-PGLE hit; it may not have been executed enough times when the cache was populated",
-    Trouble.CACHE_WRITE: "UserWarning: PERSISTENT CACHE WRITE with key jit_f-0a1b, this is "
+    ComplaintKind.CACHE_WRITE: "UserWarning: PERSISTENT CACHE WRITE with key jit_f-0a1b, this is "
     "unexpected because JAX_COMPILATION_CACHE_EXPECT_PGLE is set.",
-    Trouble.CONTENTION: "E0000 cupti_error_manager.cc:1] CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_"
+    ComplaintKind.CONTENTION: "E0000 cupti_error_manager.cc:1]"
+    " CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_"
     "SUPPORTED",
 }
 
 
 @pytest.mark.parametrize("trouble", JAX_LINES)
-def test_warnings_of_jax_are_complaints(trouble: Trouble) -> None:
+def test_warnings_of_jax_are_complaints(trouble: ComplaintKind) -> None:
     (found,) = read_evidence(JAX_LINES[trouble]).complaints
     assert found.trouble is trouble
     assert found.next
@@ -202,4 +210,4 @@ def test_jax_words_its_warnings_as_they_are_read_here() -> None:
 
 def test_an_executable_from_the_cache_is_use() -> None:
     found = read_evidence("INFO: PGLE-optimized jit_step loaded from compilation cache")
-    assert (found.use, found.from_cache) == (Use.USED, ("jit_step",))
+    assert (found.use, found.from_cache) == (ProfileUse.USED, ("jit_step",))

@@ -9,14 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.pgle.profiles import Cost, Profile, read_profile, write_profile
+from counterpoint.pgle.profiles import InstructionCost, Profile, read_profile, write_profile
 from counterpoint.pgle.profiles.profile import Latency
 from jax_process import ask_jax
 
 A = "0123456789abcdef0123456789abcdef"
 B = "fedcba9876543210fedcba9876543210"
-OF_TWO = Profile((Cost("fusion.3", 1.5, A), Cost("fusion.3", 2.5, B), Cost("dot", 0.25, A)))
-BARE = Profile((Cost("fusion.3", 1.5), Cost("dot", 0.25)))
+OF_TWO = Profile(
+    (
+        InstructionCost("fusion.3", 1.5, A),
+        InstructionCost("fusion.3", 2.5, B),
+        InstructionCost("dot", 0.25, A),
+    )
+)
+BARE = Profile((InstructionCost("fusion.3", 1.5), InstructionCost("dot", 0.25)))
 
 letters = st.text(st.characters(categories=("L",)), min_size=1)
 names = letters | st.text(st.characters(codec="ascii"), min_size=1).filter(
@@ -29,7 +35,7 @@ words = (
 )
 times = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 all_costs = st.builds(
-    Cost,
+    InstructionCost,
     names.filter(lambda it: not it.startswith(":") and not it.endswith(":")),
     times,
     st.none() | st.sampled_from([A, B]),
@@ -48,7 +54,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     origin=st.dictionaries(words, words),
 )
 def test_what_is_written_is_read(
-    place: Path, costs: list[Cost], latencies: list[Latency], origin: dict[str, str]
+    place: Path, costs: list[InstructionCost], latencies: list[Latency], origin: dict[str, str]
 ) -> None:
     profile = Profile(tuple(costs), tuple(latencies), origin)
     for ending in (".pbtxt", ".pb"):
@@ -106,8 +112,8 @@ def test_jaxlib_reads_what_is_written(tmp_path: Path) -> None:
     twice = [write_profile(BARE, tmp_path / f"{name}.pb") for name in "ab"]
     ask_jax(AGGREGATE, *twice, tmp_path / "jax.pb")
     assert sorted(read_profile(tmp_path / "jax.pb").costs, key=lambda it: it.name) == [
-        Cost("dot", 0.25),
-        Cost("fusion.3", 1.5),
+        InstructionCost("dot", 0.25),
+        InstructionCost("fusion.3", 1.5),
     ]
 
 
@@ -241,7 +247,12 @@ def test_a_link_to_a_directory_stays_one(tmp_path: Path) -> None:
         (BARE, "nowhere/p.pbtxt", UsageError, "there is no directory"),
         (BARE, "https://host/p.pbtxt", UsageError, "URLs can be read, not written"),
         (BARE, "profiles", InputError, "fusion.3 names no module"),
-        (Profile((Cost("dot", 1, "../x"),)), "profiles", InputError, "is no fingerprint"),
+        (
+            Profile((InstructionCost("dot", 1, "../x"),)),
+            "profiles",
+            InputError,
+            "is no fingerprint",
+        ),
         (Profile(()), "p.pbtxt", InputError, "without costs is not written"),
         (
             Profile(OF_TWO.costs, (Latency("a", "b", 1.0),)),

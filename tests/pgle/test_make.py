@@ -13,7 +13,7 @@ from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_target
 from counterpoint.pgle.making import make_profile
 from counterpoint.pgle.making.origin import other_recorded
-from counterpoint.pgle.profiles import Made, read_profile, write_profile
+from counterpoint.pgle.profiles import ProfileBuild, read_profile, write_profile
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
@@ -116,7 +116,7 @@ def host(
     )
 
 
-def costs(made: Made) -> dict[str, float]:
+def costs(made: ProfileBuild) -> dict[str, float]:
     """By instruction, in nanoseconds."""
     return {cost.name: round(cost.us * 1e3, 6) for cost in made.profile.costs}
 

@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.hlo.model import launched, launches
 from counterpoint.hlo.schedule import is_done
-from counterpoint.pgle.applying.evidence import Use, read_evidence
+from counterpoint.pgle.applying.evidence import ProfileUse, read_evidence
 from counterpoint.pgle.making import make_profile
 from counterpoint.pgle.profiles import write_profile
 from counterpoint.timeline.hosts.assemble import assemble
@@ -56,7 +56,7 @@ def test_xla_misses_no_name_of_a_profile_of_all_that_ran(
 
     assert compilation.error is None
     evidence = read_evidence(compilation.log)
-    assert evidence.use is Use.USED
+    assert evidence.use is ProfileUse.USED
     assert "Missing" not in compilation.log
 
 

@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 
 from counterpoint.pgle.making import make_profile
-from counterpoint.pgle.profiles import Made, Profile, read_profile
+from counterpoint.pgle.profiles import Profile, ProfileBuild, read_profile
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.reading import read
 from jax_process import ask_jax
@@ -147,12 +147,12 @@ def step_runs(path: Path) -> list[Run]:
 
 
 @pytest.fixture(scope="module")
-def pax(shared: Path) -> tuple[Made, list[list[Run]]]:
+def pax(shared: Path) -> tuple[ProfileBuild, list[list[Run]]]:
     paths = [shared / f"data/traces/pax_fsdp4_4proc_proc{rank}.zip" for rank in RANKS]
     return make_profile(opened(*paths)), [step_runs(path)[2:] for path in paths]  # two warm up
 
 
-def costs_of_step(made: Made) -> list[dict[str, float]]:
+def costs_of_step(made: ProfileBuild) -> list[dict[str, float]]:
     fingerprints = [it.fingerprint for it in made.modules if it.name == STEP]
     assert len(fingerprints) == 2  # rank 3 compiled another
     return [
@@ -162,7 +162,9 @@ def costs_of_step(made: Made) -> list[dict[str, float]]:
 
 
 @pytest.mark.slow
-def test_device_time_of_two_builds_is_counted_once(pax: tuple[Made, list[list[Run]]]) -> None:
+def test_device_time_of_two_builds_is_counted_once(
+    pax: tuple[ProfileBuild, list[list[Run]]],
+) -> None:
     steps = [it for it in pax[0].modules if it.name == STEP]
     assert sorted(it.devices for it in steps) == [1, 3]
     assert sum(it.covered_ms for it in steps) == pytest.approx(
@@ -173,7 +175,7 @@ def test_device_time_of_two_builds_is_counted_once(pax: tuple[Made, list[list[Ru
 
 
 @pytest.mark.slow
-def test_a_fsdp_step_costs_what_its_thunks_take(pax: tuple[Made, list[list[Run]]]) -> None:
+def test_a_fsdp_step_costs_what_its_thunks_take(pax: tuple[ProfileBuild, list[list[Run]]]) -> None:
     made, ranks = pax
     times: dict[str, list[float]] = defaultdict(list)
     for runs in ranks:
@@ -199,7 +201,7 @@ def test_a_fsdp_step_costs_what_its_thunks_take(pax: tuple[Made, list[list[Run]]
 
 @pytest.mark.slow
 def test_its_collectives_cost_the_stay_of_the_last_rank(
-    pax: tuple[Made, list[list[Run]]],
+    pax: tuple[ProfileBuild, list[list[Run]]],
 ) -> None:
     made, ranks = pax
     ops = [op for op in ranks[0][0] if re.match(r"(all-gather|all-reduce|reduce-scatter)[.-]", op)]

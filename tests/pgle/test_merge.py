@@ -10,53 +10,76 @@ from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.pgle.making import merge_profiles
-from counterpoint.pgle.profiles import Cost, Profile, read_profile, write_profile
+from counterpoint.pgle.profiles import InstructionCost, Profile, read_profile, write_profile
 from counterpoint.pgle.profiles.profile import Latency
 
 A = "0123456789abcdef0123456789abcdef"
 B = "fedcba9876543210fedcba9876543210"
 
 
-def of(*costs: Cost, **origin: str) -> Profile:
+def of(*costs: InstructionCost, **origin: str) -> Profile:
     return Profile(costs, origin=origin)
 
 
 def test_a_key_costs_the_statistic_over_the_profiles_that_have_it() -> None:
-    parts = [of(Cost("dot", us, A), Cost("add", 1.0, A)) for us in (1.0, 10.0, 4.0)]
-    parts.append(of(Cost("add", 3.0, A)))
+    parts = [
+        of(InstructionCost("dot", us, A), InstructionCost("add", 1.0, A)) for us in (1.0, 10.0, 4.0)
+    ]
+    parts.append(of(InstructionCost("add", 3.0, A)))
     merged = merge_profiles(parts)
-    assert merged.costs == (Cost("dot", 4.0, A), Cost("add", 1.0, A))
-    assert merge_profiles(parts, 100).costs == (Cost("dot", 10.0, A), Cost("add", 3.0, A))
+    assert merged.costs == (InstructionCost("dot", 4.0, A), InstructionCost("add", 1.0, A))
+    assert merge_profiles(parts, 100).costs == (
+        InstructionCost("dot", 10.0, A),
+        InstructionCost("add", 3.0, A),
+    )
     assert merge_profiles(parts, 25).costs[0].us == 2.5
 
 
 def test_modules_stay_apart() -> None:
-    merged = merge_profiles([of(Cost("dot", 1.0, A)), of(Cost("dot", 9.0, B))])
-    assert merged.costs == (Cost("dot", 1.0, A), Cost("dot", 9.0, B))
+    merged = merge_profiles(
+        [of(InstructionCost("dot", 1.0, A)), of(InstructionCost("dot", 9.0, B))]
+    )
+    assert merged.costs == (InstructionCost("dot", 1.0, A), InstructionCost("dot", 9.0, B))
 
 
 def test_of_a_duplicate_the_last_counts_as_for_xla() -> None:
-    merged = merge_profiles([of(Cost("dot", 1.0), Cost("dot", 5.0)), of(Cost("dot", 7.0))])
-    assert merged.costs == (Cost("dot", 6.0),)
-    assert not merge_profiles([of(Cost("dot", 1.0), Cost("dot", 5.0))]).duplicates
-    clones = of(Cost("dot", 1.0, A), Cost("dot.remat2", 5.0, A), Cost("dot", 9.0, B))
-    assert merge_profiles([clones]).costs == (Cost("dot", 3.0, A), Cost("dot", 9.0, B))
+    merged = merge_profiles(
+        [
+            of(InstructionCost("dot", 1.0), InstructionCost("dot", 5.0)),
+            of(InstructionCost("dot", 7.0)),
+        ]
+    )
+    assert merged.costs == (InstructionCost("dot", 6.0),)
+    assert not merge_profiles(
+        [of(InstructionCost("dot", 1.0), InstructionCost("dot", 5.0))]
+    ).duplicates
+    clones = of(
+        InstructionCost("dot", 1.0, A),
+        InstructionCost("dot.remat2", 5.0, A),
+        InstructionCost("dot", 9.0, B),
+    )
+    assert merge_profiles([clones]).costs == (
+        InstructionCost("dot", 3.0, A),
+        InstructionCost("dot", 9.0, B),
+    )
 
 
 def test_bare_names_and_keyed_ones_are_not_mixed() -> None:
     with pytest.raises(InputError, match="are not merged") as refused:
-        merge_profiles([of(Cost("dot", 1.0)), of(Cost("add", 1.0, A))])
+        merge_profiles([of(InstructionCost("dot", 1.0)), of(InstructionCost("add", 1.0, A))])
     assert "(dot)" in refused.value.what
     assert f"({A}::add)" in refused.value.what
     with pytest.raises(InputError, match="no profile to merge"):
         merge_profiles([])
     with pytest.raises(UsageError, match="between 0 and 100"):
-        merge_profiles([of(Cost("dot", 1.0))], 101)
+        merge_profiles([of(InstructionCost("dot", 1.0))], 101)
 
 
 def test_costs_of_two_chips_are_not_merged() -> None:
     named = ("NVIDIA A100-SXM4-40GB", "NVIDIA H100 80GB HBM3", "a chip of next year")
-    one, other, unknown = (Profile((Cost("a", 1.0),), origin={"devices": it}) for it in named)
+    one, other, unknown = (
+        Profile((InstructionCost("a", 1.0),), origin={"devices": it}) for it in named
+    )
     with pytest.raises(InputError, match="costs of A100 40GB and of H100 SXM are not merged"):
         merge_profiles([one, other])
     merged = merge_profiles([one, one, unknown])
@@ -65,13 +88,17 @@ def test_costs_of_two_chips_are_not_merged() -> None:
 
 
 def test_latencies_are_merged_like_costs() -> None:
-    parts = [Profile((Cost("dot", 1.0),), (Latency("a", "b", us),)) for us in (1.0, 2.0)]
+    parts = [Profile((InstructionCost("dot", 1.0),), (Latency("a", "b", us),)) for us in (1.0, 2.0)]
     assert merge_profiles(parts).latencies == (Latency("a", "b", 1.5),)
 
 
 def test_the_head_says_what_was_merged(tmp_path: Path) -> None:
-    first = of(Cost("dot", 1.0, A), statistic="median", jaxlib="0.10.2", **{f"module {A}": "a"})
-    second = of(Cost("dot", 2.0, B), statistic="median", jaxlib="0.10.2", **{f"module {B}": "b"})
+    first = of(
+        InstructionCost("dot", 1.0, A), statistic="median", jaxlib="0.10.2", **{f"module {A}": "a"}
+    )
+    second = of(
+        InstructionCost("dot", 2.0, B), statistic="median", jaxlib="0.10.2", **{f"module {B}": "b"}
+    )
     merged = merge_profiles([first, second], 90, ["runs/a.pbtxt", "runs/b.pbtxt"])
     assert dict(merged.origin) | {"made by": ""} == {
         "made by": "",
@@ -86,7 +113,7 @@ def test_the_head_says_what_was_merged(tmp_path: Path) -> None:
 
 
 costs = st.builds(
-    Cost,
+    InstructionCost,
     st.sampled_from(["a", "b", "c"]),
     st.floats(0, 1e9, allow_nan=False),
     st.sampled_from([A, B]),

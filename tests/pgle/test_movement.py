@@ -6,7 +6,7 @@ import pytest
 
 from counterpoint.hlo import Program
 from counterpoint.hlo.text_reader import program_from_text
-from counterpoint.pgle.applying.movement import Move, movement
+from counterpoint.pgle.applying.movement import CollectiveMove, movement
 
 HEAD = """HloModule jit_step, is_scheduled=true, num_partitions=2
 
@@ -53,7 +53,9 @@ BEFORE = program(NEGATE, GATHER, GATHERED, REDUCE, ABS, EXP, REDUCED)
 AFTER = program(GATHER, NEGATE, ABS, GATHERED, EXP, REDUCE, REDUCED)
 
 
-def moved(before: Program, after: Program, costs: dict[str, float] = COSTS) -> dict[str, Move]:
+def moved(
+    before: Program, after: Program, costs: dict[str, float] = COSTS
+) -> dict[str, CollectiveMove]:
     return {it.name: it for it in movement(before, after, costs).moves}
 
 

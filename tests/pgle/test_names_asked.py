@@ -8,7 +8,7 @@ from xspace_builder import US, field_bytes, kernel, message, metadata, nvidia, v
 
 from counterpoint.pgle.lookups.needed import costs_found
 from counterpoint.pgle.making.make import make_profile
-from counterpoint.pgle.making.samples import Measured, measured_times
+from counterpoint.pgle.making.samples import MeasuredTimes, measured_times
 from counterpoint.timeline.reading import read
 
 FINGERPRINT = "0123456789abcdef" * 2
@@ -63,5 +63,5 @@ def test_costs_bear_the_names_of_before_later_passes(tmp_path: Path) -> None:
 def test_times_come_under_them_too(tmp_path: Path) -> None:
     timeline = read(recorded(tmp_path / "a.xplane.pb"))
     measured = measured_times(timeline, 0)
-    assert isinstance(measured, Measured)
+    assert isinstance(measured, MeasuredTimes)
     assert measured.us == {"all-gather-start": 30.0, "fusion.3": 10.0, "fusion.3.remat": 20.0}

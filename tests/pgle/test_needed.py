@@ -11,9 +11,9 @@ import pytest
 from counterpoint.hlo import Program
 from counterpoint.hlo.schedule import is_start
 from counterpoint.hlo.text_reader import program_from_text
-from counterpoint.pgle.lookups.needed import base_name, costs_found, needed
+from counterpoint.pgle.lookups.needed import base_name, costs_found, xla_lookups
 from counterpoint.pgle.profiles.files import write_profile
-from counterpoint.pgle.profiles.profile import Cost, Profile
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from xla_compiler import Compilation, Compiler, Option
 
 _MISSING = re.compile(r"profile_guided_latency_estimator\.cc:\d+\]   (\S+)$", re.MULTILINE)
@@ -44,7 +44,7 @@ def nothing(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def names(program: Program) -> set[str]:
-    return {it.names[0] for it in needed(program)}
+    return {it.names[0] for it in xla_lookups(program)}
 
 
 def missed(compilation: Compilation) -> set[str]:
@@ -80,7 +80,7 @@ def test_collectives_that_a_flag_makes_synchronous_are_asked_here_and_not_by_xla
     compilation = compiler.with_profile(
         "step", nothing, xla_gpu_disable_async_collectives="ALLCOLLECTIVES"
     )
-    lookups = needed(compilation.program)
+    lookups = xla_lookups(compilation.program)
     assert {it.names[0] for it in lookups if not it.sync} == missed(compilation)
     assert sum(it.sync for it in lookups) == sum(it.collective for it in lookups) == 6
 
@@ -89,13 +89,13 @@ def test_collectives_that_a_flag_makes_synchronous_are_asked_here_and_not_by_xla
 def test_xla_counts_what_a_partial_profile_has(
     compiler: Compiler, tmp_path: Path, part: slice
 ) -> None:
-    lookups = needed(compiler.compile("step").program)
+    lookups = xla_lookups(compiler.compile("step").program)
     wanted = sorted(it.names[0] for it in lookups)
     given = wanted[part]
     # Of an async start that is no collective XLA asks for the cost and for the latency.
     twice = [it.names[0] for it in lookups if is_start(it.instruction) and not it.collective]
     path = tmp_path / "part.pbtxt"
-    write_profile(Profile(tuple(Cost(name, 10.0) for name in given)), path)
+    write_profile(Profile(tuple(InstructionCost(name, 10.0) for name in given)), path)
     compilation = compiler.with_profile("step", path)
     count = _FOUND_COUNT.search(compilation.log)
     assert count is not None
@@ -107,10 +107,10 @@ def test_xla_finds_a_collective_by_the_instruction_inside_its_async_start(
     compiler: Compiler, tmp_path: Path
 ) -> None:
     program = compiler.compile("step").program
-    lookup = next(it for it in needed(program) if it.collective and len(it.names) > 1)
+    lookup = next(it for it in xla_lookups(program) if it.collective and len(it.names) > 1)
     start, inner = lookup.names
     path = tmp_path / "inner.pbtxt"
-    write_profile(Profile((Cost(inner, 10.0),)), path)
+    write_profile(Profile((InstructionCost(inner, 10.0),)), path)
     compilation = compiler.with_profile("step", path)
     assert start not in missed(compilation)
     assert _found(compilation) == {start}
@@ -120,8 +120,13 @@ def test_xla_averages_clones_and_takes_the_last_duplicate(
     compiler: Compiler, tmp_path: Path
 ) -> None:
     """Seen in the schedule's own report of a cost: XLA prints the profile it has filtered."""
-    costs = (Cost("a.1", 10.0), Cost("a.1", 30.0), Cost("b", 1.0, "0" * 32), Cost("c", 2.0))
-    clones = (*costs, Cost("c.remat2", 6.0))
+    costs = (
+        InstructionCost("a.1", 10.0),
+        InstructionCost("a.1", 30.0),
+        InstructionCost("b", 1.0, "0" * 32),
+        InstructionCost("c", 2.0),
+    )
+    clones = (*costs, InstructionCost("c.remat2", 6.0))
     for given in (costs, clones):
         path = tmp_path / f"{len(given)}.pbtxt"
         write_profile(Profile(given), path)
@@ -136,15 +141,21 @@ def _found(compilation: Compilation) -> set[str]:
 
 
 def test_costs_of_another_fingerprint_are_dropped() -> None:
-    costs = (Cost("a", 1.0, "f" * 32), Cost("a", 2.0, "0" * 32), Cost("b", 3.0))
+    costs = (
+        InstructionCost("a", 1.0, "f" * 32),
+        InstructionCost("a", 2.0, "0" * 32),
+        InstructionCost("b", 3.0),
+    )
     assert costs_found(costs, "f" * 32) == {"a": 1.0, "b": 3.0}
     assert costs_found(costs, None) == {"b": 3.0}
 
 
 def test_the_last_of_duplicates_counts_unless_a_clone_is_among_the_costs() -> None:
-    twice = (Cost("a", 1.0), Cost("a", 3.0))
+    twice = (InstructionCost("a", 1.0), InstructionCost("a", 3.0))
     assert costs_found(twice, None) == {"a": 3.0}
-    assert costs_found((*twice, Cost("b.remat", 4.0), Cost("b", 8.0)), None) == {"a": 2.0, "b": 6.0}
+    assert costs_found(
+        (*twice, InstructionCost("b.remat", 4.0), InstructionCost("b", 8.0)), None
+    ) == {"a": 2.0, "b": 6.0}
 
 
 @pytest.mark.parametrize(
@@ -204,5 +215,5 @@ def test_sends_are_asked_by_their_start_alone() -> None:
         "  %send-done = token[] send-done(%send), channel_id=1\n"
         "  ROOT %tanh.1 = f32[8] tanh(%p)"
     )
-    asked = {it.names[0]: it.collective for it in needed(program)}
+    asked = {it.names[0]: it.collective for it in xla_lookups(program)}
     assert asked == {"after-all": False, "send": True, "tanh.1": False}

@@ -16,17 +16,22 @@ import pytest
 
 from counterpoint.core.errors import InputError
 from counterpoint.hlo import Program
-from counterpoint.pgle.applying.evidence import LOUD, Trouble, Use, read_evidence
+from counterpoint.pgle.applying.evidence import (
+    VERBOSE_LOG,
+    ComplaintKind,
+    ProfileUse,
+    read_evidence,
+)
 from counterpoint.pgle.checking.check import (
-    addressed,
-    addressed_name,
     check_profile,
-    is_addressed,
+    content_addressed,
+    content_addressed_name,
+    is_content_addressed,
     judge,
 )
-from counterpoint.pgle.lookups.needed import needed
+from counterpoint.pgle.lookups.needed import xla_lookups
 from counterpoint.pgle.profiles.files import read_profile, write_profile
-from counterpoint.pgle.profiles.profile import PROFILE, Cost, Latency, Profile
+from counterpoint.pgle.profiles.profile import PROFILE, InstructionCost, Latency, Profile
 from xla_compiler import CHECKER_FLAG, Compilation, Compiler, Option
 
 pytestmark = pytest.mark.slow
@@ -43,8 +48,8 @@ def full(program: Program, fingerprint: str | None = None) -> Profile:
     """Costs that make every schedule differ: collectives long, all else short."""
     return Profile(
         tuple(
-            Cost(it.names[0], 5000.0 if it.collective else 1.0 + number % 3, fingerprint)
-            for number, it in enumerate(needed(program))
+            InstructionCost(it.names[0], 5000.0 if it.collective else 1.0 + number % 3, fingerprint)
+            for number, it in enumerate(xla_lookups(program))
         )
     )
 
@@ -84,7 +89,7 @@ def test_a_good_profile_changes_the_schedule(
 ) -> None:
     compilation = compiler.with_profile("step", good)
     assert schedule(compilation) != schedule(plain)
-    assert read_evidence(compilation.log).use is Use.USED
+    assert read_evidence(compilation.log).use is ProfileUse.USED
 
 
 @pytest.mark.parametrize("name", ["good.txt", "good", "good.pbtxt.bak", "good.prototxt"])
@@ -97,7 +102,7 @@ def test_a_file_of_another_ending_is_ignored_in_silence(
     assert schedule(compilation) == schedule(plain)
     assert name not in compilation.log
     evidence = read_evidence(compilation.log)
-    assert evidence.use is Use.NOT_USED
+    assert evidence.use is ProfileUse.NOT_USED
     assert ".pbtxt" in evidence.reason
     with pytest.raises(InputError, match="leaves out every other file in silence"):
         read_profile(path)
@@ -109,8 +114,8 @@ def test_a_missing_file_fails_nothing(
     compilation = compiler.with_profile("step", tmp_path / "absent.pbtxt", **strict(compiler))
     assert schedule(compilation) == schedule(plain)
     evidence = read_evidence(compilation.log)
-    assert evidence.use is Use.NOT_USED
-    assert [it.trouble for it in evidence.complaints] == [Trouble.MISSING_FILE]
+    assert evidence.use is ProfileUse.NOT_USED
+    assert [it.trouble for it in evidence.complaints] == [ComplaintKind.MISSING_FILE]
 
 
 @pytest.mark.parametrize(
@@ -125,8 +130,8 @@ def test_a_damaged_file_fails_nothing(
     compilation = compiler.with_profile("step", path, **strict(compiler))
     assert schedule(compilation) == schedule(plain)
     evidence = read_evidence(compilation.log)
-    assert evidence.use is Use.NOT_USED
-    assert [it.trouble for it in evidence.complaints] == [Trouble.UNREADABLE]
+    assert evidence.use is ProfileUse.NOT_USED
+    assert [it.trouble for it in evidence.complaints] == [ComplaintKind.UNREADABLE]
     with pytest.raises(InputError):
         read_profile(path)
 
@@ -138,14 +143,14 @@ def test_a_directory_needs_a_file_of_the_modules_fingerprint(
     directory.mkdir()
     shutil.copy(good, directory / "step.pbtxt")
     compilation = compiler.with_profile("step", directory)
-    assert read_evidence(compilation.log).use is Use.NOT_USED
+    assert read_evidence(compilation.log).use is ProfileUse.NOT_USED
     with pytest.raises(InputError, match="never looks for this file"):
         read_profile(directory)
     fingerprint = plain.program.fingerprint
     write_profile(full(plain.program, fingerprint), good.parent / "right")
     assert (good.parent / "right" / f"{fingerprint}.pbtxt").is_file()
     compilation = compiler.with_profile("step", good.parent / "right")
-    assert read_evidence(compilation.log).use is Use.USED
+    assert read_evidence(compilation.log).use is ProfileUse.USED
 
 
 def test_partial_cover_fails_the_compile_where_errors_are_asked_for(
@@ -158,7 +163,7 @@ def test_partial_cover_fails_the_compile_where_errors_are_asked_for(
     compilation = compiler.with_profile("step", path, **STRICT)
     assert compilation.error is not None
     evidence = read_evidence(f"{compilation.log}\n{compilation.error}")
-    assert evidence.use is Use.FAILED
+    assert evidence.use is ProfileUse.FAILED
     coverage = check_profile(part, plain.program)
     said = re.search(r"Found (\d+) missing", compilation.error)
     assert said is not None
@@ -172,8 +177,8 @@ def test_from_0_12_errors_asked_for_fail_programs_without_any_profile(compiler: 
         assert compilation.error is None
     else:
         assert compilation.error is not None
-        assert evidence.use is Use.FAILED
-        assert [it.trouble for it in evidence.complaints] == [Trouble.RENAMED]
+        assert evidence.use is ProfileUse.FAILED
+        assert [it.trouble for it in evidence.complaints] == [ComplaintKind.RENAMED]
 
 
 @pytest.mark.parametrize("kind", ["empty", "foreign"])
@@ -189,7 +194,7 @@ def test_an_empty_or_foreign_profile_is_found_and_is_of_no_use(
     compilation = compiler.with_profile("step", path)
     assert "Found profile for module" in compilation.log
     assert same_as_without(compiler, compilation, plain)
-    assert read_evidence(compilation.log).use is Use.NOT_USED
+    assert read_evidence(compilation.log).use is ProfileUse.NOT_USED
     if kind == "foreign":
         assert not judge(check_profile(foreign, plain.program), min_coverage=0.0).passed
 
@@ -197,9 +202,11 @@ def test_an_empty_or_foreign_profile_is_found_and_is_of_no_use(
 def test_collectives_without_start_are_missed_in_silence_of_their_own(
     compiler: Compiler, plain: Compilation, tmp_path: Path
 ) -> None:
-    talks = {it.names[0] for it in needed(plain.program) if it.collective}
+    talks = {it.names[0] for it in xla_lookups(plain.program) if it.collective}
     bare = tuple(
-        Cost(cost.name.replace("-start", "") if cost.name in talks else cost.name, cost.us)
+        InstructionCost(
+            cost.name.replace("-start", "") if cost.name in talks else cost.name, cost.us
+        )
         for cost in full(plain.program).costs
     )
     path = write_profile(Profile(bare), tmp_path / "bare.pbtxt")
@@ -213,13 +220,13 @@ def test_collectives_without_start_are_missed_in_silence_of_their_own(
 
 def test_latencies_are_left_out(compiler: Compiler, plain: Compilation, tmp_path: Path) -> None:
     profile = Profile(
-        (Cost("nothing.of.this.name", 1.0),),
+        (InstructionCost("nothing.of.this.name", 1.0),),
         (Latency("all-gather-start", "all-gather-done", 5000.0),),
     )
     path = write_profile(profile, tmp_path / "latencies.pbtxt")
     compilation = compiler.with_profile("step", path)
     assert same_as_without(compiler, compilation, plain)
-    assert read_evidence(compilation.log).use is Use.NOT_USED
+    assert read_evidence(compilation.log).use is ProfileUse.NOT_USED
     assert any(
         "its one latency out" in it for it in judge(check_profile(profile, plain.program)).remarks
     )
@@ -245,10 +252,10 @@ def test_false_does_not_keep_a_profile_out_before_0_12_and_does_from_then_on(
     compilation = compiler.with_profile("step", good, **dict.fromkeys(flags, False))
     evidence = read_evidence(compilation.log, flags)
     if compiler.version < SINCE_0_12:
-        assert evidence.use is Use.USED
-        assert Trouble.SCHEDULER_ANYWAY in {it.trouble for it in evidence.complaints}
+        assert evidence.use is ProfileUse.USED
+        assert ComplaintKind.SCHEDULER_ANYWAY in {it.trouble for it in evidence.complaints}
     else:
-        assert evidence.use is Use.NOT_USED
+        assert evidence.use is ProfileUse.NOT_USED
         assert "xla_gpu_enable_latency_hiding_scheduler=false" in evidence.reason
 
 
@@ -257,8 +264,8 @@ def test_a_profile_runs_the_scheduler_that_would_not_run_without(
 ) -> None:
     off = {"xla_gpu_enable_analytical_sol_latency_estimator": False}
     evidence = read_evidence(compiler.with_profile("step", good, **off).log)
-    assert evidence.use is Use.USED
-    assert Trouble.SCHEDULER_ANYWAY in {it.trouble for it in evidence.complaints}
+    assert evidence.use is ProfileUse.USED
+    assert ComplaintKind.SCHEDULER_ANYWAY in {it.trouble for it in evidence.complaints}
 
 
 def test_found_profile_is_said_even_where_the_scheduler_is_disabled(
@@ -267,7 +274,7 @@ def test_found_profile_is_said_even_where_the_scheduler_is_disabled(
     disabled = {"xla_disable_hlo_passes": "latency-hiding-scheduler"}
     compilation = compiler.with_profile("step", good, **disabled)
     assert "Found profile for module" in compilation.log
-    assert read_evidence(compilation.log, disabled).use is Use.NOT_USED
+    assert read_evidence(compilation.log, disabled).use is ProfileUse.NOT_USED
 
 
 def test_the_90th_percentile_of_three_runs_is_their_median() -> None:
@@ -315,11 +322,11 @@ def test_jaxs_cache_keys_the_name_of_a_profile_and_not_its_content(tmp_path: Pat
     old, new = (_proto(us) for us in (1.0, 2.0))
     fixed = tmp_path / "step.pb"
     fixed.write_bytes(old)
-    first = addressed(fixed)
+    first = content_addressed(fixed)
     first.write_bytes(old)
     before = cache_keys(fixed, first)
     fixed.write_bytes(new)
-    second = addressed(fixed)
+    second = content_addressed(fixed)
     second.write_bytes(new)
     after = cache_keys(fixed, second)
     assert before[0] == after[0], "the key now knows the content: the trap is gone"
@@ -327,23 +334,23 @@ def test_jaxs_cache_keys_the_name_of_a_profile_and_not_its_content(tmp_path: Pat
 
 
 def test_a_name_by_content_is_stable_and_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
-    name = addressed_name(b"costs", "step")
+    name = content_addressed_name(b"costs", "step")
     assert re.fullmatch(r"step-[0-9a-f]{12}\.pbtxt", name)
     path = tmp_path / name
     path.write_bytes(b"costs")
-    assert is_addressed(path)
+    assert is_content_addressed(path)
     path.write_bytes(b"other costs")
-    assert not is_addressed(path)
-    assert addressed(path).name == addressed_name(b"other costs", "step")
+    assert not is_content_addressed(path)
+    assert content_addressed(path).name == content_addressed_name(b"other costs", "step")
     with pytest.raises(ValueError, match="txt"):
-        addressed_name(b"costs", ending=".txt")
+        content_addressed_name(b"costs", ending=".txt")
 
 
 def test_the_log_variable_that_pages_recommend_does_not_exist() -> None:
     libraries = _libraries()
     assert any(_holds(path, b"TF_CPP_MIN_LOG_LEVEL") for path in libraries)
     assert not any(_holds(path, b"TF_CPP_MAX_LOG_LEVEL") for path in libraries)
-    assert "TF_CPP_MAX_LOG_LEVEL" not in LOUD
+    assert "TF_CPP_MAX_LOG_LEVEL" not in VERBOSE_LOG
 
 
 def _libraries() -> list[Path]:

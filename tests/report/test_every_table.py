@@ -28,16 +28,16 @@ from counterpoint.cli.app import main
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.cost.scalars import Scalar, default_scalars
 from counterpoint.diagnose.collectives.requirement import Bound
-from counterpoint.diagnose.compare.comparison import Regrouped, Schedule
+from counterpoint.diagnose.compare.comparison import RegroupedCollectives, ScheduleChanges
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release as known_release
-from counterpoint.flags.inspection.effective import Outcome, Used, differences
-from counterpoint.flags.refresh.plugin import Plugin
+from counterpoint.flags.inspection.effective import EffectiveFlag, FlagOutcome, differences
+from counterpoint.flags.refresh.plugin import PluginComparison
 from counterpoint.hardware.targets import parse_target
-from counterpoint.pgle.applying.movement import Move, Movement, Place
-from counterpoint.pgle.profiles import Cost, Profile, write_profile
+from counterpoint.pgle.applying.movement import CollectiveMove, Movement, SchedulePosition
+from counterpoint.pgle.profiles import InstructionCost, Profile, write_profile
 from counterpoint.report.catalogue.catalogue_document import plugin_section
-from counterpoint.report.document import Document, Kind, Table
+from counterpoint.report.document import ColumnKind, Document, TextTable
 from counterpoint.report.explain.compare_tables import schedule_section
 from counterpoint.report.fit import GAP, fit, widths
 from counterpoint.report.flags.settings_document import Effective, effective_document
@@ -49,10 +49,10 @@ from counterpoint.report.terminal import print_document
 from counterpoint.report.tune.dry_run import dry_run_document
 from counterpoint.report.tune.tune_document import tune_document
 from counterpoint.runs import read_run
-from counterpoint.simulate.simulation import Unpriced
+from counterpoint.simulate.simulation import UnpricedInstruction
 from counterpoint.timeline.storage.parquet import write_parquet
-from counterpoint.workflow.calibration.calibration import Calibration, Fit, StepFit
-from counterpoint.workflow.forecast.prediction import Standing
+from counterpoint.workflow.calibration.calibration import Calibration, ScalarFit, StepFit
+from counterpoint.workflow.forecast.prediction import RankedCandidate
 from tune_plans import PLAN
 
 HERE = Path(counterpoint.report.__file__).parent
@@ -72,16 +72,16 @@ class Screen(io.StringIO):
 class Met:
     """Tables that were made, and the functions that made them."""
 
-    tables: dict[str, Table] = field(default_factory=dict)
+    tables: dict[str, TextTable] = field(default_factory=dict)
     makers: set[str] = field(default_factory=set)
 
 
 @contextmanager
 def noting(found: Met) -> Generator[None]:
     """Whatever table is made meanwhile, and by which function."""
-    made = Table.__init__
+    made = TextTable.__init__
 
-    def noted(self: Table, **given: object) -> None:
+    def noted(self: TextTable, **given: object) -> None:
         made(self, **given)  # type: ignore[arg-type]
         code = sys._getframe(1).f_code
         where = Path(code.co_filename)
@@ -91,7 +91,7 @@ def noting(found: Met) -> Generator[None]:
             found.tables[f"{maker} {self.columns} {self.rows[:1]}"] = self
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Table, "__init__", noted)
+        patch.setattr(TextTable, "__init__", noted)
         yield
 
 
@@ -144,13 +144,17 @@ def profiles_of_costs() -> Iterator[tuple[object, ...]]:
     """Profiles for XLA's scheduler, one with duplicates and two builds of a module."""
     a, b = FINGERPRINTS
     names = [f"loop_convert_reduce_fusion.{number}.clone.1" for number in range(12)]
-    costs = [Cost(name, 10.0 * at, it) for it in (a, b) for at, name in enumerate(names)]
-    write_profile(Profile((*costs, Cost(names[1], 3.0, a))), "one.pbtxt")
+    costs = [InstructionCost(name, 10.0 * at, it) for it in (a, b) for at, name in enumerate(names)]
+    write_profile(Profile((*costs, InstructionCost(names[1], 3.0, a))), "one.pbtxt")
     doubled = [replace(it, us=2 * it.us) for it in costs[:-1]]
-    write_profile(Profile((*doubled, Cost("all-gather-start.999", 1e9, b))), "two.pbtxt")
+    write_profile(Profile((*doubled, InstructionCost("all-gather-start.999", 1e9, b))), "two.pbtxt")
     yield from (("pgle", "show", "one.pbtxt"), ("pgle", "diff", "one.pbtxt", "two.pbtxt"))
-    bare = [Cost(names[0], 1.0), Cost("fusion.1", 0.0), Cost("all-reduce.7", 1.0)]
-    write_profile(Profile((*bare, Cost("all-gather-start", 1e9))), "bare.pbtxt")
+    bare = [
+        InstructionCost(names[0], 1.0),
+        InstructionCost("fusion.1", 0.0),
+        InstructionCost("all-reduce.7", 1.0),
+    ]
+    write_profile(Profile((*bare, InstructionCost("all-gather-start", 1e9))), "bare.pbtxt")
     yield ("pgle", "check", "bare.pbtxt", "--program", "step.hlo.txt")
     yield ("pgle", "make", "two", "-o", "made.pbtxt")
 
@@ -161,10 +165,14 @@ def documents() -> Iterator[Document]:
         yield tune_document(kind(), Path("studies/llama"), 20, "counterpoint tune show")
     yield from predictions()
     yield dry_run_document(PLAN, 20, "counterpoint tune")
-    outcome = Used(
-        name="xla_gpu_autotune_level", outcome=Outcome.ALTERED, asked="4", used="0", note="it did"
+    outcome = EffectiveFlag(
+        name="xla_gpu_autotune_level",
+        outcome=FlagOutcome.ALTERED,
+        asked="4",
+        used="0",
+        note="it did",
     )
-    elsewhere = replace(outcome, outcome=Outcome.ELSEWHERE)
+    elsewhere = replace(outcome, outcome=FlagOutcome.ELSEWHERE)
     yield effective_document(
         Effective(
             where="run",
@@ -177,7 +185,7 @@ def documents() -> Iterator[Document]:
         )
     )
     scalar = Scalar(1.0, 0.1, "test")
-    fitted = Fit(
+    fitted = ScalarFit(
         name="bandwidth",
         before=scalar,
         after=scalar,
@@ -200,8 +208,8 @@ def documents() -> Iterator[Document]:
     yield calibration_document(
         calibrated, "counterpoint predict step.mlir --target 8xH100", "8xH100"
     )
-    place = Place("main", 3, 100.0, 45.0, 2, 900.0, sync=False)
-    move = Move(
+    place = SchedulePosition("main", 3, 100.0, 45.0, 2, 900.0, sync=False)
+    move = CollectiveMove(
         "all-reduce-start.1",
         "all-reduce-start",
         "all-reduce",
@@ -212,9 +220,9 @@ def documents() -> Iterator[Document]:
         replace(place, before_us=340.0, within_us=240.0),
     )
     names = tuple(f"all-gather-start.{at}" for at in range(3))
-    regrouped = (Regrouped(names, names[:1], "all-gather", 1 << 20),)
-    schedule = schedule_section(Schedule(moves=(move,), regrouped=regrouped, compared=1), 10)
-    told = Plugin(
+    regrouped = (RegroupedCollectives(names, names[:1], "all-gather", 1 << 20),)
+    schedule = schedule_section(ScheduleChanges(moves=(move,), regrouped=regrouped, compared=1), 10)
+    told = PluginComparison(
         shared_object=Path("plugin.so"),
         release=known_release("0.10.2"),
         fields=900,
@@ -234,7 +242,7 @@ def predictions() -> Iterator[Document]:
     """With candidates, which would be compiled, and of a program that nothing prices."""
     known = counterpoint.predict("step.hlo.txt", target="2xH100")
     standing = [
-        Standing(
+        RankedCandidate(
             name=f"--xla_gpu_all_gather_combine_threshold_bytes={1 << at}",
             settings=Settings(),
             forecast=known.base,
@@ -244,7 +252,7 @@ def predictions() -> Iterator[Document]:
         )
         for at in (20, 30)
     ]
-    own = Unpriced(
+    own = UnpricedInstruction(
         instruction="custom-call.1", how="my_kernel", times=3, low_s=1e-6, high_s=1e-3, share=0.1
     )
     base = replace(known.base, simulation=replace(known.base.simulation, unpriced=(own,)))
@@ -268,7 +276,7 @@ def test_every_table_was_met(met: Met) -> None:
     assert makers() - met.makers == set()
 
 
-def checked(table: Table, width: int) -> Table:
+def checked(table: TextTable, width: int) -> TextTable:
     """The table as it fits, with what must hold of it."""
     fitted = fit(table, width)
     titles = [" ".join(column.title.split()) for column in fitted.columns]
@@ -279,9 +287,9 @@ def checked(table: Table, width: int) -> Table:
         whole = next(
             was for it, was in before.items() if (it.title, it.kind) == (title, column.kind)
         )
-        if column.kind is Kind.WORD:
+        if column.kind is ColumnKind.WORD:
             assert ["".join(it.split()) for it in cells] == ["".join(it.split()) for it in whole]
-        if column.kind is Kind.NUMBER:
+        if column.kind is ColumnKind.NUMBER:
             assert cells in [was for it, was in before.items() if it.title == title]
         else:
             assert len(set(cells)) == len(set(whole)), (title, cells)
@@ -367,7 +375,7 @@ def test_candidates_are_shown_whole_and_counted_by_row(
     path = tmp_path / "step.hlo.txt"
     path.write_text(timelines.HLO)
     known = counterpoint.predict(path, target="2xH100")
-    base = Standing(
+    base = RankedCandidate(
         name="base",
         settings=Settings(),
         forecast=known.base,
@@ -382,7 +390,7 @@ def test_candidates_are_shown_whole_and_counted_by_row(
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("COLUMNS", "80")
 
-    def shown(*candidates: Standing) -> str:
+    def shown(*candidates: RankedCandidate) -> str:
         screen = Screen()
         print_document(predict_document(replace(known, candidates=candidates), 10, "x"), screen)
         return screen.getvalue()

@@ -6,26 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.report.document import Column, Kind, Table
+from counterpoint.report.document import Column, ColumnKind, TextTable
 from counterpoint.report.fit import GAP, fit, widths
-from counterpoint.report.places import short_path, unlike_paths, without_beginning, without_middle
+from counterpoint.report.places import distinct_paths, short_path, without_beginning, without_middle
 
 NAME = "input_convert_reduce_scatter_fusion.1772"
 PLACE = "praxis/layers/attentions.py:777"
-TABLE = Table(
+TABLE = TextTable(
     columns=(
-        Column("op", Kind.NAME),
-        Column("category", Kind.WORD, rank=2),
-        Column("self ms", Kind.NUMBER),
-        Column("count", Kind.NUMBER, rank=1),
-        Column("source", Kind.PLACE),
+        Column("op", ColumnKind.NAME),
+        Column("category", ColumnKind.WORD, rank=2),
+        Column("self ms", ColumnKind.NUMBER),
+        Column("count", ColumnKind.NUMBER, rank=1),
+        Column("source", ColumnKind.PLACE),
     ),
     rows=((NAME, "reduction", "131.3", "1", PLACE),),
     total=("all 1", "", "131.3", "", ""),
 )
 
 
-def width(table: Table) -> int:
+def width(table: TextTable) -> int:
     return sum(widths(table)) + GAP * (len(table.columns) - 1)
 
 
@@ -93,21 +93,21 @@ def test_short_paths(path: str, short: str) -> None:
 
 def test_paths_that_end_alike_show_where_they_differ() -> None:
     alike = ["a/w/x/y/z", "b/w/x/y/z", "v/x/y/z", "x/y/z", "s/t/u"]
-    assert unlike_paths(alike) == ["a/w/x/y/z", "b/w/x/y/z", "v/x/y/z", "x/y/z", "s/t/u"]
-    assert unlike_paths(["p/q/a/x/y/z", "p/q/b/x/y/z"]) == ["a/x/y/z", "b/x/y/z"]
+    assert distinct_paths(alike) == ["a/w/x/y/z", "b/w/x/y/z", "v/x/y/z", "x/y/z", "s/t/u"]
+    assert distinct_paths(["p/q/a/x/y/z", "p/q/b/x/y/z"]) == ["a/x/y/z", "b/x/y/z"]
 
 
 def test_thousands_of_paths_that_end_alike_take_no_minutes() -> None:
     many = [f"model/layers/{number}/attention/query/dot/general" for number in range(20_000)]
-    assert unlike_paths(many) == [path.removeprefix("model/layers/") for path in many]
+    assert distinct_paths(many) == [path.removeprefix("model/layers/") for path in many]
 
 
-LOSS = Table(
+LOSS = TextTable(
     columns=(
-        Column("loss", Kind.SENTENCE),
-        Column("could save", Kind.WORD),
-        Column("share", Kind.NUMBER, rank=1),
-        Column("basis", Kind.WORD, rank=2),
+        Column("loss", ColumnKind.SENTENCE),
+        Column("could save", ColumnKind.WORD),
+        Column("share", ColumnKind.NUMBER, rank=1),
+        Column("basis", ColumnKind.WORD, rank=2),
     ),
     rows=(("devices wait 0.39 ms for the gradients", "0 to 0.39 ms", "3.9%", "rule of thumb"),),
 )
@@ -130,8 +130,9 @@ def test_a_sentence_loses_its_end_after_the_other_columns(
 
 def test_a_folded_name_does_not_look_like_two() -> None:
     name = "xla_gpu_experimental_enable_triton_warp_specialization"
-    table = Table(
-        columns=(Column("name", Kind.WORD), Column("is", Kind.WORD)), rows=((name, "false"),)
+    table = TextTable(
+        columns=(Column("name", ColumnKind.WORD), Column("is", ColumnKind.WORD)),
+        rows=((name, "false"),),
     )
     first, *others = fit(table, 40).rows[0][0].split("\n")
     assert others

@@ -15,12 +15,12 @@ import counterpoint
 import timelines
 import tune_conclusions
 import tune_studies
-from counterpoint.core.basis import listed
+from counterpoint.core.basis import shorten_names
 from counterpoint.diagnose.explanation import Explanation
-from counterpoint.diagnose.network.analysis import analyse
+from counterpoint.diagnose.network.analysis import analyze_network
 from counterpoint.pgle.checking import diff_profiles
-from counterpoint.pgle.profiles import Cost, Profile
-from counterpoint.report.document import Chart, Course, Document, Log, Prose, Section
+from counterpoint.pgle.profiles import InstructionCost, Profile
+from counterpoint.report.document import Chart, Document, Log, Prose, Section, Series
 from counterpoint.report.html import document_html, html_of
 from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.tune.study.study import Study
@@ -117,7 +117,7 @@ def test_names_from_a_file_never_become_elements(explained: Explanation) -> None
 
 def test_every_block_is_escaped() -> None:
     wrapped = "<i>&</i>"  # short: a chart wraps its remarks
-    course = Course(label=HOSTILE, levels=(0.0, 1.0), remark=wrapped)
+    course = Series(label=HOSTILE, levels=(0.0, 1.0), remark=wrapped)
     chart = Chart(courses=(course,), first=HOSTILE, last=HOSTILE)
     blocks = (chart, Log((HOSTILE,)), Prose(HOSTILE))
     section = Section(HOSTILE, HOSTILE, blocks)
@@ -140,7 +140,7 @@ def test_what_is_printed_of_a_result_is_short_and_has_the_answer(
         repr(predicted.base): "step ",
         repr(tune_conclusions.found()): tune_conclusions.found().sentence,
         repr(study()): "arms",
-        repr(analyse(made)): "collectives",
+        repr(analyze_network(made)): "collectives",
     }
     for text, answer in said.items():
         assert answer in text
@@ -149,14 +149,14 @@ def test_what_is_printed_of_a_result_is_short_and_has_the_answer(
 
 
 def test_profiles_of_many_costs_are_short_in_print() -> None:
-    many = Profile(tuple(Cost(f"fusion.{at}", float(at)) for at in range(5000)))
+    many = Profile(tuple(InstructionCost(f"fusion.{at}", float(at)) for at in range(5000)))
     assert repr(many) == "<Profile of 5,000 costs of 0 modules>"
     assert len(repr(diff_profiles(many, many))) < 100
 
 
 def test_many_long_inputs_are_told_by_their_ends() -> None:
     names = [f"/{'d' * 300}/host{at}.xplane.pb" for at in range(64)]
-    text = listed(names)
+    text = shorten_names(names)
     assert text.endswith("host1.xplane.pb' and 62 more")
     assert len(text) < 160
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import timelines
-from counterpoint.diagnose.network.analysis import analyse
+from counterpoint.diagnose.network.analysis import analyze_network
 from counterpoint.report.explain.network_document import network_document
 from counterpoint.report.explain.network_json import network_json
 from counterpoint.report.terminal import plain_text
@@ -58,7 +58,7 @@ def refuse(constant: str) -> float:
 
 
 def data_of(timeline: Timeline) -> dict[str, Any]:
-    return json.loads(network_json(analyse(timeline)), parse_constant=refuse)
+    return json.loads(network_json(analyze_network(timeline)), parse_constant=refuse)
 
 
 def test_every_section_is_documented() -> None:
@@ -91,7 +91,7 @@ def test_the_contract_on_real_profiles(shared: Path, name: str) -> None:
 
 
 def test_the_document_tells_the_story_in_order() -> None:
-    text = plain_text(network_document(analyse(timelines.two_devices()), 10))
+    text = plain_text(network_document(analyze_network(timelines.two_devices()), 10))
     titles = ["Network", "Slack", "Bandwidth", "Exposed time is due to", "Demand", "Bursts"]
     at = [text.index(f"\n{title}") if title != "Network" else 0 for title in titles]
     assert at == sorted(at)
@@ -104,6 +104,6 @@ def test_a_step_without_communication_says_so() -> None:
     quiet = timeline.spans.filter(~timeline.spans["op"].is_in([0]))
     silent = replace(timeline, spans=quiet)
     assert timeline.ops["name"][0] == "all-gather-start"
-    text = plain_text(network_document(analyse(silent), 10))
+    text = plain_text(network_document(analyze_network(silent), 10))
     assert "no collective ran in a step" in text
     check(data_of(silent))

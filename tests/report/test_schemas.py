@@ -17,7 +17,7 @@ from counterpoint.core.basis import Range, Unknown
 from counterpoint.diagnose.explanation import explain
 from counterpoint.flags import Settings
 from counterpoint.report.explain.explain_json import Explain, explain_json
-from counterpoint.report.json import At, Result, Why, fill
+from counterpoint.report.json import At, ReasonUnknown, Result, fill
 from counterpoint.report.tune.tune_json import tune_json
 from counterpoint.tune.journal.journal import Journal
 from counterpoint.tune.journal.records import FORMAT, StudyBegan
@@ -130,7 +130,7 @@ class Figure(Result):
 
     step_ms: float | None
     range_ms: tuple[float, float] | None
-    why_not: Annotated[str | None, Why("step_s")]
+    why_not: Annotated[str | None, ReasonUnknown("step_s")]
     host: Annotated[str | None, At("machine.name")]
 
 

@@ -15,12 +15,20 @@ from counterpoint.core.basis import Range, Unknown
 from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.explanation import Explanation, explain
 from counterpoint.report import units
-from counterpoint.report.document import Part, Slice
+from counterpoint.report.document import Slice, StepPart
 from counterpoint.report.explain.explain_document import digest, explain_document
 from counterpoint.report.runs.runs_document import steps_line
 from counterpoint.report.terminal import bar_cells, plain_text, print_document
 from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind
-from counterpoint.runs.run import Compile, Given, Process, ProfileWindow, Rank, Run, StepStart
+from counterpoint.runs.run import (
+    Compile,
+    ObservedProcess,
+    ProfileWindow,
+    Rank,
+    Run,
+    RunSettings,
+    StepStart,
+)
 from counterpoint.timeline.device import Host
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
@@ -237,16 +245,16 @@ def test_what_says_nothing_of_time_is_no_loss(explained: Explanation) -> None:
 
 
 def test_the_bar_is_as_wide_as_asked_and_shows_hidden_within_compute() -> None:
-    def part(which: Part, fraction: float, within: Part | None = None) -> Slice:
+    def part(which: StepPart, fraction: float, within: StepPart | None = None) -> Slice:
         return Slice(part=which, label="", ms="", share="", fraction=fraction, within=within)
 
     slices = [
-        part(Part.COMPUTE, 0.75),
-        part(Part.HIDDEN, 0.25, within=Part.COMPUTE),
-        part(Part.COLLECTIVE, 0.25),
+        part(StepPart.COMPUTE, 0.75),
+        part(StepPart.HIDDEN, 0.25, within=StepPart.COMPUTE),
+        part(StepPart.COLLECTIVE, 0.25),
     ]
     cells = dict(bar_cells(slices, 40))
-    assert cells == {Part.COMPUTE: 20, Part.HIDDEN: 10, Part.COLLECTIVE: 10}
+    assert cells == {StepPart.COMPUTE: 20, StepPart.HIDDEN: 10, StepPart.COLLECTIVE: 10}
 
 
 def few_steps(count: int) -> Timeline:
@@ -304,7 +312,7 @@ def a_run(step_s: float) -> Run:
         cwd="/",
         started=datetime(2026, 1, 1, tzinfo=UTC),
         ended=None,
-        settings=Given(),
+        settings=RunSettings(),
         launcher="local",
         outcome=ok,
         ranks=(Rank(0, "host0", Path("rank0"), ok, steps=steps),),
@@ -375,7 +383,7 @@ def test_a_step_in_which_something_was_compiled_is_no_step_time(run: Run, said: 
 def test_steps_that_were_profiled_are_not_said_to_be_outside_the_profile(tmp_path: Path) -> None:
     (tmp_path / "made.xplane.pb").touch()
     window = ProfileWindow("done", opened_s=100.05, closed_s=200.0, files=("made.xplane.pb",))
-    python = Process(1, {}, "cpu", (), None, None, {}, window, {})
+    python = ObservedProcess(1, {}, "cpu", (), None, None, {}, window, {})
     run = a_run(0.033)
     run = replace(run, ranks=(replace(run.ranks[0], path=tmp_path, processes=(python,)),))
     text = flat(plain_text(explain_document(explain(accumulated()), run=run)))

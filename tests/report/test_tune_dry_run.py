@@ -11,9 +11,9 @@ from counterpoint.core.basis import Unknown
 from counterpoint.report.terminal import plain_text
 from counterpoint.report.tune.dry_run import dry_run_document
 from counterpoint.report.tune.tune_json import dry_run_json
-from counterpoint.tune.arm import Acts, Change, Origin
+from counterpoint.tune.arm import Acts, ArmChange, ArmOrigin
 from counterpoint.tune.plan import Budget
-from counterpoint.tune.race.budget import Cost
+from counterpoint.tune.race.budget import StudyCost
 from counterpoint.tune.session import DryRun
 from tune_conclusions import arm
 from tune_plans import PLAN, SPACE
@@ -33,7 +33,7 @@ def test_the_text(tmp_path: Path) -> None:
 
 
 def test_what_is_not_known_is_not_made_up() -> None:
-    cost = Cost(expected_trials=31, most_trials=60)
+    cost = StudyCost(expected_trials=31, most_trials=60)
     text = text_of(replace(PLAN, cost=cost, trial_s=Unknown("it is known when the base ran")))
     assert "time       ?: it is known when the base ran" in text
     assert "node hours" not in text
@@ -41,8 +41,8 @@ def test_what_is_not_known_is_not_made_up() -> None:
 
 
 def test_an_arm_that_sets_nothing_says_what_it_changes() -> None:
-    per = Change(dimension="processes", choice="one per GPU", acts=Acts.RUNTIME, per="gpu")
-    mine = arm("one-process-per-gpu", per, origin=Origin.RECIPE)
+    per = ArmChange(dimension="processes", choice="one per GPU", acts=Acts.RUNTIME, per="gpu")
+    mine = arm("one-process-per-gpu", per, origin=ArmOrigin.RECIPE)
     assert re.search(
         r"one-process-per-gpu +recipe +a process per gpu", text_of(replace(PLAN, arms=(mine,)))
     )

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import tune_conclusions
-from counterpoint.cli.tune import Pace, StudyProgress
+from counterpoint.cli.tune import RefreshIntervals, StudyProgress
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.report.progress.progress import happened, standing
+from counterpoint.report.progress.progress import event_lines, study_status
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.journal.records import (
     Paused,
@@ -24,15 +24,15 @@ from counterpoint.tune.journal.records import (
     StudyEnded,
     TrialEnded,
 )
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.space.space import LeftOut
-from counterpoint.tune.statistics.estimate import Verdict
+from counterpoint.tune.statistics.estimate import ArmVerdict
 from counterpoint.tune.study.directory import open_study
 from counterpoint.tune.study.study import Study
-from counterpoint.tune.trial.report import Failure, Purpose
+from counterpoint.tune.trial.report import Purpose, TrialFailure
 from tune_studies import AT, Made, arm, report
 
-FAST = Pace(look=0.01, again=0.0)
+FAST = RefreshIntervals(look=0.01, again=0.0)
 PATIENCE_S = 60
 NVLS = arm("NVLS off")
 BUFFERS = arm("command buffers off")
@@ -64,12 +64,12 @@ def between(before: Made, add: Callable[[Made], object]) -> list[str]:
     """What is told of the records that come."""
     earlier = before.study
     add(before)
-    return happened(earlier, before.study)
+    return event_lines(earlier, before.study)
 
 
 def test_each_thing_that_happens_is_a_line() -> None:
     made = Made(NVLS, BUFFERS)
-    assert happened(None, made.study) == ["worth real time: NVLS off, command buffers off"]
+    assert event_lines(None, made.study) == ["worth real time: NVLS off, command buffers off"]
     space = SpaceMade(dimensions=(("NVLS", 1), ("x", 3)), left_out=(LeftOut("y", "n"),), at=AT)
     space = replace(space, notes=("jaxlib 9 is not known",))
     assert between(made, lambda it: it.add(space)) == [
@@ -84,7 +84,7 @@ def test_each_thing_that_happens_is_a_line() -> None:
         "trial 2, base (noise, row 1): 1,001.0 ms a step",
         "allocation 1: local on a",
     ]
-    crash = report(failure=Failure.CRASH)
+    crash = report(failure=TrialFailure.CRASH)
     assert between(made, lambda it: it.ran("NVLS off", crash, Purpose.SCREEN, 1)) == [
         "trial 3, NVLS off (screen, row 2): crash: planted crash"
     ]
@@ -93,7 +93,7 @@ def test_each_thing_that_happens_is_a_line() -> None:
     ]
     assert between(made, lambda it: it.add(Paused(why="interrupted", at=AT))) == ["interrupted"]
     assert between(made, lambda it: it.add(StudyEnded(why="decided", at=AT))) == ["done: decided"]
-    assert happened(made.study, made.study) == []
+    assert event_lines(made.study, made.study) == []
 
 
 def test_an_end_does_not_call_decided_what_the_table_calls_not_decided() -> None:
@@ -116,7 +116,7 @@ def running() -> Study:
 
 def test_how_it_stands() -> None:
     now = datetime.fromisoformat(AT).replace(minute=2, second=7)
-    said = standing(running(), tune_conclusions.unfinished(), now)
+    said = study_status(running(), tune_conclusions.unfinished(), now)
     assert said.lines == (
         "spent: 2 trials, 5 min; left: 18 trials, up to 45 min",
         "best so far: pipelined all-gather + all-gather threshold 512 MiB +3.0%",
@@ -127,34 +127,36 @@ def test_how_it_stands() -> None:
 def test_the_best_so_far_is_never_one_that_is_slower() -> None:
     now = datetime.now(UTC)
     none = tune_conclusions.nothing()
-    assert standing(running(), none, now).best == "best so far: the base"
-    told = tune_conclusions.estimate("x", 0.01, Range(0.002, 0.02), Verdict.OPEN)
+    assert study_status(running(), none, now).best == "best so far: the base"
+    told = tune_conclusions.estimate("x", 0.01, Range(0.002, 0.02), ArmVerdict.OPEN)
     row = replace(none.rows[1], raced=told)
-    said = standing(running(), replace(none, rows=(none.rows[0], row)), now)
+    said = study_status(running(), replace(none, rows=(none.rows[0], row)), now)
     assert said.best == "best so far: NVLS off +1.0% [+0.2%, +2.0%]"
 
 
 def test_who_has_no_figure_is_not_the_best_so_far() -> None:
     none = tune_conclusions.nothing()
-    told = tune_conclusions.estimate("x", math.nan, Unknown("never beside the base"), Verdict.OPEN)
+    told = tune_conclusions.estimate(
+        "x", math.nan, Unknown("never beside the base"), ArmVerdict.OPEN
+    )
     rows = (none.rows[0], replace(none.rows[1], raced=told))
-    assert standing(running(), replace(none, rows=rows), datetime.now(UTC)).best == ""
+    assert study_status(running(), replace(none, rows=rows), datetime.now(UTC)).best == ""
 
 
 def test_a_trial_that_runs_is_not_spent_and_no_result_has_no_best() -> None:
     made = Made(NVLS).entered(NVLS).opened()
     made.started("base", Purpose.NOISE, 0)
     now = datetime.fromisoformat(AT).replace(minute=1, second=3)
-    said = standing(made.study, conclude(made.study, Plan()), now)
+    said = study_status(made.study, conclude(made.study, StudyPlan()), now)
     assert said.lines == ("running trial 1: base (noise, row 1), 1:03",)
     made.add(TrialEnded(number=1, report=report(1.0), wall_s=63.0, at=AT))
-    said = standing(made.study, conclude(made.study, Plan()), now)
+    said = study_status(made.study, conclude(made.study, StudyPlan()), now)
     assert said.lines == ("spent: 1 trial, 63 s",)
 
 
 def test_before_anything_ran_nothing_is_the_best() -> None:
     made = Made(NVLS)
-    assert standing(made.study, tune_conclusions.foreseen(), datetime.now(UTC)).lines == ()
+    assert study_status(made.study, tune_conclusions.foreseen(), datetime.now(UTC)).lines == ()
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -190,7 +192,7 @@ def test_what_an_earlier_sitting_did_is_not_told_again(tmp_path: Path) -> None:
     with open_study(tmp_path / "s", first) as ledger:
         for it in rest:
             ledger.add(it)
-        with StudyProgress(tmp_path / "s", stream, Pace(look=0.01, again=3600.0)):
+        with StudyProgress(tmp_path / "s", stream, RefreshIntervals(look=0.01, again=3600.0)):
             ledger.add(StudyEnded(why="decided", at=AT))
             stream.wait_for("done: decided")
     assert "trial 1" not in stream.getvalue()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tune_conclusions
-from counterpoint.report.document import Table
+from counterpoint.report.document import TextTable
 from counterpoint.report.fit import fit
 from counterpoint.report.terminal import plain_text, print_document
 from counterpoint.report.tune.tune_document import tune_document
@@ -208,7 +208,7 @@ def test_names_of_arms_stay_whole_so_that_they_can_be_given_to_arm(width: int) -
     found = tune_conclusions.found()
     rows = [replace(it, arm=replace(it.arm, name=f"{name} {n}")) for n, it in enumerate(found.rows)]
     document = tune_document(replace(found, rows=tuple(rows)), STUDY, 20, "next")
-    tables = [it for one in document.sections for it in one.blocks if isinstance(it, Table)]
+    tables = [it for one in document.sections for it in one.blocks if isinstance(it, TextTable)]
     arms = next(it for it in tables if it.columns[0].title == "arm")
     shown = [" ".join(row[0].split()) for row in fit(arms, width).rows]
     assert set(shown) == {row[0] for row in arms.rows} <= {it.arm.name for it in rows}

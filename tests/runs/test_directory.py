@@ -17,16 +17,16 @@ from counterpoint.core.errors import InputError, UsageError
 from counterpoint.report.runs.runs_json import run_found, runs_json
 from counterpoint.runs import OutcomeKind, find_runs, is_run, list_runs, read_run
 from counterpoint.runs.outcomes.outcome import Outcome, start_of
-from counterpoint.runs.recording.writer import RankStart, RunWriter, Start
+from counterpoint.runs.recording.writer import RankStart, RunStart, RunWriter
 from counterpoint.runs.reports import effective_flags
-from counterpoint.runs.run import Given, Run
+from counterpoint.runs.run import Run, RunSettings
 from counterpoint.runs.scores.score import seen_steps
 
-LOCAL = Start(
+LOCAL = RunStart(
     name="train",
     command=("python", "train.py"),
     cwd="/home/me",
-    settings=Given((("xla_gpu_autotune_level", "4"),), (("NCCL_DEBUG", "INFO"),)),
+    settings=RunSettings((("xla_gpu_autotune_level", "4"),), (("NCCL_DEBUG", "INFO"),)),
     launcher="local",
     world_size=1,
     version="0.1.0",
@@ -41,7 +41,7 @@ def seconds(run: Run) -> float:
     return timing.seconds
 
 
-def written(path: Path, outcome: Outcome | None = OK, start: Start = LOCAL) -> Path:
+def written(path: Path, outcome: Outcome | None = OK, start: RunStart = LOCAL) -> Path:
     """A Run as one rank leaves it; None for one that goes on."""
     writer = RunWriter.claim(path, start)
     writer.add_rank(0)

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import counterpoint
-from counterpoint.cost import Contention, Family, Price, Source
+from counterpoint.cost import Contention, Price, PriceFamily, PriceSource
 from counterpoint.cost.model import FREE
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import collective
@@ -37,8 +37,8 @@ class Measured:
         if found is None:
             return FREE
         talks = collective(program, instruction) is not None
-        family = Family.DOMAIN if talks else Family.MATMUL
-        return Price(found, found, found, Source.MEASURED, family)
+        family = PriceFamily.DOMAIN if talks else PriceFamily.MATMUL
+        return Price(found, found, found, PriceSource.MEASURED, family)
 
 
 def medians(timeline: Timeline, program: Program) -> dict[str, float]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from counterpoint.cost import Contention, Family, Price, Source
+from counterpoint.cost import Contention, Price, PriceFamily, PriceSource
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched, launches
@@ -41,8 +41,8 @@ class Profiled:
     def price(self, program: Program, instruction: Instruction) -> Price:
         seconds = self._us[cost_name(instruction)] / 1e6
         talks = collective(program, instruction) is not None
-        family = Family.DOMAIN if talks else Family.MATMUL
-        return Price(seconds, seconds, seconds, Source.MEASURED, family)
+        family = PriceFamily.DOMAIN if talks else PriceFamily.MATMUL
+        return Price(seconds, seconds, seconds, PriceSource.MEASURED, family)
 
 
 @pytest.fixture(scope="module")

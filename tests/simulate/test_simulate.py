@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.cost import Contention, Family, Source
+from counterpoint.cost import Contention, PriceFamily, PriceSource
 from counterpoint.hlo import Program
 from counterpoint.simulate import Jitter, simulate
 from hand_made import Told, compute, done, entry, loop, program, run_loop, start, straight
@@ -93,7 +93,7 @@ def test_the_same_question_has_the_same_answer(case: Drawn) -> None:
 def test_spans_on_one_stream_follow_each_other_and_end_with_the_step(case: Drawn) -> None:
     simulation = simulate(case.program, Told(case.costs, case.contention, launch_s=1e-3))
     spans = simulation.timeline.spans
-    assert simulation.rests_on.get(Source.ANALYTIC, 0.0) == pytest.approx(
+    assert simulation.rests_on.get(PriceSource.ANALYTIC, 0.0) == pytest.approx(
         simulation.compute_s + simulation.communication_s
     )
     for (_,), mine in spans.group_by("line"):
@@ -109,8 +109,8 @@ def test_errors_of_families_are_independent_and_alike_within_one() -> None:
     made = straight(compute("a"), compute("b"), start("gather"), done("gather"))
     simulation = simulate(made, Told({"a": 3, "b": 3, "gather": 8, "result": 0}, reach=0.1))
     assert simulation.step_s == pytest.approx(14)
-    assert simulation.reach_s[Family.MATMUL] == pytest.approx((-0.6, 0.6))
-    assert simulation.reach_s[Family.NETWORK] == pytest.approx((-0.8, 0.8))
+    assert simulation.reach_s[PriceFamily.MATMUL] == pytest.approx((-0.6, 0.6))
+    assert simulation.reach_s[PriceFamily.NETWORK] == pytest.approx((-0.8, 0.8))
     assert simulation.low_s == pytest.approx(13)
     assert simulation.high_s == pytest.approx(15)
 
@@ -122,12 +122,12 @@ def test_how_much_slower_compute_is_beside_collectives_has_a_range_too() -> None
     assert simulation.step_s == pytest.approx(10 + 10 * (1 - 1 / 1.1))
     assert simulation.low_s == pytest.approx(10 + 10 * (1 - 1 / 1.05))
     assert simulation.high_s == pytest.approx(10 + 10 * (1 - 1 / 1.15))
-    assert list(simulation.reach_s) == [Family.CONTENTION]
+    assert list(simulation.reach_s) == [PriceFamily.CONTENTION]
 
 
 def test_what_nothing_prices_is_listed_with_its_share() -> None:
     made = program(loop(compute("a")) + entry(run_loop(4)))
-    model = Told({"a": 1, "result": 0}, reach=0.5, source=Source.BOUND)
+    model = Told({"a": 1, "result": 0}, reach=0.5, source=PriceSource.BOUND)
     [unpriced] = [one for one in simulate(made, model).unpriced if one.high_s]
     assert (unpriced.instruction, unpriced.times) == ("a", 4)
     assert (unpriced.low_s, unpriced.high_s) == pytest.approx((2, 6))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from counterpoint.cost import Contention, Source
+from counterpoint.cost import Contention, PriceSource
 from counterpoint.simulate import simulate
 from hand_made import S, Told, compute, done, entry, program, start, straight
 
@@ -164,7 +164,7 @@ def test_compute_beside_a_collective_is_slower_and_so_is_the_collective() -> Non
     model = Told({"gather": 1, "a": 1, "b": 1, "result": 0}, Contention(compute=0.25))
     # One second of collective, in which 0.8 of the compute is done; then 1.2 more.
     assert simulate(made, model).step_s == pytest.approx(2.2)
-    measured = Told(model.seconds, model.contention, source=Source.MEASURED)
+    measured = Told(model.seconds, model.contention, source=PriceSource.MEASURED)
     assert simulate(made, measured).step_s == pytest.approx(2)  # it was slower already
     both = Told({"gather": 1, "result": 0}, Contention(compute=0.25, collective=0.5))
     assert simulate(made, both).step_s == pytest.approx(1.5 + (2 - 1.5 / 1.25))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import counterpoint
-from counterpoint.cost import Contention, Family, Price, Source
-from counterpoint.cost.model import around
+from counterpoint.cost import Contention, Price, PriceFamily, PriceSource
+from counterpoint.cost.model import price_around
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Instruction, Program, read_program
 from counterpoint.hlo.collectives import collective
@@ -29,10 +29,12 @@ class Rates:
         said = collective(program, instruction)
         if said is not None:
             seconds = 2e-5 + said.bytes / 5e10
-            return around(seconds, 0.2, Source.TABLE, Family.NETWORK)
+            return price_around(seconds, 0.2, PriceSource.TABLE, PriceFamily.NETWORK)
         arithmetic = (flops(program, instruction) or 0) / 5e14
         memory = (bytes_accessed(program, instruction) or 0) / 2.5e12
-        return around(2e-6 + max(arithmetic, memory), 0.1, Source.ANALYTIC, Family.MATMUL)
+        return price_around(
+            2e-6 + max(arithmetic, memory), 0.1, PriceSource.ANALYTIC, PriceFamily.MATMUL
+        )
 
 
 @pytest.fixture(scope="module")

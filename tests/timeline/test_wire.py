@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from xspace_builder import Value, field_bytes, message, varint
 
 from counterpoint.timeline.xplane import wire
-from counterpoint.timeline.xplane.wire import Block, Malformed, fields
+from counterpoint.timeline.xplane.wire import Malformed, WireBlock, fields
 
 EVENT = 0x22
 
@@ -29,7 +29,7 @@ def starts_of(pieces: list[bytes]) -> list[int]:
 @given(st.lists(numbers, min_size=1))
 def test_varints_of_every_length_are_read_at_once(values: list[int]) -> None:
     pieces = [varint(value) for value in values]
-    read, sizes = Block(b"".join(pieces)).varints(np.array(starts_of(pieces)))
+    read, sizes = WireBlock(b"".join(pieces)).varints(np.array(starts_of(pieces)))
     assert read.tolist() == values
     assert sizes.tolist() == [len(piece) for piece in pieces]
 
@@ -37,7 +37,7 @@ def test_varints_of_every_length_are_read_at_once(values: list[int]) -> None:
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1))
 def test_negative_numbers_keep_their_sign(values: list[int]) -> None:
     pieces = [varint(value) for value in values]
-    read, _ = Block(b"".join(pieces)).varints(np.array(starts_of(pieces)))
+    read, _ = WireBlock(b"".join(pieces)).varints(np.array(starts_of(pieces)))
     assert read.view(np.int64).tolist() == values
 
 
@@ -50,7 +50,7 @@ def test_the_scalar_varint_agrees_with_the_column(value: int) -> None:
 def test_bits_beyond_the_last_are_dropped() -> None:
     raw = b"\xff" * 9 + b"\x7f"
     assert wire.varint(raw, 0) == (2**64 - 1, 10)
-    value, size = Block(raw).varints(np.array([0]))
+    value, size = WireBlock(raw).varints(np.array([0]))
     assert (value.tolist(), size.tolist()) == ([2**64 - 1], [10])
 
 
@@ -85,10 +85,10 @@ def chains(draw: st.DrawFn) -> list[bytes]:
 @given(chains())
 def test_walking_in_lanes_finds_the_same_entries_as_one_by_one(chain: list[bytes]) -> None:
     data = b"".join(chain)
-    starts, stop = Block(data).entries(EVENT)
+    starts, stop = WireBlock(data).entries(EVENT)
     assert starts.tolist() == starts_of(chain)
     assert stop == len(data)
-    slow, slow_stop = Block(data)._one_by_one(EVENT)
+    slow, slow_stop = WireBlock(data)._one_by_one(EVENT)
     assert slow.tolist() == starts.tolist()
     assert slow_stop == stop
 
@@ -96,7 +96,7 @@ def test_walking_in_lanes_finds_the_same_entries_as_one_by_one(chain: list[bytes
 @given(chains(), st.integers(0, 40_000))
 def test_an_entry_that_is_cut_off_is_left(chain: list[bytes], cut: int) -> None:
     data = b"".join(chain)[:cut]
-    starts, stop = Block(data).entries(EVENT)
+    starts, stop = WireBlock(data).entries(EVENT)
     whole = [
         at for at, piece in zip(starts_of(chain), chain, strict=True) if at + len(piece) <= cut
     ]
@@ -109,7 +109,7 @@ def test_another_field_ends_the_run(
     before: list[bytes], after: list[bytes], other: tuple[int, Value]
 ) -> None:
     data = b"".join(before)
-    starts, stop = Block(data + message(other) + b"".join(after)).entries(EVENT)
+    starts, stop = WireBlock(data + message(other) + b"".join(after)).entries(EVENT)
     assert starts.tolist() == starts_of(before)
     assert stop == len(data)
 
@@ -118,7 +118,7 @@ def test_ordinary_events_are_walked_in_lanes() -> None:
     event = field_bytes(
         4, message((1, 5), (2, 10**12), (3, 1000)) + message((4, b"\x08\x01\x20\x02"))
     )
-    block = Block(event * 2000)
+    block = WireBlock(event * 2000)
     walked = block._lockstep(EVENT)
     assert walked is not None
     assert walked[0].tolist() == list(range(0, 2000 * len(event), len(event)))
@@ -126,7 +126,7 @@ def test_ordinary_events_are_walked_in_lanes() -> None:
 
 @given(st.binary(max_size=300))
 def test_arbitrary_bytes_are_read_or_refused(data: bytes) -> None:
-    starts, stop = Block(data).entries(EVENT)
+    starts, stop = WireBlock(data).entries(EVENT)
     assert 0 <= stop <= len(data)
     assert (starts < max(stop, 1)).all()
     try:
@@ -171,5 +171,5 @@ def test_damaged_fields_are_refused(damage: bytes) -> None:
 
 def test_a_length_beyond_the_file_ends_the_run() -> None:
     whole = field_bytes(4, message((1, 1), (2, 5)))
-    starts, stop = Block(whole * 3 + b"\x22" + varint(1 << 62) + bytes(9000)).entries(EVENT)
+    starts, stop = WireBlock(whole * 3 + b"\x22" + varint(1 << 62) + bytes(9000)).entries(EVENT)
     assert (len(starts), stop) == (3, 3 * len(whole))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from xspace_builder import Value, field_bytes, message, varint
 
 from counterpoint.hlo.wire_schema import message_classes
-from counterpoint.timeline.xplane.events import Strings, Wanted, read_events
+from counterpoint.timeline.xplane.events import EventSelection, Strings, read_events
 from counterpoint.timeline.xplane.wire import Malformed
 
 Kept = dict[str, int | str]
@@ -41,10 +41,12 @@ LINE = message_classes(
 )["Line"]
 
 NAMES = {1: "fusion.3", 2: "all-reduce", 3: "jit_step", 70_000: "far away"}
-WANTED = Wanted(stats={4: "hlo_op", 9: "program_id", 300: "run_id"}, skipped=frozenset[int]())
+WANTED = EventSelection(
+    stats={4: "hlo_op", 9: "program_id", 300: "run_id"}, skipped=frozenset[int]()
+)
 
 
-def by_column(data: bytes, wanted: Wanted = WANTED) -> tuple[list[Row], int]:
+def by_column(data: bytes, wanted: EventSelection = WANTED) -> tuple[list[Row], int]:
     strings = Strings(NAMES)
     rows: list[Row] = []
     skipped = 0
@@ -61,7 +63,7 @@ def by_column(data: bytes, wanted: Wanted = WANTED) -> tuple[list[Row], int]:
     return rows, skipped
 
 
-def by_protobuf(data: bytes, wanted: Wanted = WANTED) -> list[Row]:
+def by_protobuf(data: bytes, wanted: EventSelection = WANTED) -> list[Row]:
     return [
         (event.metadata_id, event.offset_ps, event.duration_ps, _kept(event.stats, wanted))
         for event in LINE.FromString(data).events
@@ -69,7 +71,7 @@ def by_protobuf(data: bytes, wanted: Wanted = WANTED) -> list[Row]:
     ]
 
 
-def _kept(stats: Sequence[Any], wanted: Wanted) -> Kept:
+def _kept(stats: Sequence[Any], wanted: EventSelection) -> Kept:
     kept: Kept = {}
     for stat in stats:
         name = wanted.stats.get(stat.metadata_id)
@@ -169,7 +171,7 @@ def test_an_event_larger_than_a_block_is_read() -> None:
 
 
 def test_book_keeping_is_skipped_and_counted() -> None:
-    wanted = Wanted(stats=WANTED.stats, skipped=frozenset({7}))
+    wanted = EventSelection(stats=WANTED.stats, skipped=frozenset({7}))
     kinds = [1, 7, 7, 2, 7]
     data = b"".join(field_bytes(4, message((1, kind), (2, 5), (3, 1))) for kind in kinds)
     rows, skipped = by_column(data, wanted)
@@ -197,7 +199,7 @@ def test_spelled_out_texts_share_one_id() -> None:
 
 @pytest.mark.parametrize("id", [2**60, -1])
 def test_an_absurd_id_of_a_stat_costs_no_memory(id: int) -> None:
-    wanted = Wanted(stats={id: "hlo_op"}, skipped=frozenset[int]())
+    wanted = EventSelection(stats={id: "hlo_op"}, skipped=frozenset[int]())
     with pytest.raises(Malformed):
         by_column(field_bytes(4, message((1, 1), (4, message((1, id), (7, 2))))), wanted)
 

@@ -12,8 +12,8 @@ from counterpoint.core.basis import Range, Unknown
 from counterpoint.cost.scalars import Scalars, read_scalars
 from counterpoint.hardware.targets import parse_target
 from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind
-from counterpoint.runs.recording.writer import RankStart, RunWriter, Start
-from counterpoint.runs.run import Given
+from counterpoint.runs.recording.writer import RankStart, RunStart, RunWriter
+from counterpoint.runs.run import RunSettings
 from counterpoint.tune.arm import Predicted
 from counterpoint.tune.recalibrate import Recalibrated, errors, recalibrate
 from counterpoint.tune.study.study import Study
@@ -43,11 +43,11 @@ def study(tmp_path: Path, device: str = "NVIDIA H100 80GB HBM3", *, dumped: bool
 
 
 def run(place: Path, device: str, *, dumped: bool) -> None:
-    start = Start(
+    start = RunStart(
         name="one",
         command=("python",),
         cwd="/",
-        settings=Given(),
+        settings=RunSettings(),
         launcher="local",
         world_size=1,
         version="0",

@@ -17,24 +17,24 @@ from counterpoint.report.terminal import plain_text
 from counterpoint.report.tune.tune_document import tune_document
 from counterpoint.report.tune.tune_json import tune_json
 from counterpoint.tune.conclusion.conclude import conclude
-from counterpoint.tune.executors.executor import Limits, Shape
-from counterpoint.tune.plan import Budget, Plan
-from counterpoint.tune.request import Asked, began, check, list_arms
+from counterpoint.tune.executors.executor import ProcessShape, TrialLimits
+from counterpoint.tune.plan import Budget, StudyPlan
+from counterpoint.tune.request import TuneRequest, began, check, list_arms
 from counterpoint.tune.session import conclusion_of, dry_run, tune
-from counterpoint.tune.statistics.estimate import Rule, Verdict
+from counterpoint.tune.statistics.estimate import ArmVerdict, DecisionRule
 from counterpoint.tune.study.directory import open_study, read_study
 from tune_programs import program
 from xla_compiler import why_none
 
-PLAN = Plan(
-    rule=Rule(cap=2, looks=(2,)),
+PLAN = StudyPlan(
+    rule=DecisionRule(cap=2, looks=(2,)),
     confirm_rows=2,
-    limits=Limits(timeout_s=300.0, hang_after_s=120.0),
+    limits=TrialLimits(timeout_s=300.0, hang_after_s=120.0),
 )
 
 
-def asked(directory: Path, *arms: str, plan: Plan = PLAN) -> Asked:
-    return Asked(
+def asked(directory: Path, *arms: str, plan: StudyPlan = PLAN) -> TuneRequest:
+    return TuneRequest(
         command=program(directory),
         directory=directory / "study",
         arms=arms,
@@ -46,7 +46,7 @@ def asked(directory: Path, *arms: str, plan: Plan = PLAN) -> Asked:
 def test_a_planted_gain_is_found_and_a_copy_of_the_base_is_none(tmp_path: Path) -> None:
     said: list[str] = []
     made = tune(asked(tmp_path, "env:SAVES=0.2", "env:OTHER=name"), said.append)
-    assert (made.state, made.verdict, made.confirmed) == ("done", Verdict.FASTER, True)
+    assert (made.state, made.verdict, made.confirmed) == ("done", ArmVerdict.FASTER, True)
     assert made.winner is not None
     assert dict(made.winner.settings.env) == {"SAVES": "0.2"}
     assert made.gain == pytest.approx(0.2, abs=0.01)
@@ -79,7 +79,7 @@ def test_a_study_that_is_done_says_the_same_again_and_runs_nothing(tmp_path: Pat
 
 @pytest.mark.slow
 def test_a_larger_budget_goes_on_with_a_study_that_ended_for_lack_of_it(tmp_path: Path) -> None:
-    rule = Rule(cap=6, looks=(2, 4, 6))
+    rule = DecisionRule(cap=6, looks=(2, 4, 6))
     small = replace(PLAN, budget=Budget(trials=6), rule=rule, confirm_rows=0)
     first = tune(asked(tmp_path, "env:SAVES=0.2", plan=small))
     assert first.spent is not None
@@ -144,7 +144,7 @@ def test_what_can_t_be_lowered_says_what_to_give_to_tune(tmp_path: Path) -> None
     if reason := why_none():
         pytest.skip(reason)
     for workload in ("none.mlir", "none.py:make_step"):
-        nothing = Asked(
+        nothing = TuneRequest(
             workload=str(tmp_path / workload),
             directory=tmp_path / "study",
             target=parse_target("8xH100"),
@@ -166,7 +166,9 @@ def test_another_study_of_the_same_name_says_what_of_it_is_another(tmp_path: Pat
     space = tmp_path / "space.toml"
     space.write_text("only = []")
     first = began(asked(tmp_path, "env:SAVES=0.2"), "local", tmp_path)
-    longer = replace(PLAN, limits=Limits(steps=30), shape=Shape(nodes=2), space_file=space)
+    longer = replace(
+        PLAN, limits=TrialLimits(steps=30), shape=ProcessShape(nodes=2), space_file=space
+    )
     for other, parts in (
         (asked(tmp_path, "env:SAVES=0.3"), {"--arm"}),
         (replace(asked(tmp_path, "env:SAVES=0.2"), program="step"), {"--program"}),
@@ -210,17 +212,17 @@ def test_an_arm_that_was_named_and_takes_no_part_is_in_the_report_with_why(tmp_p
 
 def test_a_prediction_needs_a_target_and_a_measurement_a_command(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--target is missing"):
-        tune(Asked(workload="step.py:make", directory=tmp_path / "study", measure=False))
+        tune(TuneRequest(workload="step.py:make", directory=tmp_path / "study", measure=False))
     with pytest.raises(UsageError, match="can be predicted, not run"):
         tune(
-            Asked(
+            TuneRequest(
                 workload="step.py:make",
                 directory=tmp_path / "study",
                 target=parse_target("8xH100"),
             )
         )
     with pytest.raises(UsageError, match="nothing to tune"):
-        tune(Asked(directory=tmp_path / "study"))
+        tune(TuneRequest(directory=tmp_path / "study"))
 
 
 @pytest.mark.parametrize(

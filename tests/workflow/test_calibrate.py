@@ -12,7 +12,7 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.core.errors import InputError
-from counterpoint.cost import Contention, Family, Price, Source, around
+from counterpoint.cost import Contention, Price, PriceFamily, PriceSource, price_around
 from counterpoint.cost.model import FREE
 from counterpoint.cost.scalars import Scalar, Scalars, default_scalars, read_scalars, scalars_toml
 from counterpoint.hardware.targets import parse_target
@@ -26,7 +26,13 @@ from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.workflow.calibration.calibrate import calibrate
-from counterpoint.workflow.calibration.calibration import Fit, Step, StepFit, doubt, kept_by_steps
+from counterpoint.workflow.calibration.calibration import (
+    CalibrationStep,
+    ScalarFit,
+    StepFit,
+    reject_worse,
+    rejection_reason,
+)
 from counterpoint.workflow.calibration.fitting import MeasuredStep, calibrate_steps
 from real_profiles import opened
 
@@ -61,12 +67,12 @@ class Simple:
         talk = collective(program, instruction)
         if talk is not None:
             seconds = (talk.bytes or 0) / (50e9 * self.known.network.value)
-            return around(seconds, 0.1, Source.ANALYTIC, Family.NETWORK)
+            return price_around(seconds, 0.1, PriceSource.ANALYTIC, PriceFamily.NETWORK)
         if category(program, instruction) is Category.MATMUL:
             seconds = (flops(program, instruction) or 0) / (100e12 * self.known.matmul.value)
-            return around(seconds + 2e-6, 0.1, Source.ANALYTIC, Family.MATMUL)
+            return price_around(seconds + 2e-6, 0.1, PriceSource.ANALYTIC, PriceFamily.MATMUL)
         seconds = (bytes_accessed(program, instruction) or 0) / (1e12 * self.known.memory.value)
-        return around(seconds, 0.1, Source.ANALYTIC, Family.MEMORY)
+        return price_around(seconds, 0.1, PriceSource.ANALYTIC, PriceFamily.MEMORY)
 
 
 def text(rounds: int = 2) -> str:
@@ -311,8 +317,8 @@ def test_real_recordings_fit_better_than_before(shared: Path, name: str) -> None
     assert found.steps[0].measured_s > 0
 
 
-def fitted(name: str, before: float, after: float, unseen: float | None = 0.02) -> Fit:
-    return Fit(
+def fitted(name: str, before: float, after: float, unseen: float | None = 0.02) -> ScalarFit:
+    return ScalarFit(
         name=name,
         before=Scalar(before, 0.1, "test"),
         after=Scalar(after, 0.1, "test"),
@@ -335,8 +341,8 @@ def fitted(name: str, before: float, after: float, unseen: float | None = 0.02) 
         pytest.param(fitted("matmul", 0.8, 0.7, 0.2), 5, "told no better", id="no-better"),
     ],
 )
-def test_a_fit_is_believed_on_evidence(fit: Fit, kinds: int, said: str) -> None:
-    found = doubt(fit, kinds)
+def test_a_fit_is_believed_on_evidence(fit: ScalarFit, kinds: int, said: str) -> None:
+    found = rejection_reason(fit, kinds)
     assert said in found
     assert bool(said) == bool(found)
 
@@ -345,18 +351,18 @@ def test_a_fit_that_tells_the_measured_step_worse_is_not_taken() -> None:
     program = program_from_text(text())
     before = scalars(matmul=0.8, memory=0.8, network=0.8)
 
-    def step_of(one: Step, known: Scalars) -> float:
+    def step_of(one: CalibrationStep, known: Scalars) -> float:
         return simulate(one.program, Simple(known), target=TARGET).step_s
 
-    usual = Step(name="a", program=program, seconds=1.0)
+    usual = CalibrationStep(name="a", program=program, seconds=1.0)
     step = replace(usual, seconds=step_of(usual, before))
     fits = [fitted("matmul", 0.8, 1.2), fitted("memory", 0.8, 0.801)]
-    kept = kept_by_steps(before, fits, [step], step_of)
+    kept = reject_worse(before, fits, [step], step_of)
     assert [fit.fitted for fit in kept] == [False, True]
     assert kept[0].after == kept[0].before
     assert "the measured step is told worse" in kept[0].how
     right = replace(usual, seconds=step_of(usual, replace(before, matmul=fits[0].after)))
-    assert all(fit.fitted for fit in kept_by_steps(before, fits, [right], step_of))
+    assert all(fit.fitted for fit in reject_worse(before, fits, [right], step_of))
 
 
 def test_a_step_that_a_calibration_tells_worse_is_called_so() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterpoint.workflow.prediction.gain import Crowding, crowding
+from counterpoint.workflow.prediction.gain import MemoryPressure, crowding
 
 LINE = (
     "I1122 04:17:22.221204   28504 latency_hiding_scheduler.cc:4325] [latency-hiding-scheduler]"
@@ -12,7 +12,7 @@ LINE = (
 
 def test_the_first_schedule_that_needed_too_much_is_told() -> None:
     log = LINE.format(54372320028, 48235282235) + LINE.format(40, 48235282235)
-    assert crowding(log) == Crowding(54372320028, 48235282235)
+    assert crowding(log) == MemoryPressure(54372320028, 48235282235)
 
 
 def test_enough_memory_is_nothing_to_tell() -> None:

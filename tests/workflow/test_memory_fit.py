@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import Memory
+from counterpoint.compile import PlannedMemory
 from counterpoint.hardware.targets import parse_target
 from counterpoint.workflow.forecast.memory_fit import memory_fit
 
 
-def planned(peak: int) -> Memory:
-    return Memory(peak=peak)
+def planned(peak: int) -> PlannedMemory:
+    return PlannedMemory(peak=peak)
 
 
 @pytest.mark.parametrize(("memory", "fits"), [("40 GB", False), ("64 GB", False), ("160 GB", True)])

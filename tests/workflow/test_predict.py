@@ -8,9 +8,9 @@ import pytest
 
 import counterpoint
 from counterpoint.core.errors import UsageError
-from counterpoint.cost import Source
+from counterpoint.cost import PriceSource
 from counterpoint.flags.lines import parse_settings
-from counterpoint.report.document import Facts, Table
+from counterpoint.report.document import FactList, TextTable
 from counterpoint.report.predict.predict_tables import candidates_section
 from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.workflow.forecast.prediction import Prediction
@@ -38,7 +38,7 @@ def test_the_bounds_hold_and_memory_fits(prediction: Prediction) -> None:
     assert simulation.step_s >= simulation.critical_path_s
     assert simulation.step_s >= simulation.busiest_lane_s * (1 - 1e-9)
     assert prediction.base.memory.fits is True
-    assert prediction.basis[Source.MEASURED] == 0
+    assert prediction.basis[PriceSource.MEASURED] == 0
     assert sum(prediction.basis.values()) == pytest.approx(1)
 
 
@@ -55,9 +55,11 @@ def test_a_flag_without_effect_is_the_same_program(prediction: Prediction) -> No
     idle = next(it for it in prediction.candidates if it.name == f"--{IDLE}")
     assert idle.same_as == "base"
     (section,) = candidates_section(prediction)
-    (table,) = (it for it in section.blocks if isinstance(it, Table))
+    (table,) = (it for it in section.blocks if isinstance(it, TextTable))
     assert idle.name not in {row[1] for row in table.rows}, "one row for each program"
-    facts = [it.text for block in section.blocks if isinstance(block, Facts) for it in block.rows]
+    facts = [
+        it.text for block in section.blocks if isinstance(block, FactList) for it in block.rows
+    ]
     assert f"{idle.name}   as base" in facts
 
 
@@ -86,7 +88,7 @@ def test_costs_of_one_compile_move_to_another(lowered: Lowered, prediction: Pred
     made = counterpoint.predict(
         lowered.ir, target="8xH100", profile=kept, settings=parse_settings([PIPELINED])
     )
-    assert made.basis[Source.MEASURED] > 0.5
+    assert made.basis[PriceSource.MEASURED] > 0.5
     # Whoever explains the stored Timeline knows what it was compiled under.
     assert PIPELINED in made.timeline.environment["XLA_FLAGS"]
 

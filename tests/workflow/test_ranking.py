@@ -9,13 +9,13 @@ from typing import cast
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.cost import Family
+from counterpoint.cost import PriceFamily
 from counterpoint.flags import Settings
 from counterpoint.hlo import Program, read_program
 from counterpoint.simulate import Simulation
 from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.forecast.memory_fit import MemoryFit
-from counterpoint.workflow.forecast.prediction import Forecast, Standing
+from counterpoint.workflow.forecast.prediction import Forecast, RankedCandidate
 from counterpoint.workflow.forecast.ranking import difference, ranked, simplest
 from timelines import HLO
 
@@ -23,7 +23,7 @@ PROGRAM = read_program(HLO.encode())
 OTHER = read_program(HLO.replace("fusion.2", "fusion.22").encode())
 
 
-def simulated(step_s: float, reach: Mapping[Family, tuple[float, float]]) -> Simulation:
+def simulated(step_s: float, reach: Mapping[PriceFamily, tuple[float, float]]) -> Simulation:
     return Simulation(
         draw=lambda: cast(Timeline, None),
         step_s=step_s,
@@ -47,11 +47,11 @@ def simulated(step_s: float, reach: Mapping[Family, tuple[float, float]]) -> Sim
 def standing(
     name: str,
     step_s: float,
-    reach: Mapping[Family, tuple[float, float]],
+    reach: Mapping[PriceFamily, tuple[float, float]],
     *,
     program: Program = OTHER,
     peak: int = 10,
-) -> Standing:
+) -> RankedCandidate:
     memory = MemoryFit(peak_bytes=peak, memory_bytes=100, fraction=0.75, fraction_source="a test")
     made = Forecast(
         name=name,
@@ -60,22 +60,22 @@ def standing(
         simulation=simulated(step_s, reach),
         memory=memory,
     )
-    return Standing(name=name, settings=Settings(), forecast=made, is_base=name == "base")
+    return RankedCandidate(name=name, settings=Settings(), forecast=made, is_base=name == "base")
 
 
 def test_errors_that_both_share_cancel() -> None:
-    gemms = {Family.MATMUL: (-0.1, 0.1)}
+    gemms = {PriceFamily.MATMUL: (-0.1, 0.1)}
     found = difference(simulated(1.05, gemms), simulated(1.0, gemms))
     assert (found.low, found.high) == pytest.approx((0.05, 0.05))
 
 
 def test_errors_of_what_only_one_does_count_in_full() -> None:
-    found = difference(simulated(1.05, {Family.NETWORK: (-0.04, 0.03)}), simulated(1.0, {}))
+    found = difference(simulated(1.05, {PriceFamily.NETWORK: (-0.04, 0.03)}), simulated(1.0, {}))
     assert (found.low, found.high) == pytest.approx((0.01, 0.08))
 
 
 def test_a_clear_difference_within_wide_ranges_is_no_tie() -> None:
-    gemms = {Family.MATMUL: (-0.1, 0.1)}
+    gemms = {PriceFamily.MATMUL: (-0.1, 0.1)}
     order = ranked([standing("slow", 1.05, gemms), standing("fast", 1.0, gemms)])
     assert [(it.name, it.tied) for it in order] == [("fast", True), ("slow", False)]
     assert order[1].behind == pytest.approx(0.05)
@@ -83,7 +83,7 @@ def test_a_clear_difference_within_wide_ranges_is_no_tie() -> None:
 
 def test_a_difference_that_may_be_nothing_is_a_tie() -> None:
     order = ranked(
-        [standing("fast", 1.0, {}), standing("slow", 1.03, {Family.NETWORK: (-0.02, 0.02)})]
+        [standing("fast", 1.0, {}), standing("slow", 1.03, {PriceFamily.NETWORK: (-0.02, 0.02)})]
     )
     assert [it.tied for it in order] == [True, True]
 
@@ -107,7 +107,7 @@ def test_the_same_schedule_is_said_to_be_the_same_program() -> None:
 
 
 def test_of_tied_candidates_the_one_that_changes_least_is_named() -> None:
-    def with_flags(name: str, step_s: float, count: int) -> Standing:
+    def with_flags(name: str, step_s: float, count: int) -> RankedCandidate:
         flags = tuple((f"xla_gpu_{at}", "1") for at in range(count))
         return replace(standing(name, step_s, {}), settings=Settings(flags))
 

@@ -9,7 +9,7 @@ import pytest
 
 from command_line import Counterpoint
 from counterpoint.flags import Settings
-from counterpoint.workflow.feedback.task import Phase, script
+from counterpoint.workflow.feedback.task import ScriptPhase, script
 
 PRINT_ENV = ("bash", "-c", 'printf "%s\\n" "$XLA_FLAGS" "$NCCL_DEBUG"')
 
@@ -30,7 +30,7 @@ def test_flags_are_appended_and_survive_the_shell() -> None:
         xla=(("xla_dump_to", 'a $HOME `b` "c" \\d'), ("xla_gpu_enable_command_buffer", "")),
         env=(("NCCL_DEBUG", "it's $5"),),
     )
-    text = script("a title", [Phase(purpose="show", command=PRINT_ENV, settings=settings)])
+    text = script("a title", [ScriptPhase(purpose="show", command=PRINT_ENV, settings=settings)])
     flags, debug = bash(text, XLA_FLAGS="--xla_fuel=1").splitlines()
     assert flags == (
         "--xla_fuel=1 --xla_dump_to='a $HOME `b` \"c\" \\d' --xla_gpu_enable_command_buffer="
@@ -40,7 +40,7 @@ def test_flags_are_appended_and_survive_the_shell() -> None:
 
 def test_without_inherited_flags_nothing_is_missing() -> None:
     settings = Settings(xla=(("xla_gpu_enable_triton_gemm", "false"),))
-    text = script("a title", [Phase(purpose="show", command=PRINT_ENV, settings=settings)])
+    text = script("a title", [ScriptPhase(purpose="show", command=PRINT_ENV, settings=settings)])
     assert bash(text, NCCL_DEBUG="").split() == ["--xla_gpu_enable_triton_gemm=false"]
 
 
@@ -121,8 +121,8 @@ def test_where_the_profile_is_not_used_the_script_says_so_and_goes_on(
 
 def test_a_script_ends_where_a_command_fails(tmp_path: Path) -> None:
     phases = [
-        Phase(purpose="fail", command=("false",)),
-        Phase(purpose="go on", command=("touch", str(tmp_path / "went on"))),
+        ScriptPhase(purpose="fail", command=("false",)),
+        ScriptPhase(purpose="go on", command=("touch", str(tmp_path / "went on"))),
     ]
     done = subprocess.run(["bash"], input=script("t", phases), text=True, check=False)  # noqa: S607
     assert done.returncode == 1

@@ -15,7 +15,7 @@ import pytest
 
 import timelines
 from counterpoint.core.basis import Range
-from counterpoint.cost import Source
+from counterpoint.cost import PriceSource
 from counterpoint.cost.build import build_model
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import read_program
@@ -99,8 +99,8 @@ def test_a_step_has_the_error_of_the_model_and_a_difference_has_not(simulated: S
 
 
 def test_what_is_measured_of_the_workload_itself_needs_no_term(simulated: Simulation) -> None:
-    half = replace(simulated, rests_on={Source.MEASURED: 1.0, Source.TABLE: 1.0})
-    whole = replace(simulated, rests_on={Source.MEASURED: 1.0})
+    half = replace(simulated, rests_on={PriceSource.MEASURED: 1.0, PriceSource.TABLE: 1.0})
+    whole = replace(simulated, rests_on={PriceSource.MEASURED: 1.0})
     assert step_range(half).high < step_range(simulated).high
     assert step_range(whole) == Range(simulated.low_s, simulated.high_s)
     assert covered(simulated) is not None

@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from command_line import Counterpoint
-from counterpoint.capture.request import Request, shows_gpu
+from counterpoint.capture.request import RunRequest, may_have_gpu
 from counterpoint.core.errors import UsageError
-from counterpoint.workflow.feedback.task import Task, refuse_flags, refuse_platform
+from counterpoint.workflow.feedback.task import FeedbackTask, refuse_flags, refuse_platform
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 
 
-def task(directory: Path, jaxlib: str, flags: str = "") -> Task:
+def task(directory: Path, jaxlib: str, flags: str = "") -> FeedbackTask:
     """A task whose interpreter is one that has this jaxlib."""
     python = directory / "python3"
     python.write_text(f'#!/bin/sh\necho \'{{"jaxlib": "{jaxlib}"}}\'\n')
     python.chmod(0o755)
     environment = {"PATH": f"{directory}:/usr/bin:/bin", "XLA_FLAGS": flags}
-    return Task(
-        request=Request(command=("python3", "train.py"), environment=environment),
+    return FeedbackTask(
+        request=RunRequest(command=("python3", "train.py"), environment=environment),
         directory=directory / "out",
     )
 
@@ -76,16 +76,16 @@ def test_any_sign_of_a_gpu_is_one(tmp_path: Path, sign: str) -> None:
     variables = {"PATH": "/nowhere", "LD_LIBRARY_PATH": f":{tmp_path}/ours"}
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev" / "null").touch()
-    assert not shows_gpu(variables, tmp_path)
+    assert not may_have_gpu(variables, tmp_path)
     (tmp_path / sign).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / sign).touch()
-    assert shows_gpu(variables, tmp_path)
+    assert may_have_gpu(variables, tmp_path)
 
 
 def test_a_tool_of_the_driver_is_a_sign(tmp_path: Path) -> None:
     tool = tmp_path / "nvidia-smi"
     tool.touch(0o755)
-    assert shows_gpu({"PATH": str(tmp_path)}, tmp_path)
+    assert may_have_gpu({"PATH": str(tmp_path)}, tmp_path)
 
 
 def with_plugin(directory: Path) -> Path:
@@ -96,7 +96,7 @@ def with_plugin(directory: Path) -> Path:
     return python
 
 
-needs_none = pytest.mark.skipif(shows_gpu({"PATH": "/usr/bin:/bin"}), reason="there is a GPU")
+needs_none = pytest.mark.skipif(may_have_gpu({"PATH": "/usr/bin:/bin"}), reason="there is a GPU")
 
 
 @needs_none
@@ -131,5 +131,5 @@ def test_what_may_run_elsewhere_is_not_refused(
 ) -> None:
     command = (*before, str(with_plugin(tmp_path)), "train.py")
     environment = {"PATH": "/usr/bin:/bin", **variables}
-    asked = Request(command=command, environment=environment)
-    refuse_platform(Task(request=asked, directory=tmp_path / "out"))
+    asked = RunRequest(command=command, environment=environment)
+    refuse_platform(FeedbackTask(request=asked, directory=tmp_path / "out"))

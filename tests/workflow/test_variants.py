@@ -8,7 +8,12 @@ import pytest
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings
-from counterpoint.workflow.subject.subject import Variant, base_settings, candidate, named_apart
+from counterpoint.workflow.subject.subject import (
+    Variant,
+    base_settings,
+    candidate,
+    with_unique_names,
+)
 
 PIPELINED = "xla_gpu_enable_pipelined_all_gather"
 
@@ -69,4 +74,4 @@ def test_what_is_no_setting_is_refused(text: str, said: str) -> None:
 
 def test_two_candidates_of_one_name_are_told_apart() -> None:
     twice = [Variant("a", Settings()), Variant("a", Settings(xla=(("xla_gpu_a", "1"),)))]
-    assert [it.name for it in named_apart(twice)] == ["a", "a (2)"]
+    assert [it.name for it in with_unique_names(twice)] == ["a", "a (2)"]

@@ -6,14 +6,14 @@ watch.py supervises it. The agent in `capture.agent` is loaded by the program's 
 """
 
 from counterpoint.capture.launch import launch as launch
-from counterpoint.capture.launch import unfailing as unfailing
-from counterpoint.capture.request import Interpreter as Interpreter
-from counterpoint.capture.request import Request as Request
-from counterpoint.capture.request import Window as Window
+from counterpoint.capture.launch import without_errors as without_errors
+from counterpoint.capture.request import JaxInterpreter as JaxInterpreter
+from counterpoint.capture.request import ProfileSchedule as ProfileSchedule
+from counterpoint.capture.request import RunRequest as RunRequest
 from counterpoint.capture.request import find_interpreter as find_interpreter
 from counterpoint.capture.request import is_python as is_python
+from counterpoint.capture.request import may_have_gpu as may_have_gpu
 from counterpoint.capture.request import named_interpreter as named_interpreter
 from counterpoint.capture.request import refuse_missing as refuse_missing
-from counterpoint.capture.request import shows_gpu as shows_gpu
 from counterpoint.capture.step_profiler import StepProfiler as StepProfiler
 from counterpoint.capture.steps import step_of as step_of

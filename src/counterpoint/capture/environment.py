@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.capture.ranks.world import Seat
-from counterpoint.capture.request import Request, agent_window
+from counterpoint.capture.ranks.world import LocalRank
+from counterpoint.capture.request import RunRequest, agent_window
 from counterpoint.core.injection import injected
 from counterpoint.flags import Settings, environment, inherited_settings
 from counterpoint.flags.lifecycle import unknown_hint
@@ -37,7 +37,7 @@ class ChildEnvironment:
 
 
 def child_environment(
-    request: Request, inherited: Mapping[str, str], seat: Seat, directory: Path
+    request: RunRequest, inherited: Mapping[str, str], seat: LocalRank, directory: Path
 ) -> ChildEnvironment:
     """Return the environment of a rank that keeps its files in a directory."""
     given = inherited_settings(inherited).merged(request.settings)

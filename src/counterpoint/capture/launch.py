@@ -14,36 +14,41 @@ from typing import Final
 from counterpoint import __version__
 from counterpoint.capture.environment import ChildEnvironment, child_environment, with_hints
 from counterpoint.capture.output import (
-    AtEnd,
     Output,
-    StepLog,
-    Unwritten,
+    PrintedSteps,
+    RecordingGaps,
+    UnwrittenRecord,
     end_line,
     is_full,
     sink,
-    told_of_disk,
+    with_recording_gaps,
 )
-from counterpoint.capture.processes import Group, interrupts
+from counterpoint.capture.processes import ProcessGroup, interrupts
 from counterpoint.capture.prune import prune_dump
 from counterpoint.capture.ranks.world import (
-    Seat,
+    LocalRank,
     World,
     count_gpus,
     find_world,
     launcher_within,
     local_world,
 )
-from counterpoint.capture.request import Request, Window, refuse_missing, refuse_unknown_flags
+from counterpoint.capture.request import (
+    ProfileSchedule,
+    RunRequest,
+    refuse_missing,
+    refuse_unknown_flags,
+)
 from counterpoint.capture.steps import StepGoal
-from counterpoint.capture.watch import Child, Limits, Watch
+from counterpoint.capture.watch import RankProcess, RankSupervisor, RunLimits
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.runs import Given, Outcome, OutcomeKind, Run, layout, read_run
-from counterpoint.runs.outcomes import TELLING, classify, last_loss_is_nan
-from counterpoint.runs.recording import RankStart, RunWriter, Start
+from counterpoint.runs import Outcome, OutcomeKind, Run, RunSettings, layout, read_run
+from counterpoint.runs.outcomes import KINDS_WITH_CAUSE, classify, last_loss_is_nan
+from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 
 Say = Callable[[str], None]
 
-HOME: Final = Path("counterpoint-runs")
+RUNS_DIRECTORY: Final = Path("counterpoint-runs")
 _OTHERS: Final = 3.0  # seconds
 _OTHERS_WELL: Final = 60.0
 _TAIL: Final = 1 << 18
@@ -54,7 +59,7 @@ def _silent(what: str) -> None:
     del what
 
 
-def unfailing(say: Say) -> Say:
+def without_errors(say: Say) -> Say:
     """Return a `say` that never raises: a job's log may lie on the disk that is full."""
 
     def said(what: str) -> None:
@@ -64,13 +69,13 @@ def unfailing(say: Say) -> Say:
     return said
 
 
-def launch(request: Request, say: Say = _silent) -> Run:
+def launch(request: RunRequest, say: Say = _silent) -> Run:
     """Run the workload, and wait for it.
 
     Raises a UsageError or InputError before anything is started; after that, the Run records what
     happened, including failures.
     """
-    say = unfailing(say)
+    say = without_errors(say)
     inherited = dict(os.environ if request.environment is None else request.environment)
     world = _world(request, inherited)
     refuse_missing(request.command, {**inherited, **request.settings.variables})
@@ -85,18 +90,20 @@ def launch(request: Request, say: Say = _silent) -> Run:
         children = _start_ranks(request, world, inherited, writer, say)
         noted.children_started()
         try:
-            Watch(children, _limits(request, world, writer.path, children), noted).run()
+            RankSupervisor(children, _limits(request, world, writer.path, children), noted).run()
         finally:
             at_end = _finish(children, writer)
             if len(children) == 1:  # with several ranks, only whole lines are shown
                 end_line(children[0].outputs, request.echo)
     if world.launched and world.seats[0].rank == 0:
         _wait_for_others(writer.path, _OTHERS if children[0].failed else _OTHERS_WELL)
-    return told_of_disk(read_run(writer.path), at_end)
+    return with_recording_gaps(read_run(writer.path), at_end)
 
 
-def _limits(request: Request, world: World, run: Path, children: Sequence[Child]) -> Limits:
-    limits = Limits(request.timeout_s, request.hang_after_s)
+def _limits(
+    request: RunRequest, world: World, run: Path, children: Sequence[RankProcess]
+) -> RunLimits:
+    limits = RunLimits(request.timeout_s, request.hang_after_s)
     if request.stop_after_steps is None:
         return limits
     agents = [child.directory / layout.AGENT for child in children]
@@ -114,7 +121,7 @@ def _wait_for_others(path: Path, seconds: float) -> None:
         time.sleep(0.1)
 
 
-def _world(request: Request, inherited: Mapping[str, str]) -> World:
+def _world(request: RunRequest, inherited: Mapping[str, str]) -> World:
     launched = find_world(inherited)
     if launched is not None:
         if request.ranks is not None:
@@ -137,7 +144,7 @@ def _world(request: Request, inherited: Mapping[str, str]) -> World:
     return local_world(ranks or 1, devices)
 
 
-def _refuse_strangers(window: Window | None, size: int) -> None:
+def _refuse_strangers(window: ProfileSchedule | None, size: int) -> None:
     """Reject unknown ranks early."""
     if window is None or window.processes == "all":
         return
@@ -149,7 +156,7 @@ def _refuse_strangers(window: Window | None, size: int) -> None:
         )
 
 
-def _refuse_too_few(request: Request) -> None:
+def _refuse_too_few(request: RunRequest) -> None:
     """Refuse to stop before the steps to profile have come."""
     steps, window = request.stop_after_steps, request.window
     if steps is None:
@@ -167,13 +174,13 @@ def _refuse_too_few(request: Request) -> None:
         )
 
 
-def _claim(request: Request, world: World) -> RunWriter:
+def _claim(request: RunRequest, world: World) -> RunWriter:
     """Create the requested directory, or an unused one."""
-    start = Start(
+    start = RunStart(
         name=_name(request),
         command=request.command,
         cwd=str(Path.cwd()),
-        settings=Given(request.settings.xla, request.settings.env),
+        settings=RunSettings(request.settings.xla, request.settings.env),
         launcher=world.launcher,
         world_size=world.size,
         version=__version__,
@@ -183,7 +190,7 @@ def _claim(request: Request, world: World) -> RunWriter:
         return RunWriter.claim(request.directory.absolute(), start)
     if world.launched:
         return RunWriter.claim(_of_job(world).absolute(), start)
-    stem = HOME / f"{time.strftime('%Y%m%d-%H%M%S')}-{start.name}"
+    stem = RUNS_DIRECTORY / f"{time.strftime('%Y%m%d-%H%M%S')}-{start.name}"
     paths = (stem, *(stem.with_name(f"{stem.name}-{number}") for number in range(2, 100)))
     return RunWriter.claim(next(path for path in paths if not path.exists()).absolute(), start)
 
@@ -193,12 +200,12 @@ def _of_job(world: World) -> Path:
     if world.job is None:
         raise UsageError(
             f"{world.launcher} gives the job no name, so its ranks can't find one directory",
-            next=f"-o {HOME / world.launcher}",
+            next=f"-o {RUNS_DIRECTORY / world.launcher}",
         )
-    return HOME / f"{world.launcher}-{_plain(world.job)}"
+    return RUNS_DIRECTORY / f"{world.launcher}-{_plain(world.job)}"
 
 
-def _name(request: Request) -> str:
+def _name(request: RunRequest) -> str:
     """Return the requested name, or one from the script or module that is run."""
     if request.name is not None:
         return _plain(request.name)
@@ -214,10 +221,10 @@ def _plain(text: str) -> str:
 
 
 def _start_ranks(
-    request: Request, world: World, inherited: Mapping[str, str], writer: RunWriter, say: Say
-) -> list[Child]:
+    request: RunRequest, world: World, inherited: Mapping[str, str], writer: RunWriter, say: Say
+) -> list[RankProcess]:
     """Start all ranks that belong here, or none."""
-    children: list[Child] = []
+    children: list[RankProcess] = []
     begun: list[int] = []
     try:
         for seat in world.seats:
@@ -241,16 +248,16 @@ def _start_ranks(
 
 
 def _start(
-    request: Request,
-    seat: Seat,
+    request: RunRequest,
+    seat: LocalRank,
     directory: Path,
     environment: ChildEnvironment,
     say: Say,
     *,
     gang: bool,
-) -> Child:
-    group = Group(request.command, environment.variables)
-    steps = StepLog(directory / layout.AGENT)
+) -> RankProcess:
+    group = ProcessGroup(request.command, environment.variables)
+    steps = PrintedSteps(directory / layout.AGENT)
     prefix = f"[{seat.rank}] ".encode() if gang else b""
     try:
         out, err = (
@@ -265,10 +272,10 @@ def _start(
     except OSError:
         group.reap()
         raise
-    return Child(seat.rank, directory, group, (out, err))
+    return RankProcess(seat.rank, directory, group, (out, err))
 
 
-def _described(request: Request, seat: Seat, environment: ChildEnvironment) -> RankStart:
+def _described(request: RunRequest, seat: LocalRank, environment: ChildEnvironment) -> RankStart:
     return RankStart(
         seat.rank,
         seat.local_rank,
@@ -279,10 +286,10 @@ def _described(request: Request, seat: Seat, environment: ChildEnvironment) -> R
     )
 
 
-def _finish(children: Sequence[Child], writer: RunWriter) -> AtEnd:
+def _finish(children: Sequence[RankProcess], writer: RunWriter) -> RecordingGaps:
     """Record in the Run how each rank ended; return what can't be written."""
     was_full = is_full(writer.path)
-    unwritten: list[Unwritten] = []
+    unwritten: list[UnwrittenRecord] = []
     for child in children:
         status = child.status or child.group.reap()
         outcome = _outcome(child, status)
@@ -290,24 +297,24 @@ def _finish(children: Sequence[Child], writer: RunWriter) -> AtEnd:
             prune_dump(child.directory / layout.XLA)
             writer.end_rank(child.rank, outcome)
         except (OSError, CounterpointError) as failure:
-            unwritten.append(Unwritten(failure, child.rank, outcome))
+            unwritten.append(UnwrittenRecord(failure, child.rank, outcome))
     try:
         writer.end()
     except (OSError, CounterpointError) as failure:
-        unwritten.append(Unwritten(failure))
+        unwritten.append(UnwrittenRecord(failure))
     outputs = (output for child in children for output in child.outputs)
     unkept = tuple(output.unkept for output in outputs if output.unkept)
-    return AtEnd(tuple(unwritten), was_full=was_full, unkept=unkept)
+    return RecordingGaps(tuple(unwritten), was_full=was_full, unkept=unkept)
 
 
-def _outcome(child: Child, status: tuple[int | None, int | None]) -> Outcome:
+def _outcome(child: RankProcess, status: tuple[int | None, int | None]) -> Outcome:
     code, number = status
     output = _tail(child)
     own_outcome = with_hints(classify(code, number, "\n".join(output), output[1]))
     stop = child.stopped
     if stop is None:
         return own_outcome
-    if stop.because_of is not None and own_outcome.kind in TELLING:
+    if stop.because_of is not None and own_outcome.kind in KINDS_WITH_CAUSE:
         return own_outcome  # it had already died of the same cause
     if stop.is_asked:
         if last_loss_is_nan("\n".join(output)):
@@ -318,7 +325,7 @@ def _outcome(child: Child, status: tuple[int | None, int | None]) -> Outcome:
     return Outcome(stop.kind, code, stop.signal or own_outcome.signal, stop.detail)
 
 
-def _tail(child: Child) -> tuple[str, str]:
+def _tail(child: RankProcess) -> tuple[str, str]:
     """Return the end of a rank's stdout and stderr."""
     out, err = (output.tail.decode("utf-8", errors="replace") for output in child.outputs)
     place = child.directory

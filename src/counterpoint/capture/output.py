@@ -86,7 +86,7 @@ class Output:
                 self._see(line.decode("utf-8", errors="replace"))
 
 
-class StepLog:
+class PrintedSteps:
     """Records the steps that a rank's lines name, with their arrival times."""
 
     def __init__(self, agent: Path) -> None:
@@ -182,7 +182,7 @@ _LEFT: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Unwritten:
+class UnwrittenRecord:
     """A record of the end of a run that could not be written: of a rank, or of the whole run."""
 
     failure: OSError | CounterpointError
@@ -202,16 +202,16 @@ class Unwritten:
 
 
 @dataclass(frozen=True, slots=True)
-class AtEnd:
+class RecordingGaps:
     """The state of the disk when the program had ended, and afterwards."""
 
-    unwritten: tuple[Unwritten, ...]
+    unwritten: tuple[UnwrittenRecord, ...]
     was_full: bool
     unkept: tuple[str, ...] = ()
     """Logs that end before the program did."""
 
 
-def told_of_disk(run: Run, at_end: AtEnd) -> Run:
+def with_recording_gaps(run: Run, at_end: RecordingGaps) -> Run:
     """Return the run as read, plus what could not be written to it."""
     lost = {
         unwritten.rank: unwritten for unwritten in at_end.unwritten if unwritten.rank is not None
@@ -226,7 +226,7 @@ def told_of_disk(run: Run, at_end: AtEnd) -> Run:
     return replace(run, ranks=ranks, outcome=outcome, notes=(*run.notes, *notes))
 
 
-def _with_end(rank: Rank, lost: Unwritten | None) -> Rank:
+def _with_end(rank: Rank, lost: UnwrittenRecord | None) -> Rank:
     """Use the observed outcome: failing to record it is not the program's failure."""
     if lost is None or lost.outcome is None:
         return rank

@@ -17,7 +17,7 @@ from typing import Final
 from counterpoint.runs import OutcomeKind
 
 
-class Group:
+class ProcessGroup:
     """A process in its own session, not reaped before the group has ended.
 
     Until then its number is not reused, and a signal to the group can't reach other processes.
@@ -151,24 +151,28 @@ def interrupts() -> Generator[Interrupts]:
             signal.signal(number, handler)
 
 
-Schedule = tuple[tuple[float, int], ...]
+SignalSchedule = tuple[tuple[float, int], ...]
 """Signals, and after how many seconds to send them."""
 
-_ASK: Final[Schedule] = ((0.0, signal.SIGINT), (10.0, signal.SIGTERM), (15.0, signal.SIGKILL))
-_PASS_ON: Final[Schedule] = ((0.0, signal.SIGTERM),)
+_ASK: Final[SignalSchedule] = ((0.0, signal.SIGINT), (10.0, signal.SIGTERM), (15.0, signal.SIGKILL))
+_PASS_ON: Final[SignalSchedule] = ((0.0, signal.SIGTERM),)
 """Trainers then write a checkpoint, and the scheduler limits the time for it."""
-_DUMP: Final[Schedule] = ((0.0, signal.SIGABRT), (5.0, signal.SIGKILL))
+_DUMP: Final[SignalSchedule] = ((0.0, signal.SIGABRT), (5.0, signal.SIGKILL))
 """Python's fault handler then shows where it hung."""
-_ENOUGH: Final[Schedule] = ((0.0, signal.SIGINT), (5.0, signal.SIGTERM), (10.0, signal.SIGKILL))
+_ENOUGH: Final[SignalSchedule] = (
+    (0.0, signal.SIGINT),
+    (5.0, signal.SIGTERM),
+    (10.0, signal.SIGKILL),
+)
 """SIGINT first: at SIGTERM trainers write checkpoints, which are not wanted here.
 
 The wait is short: ranks in a collective with one that has left do not handle SIGINT.
 """
-TELL: Final[Schedule] = ((0.0, signal.SIGTERM), (5.0, signal.SIGKILL))
+TERMINATE_SCHEDULE: Final[SignalSchedule] = ((0.0, signal.SIGTERM), (5.0, signal.SIGKILL))
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopReason:
     """Why Counterpoint ended the ranks."""
 
     kind: OutcomeKind
@@ -187,7 +191,7 @@ class Stop:
         return self.kind is OutcomeKind.OK
 
     @property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> SignalSchedule:
         """The signals that end the ranks."""
         if self.kind is OutcomeKind.HANG:
             return _DUMP
@@ -196,4 +200,4 @@ class Stop:
         if self.is_patient:
             return _PASS_ON
         is_request = self.kind in (OutcomeKind.INTERRUPTED, OutcomeKind.TIMEOUT)
-        return _ASK if is_request and self.because_of is None else TELL
+        return _ASK if is_request and self.because_of is None else TERMINATE_SCHEDULE

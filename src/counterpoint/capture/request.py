@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from counterpoint.core import UsageError
 from counterpoint.flags import Settings, environment, inherited_settings
-from counterpoint.flags.live import Answer, Rejected, ask, rejection
+from counterpoint.flags.live import ProbeResult, RejectedFlag, probe_flags, rejection_error
 
 QUIET_S: Final = 1.0
 CALM_STEPS: Final = 2
@@ -31,7 +31,7 @@ It is shorter if the profile grows fast.
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ProfileSchedule:
     """When a process profiles: from a step on, or once compilation is over.
 
     Steps are counted by the program's marks (`StepTraceAnnotation`, `StepProfiler`), else by
@@ -66,16 +66,18 @@ class Window:
         return self.processes == "all" or rank in self.processes
 
 
-def agent_window(window: Window | None, rank: int) -> str:
+def agent_window(window: ProfileSchedule | None, rank: int) -> str:
     """Return the window as JSON; without one the agent only counts steps and compilations."""
     fields = (
-        Window().for_agent(rank) | {"profile": False} if window is None else window.for_agent(rank)
+        ProfileSchedule().for_agent(rank) | {"profile": False}
+        if window is None
+        else window.for_agent(rank)
     )
     return json.dumps(fields)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RunRequest:
     """One execution of a workload.
 
     Args:
@@ -98,7 +100,7 @@ class Request:
     directory: Path | None = None
     name: str | None = None
     settings: Settings = field(default_factory=Settings)
-    window: Window | None = field(default_factory=Window)
+    window: ProfileSchedule | None = field(default_factory=ProfileSchedule)
     ranks: int | None = None
     per: Literal["gpu", "node"] = "node"
     timeout_s: float | None = None
@@ -149,14 +151,14 @@ print(json.dumps(found))
 
 
 @dataclass(frozen=True, slots=True)
-class Interpreter:
+class JaxInterpreter:
     """A Python, and the versions of itself and of JAX's distributions in it."""
 
     path: Path
     versions: Mapping[str, str]
 
 
-def find_interpreter(command: Sequence[str], env: Mapping[str, str]) -> Interpreter | None:
+def find_interpreter(command: Sequence[str], env: Mapping[str, str]) -> JaxInterpreter | None:
     """Return the Python of a command: its first word, its script's, or the one on the PATH.
 
     None if there is none, or if it does not answer.
@@ -210,7 +212,7 @@ def _shebang(script: Path) -> list[str]:
     return [word for word in words if _PYTHON.match(Path(word).name)][:1]
 
 
-def _ask(path: Path, env: Mapping[str, str]) -> Interpreter | None:
+def _ask(path: Path, env: Mapping[str, str]) -> JaxInterpreter | None:
     try:
         done = subprocess.run(  # noqa: S603 - the user's own interpreter
             [path.absolute(), "-c", _ASK],
@@ -224,14 +226,14 @@ def _ask(path: Path, env: Mapping[str, str]) -> Interpreter | None:
         versions: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired):
         return None
-    return Interpreter(path, MappingProxyType(versions))
+    return JaxInterpreter(path, MappingProxyType(versions))
 
 
 _INHERITED = "the inherited XLA_FLAGS"
 
 
 def refuse_unknown_flags(
-    request: Request, inherited: Mapping[str, str], say: Callable[[str], None]
+    request: RunRequest, inherited: Mapping[str, str], say: Callable[[str], None]
 ) -> None:
     """Check the flags, if there are any, with the XLA that will run.
 
@@ -243,7 +245,7 @@ def refuse_unknown_flags(
     python = interpreter_path(request.command, variables)
     if not text or python is None:
         return
-    answer = ask(python, text, variables)
+    answer = probe_flags(python, text, variables)
     if not answer.rejected:
         return
     error = _refusal(answer, request, inherited_settings(inherited).flags)
@@ -253,17 +255,17 @@ def refuse_unknown_flags(
     raise error
 
 
-def _refusal(answer: Answer, request: Request, theirs: Mapping[str, str]) -> UsageError:
+def _refusal(answer: ProbeResult, request: RunRequest, theirs: Mapping[str, str]) -> UsageError:
     """Return the error, with the sources of the rejected flags."""
     where = dict.fromkeys(_origin(flag, request, theirs) for flag in answer.rejected)
-    error = rejection(answer, where=", ".join(where))
+    error = rejection_error(answer, where=", ".join(where))
     places = [place for place in where if place != _INHERITED]
     if _INHERITED in where:
         places.append("it where XLA_FLAGS is set")
     return UsageError(error.what, why=error.why, next=f"correct {', and '.join(places)}")
 
 
-def _origin(flag: Rejected, request: Request, theirs: Mapping[str, str]) -> str:
+def _origin(flag: RejectedFlag, request: RunRequest, theirs: Mapping[str, str]) -> str:
     """Return the source of a flag; the environment first, since settings may repeat it."""
     requested = request.settings.flags.get(flag.name)
     repeated = flag.name in theirs and theirs[flag.name] == requested
@@ -281,7 +283,7 @@ _LIBRARIES: Final = (
 )
 
 
-def shows_gpu(environ: Mapping[str, str], root: Path = Path("/")) -> bool:
+def may_have_gpu(environ: Mapping[str, str], root: Path = Path("/")) -> bool:
     """Return whether a program started here with these variables may find a GPU.
 
     Used to refuse what can't work, so every doubt counts as a sign of a GPU: device files of a

@@ -28,16 +28,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal, ParamSpec, Protocol, Self, TypeVar, overload
 
-from counterpoint.capture.agent.recorder import NotHere, Recorder
-from counterpoint.capture.agent.remarks import Remarks
-from counterpoint.capture.agent.steps import API, Steps
+from counterpoint.capture.agent.recorder import NotThisProcessError, ProfileRecorder
+from counterpoint.capture.agent.remarks import AutoPgleMessages
+from counterpoint.capture.agent.steps import API, StepCounter
 from counterpoint.capture.agent.timing import AtStep
-from counterpoint.capture.agent.trace import Profiler, Refused, refuse_unwritable
-from counterpoint.capture.agent.window import Seen, Window, why_never
+from counterpoint.capture.agent.trace import NoProfileError, Profiler, refuse_unwritable
+from counterpoint.capture.agent.window import ProcessState, WindowRequest, why_never
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.injection import NAME as AGENT
 
-HERE = Path("counterpoint-profile")
+DEFAULT_DIRECTORY = Path("counterpoint-profile")
 """The default directory of a profile."""
 
 _Given = ParamSpec("_Given")
@@ -55,7 +55,7 @@ class _Keeper(Protocol):
     """The object that moves the window: the process's agent, or `_Alone`."""
 
     @property
-    def recorder(self) -> Recorder: ...
+    def recorder(self) -> ProfileRecorder: ...
     def on_step(self, number: object) -> None: ...
     def step_ended(self) -> None: ...
     def no_more_steps(self) -> None: ...
@@ -94,7 +94,7 @@ class StepProfiler:
                 f"processes={processes!r} is neither 'all' nor indices of processes",
                 next="processes=(0,)",
             )
-        self._window = Window(
+        self._window = WindowRequest(
             start_step=start_step,
             steps=num_steps,
             perfetto_link=perfetto_link,
@@ -128,7 +128,7 @@ class StepProfiler:
         if self._keeper is None:
             self._keeper = _agent(self._window, self._log_dir)
         if self._keeper is None:
-            alone = _Alone(self._window, self._log_dir or HERE)
+            alone = _Alone(self._window, self._log_dir or DEFAULT_DIRECTORY)
             self._keeper = alone  # a caller who goes on after the error runs without a profile
             alone.refuse()
         self._keeper.on_step(getattr(step, "step", step))
@@ -173,7 +173,7 @@ class StepProfiler:
         return step
 
 
-def _agent(window: Window, directory: Path | None) -> _Keeper | None:
+def _agent(window: WindowRequest, directory: Path | None) -> _Keeper | None:
     """Return the agent of this process, with the window handed to it."""
     _jax()  # starts the agent, if there is one
     observer = sys.modules.get(f"{AGENT}.observer")
@@ -200,12 +200,12 @@ class _Alone:
     training matters more than a profile.
     """
 
-    def __init__(self, window: Window, directory: Path) -> None:
+    def __init__(self, window: WindowRequest, directory: Path) -> None:
         jax = _jax()
         self._jax = jax
-        self._remarks = Remarks(jax)
-        self._steps = Steps()
-        self.recorder = Recorder(
+        self._remarks = AutoPgleMessages(jax)
+        self._steps = StepCounter()
+        self.recorder = ProfileRecorder(
             window,
             AtStep(window.start_step or 0),
             directory.absolute(),
@@ -221,7 +221,7 @@ class _Alone:
             if self._chosen():
                 self._remarks.refuse_two_profilers()
                 refuse_unwritable(self.recorder.directory)
-        except Refused as refused:
+        except NoProfileError as refused:
             self.recorder.fail(str(refused))
             raise CounterpointError(
                 "StepProfiler: no profile", why=str(refused), next=refused.next
@@ -242,7 +242,7 @@ class _Alone:
             self.recorder.finish()
 
     def why_never(self) -> str:
-        seen = Seen(
+        seen = ProcessState(
             now_s=time.monotonic(),
             compiled=1,  # not observed here, and not the reason
             busy=False,
@@ -251,9 +251,11 @@ class _Alone:
         )
         return why_never(self.recorder.window, seen)
 
-    def _may_open(self, window: Window) -> None:
+    def _may_open(self, window: WindowRequest) -> None:
         if not self._chosen():
-            raise NotHere(f"only processes {list(window.processes or ())} are to be profiled")
+            raise NotThisProcessError(
+                f"only processes {list(window.processes or ())} are to be profiled"
+            )
         self._remarks.refuse_two_profilers()
 
     def _chosen(self) -> bool:

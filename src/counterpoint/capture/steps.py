@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
-from counterpoint.capture.processes import Stop
+from counterpoint.capture.processes import StopReason
 from counterpoint.core import parse_json
 from counterpoint.runs import OutcomeKind, layout
 
@@ -29,7 +29,7 @@ class StepGoal:
     """
 
     def __init__(self, steps: int, run: Path, agents: Sequence[Path], *, others: bool) -> None:
-        self.stop = Stop(OutcomeKind.OK, f"ended after {steps} steps, as asked")
+        self.stop = StopReason(OutcomeKind.OK, f"ended after {steps} steps, as asked")
         self._steps = steps
         self._others = others
         self._mark = run / layout.STOPPED

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.capture.output import Output
-from counterpoint.capture.processes import TELL, Group, Interrupts, Stop
+from counterpoint.capture.processes import TERMINATE_SCHEDULE, Interrupts, ProcessGroup, StopReason
 from counterpoint.capture.steps import StepGoal
 from counterpoint.runs import OutcomeKind
 
@@ -24,18 +24,18 @@ _LINGER: Final = 2.0
 
 
 @dataclass(slots=True)
-class Child:
+class RankProcess:
     """A rank that was started here, and how it ended."""
 
     rank: int
     directory: Path
-    group: Group
+    group: ProcessGroup
     outputs: tuple[Output, Output]
     open_outputs: int = 2
     ended_at: float | None = None
     seen_at: float = 0.0  # when others of its group were last seen
     status: tuple[int | None, int | None] | None = None
-    stopped: Stop | None = None
+    stopped: StopReason | None = None
 
     @property
     def failed(self) -> bool:
@@ -45,7 +45,7 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """How long ranks may run, and be silent, and after how many steps they are ended."""
 
     timeout_s: float | None = None
@@ -53,17 +53,19 @@ class Limits:
     goal: StepGoal | None = None
 
 
-class Watch:
+class RankSupervisor:
     """Runs until all ranks have ended, by themselves or by us."""
 
-    def __init__(self, children: Sequence[Child], limits: Limits, noted: Interrupts) -> None:
+    def __init__(
+        self, children: Sequence[RankProcess], limits: RunLimits, noted: Interrupts
+    ) -> None:
         self._children = children
         self._limits = limits
         self._noted = noted
         self._began = self._life = time.monotonic()
         self._looked = self._counted = 0.0
         self._written: int = -1
-        self._stop: Stop | None = None
+        self._stop: StopReason | None = None
         self._stop_at = 0.0
         self._sent = 0
         self._orders = 1
@@ -120,16 +122,16 @@ class Watch:
             self._excuse(child)
             if child.failed and self._stop is None:
                 detail = f"ended because rank {child.rank} had"
-                self._end(Stop(OutcomeKind.INTERRUPTED, detail, because_of=child.rank))
+                self._end(StopReason(OutcomeKind.INTERRUPTED, detail, because_of=child.rank))
 
-    def _excuse(self, child: Child) -> None:
+    def _excuse(self, child: RankProcess) -> None:
         """Excuse a rank that died because others ended before we had counted its steps."""
         goal = self._limits.goal
         if child.failed and child.stopped is None and goal is not None and goal.is_near():
             child.stopped = replace(goal.stop, because_of=child.rank)
             self._end(child.stopped)
 
-    def _attribute(self, child: Child) -> None:
+    def _attribute(self, child: RankProcess) -> None:
         """Attribute a death to a scheduler's signal, which a rank may receive before we do."""
         stop = self._stop
         if child.stopped is None and stop is not None and stop.signal is not None:
@@ -142,7 +144,9 @@ class Watch:
         now = time.monotonic()
         if self._noted.received and self._may_interrupt(self._noted.received[0]):
             name = signal.Signals(self._noted.received[0]).name
-            self._end(Stop(OutcomeKind.INTERRUPTED, f"Counterpoint was sent {name}", signal=name))
+            self._end(
+                StopReason(OutcomeKind.INTERRUPTED, f"Counterpoint was sent {name}", signal=name)
+            )
         goal = self._limits.goal
         if self._stop is None and goal is not None and now - self._counted >= _LOOK:
             self._counted = now
@@ -150,11 +154,11 @@ class Watch:
                 self._end(goal.stop)
         timeout, silence = self._limits.timeout_s, self._limits.hang_after_s
         if self._stop is None and timeout is not None and now - self._began > timeout:
-            self._end(Stop(OutcomeKind.TIMEOUT, f"not done after {timeout:g} s"))
+            self._end(StopReason(OutcomeKind.TIMEOUT, f"not done after {timeout:g} s"))
         if self._stop is None and silence is not None:
             self._look(now)
             if now - self._life > silence:
-                self._end(Stop(OutcomeKind.HANG, f"no output and no step for {silence:g} s"))
+                self._end(StopReason(OutcomeKind.HANG, f"no output and no step for {silence:g} s"))
 
     def _may_interrupt(self, number: int) -> bool:
         """Return whether to act on a signal: ranks already ending get no extra time for SIGTERM."""
@@ -169,7 +173,7 @@ class Watch:
         if written != self._written:
             self._written, self._life = written, now
 
-    def _end(self, stop: Stop) -> None:
+    def _end(self, stop: StopReason) -> None:
         if self._stop is None or stop.signal is not None:
             self._stop, self._stop_at, self._sent = stop, time.monotonic(), 0
 
@@ -183,7 +187,7 @@ class Watch:
         if self._stop is None:
             return
         self._hurry()
-        schedule = TELL if self._hurried else self._stop.schedule
+        schedule = TERMINATE_SCHEDULE if self._hurried else self._stop.schedule
         for after, number in schedule[self._sent :]:
             if time.monotonic() - self._stop_at < after:
                 return

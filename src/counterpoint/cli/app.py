@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _ASKED: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
-class Ended(KeyboardInterrupt):
+class EndedBySignal(KeyboardInterrupt):
     """Raised when a signal asks the process to end; keeps the exit code of the default handler."""
 
     def __init__(self, number: int) -> None:
@@ -43,8 +43,8 @@ class Ended(KeyboardInterrupt):
 
 
 @contextmanager
-def ends_tidily() -> Generator[None]:
-    """Raise `Ended` at SIGTERM and SIGHUP, which batch systems, `timeout` and terminals send.
+def raise_at_signals() -> Generator[None]:
+    """Raise `EndedBySignal` at SIGTERM and SIGHUP, as batch systems and terminals send them.
 
     By default they would end this process at once and leave its scratch directories behind. Signals
     that are ignored (nohup) or handled are left alone: `counterpoint run` handles both itself while
@@ -59,7 +59,7 @@ def ends_tidily() -> Generator[None]:
         del frame
         for each in handled:  # schedulers signal twice; do not interrupt the cleanup
             signal.signal(each, signal.SIG_IGN)
-        raise Ended(number)
+        raise EndedBySignal(number)
 
     for number in handled:
         signal.signal(number, end)
@@ -79,7 +79,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = COMMANDS) -> int:
     """Run one command line and return its exit code."""
     _stand_in_for_closed_streams()
-    with ends_tidily():
+    with raise_at_signals():
         return _run(arguments, commands)
 
 
@@ -101,7 +101,7 @@ def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
     except CounterpointError as error:
         print(f"error: {_whole(error, words, commands)}", file=sys.stderr)
         return error.exit_code
-    except Ended as end:
+    except EndedBySignal as end:
         print(f"ended by {end.name}", file=sys.stderr)
         return end.exit_code
     except KeyboardInterrupt:

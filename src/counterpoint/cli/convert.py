@@ -13,17 +13,17 @@ from counterpoint.cli.explained_run import find_run
 from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.profiles import (
     as_typed,
-    check_asked,
+    check_options,
     check_timeline_output,
     device_numbers,
     is_trace,
-    look_into,
-    tell,
+    read_and_analyze,
+    write_answer,
     write_timeline,
 )
 from counterpoint.cli.progress import Progress
 from counterpoint.core import UsageError
-from counterpoint.diagnose.network import analyse
+from counterpoint.diagnose.network import analyze_network
 from counterpoint.hardware.targets import parse_target
 from counterpoint.report.explain import network_document, network_json
 from counterpoint.runs.timeline import read
@@ -117,16 +117,18 @@ def network(  # noqa: PLR0913 - the options of the command
         force: Overwrite the file.
     """
     devices = device_numbers(device)
-    check_asked(paths, top, out, "network", json=json, force=force)
+    check_options(paths, top, out, "network", json=json, force=force)
     run = find_run(paths)
     machine = None if target is None else parse_target(target)
-    analysis = look_into(
+    analysis = read_and_analyze(
         paths,
-        lambda timeline: analyse(timeline, step=step, devices=devices, run=run, target=machine),
+        lambda timeline: analyze_network(
+            timeline, step=step, devices=devices, run=run, target=machine
+        ),
         jobs,
         "analysing",
     )
-    tell(
+    write_answer(
         lambda: network_document(analysis, top, as_typed(paths)),
         lambda: network_json(analysis),
         out,

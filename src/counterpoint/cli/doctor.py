@@ -13,15 +13,22 @@ from cyclopts import Parameter
 from counterpoint.capture.ranks import World
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.core import UsageError
-from counterpoint.doctor import Checkup, check_up, chosen, examine, refuse_nothing, refuse_unknown
+from counterpoint.doctor import (
+    Checkup,
+    merge_results,
+    refuse_empty_selection,
+    refuse_unknown_rules,
+    run_checks,
+    select_rules,
+)
 from counterpoint.doctor.checks import CHECKS
 from counterpoint.doctor.cluster import (
-    COMPARISONS,
+    CLUSTER_CHECKS,
     PODS,
-    consult,
-    find_seat,
-    meeting_place,
-    merge,
+    exchange_and_report,
+    exchange_directory,
+    find_ranks,
+    merge_reports,
     report_of,
 )
 from counterpoint.doctor.gather import gather
@@ -65,17 +72,17 @@ def doctor(  # noqa: PLR0913 - the options of the command
         out: Write the report to this file: .json, .txt or .md.
         force: Overwrite the file if it exists.
     """
-    rules = (*CHECKS, *COMPARISONS)
-    refuse_unknown(rules, only, "--only")
-    refuse_unknown(rules, skip, "--skip")
-    checks, comparisons = chosen(CHECKS, only, skip), chosen(COMPARISONS, only, skip)
-    refuse_nothing((*checks, *comparisons) if cluster else checks, only, skip)
+    rules = (*CHECKS, *CLUSTER_CHECKS)
+    refuse_unknown_rules(rules, only, "--only")
+    refuse_unknown_rules(rules, skip, "--skip")
+    checks, comparisons = select_rules(CHECKS, only, skip), select_rules(CLUSTER_CHECKS, only, skip)
+    refuse_empty_selection((*checks, *comparisons) if cluster else checks, only, skip)
     if not 0 < timeout < float("inf"):
         raise UsageError(f"--timeout takes seconds, not {timeout}")
     world = _world(rank, ranks, cluster=cluster)
     if out is not None and (world is None or world.seats[0].rank == 0):
         check_output(out, force=force, endings=(".json", ".txt", ".md"))
-    directory = meeting_place(meet, world) if world is not None else Path()
+    directory = exchange_directory(meet, world) if world is not None else Path()
     facts = gather(os.environ, python=python, probe=not no_probe, dcn=dcn)
 
     def show(checkup: Checkup) -> int:
@@ -83,18 +90,22 @@ def doctor(  # noqa: PLR0913 - the options of the command
         return int(checkup.failed)
 
     if world is None:
-        return show(check_up([(facts.host, examine(facts, checks))]))
+        return show(merge_results([(facts.host, run_checks(facts, checks))]))
     if world.launcher == PODS:
         facts = replace(facts, hosts=world.size)  # not known from a launcher's variables
-    report = report_of(world.seats[0].rank, facts, examine(facts, checks))
-    return consult(
-        report, world.size, directory, timeout, lambda reports: show(merge(reports, comparisons))
+    report = report_of(world.seats[0].rank, facts, run_checks(facts, checks))
+    return exchange_and_report(
+        report,
+        world.size,
+        directory,
+        timeout,
+        lambda reports: show(merge_reports(reports, comparisons)),
     )
 
 
 def _world(rank: int | None, ranks: int | None, *, cluster: bool) -> World | None:
     if cluster:
-        return find_seat(os.environ, rank, ranks)
+        return find_ranks(os.environ, rank, ranks)
     if rank is not None or ranks is not None:
         raise UsageError(
             "--rank and --ranks are for --cluster",

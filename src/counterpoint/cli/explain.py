@@ -11,14 +11,20 @@ from cyclopts import Parameter
 
 from counterpoint.cli.explained_run import find_run
 from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
-from counterpoint.cli.profiles import as_typed, check_asked, device_numbers, look_into, tell
+from counterpoint.cli.profiles import (
+    as_typed,
+    check_options,
+    device_numbers,
+    read_and_analyze,
+    write_answer,
+)
 from counterpoint.core import UsageError
-from counterpoint.core.rules import Documented, as_text, find_rule, near_codes, read_page
+from counterpoint.core.rules import DocumentedRule, as_text, find_rule, read_page, similar_codes
 from counterpoint.diagnose import explain as explain_timeline
-from counterpoint.diagnose.metrics import By
+from counterpoint.diagnose.metrics import Grouping
 from counterpoint.diagnose.rules import RULES as STEP_RULES
 from counterpoint.doctor.checks import CHECKS
-from counterpoint.doctor.cluster import COMPARISONS
+from counterpoint.doctor.cluster import CLUSTER_CHECKS
 from counterpoint.flags.rules import RULES as FLAG_RULES
 from counterpoint.hardware.targets import parse_target
 from counterpoint.report.explain import explain_document, explain_json
@@ -30,7 +36,7 @@ def explain(  # noqa: PLR0913 - the options of the command
     device: str | None = None,
     target: str | None = None,
     top: WholeNumber = 10,
-    by: By | None = None,
+    by: Grouping | None = None,
     jobs: MaybeWholeNumber = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
@@ -52,10 +58,10 @@ def explain(  # noqa: PLR0913 - the options of the command
         force: Overwrite the file.
     """
     devices = device_numbers(device)
-    check_asked(paths, top, out, "explain", json=json, force=force)
+    check_options(paths, top, out, "explain", json=json, force=force)
     run = find_run(paths)
     machine = None if target is None else parse_target(target)
-    explanation = look_into(
+    explanation = read_and_analyze(
         paths,
         lambda timeline: explain_timeline(
             timeline, step=step, devices=devices, run=run, target=machine
@@ -63,7 +69,7 @@ def explain(  # noqa: PLR0913 - the options of the command
         jobs,
         "explaining",
     )
-    tell(
+    write_answer(
         lambda: explain_document(explanation, top, run, as_typed(paths), by),
         lambda: explain_json(explanation, run),
         out,
@@ -72,7 +78,7 @@ def explain(  # noqa: PLR0913 - the options of the command
 
 
 SCHEMA = "counterpoint.explain-code/1"
-RULES: Final[tuple[Documented, ...]] = (*FLAG_RULES, *STEP_RULES, *CHECKS, *COMPARISONS)
+RULES: Final[tuple[DocumentedRule, ...]] = (*FLAG_RULES, *STEP_RULES, *CHECKS, *CLUSTER_CHECKS)
 """All rules of all commands."""
 
 
@@ -93,7 +99,7 @@ def explain_code(
     else:
         rule = find_rule(RULES, code)
         if rule is None:
-            near = ", ".join(near_codes(RULES, code))
+            near = ", ".join(similar_codes(RULES, code))
             raise UsageError(
                 f"{code}: no such code",
                 why=f"near it: {near}" if near else "codes are FLAG, STEP or DOC and three digits",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from counterpoint.core import InputError
-from counterpoint.report.runs import with_profile
+from counterpoint.report.runs import profiled_run_command
 from counterpoint.runs import OutcomeKind, Run, find_runs, is_run, list_runs, read_run
 
 
@@ -70,4 +70,4 @@ def _how_to_get_one(run: Run, shown: str) -> str:
     failed = next((r for r in run.ranks if r.outcome.kind is run.outcome.kind), None)
     if failed is not None and not run.outcome.ok and not seen:
         return f"less {shlex.quote(str(failed.stderr))}"
-    return with_profile(run, Path(shown))
+    return profiled_run_command(run, Path(shown))

@@ -10,17 +10,23 @@ from cyclopts import Parameter
 
 from counterpoint.cli.progress import Progress
 from counterpoint.flags import Channel, Settings
-from counterpoint.flags.catalogue import all_about, release, releases
+from counterpoint.flags.catalogue import all_documentation, release, releases
 from counterpoint.flags.catalogue import release as nearest_release
-from counterpoint.flags.history import Wanted, listing, require_earlier
+from counterpoint.flags.history import FlagFilter, listing, require_earlier
 from counterpoint.flags.history import diff as diff_releases
 from counterpoint.flags.inspection import compare, differences
 from counterpoint.flags.inspection import show as look_up
 from counterpoint.flags.lifecycle import replacements
 from counterpoint.flags.live import chosen_release
-from counterpoint.flags.parse import Reach, read_source, read_variables
-from counterpoint.flags.refresh import check_place, compare_plugin, keep, lay_into, learn
-from counterpoint.flags.versions import number
+from counterpoint.flags.parse import AllowedFiles, read_source, read_variables
+from counterpoint.flags.refresh import (
+    add_to_table,
+    check_writable,
+    compare_plugin,
+    read_jaxlib_flags,
+    save_overlay,
+)
+from counterpoint.flags.versions import version_number
 from counterpoint.report import print_document
 from counterpoint.report.catalogue import (
     all_changes,
@@ -42,7 +48,7 @@ from counterpoint.report.flags import (
     next_command,
     unread,
 )
-from counterpoint.runs.reports import Reported, jaxlib_of, read_reported, variables_of
+from counterpoint.runs.reports import CompilerReport, jaxlib_of, read_compiler_report, variables_of
 
 
 def list_flags(
@@ -67,14 +73,14 @@ def list_flags(
     """
     release = chosen_release(jaxlib)
     since = None if changed_since is None else _beginning(changed_since)
-    wanted = Wanted(
+    wanted = FlagFilter(
         channel=None if channel is None else Channel(channel),
         text=grep,
         changed_since=since,
         everything=all,
     )
     require_earlier(since, release)
-    does = {name: about.does for name, about in all_about().items()}
+    does = {name: about.does for name, about in all_documentation().items()}
     found = listing(release, wanted, does)
     if json:
         sys.stdout.write(list_json(found, release, wanted, does))
@@ -85,8 +91,10 @@ def list_flags(
 def _beginning(asked: str) -> str:
     """Return the release meant as a lower bound: 0.9 is the first of its series."""
     newest = chosen_release(asked).version
-    wanted = number(asked.strip().removeprefix("v"))
-    return next((known for known in releases() if number(known)[: len(wanted)] == wanted), newest)
+    wanted = version_number(asked.strip().removeprefix("v"))
+    return next(
+        (known for known in releases() if version_number(known)[: len(wanted)] == wanted), newest
+    )
 
 
 def show(
@@ -162,14 +170,16 @@ def refresh(
             text = plugin_json(found) if json else None
             document = plugin_document(found)
         else:
-            check_place(output)
-            learnt = learn(Path(sys.executable) if python is None else python, progress.say)
+            check_writable(output)
+            learnt = read_jaxlib_flags(
+                Path(sys.executable) if python is None else python, progress.say
+            )
             known = release(learnt.version)
             news = diff_releases(known, learnt.release, replacements(known, learnt.release))
             if output is None:
-                where = keep(learnt)
+                where = save_overlay(learnt)
             else:
-                lay_into(learnt, output)
+                add_to_table(learnt, output)
                 where = output
             compared = None if plugin is None else compare_plugin(plugin, learnt.version)
             text = refresh_json(learnt, news, where, compared) if json else None
@@ -204,7 +214,7 @@ def effective(
         jaxlib: The release that compiled; a Run knows it. Else the one that is installed here.
         json: Print everything as JSON.
     """
-    reported = read_reported(source, module, rank)
+    reported = read_compiler_report(source, module, rank)
     settings, requested_by = _asked(reported, asked, allow)
     ran = jaxlib_of(reported.run) if reported.run else None
     release = nearest_release(ran) if ran and jaxlib is None else chosen_release(jaxlib)
@@ -230,7 +240,7 @@ def effective(
 
 
 def _asked(
-    reported: Reported, asked: str | None, allow: tuple[Path, ...]
+    reported: CompilerReport, asked: str | None, allow: tuple[Path, ...]
 ) -> tuple[Settings, str | None]:
     """Return the requested settings, and their source."""
     if asked is not None:
@@ -241,7 +251,7 @@ def _asked(
     if reported.run is None:
         return Settings(), None
     where = str(reported.run.path)
-    reach = Reach((reported.run.path, *allow))
+    reach = AllowedFiles((reported.run.path, *allow))
     return read_variables(
         variables_of(reported.run), where, form="run", reach=reach
     ).settings, where

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from cyclopts import Parameter
 
 from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
-from counterpoint.cli.settings_source import Wanted, read_source
+from counterpoint.cli.settings_source import SettingsContext, read_source
 from counterpoint.core import InputError, UsageError
 from counterpoint.flags import Settings, difference
-from counterpoint.flags.forms import Form, render
+from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.flags.live import chosen_release
 from counterpoint.flags.parse import ParsedSource
 from counterpoint.report import print_document
@@ -29,7 +29,7 @@ from counterpoint.report.flags import (
 )
 
 if TYPE_CHECKING:
-    from counterpoint.flags.advice import Recommendation, Situation
+    from counterpoint.flags.advice import Recommendation, RecommendationRequest
 
 
 _LINE: Final = 120
@@ -154,10 +154,10 @@ def _situation(
     target: str | None,
     jaxlib: str | None,
     named: tuple[Path | None, str | None],
-) -> Situation:
+) -> RecommendationRequest:
     """Return the situation to recommend for, with facts from the program and this machine."""
     from counterpoint.cli.program_option import finished_program
-    from counterpoint.flags.advice import Situation, program_facts
+    from counterpoint.flags.advice import RecommendationRequest, program_facts
     from counterpoint.flags.catalogue import release
     from counterpoint.flags.lines import installed_jaxlib
     from counterpoint.hardware.targets import parse_devices
@@ -167,7 +167,7 @@ def _situation(
     subject = finished_program(program, module) if program is not None else None
     recorded = subject.circumstances.get("jaxlib") if subject is not None else None
     known = release(jaxlib or recorded or installed_jaxlib())
-    return Situation(
+    return RecommendationRequest(
         workloads=workloads,
         goal=goal,
         release=known,
@@ -267,12 +267,12 @@ def _of_size(
 FormName = Literal["env", "bash", "python", "slurm", "k8s", "compiler_options"]
 
 BY_SUFFIX: Final = {
-    ".env": Form.ENV,
-    ".py": Form.PYTHON,
-    ".yaml": Form.K8S,
-    ".yml": Form.K8S,
-    ".sbatch": Form.SLURM,
-    ".slurm": Form.SLURM,
+    ".env": SettingsForm.ENV,
+    ".py": SettingsForm.PYTHON,
+    ".yaml": SettingsForm.K8S,
+    ".yml": SettingsForm.K8S,
+    ".sbatch": SettingsForm.SLURM,
+    ".slurm": SettingsForm.SLURM,
 }
 
 
@@ -315,7 +315,7 @@ def render_flags(  # noqa: PLR0913 - the options of the command
         else:
             print_document(difference_document(changes, source, diff), sys.stdout)
         return
-    kind = Form(as_) if as_ else BY_SUFFIX.get(out.suffix if out else "", Form.BASH)
+    kind = SettingsForm(as_) if as_ else BY_SUFFIX.get(out.suffix if out else "", SettingsForm.BASH)
     text = render(settings, kind, release)
     for line in unwritten(settings, kind):
         print(line, file=sys.stderr)
@@ -326,7 +326,7 @@ def render_flags(  # noqa: PLR0913 - the options of the command
 
 
 def _read(source: str, form: str | None, version: str, allow: tuple[Path, ...]) -> ParsedSource:
-    wanted = Wanted(version)
+    wanted = SettingsContext(version)
     written = read_source(source, (), env=False, form=form, wanted=wanted, allowed=allow).written
     if not written.given and not written.slips:
         raise InputError(

@@ -10,14 +10,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.cli.settings_source import Source, Wanted, read_source
+from counterpoint.cli.settings_source import SettingsContext, SettingsSource, read_source
 from counterpoint.core import InputError, UsageError
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.check import Examination, Question, codes, examine, in_place, mend
+from counterpoint.flags.check import (
+    CheckRequest,
+    Examination,
+    codes,
+    examine,
+    fix_and_examine,
+    in_place,
+)
 from counterpoint.flags.lint import Remark
 from counterpoint.flags.live import find_interpreter
 from counterpoint.flags.parse import IssueKind, ParsedSource, read_text
-from counterpoint.flags.versions import family
+from counterpoint.flags.versions import chip_family
 from counterpoint.report.flags import check_lines, fix_lines, nothing_lines, summary_lines
 
 _NAMED: Final = 10
@@ -53,11 +60,13 @@ def run(  # noqa: PLR0913 - the options of the command
     _check_jaxlib(jaxlib)
     chosen, left_out = codes(select, "--select"), codes(ignore, "--ignore")
     interpreter = find_interpreter(python or _python_of(command))
-    wanted = Wanted(jaxlib or (interpreter.jaxlib if interpreter else None), _chip(target, chip))
+    wanted = SettingsContext(
+        jaxlib or (interpreter.jaxlib if interpreter else None), _chip(target, chip)
+    )
     allowed = [Path(directory) for directory in allow]
     found = read_source(source, command, env=env, form=form, wanted=wanted, allowed=allowed)
     _check_read(found.written)
-    question = Question(
+    question = CheckRequest(
         version=jaxlib or found.jaxlib,
         interpreter=interpreter,
         chip=wanted.chip or found.chip,
@@ -84,10 +93,10 @@ def run(  # noqa: PLR0913 - the options of the command
     return int(examination.failed)
 
 
-def _fix(found: Source, question: Question, out: Path | None, *, as_json: bool) -> int:
+def _fix(found: SettingsSource, question: CheckRequest, out: Path | None, *, as_json: bool) -> int:
     from counterpoint.flags.check import corrected
 
-    fixed, examination = mend(found.written, question)
+    fixed, examination = fix_and_examine(found.written, question)
     source, undone = found.written.source, tuple[Remark, ...]()
     if source:
         where = found.written.where
@@ -140,9 +149,9 @@ def _check_out(out: Path, source: str | None, *, force: bool) -> None:
 
 
 def _asker():  # noqa: ANN202 - flags.confirm.Ask
-    from counterpoint.flags.live import ask_compiler
+    from counterpoint.flags.live import probe_compiler
 
-    return ask_compiler
+    return probe_compiler
 
 
 def _check_jaxlib(version: str | None) -> None:
@@ -167,9 +176,9 @@ def _chip(target: str | None, chip: str | None) -> str | None:
 
 
 def _known_chip(chip: str | None) -> str | None:
-    if chip is None or family(chip) is not None:
+    if chip is None or chip_family(chip) is not None:
         return chip
-    if family(chip.upper()) is not None:
+    if chip_family(chip.upper()) is not None:
         return chip.upper()
     from counterpoint.hardware import find_chip
 

@@ -10,22 +10,22 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from counterpoint.cli.output import WholeNumber
-from counterpoint.cli.profiles import manual, read_recordings, refuse_over_input, versions_told
+from counterpoint.cli.profiles import manual, read_recordings, recorded_versions, refuse_over_input
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
 from counterpoint.compile.inputs import load_workload, own_target
 from counterpoint.core import CounterpointError, InputError, UsageError
-from counterpoint.hardware.targets import spelled
-from counterpoint.pgle.applying import Subject, find_subject, is_lowered
+from counterpoint.hardware.targets import target_name
+from counterpoint.pgle.applying import LocatedProgram, is_lowered, locate_program
 from counterpoint.pgle.checking import (
     COVERAGE,
     Coverage,
-    Judgement,
+    CoverageVerdict,
     check_profile,
     diff_profiles,
     judge,
 )
-from counterpoint.pgle.making import count, make_profile, merge_profiles, told_of_merge
+from counterpoint.pgle.making import count, describe_merge, make_profile, merge_profiles
 from counterpoint.pgle.profiles import (
     MEDIAN,
     check_percentile,
@@ -85,7 +85,7 @@ def make(
         keep_warmup=keep_warmup,
         module=module,
         bare=bare,
-        about=versions_told(recordings),
+        about=recorded_versions(recordings),
     )
     write_profile(built.profile, out, overwrite=force)
     check = ["counterpoint", "pgle", "check", out, "--program", recordings[0]]
@@ -117,7 +117,7 @@ def merge(
     merged = merge_profiles(read, percentile, [*map(str, profiles)])
     write_profile(merged, out, overwrite=force)
     print(f"{out}: {merged.origin['statistic']}; {_size(len(merged.costs), merged.fingerprints)}")
-    print(printable(told_of_merge(read)))
+    print(printable(describe_merge(read)))
     print(f"next: {shlex.join(['counterpoint', 'pgle', 'show', out])}")
 
 
@@ -205,7 +205,7 @@ def check(
     _require_scheduled(profile, program)
     with Progress("reading") as progress:
         progress.say(f"reading {program.name}")
-        subject = find_subject(program, module)
+        subject = locate_program(program, module)
     _require_gpu(profile, program, subject)
     coverage = check_profile(costs, subject.program, subject.measured, subject.circumstances)
     judgement = judge(
@@ -230,7 +230,7 @@ def _require_scheduled(profile: Path, program: Path) -> None:
         )
 
 
-def _require_gpu(profile: Path, program: Path, subject: Subject) -> None:
+def _require_gpu(profile: Path, program: Path, subject: LocatedProgram) -> None:
     """Refuse programs for other platforms: their names do not match those of a GPU program."""
     if subject.platform not in ("cpu", "tpu"):
         return
@@ -245,9 +245,9 @@ def _require_gpu(profile: Path, program: Path, subject: Subject) -> None:
 
 def _print(
     profile: Path,
-    subject: Subject,
+    subject: LocatedProgram,
     coverage: Coverage,
-    judgement: Judgement,
+    judgement: CoverageVerdict,
     shown: tuple[Path, int, bool],
 ) -> None:
     program, top, as_json = shown
@@ -266,12 +266,12 @@ def _print(
     )
 
 
-def _use(profile: Path, program: Path, subject: Subject) -> str:
+def _use(profile: Path, program: Path, subject: LocatedProgram) -> str:
     """Return the next command: show what the profile moves if it can be compiled, else run."""
     return _apply(profile, program, subject) or manual(str(profile), program)
 
 
-def _apply(profile: Path, program: Path, subject: Subject | None) -> str | None:
+def _apply(profile: Path, program: Path, subject: LocatedProgram | None) -> str | None:
     """Return the command that compiles the program with the profile, or None without its input."""
     if subject is not None and program.is_file() and program.suffix != ".zip":
         return None
@@ -289,4 +289,4 @@ def _apply(profile: Path, program: Path, subject: Subject | None) -> str | None:
         pass  # described, but not as a GPU that XLA's CUDA compiler supports
     compiled = subject.program if subject is not None else None
     devices = compiled.num_partitions * compiled.num_replicas if compiled else workload.devices
-    return shlex.join([*words, "--target", spelled("H100", devices)])
+    return shlex.join([*words, "--target", target_name("H100", devices)])

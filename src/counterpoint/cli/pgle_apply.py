@@ -20,7 +20,7 @@ from counterpoint.core import UsageError
 from counterpoint.flags.lines import parse_settings
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target
-from counterpoint.pgle.applying import PATH, Applied, apply_profile
+from counterpoint.pgle.applying import PATH, AppliedProfile, apply_profile
 from counterpoint.report import print_document
 from counterpoint.report.pgle import pgle_apply_document, pgle_apply_json
 from counterpoint.runs import is_run
@@ -30,7 +30,7 @@ _EXAMPLE = "--target 8xH100"
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
-class CompileOptions:
+class ApplyOptions:
     """What a program is compiled for, and how.
 
     Args:
@@ -50,7 +50,7 @@ def apply(
     profile: Path,
     *,
     program: Path,
-    options: CompileOptions | None = None,
+    options: ApplyOptions | None = None,
     top: WholeNumber = 10,
     json: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> int:
@@ -69,7 +69,7 @@ def apply(
     """
     if top < 1:
         raise UsageError(f"--top takes a number from 1 on, not {top}")
-    given = options or CompileOptions()
+    given = options or ApplyOptions()
     if not 0 < given.timeout < float("inf"):
         raise UsageError(f"--timeout takes a number of seconds, not {given.timeout:g}")
     devices = parse_target(given.target).devices if given.target else 8
@@ -107,7 +107,7 @@ def _target(workload: Workload, text: str | None) -> Target:
     return found
 
 
-def _next(applied: Applied, program: Path) -> str:
+def _next(applied: AppliedProfile, program: Path) -> str:
     profile = str(applied.path)
     if applied.own is not None and applied.keyed:
         recording = str(program) if is_run(program) or zipfile.is_zipfile(program) else "logdir"
@@ -119,7 +119,7 @@ def _next(applied: Applied, program: Path) -> str:
     return shlex.join(["counterpoint", "pgle", "show", profile]) + "   # what it was made of"
 
 
-def _print(applied: Applied, top: int, *, as_json: bool, next: str) -> None:
+def _print(applied: AppliedProfile, top: int, *, as_json: bool, next: str) -> None:
     if as_json:
         sys.stdout.write(pgle_apply_json(applied, next))
     else:

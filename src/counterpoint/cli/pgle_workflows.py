@@ -25,9 +25,15 @@ from counterpoint.report.pgle import (
     feedback_json,
     times_line,
 )
-from counterpoint.workflow.auto_pgle import CALLS, Auto, How, auto_script
+from counterpoint.workflow.auto_pgle import CALLS, AutoOptions, AutoResult, auto_script
 from counterpoint.workflow.auto_pgle import auto as run_auto
-from counterpoint.workflow.feedback import Feedback, Nsight, Task, manual_script, nsys_script
+from counterpoint.workflow.feedback import (
+    Feedback,
+    FeedbackTask,
+    NsysSource,
+    manual_script,
+    nsys_script,
+)
 from counterpoint.workflow.feedback import manual as run_manual
 from counterpoint.workflow.feedback import nsys as run_nsys
 
@@ -70,7 +76,7 @@ def make_task(
     workload: WorkloadOptions | None,
     profile: ProfileOptions | None,
     loop: LoopOptions | None = None,
-) -> Task:
+) -> FeedbackTask:
     """Return the workload with its options, to be run several times."""
     loop = loop or LoopOptions()
     if not command:
@@ -90,7 +96,7 @@ def make_task(
             "--no-profile, but a profile is what this is about",
             next="leave --no-profile out",
         )
-    return Task(
+    return FeedbackTask(
         request=request,
         directory=request.directory or _directory(way),
         repeats=loop.repeats,
@@ -164,7 +170,7 @@ def auto(
     if runs < 1:
         raise UsageError(f"--runs takes a number from 1 on, not {runs}", next="--runs 3")
     report = report or ReportOptions()
-    how = How(calls=runs, before=not no_before, nsys=nsys)
+    how = AutoOptions(calls=runs, before=not no_before, nsys=nsys)
     task = make_task("auto", command, workload, window)
     if report.print_only:
         print(auto_script(task, how), end="")
@@ -177,7 +183,7 @@ def auto(
     return 0 if result.used else 1
 
 
-def _digest(made: Auto) -> Iterator[str]:
+def _digest(made: AutoResult) -> Iterator[str]:
     if made.scores is None or made.before is None or made.after is None:
         return iter(())
     before, after = made.scores
@@ -256,7 +262,7 @@ def nsys(
         window: What is profiled in the compared runs, where the program names no steps.
     """
     report, given = report or ReportOptions(), nsight or NsightOptions()
-    how = Nsight(given.from_, given.nsys_option, disable_async=given.disable_async)
+    how = NsysSource(given.from_, given.nsys_option, disable_async=given.disable_async)
     task = make_task("nsys", command, workload, window, loop)
     if report.print_only:
         print(nsys_script(task, how), end="")

@@ -22,7 +22,7 @@ from counterpoint.core import UsageError
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Target
-    from counterpoint.workflow.prediction import Prediction, Question, Say
+    from counterpoint.workflow.prediction import Prediction, PredictionOptions, Say
 
 OUT_OF_MEMORY: Final = 1
 
@@ -110,7 +110,7 @@ def _command(workload: str, rest: Sequence[str]) -> list[str] | None:
 
 
 def _of_file(
-    workload: str, target: Target | None, program: str | None, question: Question, say: Say
+    workload: str, target: Target | None, program: str | None, question: PredictionOptions, say: Say
 ) -> Prediction:
     from counterpoint.workflow.prediction import predict as ask
 
@@ -122,7 +122,7 @@ def _of_command(
     words: Sequence[str],
     target: Target | None,
     program: str | None,
-    question: Question,
+    question: PredictionOptions,
     say: Say,
 ) -> Prediction:
     from counterpoint.compile import require_compiler

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from counterpoint.cli.predict_options import CompileOptions
     from counterpoint.hardware import Target
     from counterpoint.hlo import Program
-    from counterpoint.workflow.prediction import Prediction, Standing
+    from counterpoint.workflow.prediction import Prediction, RankedCandidate
 
 _LINE = 90  # characters of settings; longer lines are hard to read
 _CHIP = "flops=2x,hbm=2x"
@@ -50,7 +50,7 @@ def next_command(
 
 
 def _with_best(
-    best: Standing,
+    best: RankedCandidate,
     made: Prediction,
     given: CompileOptions,
     workload: str | None,
@@ -133,7 +133,7 @@ def _binding(program: Program, target: Target) -> str:
     return single if usual - seconds(single) > 0.5 * saved else both
 
 
-def _chosen(best: Standing, made: Prediction) -> list[str]:
+def _chosen(best: RankedCandidate, made: Prediction) -> list[str]:
     """Return the best candidate's settings beyond those of the base, in the form of `run`."""
     from counterpoint.flags.advice import recipes
 

@@ -13,7 +13,7 @@ from counterpoint.core import UsageError
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Target
-    from counterpoint.workflow.prediction import Question
+    from counterpoint.workflow.prediction import PredictionOptions
 
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
 Switch = Annotated[bool, Parameter(show_default=False)]
@@ -86,9 +86,9 @@ class PriceOptions:
 
 def make_question(
     compile_: CompileOptions, prices: PriceOptions, target: Target | None, *, force: bool
-) -> Question:
+) -> PredictionOptions:
     """Return the question that the options describe, checked."""
-    from counterpoint.workflow.prediction import Question, check_gain_place
+    from counterpoint.workflow.prediction import PredictionOptions, check_gain_place
     from counterpoint.workflow.subject import base_settings
 
     _refuse_low("--devices", compile_.devices, 1)
@@ -99,7 +99,7 @@ def make_question(
     if prices.pgle_out is not None:
         check_gain_place(prices.pgle_out, overwrite=force)
     chip = target.gpu if target is not None else None
-    return Question(
+    return PredictionOptions(
         settings=base_settings(compile_.recipe, compile_.set_, compile_.env, chip=chip),
         recipes=compile_.recipe,
         candidates=compile_.candidate,

@@ -29,7 +29,7 @@ ENDINGS = (".json", ".txt", ".md")
 Answer = TypeVar("Answer")
 
 
-def look_into(
+def read_and_analyze(
     paths: tuple[str, ...], answer: Callable[[Timeline], Answer], jobs: int | None, doing: str
 ) -> Answer:
     """Read profiles and return the answer on them, with progress shown on a terminal."""
@@ -67,7 +67,7 @@ def device_numbers(text: str | None) -> tuple[int, ...] | None:
     return tuple(sorted({int(number) for number in numbers}))
 
 
-def check_asked(
+def check_options(
     paths: tuple[str, ...], top: int, out: Path | None, command: str, *, json: bool, force: bool
 ) -> None:
     """Refuse invalid options before anything is read."""
@@ -84,7 +84,7 @@ def check_asked(
             )
 
 
-def tell(
+def write_answer(
     document: Callable[[], Document], as_text: Callable[[], str], out: Path | None, *, json: bool
 ) -> None:
     """Print the answer, or write it to a file: as a document, or as JSON."""
@@ -121,7 +121,7 @@ def read_recordings(paths: Sequence[str], then: str) -> Timeline:
         return timeline
 
 
-def versions_told(paths: Sequence[str]) -> dict[str, str]:
+def recorded_versions(paths: Sequence[str]) -> dict[str, str]:
     """Return the versions of JAX recorded in any Run among the paths."""
     versions: dict[str, str] = {}
     for path in paths:

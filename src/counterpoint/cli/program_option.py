@@ -9,7 +9,7 @@ from typing import Final
 from counterpoint.cli.progress import Progress
 from counterpoint.compile.functions import names_function
 from counterpoint.core import InputError, UsageError
-from counterpoint.pgle.applying import Subject, find_subject, is_lowered
+from counterpoint.pgle.applying import LocatedProgram, is_lowered, locate_program
 
 _DUMPED: Final = "run it with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto', and name DIR"
 _WRITE: Final = (
@@ -44,7 +44,7 @@ def _written(path: Path, devices: int) -> str:
     )
 
 
-def finished_program(path: Path, module: str | None) -> Subject:
+def finished_program(path: Path, module: str | None) -> LocatedProgram:
     """Return the program; refuse one that XLA has not optimized, or not for a GPU."""
     refuse_function(path, scheduled=True)
     if path.exists() and is_lowered(path):
@@ -56,7 +56,7 @@ def finished_program(path: Path, module: str | None) -> Subject:
         )
     with Progress("reading") as progress:
         progress.say(f"reading {path.name}")
-        subject = find_subject(path, module)
+        subject = locate_program(path, module)
     if subject.platform in ("cpu", "tpu"):
         raise InputError(
             f"{subject.where}: {subject.program.name} was compiled for"

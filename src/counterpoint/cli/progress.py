@@ -33,31 +33,31 @@ _MINUTES = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class LineTiming:
     """Seconds before the first line, and between lines."""
 
     first: float
     next: float
 
 
-ON_TERMINAL = Pace(first=1.0, next=0.2)
-IN_FILE = Pace(first=10.0, next=30.0)
+ON_TERMINAL = LineTiming(first=1.0, next=0.2)
+IN_FILE = LineTiming(first=10.0, next=30.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class TimeLeft:
     """An estimate of the remaining time of work of known size, from the time it took so far."""
 
     since: float = 0.0  # when the completed fraction was `first`
     first: float = 0.0
     share: float | None = None
 
-    def told(self, share: float | None, now: float) -> Rest:
+    def told(self, share: float | None, now: float) -> TimeLeft:
         """Return the estimate at this completed fraction; a decrease means that new work began."""
         if share is None:
-            return Rest()
+            return TimeLeft()
         if self.share is None or share < self.share:
-            return Rest(now, share, share)
+            return TimeLeft(now, share, share)
         return replace(self, share=share)
 
     def text(self, now: float) -> str:
@@ -73,9 +73,11 @@ class Rest:
 class Progress:
     """Reports on stderr what is being done while a block runs."""
 
-    def __init__(self, what: str, stream: TextIO | None = None, pace: Pace | None = None) -> None:
+    def __init__(
+        self, what: str, stream: TextIO | None = None, pace: LineTiming | None = None
+    ) -> None:
         self._what = what
-        self._rest = Rest()
+        self._rest = TimeLeft()
         self._hosts: dict[str, float] = {}  # completed fraction of each
         self._stream = sys.stderr if stream is None else stream
         self._on_terminal = self._stream.isatty()

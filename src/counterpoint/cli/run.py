@@ -9,7 +9,7 @@ from typing import Annotated, Final, TextIO
 
 from cyclopts import Parameter
 
-from counterpoint.capture import launch, unfailing
+from counterpoint.capture import launch, without_errors
 from counterpoint.capture.ranks import find_world
 from counterpoint.cli.digest import digest_lines
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
@@ -50,7 +50,7 @@ def run(
             sys.stdout.write(runs_json([finished]))
         if missing or not json:
             digest = () if json else digest_lines(finished)
-            say = unfailing(_say)
+            say = without_errors(_say)
             for line in run_lines(finished, _shown(finished), needs_profile=missing, digest=digest):
                 say(line)
     _drop_unwritten(sys.stderr)

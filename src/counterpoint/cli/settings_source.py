@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from counterpoint.core import UsageError
-from counterpoint.flags.parse import ParsedSource, Reach, read_command, read_variables
+from counterpoint.flags.parse import AllowedFiles, ParsedSource, read_command, read_variables
 from counterpoint.flags.parse import read_source as parse_source
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SettingsContext:
     """The release and chip that settings are for: the lines of a recipe depend on them."""
 
     jaxlib: str | None = None
@@ -25,7 +25,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SettingsSource:
     """Settings as written; a Run also names its jaxlib and its devices."""
 
     written: ParsedSource
@@ -39,9 +39,9 @@ def read_source(
     *,
     env: bool,
     form: str | None,
-    wanted: Wanted,
+    wanted: SettingsContext,
     allowed: Sequence[Path] = (),
-) -> Source:
+) -> SettingsSource:
     """Read exactly one of: a named source, a command, or the environment of this process.
 
     Files that it names are read if they are next to it or in an `allowed` directory.
@@ -54,9 +54,9 @@ def read_source(
             next="counterpoint flags check job.sh",
         )
     if env:
-        return Source(read_variables(os.environ))
+        return SettingsSource(read_variables(os.environ))
     if command:
-        return Source(read_command(command, os.environ, allowed=allowed))
+        return SettingsSource(read_command(command, os.environ, allowed=allowed))
     path = Path(source or "")
     if _is_directory(path):
         from counterpoint.runs import is_run, read_run
@@ -65,7 +65,7 @@ def read_source(
             return _of_run(read_run(path), allowed)
     version, chip = wanted.jaxlib, wanted.chip
     parsed = parse_source(source or "", form=form, version=version, chip=chip, allowed=allowed)
-    return Source(parsed)
+    return SettingsSource(parsed)
 
 
 def _check_allowed(allowed: Sequence[Path]) -> None:
@@ -87,11 +87,11 @@ def _is_directory(path: Path) -> bool:
 _TWO = "more than one thing to check was named"
 
 
-def _of_run(run: Run, allowed: Sequence[Path]) -> Source:
+def _of_run(run: Run, allowed: Sequence[Path]) -> SettingsSource:
     from counterpoint.hardware import find_chip
     from counterpoint.runs.reports import device_of, jaxlib_of, variables_of
 
     chip = find_chip(device_of(run))
-    reach = Reach((run.path, *allowed))
+    reach = AllowedFiles((run.path, *allowed))
     written = read_variables(variables_of(run), str(run.path), form="run", reach=reach)
-    return Source(written, jaxlib_of(run), chip.name if chip else None)
+    return SettingsSource(written, jaxlib_of(run), chip.name if chip else None)

@@ -29,12 +29,12 @@ from counterpoint.cli.tune_options import (
     TriedOptions,
 )
 from counterpoint.core import CounterpointError
-from counterpoint.report import budget_text, end_text, several
-from counterpoint.report.progress import Standing, happened, standing
-from counterpoint.tune import Asked
+from counterpoint.report import budget_text, counted_noun, end_text
+from counterpoint.report.progress import StudyStatus, event_lines, study_status
+from counterpoint.tune import TuneRequest
 from counterpoint.tune.conclusion import Conclusion
 from counterpoint.tune.study import Study
-from counterpoint.tune.trial import Failure
+from counterpoint.tune.trial import TrialFailure
 
 NOTHING_MEASURED: Final = 1
 
@@ -67,18 +67,18 @@ def tune(  # noqa: PLR0913 - the options of the command
         top: Rows of the table of arms.
         json: Print everything as JSON, uncut.
     """
-    from counterpoint.cli.tune_request import Given, make_asked, refuse_low
-    from counterpoint.cli.tune_show import words_again
+    from counterpoint.cli.tune_request import TuneOptions, read_request, refuse_low
+    from counterpoint.cli.tune_show import resume_command
 
     refuse_low("--top", top, 1)
-    given = Given(
+    given = TuneOptions(
         tried or TriedOptions(),
         search or SearchOptions(),
         race or RaceOptions(),
         place or PlaceOptions(),
     )
-    request = make_asked(command, given, out)
-    request = replace(request, words=words_again(sys.argv[1:], request.directory))
+    request = read_request(command, given, out)
+    request = replace(request, words=resume_command(sys.argv[1:], request.directory))
     if dry_run:
         print_dry_run(request, top, _without_dry_run(sys.argv[1:]), as_json=json)
         return 0
@@ -94,13 +94,13 @@ def _without_dry_run(words: list[str]) -> str:
     return shlex.join(["counterpoint", *own, *words[at:]])
 
 
-def _work(asked: Asked) -> tuple[Conclusion, int]:
+def _work(asked: TuneRequest) -> tuple[Conclusion, int]:
     """Return the conclusion, and the exit code if it was asked to stop."""
-    from counterpoint.tune import grounded
+    from counterpoint.tune import resolve_target
     from counterpoint.tune import tune as carry_out
 
-    with StudyProgress(asked.directory) as progress, asked_to_stop(progress.note) as stop:
-        prepared = grounded(asked, progress.note)
+    with StudyProgress(asked.directory) as progress, stop_on_signals(progress.note) as stop:
+        prepared = resolve_target(asked, progress.note)
 
         def announce(study: Study) -> None:
             for line in beginning(prepared, study):
@@ -110,7 +110,7 @@ def _work(asked: Asked) -> tuple[Conclusion, int]:
     return conclusion, stop.exit_code if stop() and conclusion.state != "done" else 0
 
 
-def _deliver(asked: Asked, conclusion: Conclusion, top: int, *, as_json: bool) -> None:
+def _deliver(asked: TuneRequest, conclusion: Conclusion, top: int, *, as_json: bool) -> None:
     from counterpoint.cli.tune_show import keep_report, next_command
     from counterpoint.report import print_document
     from counterpoint.report.tune import tune_document, tune_json
@@ -137,7 +137,7 @@ def _exit_code(conclusion: Conclusion) -> int:
     return 0 if known else NOTHING_MEASURED
 
 
-def beginning(asked: Asked, study: Study) -> Iterator[str]:
+def beginning(asked: TuneRequest, study: Study) -> Iterator[str]:
     """Yield the study's path and the plan; `study` is what was found there, or just begun."""
     place = shlex.quote(str(asked.directory))
     if study.ended is not None:
@@ -150,7 +150,7 @@ def beginning(asked: Asked, study: Study) -> Iterator[str]:
             "; then the best of them are run in turns" if asked.measure else "; nothing is run"
         )
         yield (
-            f"at most {several(asked.plan.candidates, 'candidate')} are compiled for"
+            f"at most {counted_noun(asked.plan.candidates, 'candidate')} are compiled for"
             f" {asked.target} and simulated{afterwards}"
         )
     else:
@@ -159,21 +159,22 @@ def beginning(asked: Asked, study: Study) -> Iterator[str]:
         yield f"budget: {budget}"
 
 
-def _done(asked: Asked, study: Study) -> str:
+def _done(asked: TuneRequest, study: Study) -> str:
     """Describe how far the study has come."""
     if asked.measure and (study.search is not None or study.trials):
         cut_off = sum(
-            trial.failure is Failure.INTERRUPTED or trial.report is None for trial in study.trials
+            trial.failure is TrialFailure.INTERRUPTED or trial.report is None
+            for trial in study.trials
         )
         more = f", {cut_off} interrupted" if cut_off else ""
-        return f"{several(len(study.trials) - cut_off, 'trial')} done{more}"
-    return f"{several(len(study.candidates), 'candidate')} predicted"
+        return f"{counted_noun(len(study.trials) - cut_off, 'trial')} done{more}"
+    return f"{counted_noun(len(study.candidates), 'candidate')} predicted"
 
 
 _ASKED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Stop:
+class StopRequest:
     """Whether and by which signal the study was asked to stop."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
@@ -200,13 +201,13 @@ class Stop:
 
 
 @contextmanager
-def asked_to_stop(note: Callable[[str], None]) -> Generator[Stop]:
+def stop_on_signals(note: Callable[[str], None]) -> Generator[StopRequest]:
     """Turn signals into stop requests during the block; ignored ones (nohup) stay ignored.
 
     At the first signal the tuner ends the running trial, records that and reports what it knows;
     the second one interrupts it at once. Neither loses anything: all results are in the journal.
     """
-    stop = Stop(note)
+    stop = StopRequest(note)
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
@@ -228,7 +229,7 @@ def asked_to_stop(note: Callable[[str], None]) -> Generator[Stop]:
             signal.signal(number, handler)
 
 
-def print_dry_run(asked: Asked, top: int, words: str, *, as_json: bool) -> None:
+def print_dry_run(asked: TuneRequest, top: int, words: str, *, as_json: bool) -> None:
     """Examine the request and print the plan; `words` is the command that executes it."""
     from counterpoint.report import print_document
     from counterpoint.report.tune import dry_run_document, dry_run_json
@@ -250,15 +251,15 @@ _PREFIX: Final = "counterpoint: "
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class RefreshIntervals:
     """Seconds between reads of the journal, and between lines written to a pipe."""
 
     look: float
     again: float
 
 
-ON_TERMINAL: Final = Pace(look=0.5, again=0.0)
-IN_FILE: Final = Pace(look=1.0, again=60.0)
+ON_TERMINAL: Final = RefreshIntervals(look=0.5, again=0.0)
+IN_FILE: Final = RefreshIntervals(look=1.0, again=60.0)
 
 
 class StudyProgress:
@@ -269,7 +270,7 @@ class StudyProgress:
     """
 
     def __init__(
-        self, directory: Path, stream: TextIO | None = None, pace: Pace | None = None
+        self, directory: Path, stream: TextIO | None = None, pace: RefreshIntervals | None = None
     ) -> None:
         self._directory = directory
         self._stream = sys.stderr if stream is None else stream
@@ -314,7 +315,7 @@ class StudyProgress:
         study = self._news()
         with self._lock:
             if study is not None:
-                self._stay(happened(self._told, study))
+                self._stay(event_lines(self._told, study))
                 self._told = study
             if self._on_terminal:
                 self._draw([] if last else self._status())
@@ -337,10 +338,10 @@ class StudyProgress:
         lines = [] if found is None else [*found.lines]
         return [*lines, self._doing] if self._doing and not (found and found.running) else lines
 
-    def _standing(self) -> Standing | None:
+    def _standing(self) -> StudyStatus | None:
         if self._told is None or self._conclusion is None:
             return None
-        return standing(self._told, self._conclusion, datetime.now(UTC))
+        return study_status(self._told, self._conclusion, datetime.now(UTC))
 
     def _stay(self, lines: list[str]) -> None:
         if not lines:

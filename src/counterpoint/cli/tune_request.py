@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
-from counterpoint.core import UsageError, beside
+from counterpoint.core import UsageError, unused_path
 from counterpoint.timeline import refuse_url
 from counterpoint.tune import Budget
 
 if TYPE_CHECKING:
     from counterpoint.flags import Settings
     from counterpoint.hardware import Target
-    from counterpoint.tune import Asked, Plan
-    from counterpoint.tune.executors import Shape
-    from counterpoint.tune.statistics import Rule
-    from counterpoint.workflow.prediction import Question
+    from counterpoint.tune import StudyPlan, TuneRequest
+    from counterpoint.tune.executors import ProcessShape
+    from counterpoint.tune.statistics import DecisionRule
+    from counterpoint.workflow.prediction import PredictionOptions
 
 
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -98,7 +98,7 @@ _LEAST_CAP: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class TuneOptions:
     """All options, by group."""
 
     tried: TriedOptions
@@ -107,10 +107,10 @@ class Given:
     place: PlaceOptions
 
 
-def make_asked(command: Sequence[str], given: Given, out: Path | None) -> Asked:
+def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -> TuneRequest:
     """Return the whole request, checked."""
     from counterpoint.hardware.targets import parse_target
-    from counterpoint.tune import Asked, check
+    from counterpoint.tune import TuneRequest, check
 
     words = tuple(command)
     workload = _workload(given.search.predict, words)
@@ -124,7 +124,7 @@ def make_asked(command: Sequence[str], given: Given, out: Path | None) -> Asked:
     base = _base(words, given.tried, target)
     plan = _plan(given, target)
     _refuse_unreadable(given.tried.arm, given.tried.space)
-    request = Asked(
+    request = TuneRequest(
         workload=workload,
         command=words,
         target=target,
@@ -155,7 +155,7 @@ def _workload(predict: tuple[str, ...] | None, command: tuple[str, ...]) -> str 
     return predict[0]
 
 
-def _measures(workload: str | None, command: tuple[str, ...], given: Given) -> bool:
+def _measures(workload: str | None, command: tuple[str, ...], given: TuneOptions) -> bool:
     """Return whether trials run: with a command, unless --predict is alone or --confirm is 0."""
     if not command:
         return given.race.confirm is not None and given.race.confirm > 0
@@ -171,7 +171,7 @@ def _measures(workload: str | None, command: tuple[str, ...], given: Given) -> b
 _OF_SEARCH: Final = ("profile", "nccl_table", "gemm_table", "kernel_table", "calibration")
 
 
-def _refuse_idle(given: Given, *, predicts: bool, measure: bool) -> None:
+def _refuse_idle(given: TuneOptions, *, predicts: bool, measure: bool) -> None:
     """Refuse options without any effect: they are a misunderstanding."""
     search, race = given.search, given.race
     if not predicts:
@@ -253,9 +253,9 @@ def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
             raise UsageError(what, why=rephrased[0], next=rephrased[1]) from None
 
 
-def _plan(given: Given, target: Target | None) -> Plan:
-    from counterpoint.tune import Plan
-    from counterpoint.tune.executors import Limits
+def _plan(given: TuneOptions, target: Target | None) -> StudyPlan:
+    from counterpoint.tune import StudyPlan
+    from counterpoint.tune.executors import TrialLimits
 
     search, race = given.search, given.race
     refuse_low("--candidates", search.candidates, 1)
@@ -266,7 +266,7 @@ def _plan(given: Given, target: Target | None) -> Plan:
     _refuse_few(race.steps)
     refuse_low("--timeout", race.timeout, 0.001)
     refuse_low("--hang-after", race.hang_after, 0.001)
-    return Plan(
+    return StudyPlan(
         budget=read_budget(race.budget),
         candidates=search.candidates,
         shortlist=search.shortlist,
@@ -274,7 +274,7 @@ def _plan(given: Given, target: Target | None) -> Plan:
         confirm_rows=race.confirm_rows,
         target_gain=_share("--target-gain", race.target_gain, "2%", "the step"),
         shape=_shape(given.place, target),
-        limits=Limits(timeout_s=race.timeout, hang_after_s=race.hang_after, steps=race.steps),
+        limits=TrialLimits(timeout_s=race.timeout, hang_after_s=race.hang_after, steps=race.steps),
         loss_tolerance=_share("--loss-tolerance", race.loss_tolerance, "0.1%", "the loss"),
         ablate=race.ablate,
         seed=given.tried.seed,
@@ -309,23 +309,23 @@ def _there(option: str, path: Path | None) -> Path | None:
     return path
 
 
-def _rule(race: RaceOptions) -> Rule:
-    from counterpoint.tune.statistics import Rule
+def _rule(race: RaceOptions) -> DecisionRule:
+    from counterpoint.tune.statistics import DecisionRule
 
     refuse_low("--cap", race.cap, _LEAST_CAP)
     looks = (*range(_LEAST_CAP, race.cap, 2), race.cap)
     indifferent = read_share("--indifferent", race.indifferent, example="0.5%")
-    return Rule(indifferent=indifferent, cap=race.cap, looks=looks)
+    return DecisionRule(indifferent=indifferent, cap=race.cap, looks=looks)
 
 
-def _shape(place: PlaceOptions, target: Target | None) -> Shape:
-    from counterpoint.tune.executors import Shape, nodes_around
+def _shape(place: PlaceOptions, target: Target | None) -> ProcessShape:
+    from counterpoint.tune.executors import ProcessShape, nodes_around
 
     refuse_low("--nodes", place.nodes, 1)
     refuse_low("--ranks-per-node", place.ranks_per_node, 1)
     around = nodes_around() if place.executor in (None, "slurm") else None
     nodes = place.nodes or around or _nodes_wanted(place, target)
-    return Shape(nodes=nodes, per=place.per, ranks_per_node=place.ranks_per_node)
+    return ProcessShape(nodes=nodes, per=place.per, ranks_per_node=place.ranks_per_node)
 
 
 def _nodes_wanted(place: PlaceOptions, target: Target | None) -> int:
@@ -343,13 +343,13 @@ def _executor_options(place: PlaceOptions) -> dict[str, str]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _question(given: Given, base: Settings) -> Question:
-    from counterpoint.workflow.prediction import Question
+def _question(given: TuneOptions, base: Settings) -> PredictionOptions:
+    from counterpoint.workflow.prediction import PredictionOptions
 
     search = given.search
     refuse_low("--devices", search.devices, 1)
     refuse_low("--compile-timeout", search.compile_timeout, 0.001)
-    return Question(
+    return PredictionOptions(
         settings=base,
         recipes=given.tried.recipe,
         profile=search.profile,
@@ -367,7 +367,7 @@ def _question(given: Given, base: Settings) -> Question:
 def _directory(workload: str | None, command: tuple[str, ...]) -> Path:
     """Return a new directory, named by date and workload."""
     stem = HOME / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-{_name(workload, command)}"
-    return beside(stem) if stem.exists() else stem
+    return unused_path(stem) if stem.exists() else stem
 
 
 def _name(workload: str | None, command: tuple[str, ...]) -> str:

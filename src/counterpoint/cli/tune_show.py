@@ -20,12 +20,12 @@ from cyclopts import Parameter
 from counterpoint.cli.flags_advice import BY_SUFFIX, FormName
 from counterpoint.cli.output import WholeNumber, check_output, write_output
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.records import of_plain, to_plain
+from counterpoint.core.records import from_plain, to_plain
 from counterpoint.flags.forms import one_line
 from counterpoint.report import Document, plain_text
 from counterpoint.report.tune import (
     LEFT_OUT,
-    Item,
+    EvidenceFile,
     contents,
     evidence,
     hidden_values,
@@ -33,7 +33,7 @@ from counterpoint.report.tune import (
     tune_json,
     without,
 )
-from counterpoint.tune.conclusion import FAILURES, beside, lacks_profile
+from counterpoint.tune.conclusion import FAILURES, lacks_profile, settings_caveats
 from counterpoint.tune.journal import line_of, read_journal
 from counterpoint.tune.race import SPENT
 from counterpoint.tune.study import JOURNAL, plan_of, read_study
@@ -41,7 +41,7 @@ from counterpoint.tune.study import JOURNAL, plan_of, read_study
 if TYPE_CHECKING:
     from counterpoint.flags import Settings
     from counterpoint.flags.catalogue import Release
-    from counterpoint.flags.forms import Form
+    from counterpoint.flags.forms import SettingsForm
     from counterpoint.tune import Arm, Budget
     from counterpoint.tune.conclusion import Conclusion
     from counterpoint.tune.study import Study
@@ -88,13 +88,13 @@ def write_bundle(study: Path, path: Path) -> list[str]:
     return sorted(set(hidden.values()))
 
 
-def _words(items: list[Item], hidden: Mapping[str, str]) -> str:
+def _words(items: list[EvidenceFile], hidden: Mapping[str, str]) -> str:
     names = f": {', '.join(sorted(set(hidden.values())))}" if hidden else " (there were none)"
     return f"{contents(items)}\n{_WARNING.format(mark=LEFT_OUT, names=names)}"
 
 
 def _put(
-    archive: tarfile.TarFile, root: str, study: Path, item: Item, hidden: Collection[str]
+    archive: tarfile.TarFile, root: str, study: Path, item: EvidenceFile, hidden: Collection[str]
 ) -> None:
     source, name = study / item.path, f"{root}/{item.path}"
     if source.suffix in _BINARY or not hidden:
@@ -115,7 +115,7 @@ def _journal(path: Path, hidden: Collection[str]) -> bytes:
     lines: list[bytes] = []
     for number, record in enumerate(read_journal(path).records):
         kind: type[Any] = type(record)
-        lines.append(line_of(of_plain(kind, without(to_plain(record), hidden)), number))
+        lines.append(line_of(from_plain(kind, without(to_plain(record), hidden)), number))
     return b"".join(lines)
 
 
@@ -195,7 +195,7 @@ def _twice(budget: Budget) -> str:
     return ", ".join(parts)
 
 
-def words_again(words: Sequence[str], study: Path) -> tuple[str, ...]:
+def resume_command(words: Sequence[str], study: Path) -> tuple[str, ...]:
     """Return the command line of `tune` that continues the study, with its path added if absent."""
     at = words.index("--") if "--" in words else len(words)
     own = [word for word in words[:at] if word != "--json"]
@@ -208,7 +208,7 @@ _BAD: Final = FAILURES | {"failed", "other numbers"}
 _SHEBANG: Final = "#!"
 
 
-def laid_out(told: Study, settings: Settings, form: Form) -> Settings:
+def laid_out(told: Study, settings: Settings, form: SettingsForm) -> Settings:
     """Return the settings, for a Slurm job with the measured nodes and processes."""
     from counterpoint.flags import Layout
     from counterpoint.tune.study import plan_of
@@ -244,7 +244,7 @@ def warnings(conclusion: Conclusion, arm: Arm) -> list[str]:
     if row is not None and row.status in _BAD:
         kind = "" if row.status == "failed" else f"{row.status}: "
         bad.append(f"{arm.name} failed: {kind}{row.why}")
-    return [*bad, *beside(arm)]
+    return [*bad, *settings_caveats(arm)]
 
 
 def _with_comment(text: str, lines: Iterable[str]) -> str:
@@ -345,13 +345,15 @@ def _settings(
     force: bool,
 ) -> None:
     from counterpoint.cli.output import check_output, write_output
-    from counterpoint.flags.forms import Form, render
+    from counterpoint.flags.forms import SettingsForm, render
     from counterpoint.report.flags import unwritten
 
     name, arm, out = wanted
     if out is not None:
         check_output(out, force=force, endings=(out.suffix,))
-    form = Form(name) if name else BY_SUFFIX.get(out.suffix if out else "", Form.BASH)
+    form = (
+        SettingsForm(name) if name else BY_SUFFIX.get(out.suffix if out else "", SettingsForm.BASH)
+    )
     chosen = _arm(conclusion, study, arm)
     settings = laid_out(told, chosen.settings, form)
     text = headed(render(settings, form, release_of(told)), conclusion, study, chosen)
@@ -420,11 +422,11 @@ def keep_report(conclusion: Conclusion, study: Path, document: Document) -> None
 
 def _best(winner: Arm, form: str, conclusion: Conclusion, study: Path) -> str | None:
     """Return the text of `tune show --as`, or None if a value can't be written in this form."""
-    from counterpoint.flags.forms import Form, render
+    from counterpoint.flags.forms import SettingsForm, render
     from counterpoint.tune.study import read_study
 
     loaded = read_study(study)
-    settings = laid_out(loaded, winner.settings, Form(form))
+    settings = laid_out(loaded, winner.settings, SettingsForm(form))
     try:
         return headed(render(settings, form, release_of(loaded)), conclusion, study, winner)
     except UsageError:

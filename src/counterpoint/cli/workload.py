@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.capture import Request, Window, find_interpreter
+from counterpoint.capture import ProfileSchedule, RunRequest, find_interpreter
 from counterpoint.cli.output import MaybeWholeNumber
 from counterpoint.core import UsageError
 from counterpoint.flags import Settings
@@ -95,7 +95,7 @@ def make_request(
     profile: ProfileOptions,
     *,
     echo: bool | Literal["stderr"] = True,
-) -> Request:
+) -> RunRequest:
     """Return the request that the options describe, checked."""
     if workload.out is not None:
         refuse_url(workload.out)
@@ -104,7 +104,7 @@ def make_request(
     _refuse_low("--hang-after", workload.hang_after, _SHORTEST)
     _refuse_low("--stop-after-steps", workload.stop_after_steps, 1)
     version = _jaxlib(command) if set(workload.settings) & set(recipes()) else None
-    return Request(
+    return RunRequest(
         command=tuple(command),
         directory=workload.out,
         name=workload.name,
@@ -146,7 +146,7 @@ def _origins(workload: WorkloadOptions, version: str | None) -> dict[str, str]:
     return found
 
 
-def _window(profile: ProfileOptions) -> Window | None:
+def _window(profile: ProfileOptions) -> ProfileSchedule | None:
     if profile.no_profile:
         return None
     _refuse_low("--profile-start-step", profile.profile_start_step, 0)
@@ -154,9 +154,9 @@ def _window(profile: ProfileOptions) -> Window | None:
     _refuse_low("--profile-after-quiet", profile.profile_after_quiet, 0)
     _refuse_low("--profile-seconds", profile.profile_seconds, _SHORTEST)
     steps = profile.profile_steps
-    return Window(
+    return ProfileSchedule(
         start_step=profile.profile_start_step,
-        steps=Window().steps if steps is None else steps,
+        steps=ProfileSchedule().steps if steps is None else steps,
         quiet_s=profile.profile_after_quiet,
         seconds=profile.profile_seconds,
         perfetto_link=profile.perfetto_link,

@@ -5,17 +5,17 @@ describes errors. `compile.inputs` makes Workloads, `compile.workers` are the pr
 may crash.
 """
 
-from counterpoint.compile.compiler import Compiled as Compiled
-from counterpoint.compile.compiler import Memory as Memory
+from counterpoint.compile.compiler import CompiledProgram as CompiledProgram
+from counterpoint.compile.compiler import PlannedMemory as PlannedMemory
 from counterpoint.compile.compiler import compile_workload as compile_workload
 from counterpoint.compile.failures import CompileFailed as CompileFailed
 from counterpoint.compile.installed import require_compiler as require_compiler
 from counterpoint.compile.options import VARIABLES as VARIABLES
-from counterpoint.compile.options import ForPrediction as ForPrediction
-from counterpoint.compile.options import for_prediction as for_prediction
+from counterpoint.compile.options import AssumedOptions as AssumedOptions
+from counterpoint.compile.options import assumed_options as assumed_options
 from counterpoint.compile.options import memory_fraction as memory_fraction
+from counterpoint.compile.pool import CompileResult as CompileResult
 from counterpoint.compile.pool import Pool as Pool
-from counterpoint.compile.pool import Result as Result
 from counterpoint.compile.pool import compile_all as compile_all
 from counterpoint.compile.task import TIMEOUT_S as TIMEOUT_S
-from counterpoint.compile.task import Task as Task
+from counterpoint.compile.task import CompileTask as CompileTask

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.compile.options import planned_bytes
-from counterpoint.compile.task import Recorded, Task
+from counterpoint.compile.task import CompileOutput, CompileTask
 from counterpoint.compile.workers.child import outcome_of
 
 FORMAT: Final = 1
@@ -39,7 +39,7 @@ _MOST_FILES: Final = 256
 _LARGEST: Final = 64 << 20
 
 
-def fingerprint(task: Task) -> str | None:
+def fingerprint(task: CompileTask) -> str | None:
     """Return the hash; None if a result can't be stored, or taken from the cache.
 
     Equal hashes mean the same scheduled module. Files that an option or a variable names count by
@@ -143,7 +143,7 @@ def cache_directory(environment: Mapping[str, str] = os.environ) -> Path | None:
     return None
 
 
-def find(task: Task) -> Recorded | None:
+def find(task: CompileTask) -> CompileOutput | None:
     """Return the compile of an equal task."""
     entry = _entry(task)
     if entry is None:
@@ -151,7 +151,7 @@ def find(task: Task) -> Recorded | None:
     try:
         with zipfile.ZipFile(entry) as kept:
             about: dict[str, Any] = json.loads(kept.read(_ABOUT))
-            recorded = Recorded(
+            recorded = CompileOutput(
                 module=kept.read(_MODULE),
                 log=kept.read(_LOG).decode(),
                 outcome=outcome_of(about["outcome"]),
@@ -164,7 +164,7 @@ def find(task: Task) -> Recorded | None:
     return recorded
 
 
-def keep(task: Task, recorded: Recorded) -> None:
+def keep(task: CompileTask, recorded: CompileOutput) -> None:
     """Store a compile, if the cache has a place for it."""
     entry = _entry(task)
     if entry is None:
@@ -175,7 +175,7 @@ def keep(task: Task, recorded: Recorded) -> None:
         _tidy(entry.parent.parent)
 
 
-def _entry(task: Task) -> Path | None:
+def _entry(task: CompileTask) -> Path | None:
     directory = cache_directory()
     name = fingerprint(task) if directory is not None else None
     if directory is None or name is None:
@@ -183,7 +183,7 @@ def _entry(task: Task) -> Path | None:
     return directory / f"v{FORMAT}" / name[:2] / f"{name}.zip"
 
 
-def _write(entry: Path, recorded: Recorded) -> None:
+def _write(entry: Path, recorded: CompileOutput) -> None:
     about = {"outcome": asdict(recorded.outcome), "taken": dict(recorded.taken)}
     handle, part = tempfile.mkstemp(dir=entry.parent, suffix=".part")
     try:

@@ -19,16 +19,16 @@ from counterpoint.compile.options import (
     planned_bytes,
     rerouted,
 )
-from counterpoint.compile.task import TIMEOUT_S, Recorded, Task
-from counterpoint.compile.workers.bench import Attempt, Bench
-from counterpoint.compile.workers.child import Job, Outcome
-from counterpoint.compile.workers.remedies import remedied, remedy
+from counterpoint.compile.task import TIMEOUT_S, CompileOutput, CompileTask
+from counterpoint.compile.workers.bench import CompileAttempt, WorkerSlot
+from counterpoint.compile.workers.child import CompileJob, CompileOutcome
+from counterpoint.compile.workers.remedies import find_workaround, workaround_notes
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program, read_program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class PlannedMemory:
     """Bytes on one device, as the compiler plans them. None if this jaxlib does not report them.
 
     Workspaces of cuDNN and cuBLASLt are unknown without a device, so these are slightly low.
@@ -43,13 +43,13 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compiled:
+class CompiledProgram:
     """One compile of one workload."""
 
     program: Program
     hlo: bytes = field(repr=False)  # HloModuleProto, scheduled
     log: str = field(repr=False)  # the compiler's output
-    memory: Memory
+    memory: PlannedMemory
     seconds: float  # the compile alone, when it was done
     wall_s: float  # including the start of the worker and of JAX, or the cache lookup
     versions: Mapping[str, str]
@@ -78,30 +78,30 @@ def compile_workload(
     options: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     timeout_s: float = TIMEOUT_S,
-) -> Compiled:
+) -> CompiledProgram:
     """Compile the workload for the target as a single Task, as XLA schedules it there."""
-    task = Task(
+    task = CompileTask(
         workload=workload,
         target=target,
         options=options or {},
         environment=environment or {},
         timeout_s=timeout_s,
     )
-    found = known(task)
+    found = cached_compile(task)
     if found is not None:
         return found
-    with Bench() as bench:
+    with WorkerSlot() as bench:
         return compile_on(bench, task)
 
 
-def known(task: Task) -> Compiled | None:
+def cached_compile(task: CompileTask) -> CompiledProgram | None:
     """Return the cached compile, if everything that makes a difference is equal."""
     started = time.monotonic()
     recorded = cache.find(task)
     return _compiled(task, recorded, started, from_cache=True) if recorded else None
 
 
-def compile_on(bench: Bench, task: Task) -> Compiled:
+def compile_on(bench: WorkerSlot, task: CompileTask) -> CompiledProgram:
     """Compile it now, without looking in the cache."""
     started = time.monotonic()
     recorded = _compile(bench, task)
@@ -109,14 +109,16 @@ def compile_on(bench: Bench, task: Task) -> Compiled:
     return _compiled(task, recorded, started, from_cache=False)
 
 
-def _compiled(task: Task, recorded: Recorded, started: float, *, from_cache: bool) -> Compiled:
+def _compiled(
+    task: CompileTask, recorded: CompileOutput, started: float, *, from_cache: bool
+) -> CompiledProgram:
     outcome, options = recorded.outcome, task.asked
     program = read_program(recorded.module)
-    return Compiled(
+    return CompiledProgram(
         program=program,
         hlo=recorded.module,
         log=recorded.log,
-        memory=Memory(**outcome.memory),
+        memory=PlannedMemory(**outcome.memory),
         seconds=outcome.seconds,
         wall_s=time.monotonic() - started,
         versions=outcome.versions,
@@ -127,7 +129,7 @@ def _compiled(task: Task, recorded: Recorded, started: float, *, from_cache: boo
     )
 
 
-def _notes(task: Task, recorded: Recorded) -> Iterator[str]:
+def _notes(task: CompileTask, recorded: CompileOutput) -> Iterator[str]:
     taken = recorded.taken
     for name, value in task.asked.items():
         if name not in taken:
@@ -136,25 +138,27 @@ def _notes(task: Task, recorded: Recorded) -> Iterator[str]:
         yield _NOT_TUNED
     elif AUTOTUNED in taken and AUTOTUNED not in task.asked:
         yield _TUNED
-    yield from remedied(taken, task.flags)
+    yield from workaround_notes(taken, task.flags)
     yield from limit_notes(task, recorded.outcome.versions.get("jaxlib", ""))
 
 
-def _compile(bench: Bench, task: Task) -> Recorded:
+def _compile(bench: WorkerSlot, task: CompileTask) -> CompileOutput:
     """Try until each option is accepted by some channel, and work around known failures.
 
     Options that the run's jaxlib had and this one doesn't know are left out: nobody requested them
     here.
     """
     sent = channels({**_kernels(bench, task), **task.asked})
-    refusal: Outcome | None = None
+    refusal: CompileOutcome | None = None
     while True:
         attempt = _attempt(bench, task, sent)
         outcome = attempt.outcome
         message = attempt.log if outcome is None else outcome.detail
         if outcome is not None and outcome.failure is None:
-            return Recorded(module=attempt.module, log=attempt.log, outcome=outcome, taken=sent.all)
-        if (known := remedy(message, {**task.flags, **sent.all})) is not None:
+            return CompileOutput(
+                module=attempt.module, log=attempt.log, outcome=outcome, taken=sent.all
+            )
+        if (known := find_workaround(message, {**task.flags, **sent.all})) is not None:
             sent = sent.having(known.option, known.value)
             continue
         if outcome is None:
@@ -170,7 +174,7 @@ def _compile(bench: Bench, task: Task) -> Recorded:
         sent, refusal = sent.without(outcome.option), None
 
 
-def _kernels(bench: Bench, task: Task) -> dict[str, str]:
+def _kernels(bench: WorkerSlot, task: CompileTask) -> dict[str, str]:
     """Return the kernels autotuned on this kind of device; else options for XLA's first choice."""
     if not task.has_kernels or NO_AUTOTUNING in task.asked:
         return {NO_AUTOTUNING: "0"}
@@ -179,9 +183,9 @@ def _kernels(bench: Bench, task: Task) -> dict[str, str]:
     return {AUTOTUNED: str(path)}
 
 
-def _attempt(bench: Bench, task: Task, sent: Channels) -> Attempt:
+def _attempt(bench: WorkerSlot, task: CompileTask, sent: Channels) -> CompileAttempt:
     workload, target = task.workload, task.target
-    job = Job(
+    job = CompileJob(
         form=workload.form,
         config=target.config,
         hosts=target.hosts,

@@ -10,13 +10,13 @@ from importlib import metadata
 from typing import Final
 
 from counterpoint.compile.inputs.workload import Workload
-from counterpoint.compile.task import Task
-from counterpoint.compile.workers.child import Failure, Outcome
+from counterpoint.compile.task import CompileTask
+from counterpoint.compile.workers.child import CompileOutcome, FailureKind
 from counterpoint.compile.workers.remedies import source_line
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.flags.lifecycle import unknown_hint
 from counterpoint.hardware import Target
-from counterpoint.hardware.targets import sized
+from counterpoint.hardware.targets import resize_advice
 
 _LAST_LINES: Final = 8
 _LONGEST: Final = 300
@@ -43,16 +43,16 @@ class CompileKilled(CompileEnded):
     """Raised if its process was killed, usually by the kernel because memory ran out."""
 
 
-def refused(outcome: Outcome, workload: Workload, target: Target) -> CounterpointError:
+def refused(outcome: CompileOutcome, workload: Workload, target: Target) -> CounterpointError:
     """Return the error for a failure that a worker reported."""
     match outcome.failure:
-        case Failure.NO_JAX | Failure.NO_PLUGIN:
+        case FailureKind.NO_JAX | FailureKind.NO_PLUGIN:
             return no_compiler(outcome.detail)
-        case Failure.NO_OPTION:
+        case FailureKind.NO_OPTION:
             return _no_option(outcome.option or "")
-        case Failure.BAD_VALUE:
+        case FailureKind.BAD_VALUE:
             return _bad_value(outcome)
-        case Failure.UNREADABLE | Failure.DEVICES | Failure.TARGET:
+        case FailureKind.UNREADABLE | FailureKind.DEVICES | FailureKind.TARGET:
             return _misfit(outcome, workload, target)
         case _:
             return _compiler_error(outcome.detail, workload)
@@ -80,15 +80,15 @@ def died(status: int | None, log: str, workload: Workload, timeout_s: float) -> 
     )
 
 
-def _misfit(outcome: Outcome, workload: Workload, target: Target) -> CounterpointError:
-    if outcome.failure is Failure.UNREADABLE:
+def _misfit(outcome: CompileOutcome, workload: Workload, target: Target) -> CounterpointError:
+    if outcome.failure is FailureKind.UNREADABLE:
         return InputError(
             f"{workload.origin}: module {workload.name} can't be read",
             why=_with_line(outcome.detail, workload),
             next="give StableHLO that this or an older jaxlib wrote: run the program with"
             " JAX_DUMP_IR_TO=ir and give ir",
         )
-    if outcome.failure is Failure.TARGET:
+    if outcome.failure is FailureKind.TARGET:
         return InputError(
             f"the configuration of target {target} can't be read",
             why=_first_line(outcome.detail),
@@ -98,7 +98,7 @@ def _misfit(outcome: Outcome, workload: Workload, target: Target) -> Counterpoin
     return UsageError(
         f"module {workload.name} is made for {wanted} devices, {target} has {available}",
         why="the number of devices is part of a program",
-        next=sized(target, int(wanted)),
+        next=resize_advice(target, int(wanted)),
     )
 
 
@@ -111,7 +111,7 @@ def _no_option(name: str) -> UsageError:
     )
 
 
-def _bad_value(outcome: Outcome) -> UsageError:
+def _bad_value(outcome: CompileOutcome) -> UsageError:
     reason = _first_line(outcome.detail).removeprefix("INVALID_ARGUMENT: ")
     return UsageError(
         f"{outcome.option}: a value that it can't take",
@@ -223,7 +223,7 @@ _NEVER: Final = 100_000
 """XLA's default threshold of a windowed einsum, in MiB: never reached."""
 
 
-def limit_notes(task: Task, jaxlib: str) -> Iterator[str]:
+def limit_notes(task: CompileTask, jaxlib: str) -> Iterator[str]:
     """Yield notes on differences from a compile on the device, for this task.
 
     Before jaxlib 0.12 a compile without the device is not told how GPUs are arranged on hosts (its

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.compile.inputs.workload import Workload
-from counterpoint.compile.task import Task
-from counterpoint.compile.workers.child import Failure, Outcome
+from counterpoint.compile.task import CompileTask
+from counterpoint.compile.workers.child import CompileOutcome, FailureKind
 from counterpoint.core import UsageError
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.hardware import Target
@@ -88,16 +88,16 @@ def channels(options: Mapping[str, str]) -> Channels:
     )
 
 
-def rerouted(sent: Channels, outcome: Outcome) -> Channels | None:
+def rerouted(sent: Channels, outcome: CompileOutcome) -> Channels | None:
     """Return another channel or spelling for the refused option; None if there is none left."""
     name = outcome.option
     if name is None or name not in sent.options:
         return None
     value = sent.options[name]
-    if outcome.failure is Failure.BAD_VALUE and "valid bool" in outcome.detail:
+    if outcome.failure is FailureKind.BAD_VALUE and "valid bool" in outcome.detail:
         spelled = _NUMBERS_AS_BOOLS.get(value.lower())
         return replace(sent, options={**sent.options, name: spelled}) if spelled else None
-    if outcome.failure is Failure.BAD_VALUE and not (
+    if outcome.failure is FailureKind.BAD_VALUE and not (
         "valid enum" in outcome.detail or "valid message" in outcome.detail
     ):
         return None
@@ -163,7 +163,7 @@ _MOST_SLOP: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForPrediction:
+class AssumedOptions:
     """Options to compile with, and the assumptions made."""
 
     options: Mapping[str, str]
@@ -172,23 +172,23 @@ class ForPrediction:
     planned_bytes: int | None  # the same in bytes; None if a run has no limit either
 
 
-def for_prediction(
+def assumed_options(
     workload: Workload,
     target: Target,
     options: Mapping[str, str],
     environment: Mapping[str, str],
-) -> ForPrediction:
+) -> AssumedOptions:
     """Return the user's options, plus those that match a run on the device.
 
     GEMMs that no autotuner chose become library calls. Each compile lets the scheduler plan with
     what JAX's allocator would take (XLA_PYTHON_CLIENT_MEM_FRACTION in `environment`, else JAX's
     default), which needs no option.
     """
-    task = Task(workload=workload, target=target, options=options, environment=environment)
+    task = CompileTask(workload=workload, target=target, options=options, environment=environment)
     chosen = dict(options)
     if _has_toy_gemms(task):
         chosen[_TRITON_GEMM] = "false"
-    return ForPrediction(
+    return AssumedOptions(
         options=chosen,
         notes=tuple(_notes(task, chosen)),
         memory_fraction=memory_fraction(environment),
@@ -196,12 +196,12 @@ def for_prediction(
     )
 
 
-def _has_toy_gemms(task: Task) -> bool:
+def _has_toy_gemms(task: CompileTask) -> bool:
     """Return whether XLA, without the autotuner, would take its first Triton kernel."""
     return not (task.has_kernels or AUTOTUNED in task.flags or _TRITON_GEMM in task.flags)
 
 
-def _notes(task: Task, chosen: Mapping[str, str]) -> Iterator[str]:
+def _notes(task: CompileTask, chosen: Mapping[str, str]) -> Iterator[str]:
     if chosen.get(_TRITON_GEMM) == "false" and _TRITON_GEMM not in task.options:
         yield (
             "GEMMs are compiled as library calls, since choosing a kernel takes the device; they"

@@ -15,23 +15,23 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from counterpoint.compile.cache import fingerprint
-from counterpoint.compile.compiler import Compiled, compile_on, known
+from counterpoint.compile.compiler import CompiledProgram, cached_compile, compile_on
 from counterpoint.compile.failures import CompileKilled
-from counterpoint.compile.task import Task
-from counterpoint.compile.workers.bench import Bench, Stopped, usual_jobs
+from counterpoint.compile.task import CompileTask
+from counterpoint.compile.workers.bench import SlotStopped, WorkerSlot, usual_jobs
 from counterpoint.core import CounterpointError, UsageError
 
-Result: TypeAlias = Compiled | CounterpointError
+CompileResult: TypeAlias = CompiledProgram | CounterpointError
 """A compile, or its error: CompileFailed, or an invalid option, program or target."""
 
 
-class Crew:
+class WorkerThreads:
     """Threads that each drive one worker."""
 
     def __init__(self, jobs: int) -> None:
-        self._done: SimpleQueue[tuple[int, Result | BaseException]] = SimpleQueue()
-        self._waiting: SimpleQueue[tuple[int, Task] | None] = SimpleQueue()
-        self._benches = [Bench() for _ in range(jobs)]
+        self._done: SimpleQueue[tuple[int, CompileResult | BaseException]] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[int, CompileTask] | None] = SimpleQueue()
+        self._benches = [WorkerSlot() for _ in range(jobs)]
         self._threads = [
             Thread(target=self._serve, args=(bench,), daemon=True) for bench in self._benches
         ]
@@ -40,7 +40,7 @@ class Crew:
         for thread in self._threads:
             thread.start()
 
-    def ask(self, number: int, task: Task) -> None:
+    def ask(self, number: int, task: CompileTask) -> None:
         """Queue a task to be compiled."""
         self._waiting.put((number, task))
 
@@ -49,10 +49,10 @@ class Crew:
         for _ in self._threads:
             self._waiting.put(None)
 
-    def take(self, timeout_s: float | None = None) -> tuple[int, Result]:
+    def take(self, timeout_s: float | None = None) -> tuple[int, CompileResult]:
         """Return the next result; raise queue.Empty after the timeout."""
         number, result = self._done.get(timeout=timeout_s)
-        if not isinstance(result, (Compiled, CounterpointError)):
+        if not isinstance(result, (CompiledProgram, CounterpointError)):
             raise result
         return number, result
 
@@ -65,30 +65,30 @@ class Crew:
             if thread.ident is not None:  # it was started
                 thread.join()
 
-    def _serve(self, bench: Bench) -> None:
+    def _serve(self, bench: WorkerSlot) -> None:
         number = -1
         try:
             with bench:
                 while (entry := self._waiting.get()) is not None:
                     number, task = entry
                     self._done.put((number, self._result(bench, task)))
-        except Stopped:
+        except SlotStopped:
             return
         except BaseException as error:  # noqa: BLE001  a programming error, raised to the caller
             self._done.put((number, error))
 
-    def _result(self, bench: Bench, task: Task) -> Result:
+    def _result(self, bench: WorkerSlot, task: CompileTask) -> CompileResult:
         try:
-            return known(task) or compile_on(bench, task)
+            return cached_compile(task) or compile_on(bench, task)
         except CounterpointError as error:
             return error
 
 
 def compile_all(
-    tasks: Sequence[Task],
+    tasks: Sequence[CompileTask],
     jobs: int | None = None,
     say: Callable[[str], None] = lambda _: None,
-) -> Iterator[tuple[int, Result]]:
+) -> Iterator[tuple[int, CompileResult]]:
     """Yield each task's number and result, in the order of completion.
 
     `jobs` workers run at once; None: as many as cores and memory allow. `say` receives progress.
@@ -106,8 +106,8 @@ class Pool:
 
     def __init__(self, jobs: int | None = None) -> None:
         self.jobs = _jobs(jobs)
-        self._crew = Crew(self.jobs)
-        self._tasks: dict[int, Task] = {}  # in progress, by number
+        self._crew = WorkerThreads(self.jobs)
+        self._tasks: dict[int, CompileTask] = {}  # in progress, by number
         self._killed: list[int] = []  # to be retried when nothing else runs
         self._alone: int | None = None
 
@@ -123,12 +123,12 @@ class Pool:
     ) -> None:
         self._crew.stop()
 
-    def ask(self, number: int, task: Task) -> None:
+    def ask(self, number: int, task: CompileTask) -> None:
         """Compile it when a worker is free. Numbers identify results."""
         self._tasks[number] = task
         self._crew.ask(number, task)
 
-    def take(self, timeout_s: float) -> tuple[int, Result] | None:
+    def take(self, timeout_s: float) -> tuple[int, CompileResult] | None:
         """Return the next result; None if there is none in that time."""
         if self._killed and len(self._tasks) == len(self._killed) and self._alone is None:
             self._alone = self._killed[0]
@@ -154,8 +154,8 @@ def _jobs(jobs: int | None) -> int:
 
 
 def _spread(
-    tasks: list[Task], jobs: int, say: Callable[[str], None]
-) -> Iterator[tuple[int, Result]]:
+    tasks: list[CompileTask], jobs: int, say: Callable[[str], None]
+) -> Iterator[tuple[int, CompileResult]]:
     equal = _equal(tasks)
     done, fresh, started = 0, 0, time.monotonic()
     for first, result in _compiled(tasks, list(equal), jobs):
@@ -176,7 +176,7 @@ def _spread(
             yield index, result
 
 
-def _equal(tasks: list[Task]) -> dict[int, list[int]]:
+def _equal(tasks: list[CompileTask]) -> dict[int, list[int]]:
     """Return numbers of equal tasks, by the first of them."""
     firsts: dict[str, int] = {}
     groups: dict[int, list[int]] = {}
@@ -187,7 +187,9 @@ def _equal(tasks: list[Task]) -> dict[int, list[int]]:
     return groups
 
 
-def _compiled(tasks: list[Task], wanted: list[int], jobs: int) -> Iterator[tuple[int, Result]]:
+def _compiled(
+    tasks: list[CompileTask], wanted: list[int], jobs: int
+) -> Iterator[tuple[int, CompileResult]]:
     together = min(jobs, len(wanted))
     killed: list[int] = []
     for index, result in _round(tasks, wanted, together):
@@ -199,8 +201,10 @@ def _compiled(tasks: list[Task], wanted: list[int], jobs: int) -> Iterator[tuple
         yield from _round(tasks, killed, 1)
 
 
-def _round(tasks: list[Task], wanted: list[int], jobs: int) -> Iterator[tuple[int, Result]]:
-    crew = Crew(jobs)
+def _round(
+    tasks: list[CompileTask], wanted: list[int], jobs: int
+) -> Iterator[tuple[int, CompileResult]]:
+    crew = WorkerThreads(jobs)
     try:
         for index in wanted:
             crew.ask(index, tasks[index])

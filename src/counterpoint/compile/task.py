@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from counterpoint.compile.inputs.workload import Workload
-from counterpoint.compile.workers.child import Outcome
+from counterpoint.compile.workers.child import CompileOutcome
 from counterpoint.core import UsageError
 from counterpoint.flags.text import parse_xla_flags
 from counterpoint.hardware import Target
@@ -16,7 +16,7 @@ TIMEOUT_S: Final = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class CompileTask:
     """A workload, its target, and the compiler's settings.
 
     `options` are XLA flags by name, without dashes. `environment` is added to a clean one: the
@@ -56,10 +56,10 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class CompileOutput:
     """The scheduled module, the compiler's log, the outcome, and the accepted options."""
 
     module: bytes
     log: str
-    outcome: Outcome
+    outcome: CompileOutcome
     taken: Mapping[str, str]

@@ -7,12 +7,12 @@ Read errors.py first, then basis.py and documents.py. Interval sets over numpy c
 from counterpoint.core.basis import Basis as Basis
 from counterpoint.core.basis import Range as Range
 from counterpoint.core.basis import Unknown as Unknown
-from counterpoint.core.basis import draw_with as draw_with
-from counterpoint.core.basis import drawn as drawn
-from counterpoint.core.basis import listed as listed
-from counterpoint.core.documents import beside as beside
+from counterpoint.core.basis import as_html as as_html
+from counterpoint.core.basis import set_html_renderer as set_html_renderer
+from counterpoint.core.basis import shorten_names as shorten_names
 from counterpoint.core.documents import parse_json as parse_json
 from counterpoint.core.documents import parse_toml as parse_toml
+from counterpoint.core.documents import unused_path as unused_path
 from counterpoint.core.errors import CounterpointError as CounterpointError
 from counterpoint.core.errors import InputError as InputError
 from counterpoint.core.errors import UsageError as UsageError

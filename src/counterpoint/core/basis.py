@@ -46,7 +46,7 @@ _LONGEST = 60
 _drawers: list[Drawer] = []
 
 
-def draw_with(drawer: Drawer) -> None:
+def set_html_renderer(drawer: Drawer) -> None:
     """Set the function that draws values from now on.
 
     Only the report can draw, and the packages below it must not import it. So counterpoint/__init__
@@ -55,12 +55,12 @@ def draw_with(drawer: Drawer) -> None:
     _drawers[:] = [drawer]
 
 
-def drawn(value: object) -> str | None:
+def as_html(value: object) -> str | None:
     """Return the value as HTML; None, which shows its `repr`, if there is no drawer."""
     return _drawers[0](value) if _drawers else None
 
 
-def listed(names: Sequence[str]) -> str:
+def shorten_names(names: Sequence[str]) -> str:
     """Format file names for a `repr`: the ends of the first ones, and how many more there are."""
     shortened = [name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}" for name in names]
     more = len(shortened) - _LISTED

@@ -60,7 +60,7 @@ def parse_json(
 _LONGEST: Final = 4  # digits of a number appended to a name; a date has more
 
 
-def beside(path: Path) -> Path:
+def unused_path(path: Path) -> Path:
     """Return a path that does not exist: `before-2` for `before`, then `before-3`."""
     stem, _, last = path.name.rpartition("-")
     again = bool(stem) and last.isdecimal() and len(last) < _LONGEST

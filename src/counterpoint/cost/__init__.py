@@ -1,15 +1,15 @@
 """The cost of an instruction on a Target: measured, else from a table, else by a formula."""
 
 from counterpoint.cost.build import build_model as build_model
-from counterpoint.cost.measured import Measured as Measured
+from counterpoint.cost.measured import MeasuredCosts as MeasuredCosts
 from counterpoint.cost.measured import WhatIf as WhatIf
 from counterpoint.cost.measured import parse_what_if as parse_what_if
 from counterpoint.cost.model import Contention as Contention
 from counterpoint.cost.model import CostModel as CostModel
-from counterpoint.cost.model import Family as Family
 from counterpoint.cost.model import Price as Price
-from counterpoint.cost.model import Source as Source
-from counterpoint.cost.model import around as around
+from counterpoint.cost.model import PriceFamily as PriceFamily
+from counterpoint.cost.model import PriceSource as PriceSource
+from counterpoint.cost.model import price_around as price_around
 from counterpoint.cost.scalars import Scalar as Scalar
 from counterpoint.cost.scalars import Scalars as Scalars
 from counterpoint.cost.scalars import default_scalars as default_scalars

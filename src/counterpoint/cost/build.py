@@ -12,10 +12,10 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from counterpoint.cost.collectives.pricing import price_collective
-from counterpoint.cost.compute.machine import Machine, machine_of
+from counterpoint.cost.compute.machine import ComputeDevice, machine_of
 from counterpoint.cost.compute.pricing import price_compute, price_described
-from counterpoint.cost.measured import Measured, WhatIf
-from counterpoint.cost.model import FREE, Contention, CostModel, Family, Price, Source
+from counterpoint.cost.measured import MeasuredCosts, WhatIf
+from counterpoint.cost.model import FREE, Contention, CostModel, Price, PriceFamily, PriceSource
 from counterpoint.cost.scalars import Scalars, default_scalars
 from counterpoint.cost.tables import CollectiveTable, GemmTable, KernelTable, Table
 from counterpoint.hardware import Target
@@ -36,7 +36,7 @@ def build_model(
     target: Target,
     *,
     scalars: Scalars | None = None,
-    measured: Measured | None = None,
+    measured: MeasuredCosts | None = None,
     tables: Sequence[Table] = (),
     what_if: WhatIf | None = None,
 ) -> CostModel:
@@ -47,7 +47,7 @@ def build_model(
     """
     known = scalars or default_scalars(target.gpu)
     requested = what_if or WhatIf()
-    return Chain(
+    return PriceChain(
         target=target,
         faster=_with_links(target, requested),
         machine=_faster(machine_of(target, known), requested),
@@ -60,7 +60,9 @@ def build_model(
 
 
 def _with_links(target: Target, asked: WhatIf) -> Target:
-    network, domain, host = map(asked.of, (Family.NETWORK, Family.DOMAIN, Family.HOST))
+    network, domain, host = map(
+        asked.of, (PriceFamily.NETWORK, PriceFamily.DOMAIN, PriceFamily.HOST)
+    )
     wiring = target.wiring
     if not wiring.joins:  # a domain of plain cards is joined by PCIe
         host *= domain
@@ -77,13 +79,13 @@ def _with_links(target: Target, asked: WhatIf) -> Target:
     return replace(target, nic_gbps=gbps * network)
 
 
-def _faster(machine: Machine, asked: WhatIf) -> Machine:
-    matrix = asked.of(Family.MATMUL)
+def _faster(machine: ComputeDevice, asked: WhatIf) -> ComputeDevice:
+    matrix = asked.of(PriceFamily.MATMUL)
     return replace(
         machine,
         flops={dtype: rate * matrix for dtype, rate in machine.flops.items()},
-        memory_bytes_per_s=machine.memory_bytes_per_s * asked.of(Family.MEMORY),
-        host_bytes_per_s=machine.host_bytes_per_s * asked.of(Family.HOST),
+        memory_bytes_per_s=machine.memory_bytes_per_s * asked.of(PriceFamily.MEMORY),
+        host_bytes_per_s=machine.host_bytes_per_s * asked.of(PriceFamily.HOST),
     )
 
 
@@ -91,13 +93,13 @@ _Prices = dict[tuple[str, str], Price]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Chain:
+class PriceChain:
     """A CostModel that tries one source after another, once per instruction."""
 
     target: Target
     faster: Target  # with the links of the what-if
-    machine: Machine
-    measured: Measured | None
+    machine: ComputeDevice
+    measured: MeasuredCosts | None
     gemm_tables: tuple[GemmTable, ...]
     collective_tables: tuple[CollectiveTable, ...]
     kernel_tables: tuple[KernelTable, ...]
@@ -113,7 +115,7 @@ class Chain:
 
     @property
     def launch_s(self) -> float:
-        return _LAUNCH_S / (self.what_if.of(Family.LAUNCH) if self.what_if else 1.0)
+        return _LAUNCH_S / (self.what_if.of(PriceFamily.LAUNCH) if self.what_if else 1.0)
 
     def price(self, program: Program, instruction: Instruction) -> Price:
         """Price one execution; a done is free, its start has the price."""
@@ -146,7 +148,7 @@ class Chain:
         price = price_collective(program, instruction, self.target, scalars, tables)
         if price is None or self.faster is self.target:
             return price
-        if price.source is Source.USER_TABLE:
+        if price.source is PriceSource.USER_TABLE:
             return price.times(self._links(program, instruction))
         return price_collective(program, instruction, self.faster, scalars, tables)
 

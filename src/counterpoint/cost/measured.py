@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.cost.model import Family, Price, Source
+from counterpoint.cost.model import Price, PriceFamily, PriceSource
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched, launches
@@ -28,7 +28,7 @@ from counterpoint.hlo.schedule import is_done
 from counterpoint.hlo.work import Category, category
 
 
-class Match(StrEnum):
+class CostMatch(StrEnum):
     """How a measured cost was matched to its instruction, the most reliable first."""
 
     NAME = "same module, same name"
@@ -37,41 +37,46 @@ class Match(StrEnum):
     SHAPES = "same operation and shapes"
 
 
-_REACH: Final = {Match.NAME: 0.03, Match.KEY: 0.05, Match.EQUALS: 0.08, Match.SHAPES: 0.15}
+_REACH: Final = {
+    CostMatch.NAME: 0.03,
+    CostMatch.KEY: 0.05,
+    CostMatch.EQUALS: 0.08,
+    CostMatch.SHAPES: 0.15,
+}
 """Relative error of a cost in another run, besides the variation among equals; rules of thumb."""
 _FAMILIES: Final = {
-    Category.MATMUL: Family.MATMUL,
-    Category.CONVOLUTION: Family.MATMUL,
-    Category.ATTENTION: Family.ATTENTION,
-    Category.CUSTOM_CALL: Family.CUSTOM,
-    Category.HOST: Family.HOST,
+    Category.MATMUL: PriceFamily.MATMUL,
+    Category.CONVOLUTION: PriceFamily.MATMUL,
+    Category.ATTENTION: PriceFamily.ATTENTION,
+    Category.CUSTOM_CALL: PriceFamily.CUSTOM,
+    Category.HOST: PriceFamily.HOST,
 }
 _RUNNING: Final = ("while", "conditional", "call", "call-start", "async-start")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundCost:
     """A measured cost: the median, minimum and maximum of the matches."""
 
     seconds: float
     low: float
     high: float
-    match: Match
+    match: CostMatch
 
-    def price(self, family: Family, origin: str) -> Price:
+    def price(self, family: PriceFamily, origin: str) -> Price:
         """Return it as a price, with the error of a measurement."""
         reach = 1 + _REACH[self.match]
         return Price(
             self.seconds,
             self.low / reach,
             self.high * reach,
-            Source.MEASURED,
+            PriceSource.MEASURED,
             family,
             f"{origin}, {self.match}",
         )
 
 
-class Measured:
+class MeasuredCosts:
     """Costs of one Program's instructions, to be looked up for another Program's."""
 
     def __init__(self, program: Program, costs: Mapping[str, float], origin: str) -> None:
@@ -96,14 +101,14 @@ class Measured:
                     for key in _keys(program, instruction).values():
                         self._by_key.setdefault(key, []).append(cost)
 
-    def find(self, program: Program, instruction: Instruction) -> Found | None:
+    def find(self, program: Program, instruction: Instruction) -> FoundCost | None:
         """Return the measured cost of an instruction; None if there is no match."""
         if not _is_priced(instruction):
             return None
         if _is_same(program, self._program):
             cost = self._by_name.get(instruction.name)
             if cost is not None:
-                return _found([cost], Match.NAME)
+                return _found([cost], CostMatch.NAME)
         for match, key in _keys(program, instruction).items():
             costs = self._by_key.get(key)
             if costs:
@@ -111,7 +116,7 @@ class Measured:
         return None
 
     def price(
-        self, program: Program, instruction: Instruction, family: Family | None = None
+        self, program: Program, instruction: Instruction, family: PriceFamily | None = None
     ) -> Price | None:
         """Return the measured cost as a Price; its family by the kind of work unless given."""
         found = self.find(program, instruction)
@@ -119,12 +124,14 @@ class Measured:
             return None
         kind = category(program, instruction)
         communicates = kind is Category.COLLECTIVE
-        known = family or _FAMILIES.get(kind, Family.DOMAIN if communicates else Family.MEMORY)
+        known = family or _FAMILIES.get(
+            kind, PriceFamily.DOMAIN if communicates else PriceFamily.MEMORY
+        )
         return found.price(known, self.origin)
 
-    def matches(self, program: Program) -> Mapping[Match | None, int]:
+    def matches(self, program: Program) -> Mapping[CostMatch | None, int]:
         """Count a program's instructions by match; under None those without one."""
-        found: Counter[Match | None] = Counter()
+        found: Counter[CostMatch | None] = Counter()
         for computation in launched(program):
             for instruction in computation.instructions:
                 if _is_priced(instruction):
@@ -133,8 +140,8 @@ class Measured:
         return found
 
 
-def _found(costs: Sequence[float], match: Match) -> Found:
-    return Found(statistics.median(costs), min(costs), max(costs), match)
+def _found(costs: Sequence[float], match: CostMatch) -> FoundCost:
+    return FoundCost(statistics.median(costs), min(costs), max(costs), match)
 
 
 def _is_priced(it: Instruction) -> bool:
@@ -147,7 +154,7 @@ def _is_same(one: Program, other: Program) -> bool:
     return one.fingerprint is not None and one.fingerprint == other.fingerprint
 
 
-def _keys(program: Program, it: Instruction) -> dict[Match, Hashable]:
+def _keys(program: Program, it: Instruction) -> dict[CostMatch, Hashable]:
     """Return the lookup keys of an instruction, the most reliable first."""
     key = stable_key(program, it)
     communication = collective(program, it)
@@ -155,21 +162,31 @@ def _keys(program: Program, it: Instruction) -> dict[Match, Hashable]:
     where = (key.scope, key.phase, key.opcode, key.shapes, among)
     # An opcode alone does not identify a fusion or a custom call.
     what = (key.opcode, it.custom_call_target, category(program, it), key.shapes, among)
-    return {Match.KEY: (*where, key.occurrence), Match.EQUALS: where, Match.SHAPES: what}
+    return {
+        CostMatch.KEY: (*where, key.occurrence),
+        CostMatch.EQUALS: where,
+        CostMatch.SHAPES: what,
+    }
 
 
-_PARTS: Final[Mapping[str, Family]] = {
-    "nic": Family.NETWORK, "network": Family.NETWORK, "nvlink": Family.DOMAIN,
-    "domain": Family.DOMAIN, "hbm": Family.MEMORY, "memory": Family.MEMORY,
-    "matmul": Family.MATMUL, "gemm": Family.MATMUL, "flops": Family.MATMUL,
-    "attention": Family.ATTENTION, "host": Family.HOST, "pcie": Family.HOST,
-    "custom": Family.CUSTOM, "custom-call": Family.CUSTOM, "launch": Family.LAUNCH,
+_PARTS: Final[Mapping[str, PriceFamily]] = {
+    "nic": PriceFamily.NETWORK, "network": PriceFamily.NETWORK, "nvlink": PriceFamily.DOMAIN,
+    "domain": PriceFamily.DOMAIN, "hbm": PriceFamily.MEMORY, "memory": PriceFamily.MEMORY,
+    "matmul": PriceFamily.MATMUL, "gemm": PriceFamily.MATMUL, "flops": PriceFamily.MATMUL,
+    "attention": PriceFamily.ATTENTION, "host": PriceFamily.HOST, "pcie": PriceFamily.HOST,
+    "custom": PriceFamily.CUSTOM, "custom-call": PriceFamily.CUSTOM, "launch": PriceFamily.LAUNCH,
 }  # fmt: skip
 _REBUILT: Final = frozenset(
-    {Family.NETWORK, Family.DOMAIN, Family.MEMORY, Family.MATMUL, Family.HOST}
+    {
+        PriceFamily.NETWORK,
+        PriceFamily.DOMAIN,
+        PriceFamily.MEMORY,
+        PriceFamily.MATMUL,
+        PriceFamily.HOST,
+    }
 )
 """Families repriced by their formulas with the faster part, instead of scaling their prices."""
-_LINKS: Final = frozenset({Family.NETWORK, Family.DOMAIN})
+_LINKS: Final = frozenset({PriceFamily.NETWORK, PriceFamily.DOMAIN})
 _FACTOR: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)x?")
 _EXAMPLE: Final = "--what-if nic=2x,hbm=1.5x,collective:all-gather-start.3=0"
 
@@ -178,11 +195,11 @@ _EXAMPLE: Final = "--what-if nic=2x,hbm=1.5x,collective:all-gather-start.3=0"
 class WhatIf:
     """Speeds of families of prices (2.0 is twice as fast), and factors of single instructions."""
 
-    speed: Mapping[Family, float] = field(default_factory=dict[Family, float])
+    speed: Mapping[PriceFamily, float] = field(default_factory=dict[PriceFamily, float])
     # By the name of an instruction or a kind of collective: 0.5 is half as long, 0 is free.
     instructions: Mapping[str, float] = field(default_factory=dict[str, float])
 
-    def of(self, family: Family) -> float:
+    def of(self, family: PriceFamily) -> float:
         """Return the speedup of a family."""
         return self.speed.get(family, 1.0)
 
@@ -192,7 +209,7 @@ class WhatIf:
         Links belong to the machine: a collective can wait for either of the links that it takes.
         """
         factor = 1.0
-        measured = price.source in (Source.MEASURED, Source.USER_TABLE)
+        measured = price.source in (PriceSource.MEASURED, PriceSource.USER_TABLE)
         if price.family not in _REBUILT or (measured and price.family not in _LINKS):
             factor /= self.of(price.family)
         factor *= self._own(program, instruction)
@@ -214,7 +231,7 @@ def parse_what_if(text: str) -> WhatIf:
 
     Raise UsageError if it is invalid.
     """
-    speed: dict[Family, float] = {}
+    speed: dict[PriceFamily, float] = {}
     instructions: dict[str, float] = {}
     for part in filter(None, (word.strip() for word in text.split(","))):
         name, equals, value = (word.strip() for word in part.partition("="))

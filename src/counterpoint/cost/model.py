@@ -12,7 +12,7 @@ from typing import Protocol
 from counterpoint.hlo import Instruction, Program
 
 
-class Source(StrEnum):
+class PriceSource(StrEnum):
     """The origin of a price, the most trusted first."""
 
     MEASURED = "measured"  # a profile of this workload
@@ -23,7 +23,7 @@ class Source(StrEnum):
     FREE = "free"  # launches no work
 
 
-class Family(StrEnum):
+class PriceFamily(StrEnum):
     """Prices whose errors are correlated: if one GEMM is priced low, all are."""
 
     MATMUL = "matmul"
@@ -44,8 +44,8 @@ class Price:
     seconds: float
     low: float
     high: float
-    source: Source
-    family: Family
+    source: PriceSource
+    family: PriceFamily
     # A short description: "4096x8192x8192 bf16 at 71 % of peak", "ring, 2 x 8 ranks, Simple".
     how: str = ""
     # Of a collective, whether time or size decides: "latency" or "bandwidth".
@@ -64,11 +64,11 @@ class Price:
         )
 
 
-def around(
+def price_around(
     seconds: float,
     reach: float,
-    source: Source,
-    family: Family,
+    source: PriceSource,
+    family: PriceFamily,
     how: str = "",
     bound_by: str = "",
     link: str = "",
@@ -79,7 +79,7 @@ def around(
     )
 
 
-FREE = Price(0.0, 0.0, 0.0, Source.FREE, Family.LAUNCH)
+FREE = Price(0.0, 0.0, 0.0, PriceSource.FREE, PriceFamily.LAUNCH)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ _ROWS: Final = 5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Case:
+class StepData:
     """The typical steps of a Timeline and their context.
 
     Rules read these tables; a table that several rules need belongs here. Times are milliseconds of
@@ -73,8 +73,8 @@ class Case:
 
     selection: Selection
     context: Context
-    made: dict[Callable[[Case], Any], Any] = field(
-        default_factory=dict[Callable[["Case"], Any], Any], repr=False
+    made: dict[Callable[[StepData], Any], Any] = field(
+        default_factory=dict[Callable[["StepData"], Any], Any], repr=False
     )
 
     @property
@@ -117,10 +117,10 @@ class Case:
         """The op profile; see `metrics.ops`."""
         return op_profile(self.selection, self.spans)
 
-    def ask(self, make: Callable[[Case], _T]) -> _T:
+    def ask(self, make: Callable[[StepData], _T]) -> _T:
         """Return `make(case)`, computed once and cached: `case.ask(slack_table)`.
 
-        This way, tables that depend on `Case` can be shared without this module importing them.
+        This way, tables that depend on `StepData` can be shared without this module importing them.
         """
         if make not in self.made:
             self.made[make] = make(self)

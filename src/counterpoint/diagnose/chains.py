@@ -18,8 +18,8 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core.columns import Intervals, union
-from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.recomputed import Ran, moves_only, ran, readers
+from counterpoint.diagnose.case import StepData
+from counterpoint.diagnose.recomputed import ExecutedOp, executed_ops, moves_only, readers
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.hardware import Chip
 from counterpoint.hlo import Instruction
@@ -35,8 +35,8 @@ _SAME_PART: Final = {"remat": "backward"}
 class Handover:
     """A buffer that one kernel writes and another reads."""
 
-    writer: Ran
-    reader: Ran
+    writer: ExecutedOp
+    reader: ExecutedOp
     bytes: int  # of one execution
     kept: bool  # has other readers too, so it has to be written in any case
 
@@ -48,10 +48,10 @@ class Handover:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chain:
+class KernelChain:
     """Kernels, longest first, and the buffers they pass on."""
 
-    members: tuple[Ran, ...]
+    members: tuple[ExecutedOp, ...]
     handovers: tuple[Handover, ...]
 
     @property
@@ -59,11 +59,11 @@ class Chain:
         return sum(handover.ms for handover in self.handovers)
 
 
-def chains(case: Case, chip: Chip) -> list[Chain]:
+def chains(case: StepData, chip: Chip) -> list[KernelChain]:
     """Return the chains, most expensive first."""
     bound = {
         (kernel.row["program"], kernel.instruction.computation, kernel.instruction.name): kernel
-        for kernel in ran(case, ~pl.col("category").is_in(_OTHER_WORK))
+        for kernel in executed_ops(case, ~pl.col("category").is_in(_OTHER_WORK))
         if is_memory_bound(kernel.row, chip) and not moves_only(kernel.program, kernel.instruction)
     }
     found = [handover for writer in bound.values() for handover in _handovers(writer, bound)]
@@ -81,7 +81,7 @@ def is_memory_bound(row: dict[str, Any], chip: Chip) -> bool:
 _Key = tuple[int, str, str]
 
 
-def _handovers(writer: Ran, bound: dict[_Key, Ran]) -> Iterator[Handover]:
+def _handovers(writer: ExecutedOp, bound: dict[_Key, ExecutedOp]) -> Iterator[Handover]:
     program, own = writer.row["program"], writer.instruction
     pairs = list(readers(writer.program, own))
     for reader, moved in pairs:
@@ -92,7 +92,7 @@ def _handovers(writer: Ran, bound: dict[_Key, Ran]) -> Iterator[Handover]:
 
 
 def _is_kept(
-    writer: Ran, readers: Sequence[tuple[Instruction, int]], bound: dict[_Key, Ran]
+    writer: ExecutedOp, readers: Sequence[tuple[Instruction, int]], bound: dict[_Key, ExecutedOp]
 ) -> bool:
     """Return whether the buffer also has readers outside the chain or has several readers."""
     program = writer.row["program"]
@@ -105,16 +105,16 @@ def _is_kept(
     )
 
 
-def _part(one: Ran) -> str | None:
+def _part(one: ExecutedOp) -> str | None:
     phase = one.row["phase"]
     return _SAME_PART.get(phase, phase)
 
 
-def _share(one: Ran, moved: int) -> float:
+def _share(one: ExecutedOp, moved: int) -> float:
     return one.ms * min(1.0, moved / one.row["bytes_accessed"])
 
 
-def _joined(found: Sequence[Handover]) -> Iterator[Chain]:
+def _joined(found: Sequence[Handover]) -> Iterator[KernelChain]:
     """Group handovers that share kernels."""
     leader: dict[int, int] = {}
 
@@ -136,7 +136,7 @@ def _joined(found: Sequence[Handover]) -> Iterator[Chain]:
             for kernel in (handover.writer, handover.reader)
         }
         longest = sorted(members.values(), key=lambda kernel: -kernel.ms)
-        yield Chain(tuple(longest), tuple(group))
+        yield KernelChain(tuple(longest), tuple(group))
 
 
 _NAME: Final = re.compile(r"^Transpose(Plan)?::Execute|^(Parallel|DelinearizeUsing)Transpose")
@@ -153,7 +153,7 @@ class HostTransposes:
     in_steps_ms: float  # in a median step, mean over hosts
 
 
-def host_transposes(case: Case) -> HostTransposes:
+def host_transposes(case: StepData) -> HostTransposes:
     """Return the transposes of all hosts; empty if no step was found.
 
     The runtime reorders arrays into the device's layout, or back into NumPy's, on threads of the

@@ -9,14 +9,14 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core import InputError, Range, UsageError, drawn, listed
-from counterpoint.diagnose.case import Case, context_of
+from counterpoint.core import InputError, Range, UsageError, as_html, shorten_names
+from counterpoint.diagnose.case import StepData, context_of
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.host.compiles import startup
-from counterpoint.diagnose.metrics.ops import GROUPINGS, By, Utilisation, grouped, utilisation
+from counterpoint.diagnose.metrics.ops import GROUPINGS, Grouping, Utilization, grouped, utilization
 from counterpoint.diagnose.network.analysis import check_target
-from counterpoint.diagnose.outliers import outliers, told
+from counterpoint.diagnose.outliers import outlier_notes, outliers
 from counterpoint.diagnose.rules import RULES
 from counterpoint.diagnose.selection import Selection, select
 from counterpoint.diagnose.step import (
@@ -33,20 +33,20 @@ from counterpoint.runs import Run, is_run, read_run
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Host, Timeline
 
-WORTH_A_WORD: Final = 0.01
+MIN_REPORTED_SHARE: Final = 0.01
 """Share of the step below which losses are left out."""
 
 
-def judge(case: Case) -> tuple[Finding, ...]:
+def judge(case: StepData) -> tuple[Finding, ...]:
     """Run all rules: priced findings first, largest saving first, then unpriced ones by code."""
     doubt = _doubt(case)
     found = [_doubted(finding, doubt) for rule in RULES for finding in rule.check(case)]
-    priced = [finding for finding in found if _most(finding) > WORTH_A_WORD * case.step_ms]
+    priced = [finding for finding in found if _most(finding) > MIN_REPORTED_SHARE * case.step_ms]
     unpriced = [finding for finding in found if not isinstance(finding.saves_ms, Range)]
     return (*sorted(priced, key=_rank), *unpriced)
 
 
-def _doubt(case: Case) -> str | None:
+def _doubt(case: StepData) -> str | None:
     """Return a general reason to doubt every finding on this Timeline, if there is one."""
     timeline = case.timeline
     if {device.kind for device in timeline.devices} == {"cpu"}:
@@ -121,10 +121,10 @@ class Explanation:
     device_breakdowns: Mapping[int, Breakdown]
     ops: pl.DataFrame
     collectives: pl.DataFrame
-    utilisation: Utilisation
+    utilisation: Utilization
     findings: tuple[Finding, ...]
 
-    def ops_by(self, by: By) -> pl.DataFrame:
+    def ops_by(self, by: Grouping) -> pl.DataFrame:
         """Return op time by `scope` (layers of one kind together), `source`, `category` or `op`."""
         if by not in GROUPINGS:
             raise UsageError(f"ops are grouped by {', '.join(GROUPINGS)}, not by {by!r}")
@@ -137,12 +137,13 @@ class Explanation:
             f", first {finding.code} {finding.title!r}" for finding in self.findings[:1]
         )
         return (
-            f"<Explanation of {listed(self.inputs)}: {self.basis}, {step} on {self.device_count}"
+            f"<Explanation of {shorten_names(self.inputs)}: {self.basis}, {step} on"
+            f" {self.device_count}"
             f" devices, {len(self.findings)} findings{first}>"
         )
 
     def _repr_html_(self) -> str | None:
-        return drawn(self)
+        return as_html(self)
 
 
 def explain(
@@ -164,14 +165,14 @@ def explain(
         timeline = read(str(timeline))
     _require_device(timeline)
     selection = select(timeline, step=step, devices=devices)
-    case = Case(selection=selection, context=context_of(run, target, settings))
+    case = StepData(selection=selection, context=context_of(run, target, settings))
     attributed, ops, collectives = case.attributed, case.ops, case.ask(collective_profile)
     parts = case.breakdown if selection.occurrences else None
     how = timeline.step_rule if step is None else f"step {step} alone; {timeline.step_rule}"
     return Explanation(
         inputs=timeline.inputs,
         notes=(
-            *told(outliers(case)),
+            *outlier_notes(outliers(case)),
             *timeline.notes,
             *check_target(case),
             *_more_notes(timeline, selection),
@@ -193,7 +194,7 @@ def explain(
         device_breakdowns=device_breakdowns(selection, attributed),
         ops=ops,
         collectives=collectives,
-        utilisation=utilisation(selection, ops, parts.idle_ms if parts else None),
+        utilisation=utilization(selection, ops, parts.idle_ms if parts else None),
         findings=judge(case) if parts else (),
     )
 

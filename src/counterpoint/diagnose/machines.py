@@ -12,8 +12,8 @@ from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.cost import default_scalars
-from counterpoint.cost.compute import Machine, machine_of
-from counterpoint.diagnose.case import Case
+from counterpoint.cost.compute import ComputeDevice, machine_of
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Remedy
 from counterpoint.flags.catalogue import release
 from counterpoint.hardware import Chip, Target, architecture_of, find_chip, gpus, target_config
@@ -21,7 +21,7 @@ from counterpoint.timeline import Device
 
 
 def advise(
-    case: Case,
+    case: StepData,
     text: str,
     flags: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
@@ -40,7 +40,7 @@ def advise(
     return Remedy(text, kept, tuple((environment or {}).items()))
 
 
-def _known(case: Case) -> Mapping[str, object]:
+def _known(case: StepData) -> Mapping[str, object]:
     return release(case.context.jaxlib).flags
 
 
@@ -48,7 +48,7 @@ _AMD: Final = re.compile(r"\bAMD\b|\bMI\d{2,3}|\bgfx\d")
 """Matches names of chips whose rates are not known."""
 
 
-def chip_of(case: Case) -> Chip | None:
+def chip_of(case: StepData) -> Chip | None:
     """Return the chip of all selected devices, or the user's Target if the profile names none.
 
     None if devices differ or the chip is not known.
@@ -59,7 +59,7 @@ def chip_of(case: Case) -> Chip | None:
     return _named(case.context.target) if device.kind == "gpu" else None
 
 
-def is_nvidia(case: Case) -> bool:
+def is_nvidia(case: StepData) -> bool:
     """Return whether the devices are NVIDIA GPUs, as far as is known."""
     device, chip = _device(case), chip_of(case)
     if device is None or device.kind != "gpu":
@@ -69,7 +69,7 @@ def is_nvidia(case: Case) -> bool:
     return not _AMD.search(device.chip or "")
 
 
-def gpu_machine(case: Case) -> Machine | None:
+def gpu_machine(case: StepData) -> ComputeDevice | None:
     """Return the cost model's description of the GPU; None for other devices."""
     device, chip = _device(case), chip_of(case)
     if device is None or device.kind != "gpu" or chip is None:
@@ -77,7 +77,7 @@ def gpu_machine(case: Case) -> Machine | None:
     return machine_of(_target(chip), default_scalars(chip.name))
 
 
-def _device(case: Case) -> Device | None:
+def _device(case: StepData) -> Device | None:
     chosen = [case.timeline.devices[index] for index in case.selection.devices]
     kinds = {(device.kind, device.chip) for device in chosen}
     return chosen[0] if len(kinds) == 1 else None

@@ -13,7 +13,7 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.metrics.attribution import IDLE, STATES, attribute
 from counterpoint.diagnose.selection import PS_PER_MS, Selection
 from counterpoint.timeline import Lane
@@ -50,7 +50,7 @@ class Outlier:
         return max(self.more_ms, key=lambda state: self.more_ms[state])
 
 
-def outliers(case: Case) -> tuple[Outlier, ...]:
+def outliers(case: StepData) -> tuple[Outlier, ...]:
     """Return outliers in step order; none if one step was requested or too few were recorded."""
     longer = _longer(case.selection)
     if not longer:
@@ -106,7 +106,7 @@ def _by_state(attributed: pl.DataFrame) -> pl.DataFrame:
     return attributed.group_by("step", "state").agg(pl.col("ps").sum())
 
 
-def _grown(case: Case, spans: pl.DataFrame, devices: int, state: str) -> str | None:
+def _grown(case: StepData, spans: pl.DataFrame, devices: int, state: str) -> str | None:
     """Return the op of a lane whose time grew most."""
     ops = case.timeline.ops.with_row_index("row").filter(pl.col("lane") == state)
     shown = ops.select(op="row", shown=pl.coalesce("pair", "op", "name"))
@@ -126,15 +126,15 @@ def _grown(case: Case, spans: pl.DataFrame, devices: int, state: str) -> str | N
     return str(grown["shown"][0]) if len(grown) else None
 
 
-def told(found: tuple[Outlier, ...]) -> tuple[str, ...]:
+def outlier_notes(found: tuple[Outlier, ...]) -> tuple[str, ...]:
     """Return a note per cause: `steps 3 and 9 took 20.0 ms longer than the median: ...`."""
     groups: dict[tuple[str, str | None], list[Outlier]] = {}
     for outlier in found:
         groups.setdefault((outlier.cause, outlier.op), []).append(outlier)
-    return tuple(_told(cause, op, group) for (cause, op), group in groups.items())
+    return tuple(_note(cause, op, group) for (cause, op), group in groups.items())
 
 
-def _told(cause: str, op: str | None, group: list[Outlier]) -> str:
+def _note(cause: str, op: str | None, group: list[Outlier]) -> str:
     where = f", most in {op}" if op else ""
     return (
         f"{_steps([one.step for one in group])} took {_span([one.longer_ms for one in group])} ms"

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from counterpoint.compile import VARIABLES, memory_fraction
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.bound import Bound
 from counterpoint.diagnose.exposure.causes import EXPOSED, Rows, shares_of
 from counterpoint.diagnose.exposure.given import given_flags, on_gpu
@@ -30,14 +30,14 @@ _SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class PgleUse:
     """`path` is the profile that was given, None if there was none; `auto` if JAX made its own."""
 
     path: str | None
     auto: bool
 
 
-def use_of(case: Case) -> Use | None:
+def use_of(case: StepData) -> PgleUse | None:
     """Return the PGLE use under the settings, including inherited ones; None if not recorded."""
     given = given_flags(case)
     flags = dict(given or {})
@@ -51,7 +51,7 @@ def use_of(case: Case) -> Use | None:
     if given is None and run is None:
         return None
     auto = variables.get(AUTO, "").lower() in ("true", "1", "yes", "on", "y", "t")
-    return Use(flags.get(PROFILE) or None, auto or (guided and not flags.get(PROFILE)))
+    return PgleUse(flags.get(PROFILE) or None, auto or (guided and not flags.get(PROFILE)))
 
 
 def _flags_read(run: Run) -> Mapping[str, str]:
@@ -77,7 +77,7 @@ def _was_guided(log: str) -> bool:
     return any(module.guided for module in read_evidence(log).modules)
 
 
-def coverage_of(case: Case, path: str) -> Coverage | None:
+def coverage_of(case: StepData, path: str) -> Coverage | None:
     """Return what the profile at `path` covers of the step's program; None if not known."""
     program, index = case.program, case.timeline.step_program
     if program is None or index is None or not on_gpu(case):
@@ -92,13 +92,13 @@ def coverage_of(case: Case, path: str) -> Coverage | None:
         return None
 
 
-def ill_informed(case: Case) -> Rows:
+def ill_informed(case: StepData) -> Rows:
     """Return exposed collectives that a better informed scheduler might hide; those of STEP101."""
     rows = case.ask(shares_of).of(EXPOSED)
     return [row for row in rows if row["movable_ms"] != 0 and row["bound"] != Bound.TOO_LITTLE]
 
 
-def missing_costs(case: Case, coverage: Coverage) -> tuple[Evidence, ...]:
+def missing_costs(case: StepData, coverage: Coverage) -> tuple[Evidence, ...]:
     """Return the most expensive instructions without a cost, collectives first."""
     missing = {entry.lookup.instruction.name for entry in coverage.missing}
     own = case.timeline.step_program
@@ -115,7 +115,7 @@ GIB: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class DeviceMemory:
     """Bytes of the device with the highest peak; `whole` is the chip's capacity."""
 
     peak: int
@@ -133,7 +133,7 @@ class Memory:
         return None if self.most is None else max(0, self.most - self.peak)
 
 
-def memory_of(case: Case) -> Memory | None:
+def memory_of(case: StepData) -> DeviceMemory | None:
     """Return the memory use; None if no Run recorded the peak.
 
     The agent reads peak and limit from JAX's allocator. Older Runs lack the limit: then it is known
@@ -146,7 +146,7 @@ def memory_of(case: Case) -> Memory | None:
     fullest = max(peaks, key=lambda device: peaks[device])
     whole = _whole(case)
     limit = dict(_limits(run)).get(fullest)
-    return Memory(peaks[fullest], limit or _by_share(case, run, whole), whole)
+    return DeviceMemory(peaks[fullest], limit or _by_share(case, run, whole), whole)
 
 
 _Device = tuple[int, int, str]
@@ -170,7 +170,7 @@ def _limits(run: Run) -> Iterator[tuple[_Device, int]]:
                         yield (rank.number, process.pid, device), limit
 
 
-def _whole(case: Case) -> int | None:
+def _whole(case: StepData) -> int | None:
     chip = chip_of(case)
     if chip is None:
         return None
@@ -178,7 +178,7 @@ def _whole(case: Case) -> int | None:
     return gpu.memory_bytes if gpu else round(chip.memory_bytes)
 
 
-def _by_share(case: Case, run: Run, whole: int | None) -> int | None:
+def _by_share(case: StepData, run: Run, whole: int | None) -> int | None:
     known = variables_of(run) | dict(case.context.environment or {})
     if whole is None or not any(known.get(name, "").strip() for name in VARIABLES):
         return None

@@ -11,7 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.savings import savings_of
@@ -22,8 +22,8 @@ from counterpoint.hlo.origin import Phase
 _CLONE: Final = r"\.remat\d*(_(un)?compressed)?(\.\d+)*$"
 
 
-def by_request(case: Case) -> pl.DataFrame:
-    """Return rows of `Case.ops` that repeat the forward pass; `ms` is their exposed time.
+def by_request(case: StepData) -> pl.DataFrame:
+    """Return rows of `StepData.ops` that repeat the forward pass; `ms` is their exposed time.
 
     JAX marks what `jax.checkpoint` recomputes with `rematted_computation`.
     """
@@ -31,8 +31,8 @@ def by_request(case: Case) -> pl.DataFrame:
     return _with_ms(case, rows)
 
 
-def by_compiler(case: Case) -> pl.DataFrame:
-    """Return rows of `Case.ops` that XLA cloned from others to save memory.
+def by_compiler(case: StepData) -> pl.DataFrame:
+    """Return rows of `StepData.ops` that XLA cloned from others to save memory.
 
     XLA's pass clones instructions with the suffix `.remat`
     (xla/hlo/transforms/simplifiers/hlo_rematerialization.cc).
@@ -45,7 +45,7 @@ def original(row: dict[str, Any]) -> str:
     return re.sub(_CLONE, "", str(row["op"]))
 
 
-def _with_ms(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
+def _with_ms(case: StepData, rows: pl.DataFrame) -> pl.DataFrame:
     """Add `ms`, the exposed time of collectives and the self time of other ops; largest first."""
     exposed = case.ask(collective_profile).select("program", "op", "exposed_ms")
     return (
@@ -119,8 +119,8 @@ _THROUGH: Final = ("bitcast", "get-tuple-element", "tuple", "opt-barrier", "opti
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ran:
-    """An instruction that ran, and its row of `Case.ops`."""
+class ExecutedOp:
+    """An instruction that ran, and its row of `StepData.ops`."""
 
     row: dict[str, Any]
     program: Program
@@ -137,34 +137,34 @@ class Ran:
         return self.ms / max(float(self.row["count"]), 1.0)
 
 
-def ran(case: Case, of: pl.Expr) -> Iterator[Ran]:
+def executed_ops(case: StepData, of: pl.Expr) -> Iterator[ExecutedOp]:
     """Yield the rows of the op profile that match `of`, longest first."""
-    return behind(case, case.ops.filter(of))
+    return executed_rows(case, case.ops.filter(of))
 
 
-def behind(case: Case, rows: pl.DataFrame) -> Iterator[Ran]:
+def executed_rows(case: StepData, rows: pl.DataFrame) -> Iterator[ExecutedOp]:
     """Yield the rows of the op profile whose instruction is known, in their order."""
     for row in rows.filter(pl.col("program").is_not_null()).iter_rows(named=True):
         index: int = row["program"]
         program = case.timeline.programs[index].hlo()
         instruction = program.instruction(row["op"]) if program is not None else None
         if program is not None and instruction is not None:
-            yield Ran(row, program, instruction)
+            yield ExecutedOp(row, program, instruction)
 
 
-def evidence_of(case: Case, found: Iterable[Ran]) -> tuple[Evidence, ...]:
+def evidence_of(case: StepData, found: Iterable[ExecutedOp]) -> tuple[Evidence, ...]:
     """Return the first few as evidence with their source lines."""
     return rows_as_evidence(case, (entry.row for entry in found))
 
 
-def rows_as_evidence(case: Case, rows: Iterable[dict[str, Any]]) -> tuple[Evidence, ...]:
-    """Return the first few rows of `Case.ops` as evidence with their source lines."""
+def rows_as_evidence(case: StepData, rows: Iterable[dict[str, Any]]) -> tuple[Evidence, ...]:
+    """Return the first few rows of `StepData.ops` as evidence with their source lines."""
     return tuple(
         replace(case.evidence(row, "self_ms"), what=place_of(row)) for row in islice(rows, _SHOWN)
     )
 
 
-def counted(number: int, noun: str) -> str:
+def with_noun(number: int, noun: str) -> str:
     """Return a count with its noun: `1 kernel`, `2 kernels`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
@@ -198,7 +198,7 @@ def writer_of(program: Program, instruction: Instruction) -> Instruction | None:
     return None
 
 
-def gain_without(case: Case, found: Iterable[Ran], most: float) -> tuple[Range, Basis]:
+def gain_without(case: StepData, found: Iterable[ExecutedOp], most: float) -> tuple[Range, Basis]:
     """Return the gain without these instructions: simulated if possible, else at most `most`."""
     step = case.timeline.step_program
     names = [entry.instruction.name for entry in found if entry.row["program"] == step]

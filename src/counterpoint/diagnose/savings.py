@@ -16,7 +16,7 @@ import polars as pl
 
 from counterpoint.core import CounterpointError, Range
 from counterpoint.cost import default_scalars
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.selection import PS_PER_MS, select
 from counterpoint.hlo import Program
@@ -53,7 +53,7 @@ class Savings(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Unasked:
+class _UnknownSavings:
     """Savings without a simulator: nothing is known."""
 
     def without(self, instructions: Iterable[str]) -> Range | None:
@@ -67,7 +67,7 @@ class _Unasked:
 
 
 @dataclass(frozen=True, eq=False)
-class Simulated:
+class SimulatedSavings:
     """Savings by simulation; `error` is the relative error of the simulated step.
 
     `relief_ms` is what compute next to a collective may gain without it, by the collective's name.
@@ -117,32 +117,32 @@ class Simulated:
         return frozenset(self.replay.names)
 
 
-def savings_of(case: Case) -> Savings:
+def savings_of(case: StepData) -> Savings:
     """Return savings for the step's program, based on measured instruction times."""
     if case.program is None or not case.program.is_scheduled:
-        return _Unasked()
+        return _UnknownSavings()
     measured_ms = _without_waiting(case)
     if not measured_ms:
-        return _Unasked()
+        return _UnknownSavings()
     seconds = {name: ms / 1e3 for name, ms in _costs(case).items()}
     try:
         own = replay(case.program, seconds, _gap_s(case))
     except CounterpointError:  # the program cannot run: it launches nothing, or nests too deep
-        return _Unasked()
+        return _UnknownSavings()
     now_ms = own.step_s() * 1e3
     error = abs(now_ms / measured_ms - 1)
     if error > _BELIEVED:
-        return _Unasked()
-    return Simulated(case.program, seconds, own, now_ms, error, _relief(case))
+        return _UnknownSavings()
+    return SimulatedSavings(case.program, seconds, own, now_ms, error, _relief(case))
 
 
-def longer_ms(case: Case, device: int) -> Mapping[str, float]:
+def longer_ms(case: StepData, device: int) -> Mapping[str, float]:
     """Return the excess time on `device` over the mean of the others, by compute instruction."""
     timeline = case.timeline
     others = len(case.selection.devices) - 1
     if others < 1:
         return {}
-    alone = Case(selection=select(timeline, devices=[device]), context=case.context)
+    alone = StepData(selection=select(timeline, devices=[device]), context=case.context)
     own = (pl.col("program") == timeline.step_program) & (pl.col("lane") != Lane.COLLECTIVE)
     both = alone.ops.filter(own).join(case.ops.filter(own), on=["program", "op"], how="left")
     # The mean over all devices includes this device.
@@ -150,7 +150,7 @@ def longer_ms(case: Case, device: int) -> Mapping[str, float]:
     return dict(both.select("op", more).drop_nulls().iter_rows())
 
 
-def _costs(case: Case) -> Mapping[str, float]:
+def _costs(case: StepData) -> Mapping[str, float]:
     """Return milliseconds per step by instruction; for collectives the transfer without waiting."""
     own = pl.col("program") == case.timeline.step_program
     work = case.ops.filter(own & (pl.col("lane") != Lane.COLLECTIVE)).select("op", "self_ms")
@@ -162,7 +162,7 @@ def _costs(case: Case) -> Mapping[str, float]:
     return dict(pl.concat([work, talk]).drop_nulls().iter_rows())
 
 
-def _relief(case: Case) -> Mapping[str, float]:
+def _relief(case: StepData) -> Mapping[str, float]:
     """Return the slowdown of compute next to each collective, as a rule of thumb."""
     slowdown = default_scalars(case.timeline.devices[0].chip or "").slowdown.value
     hidden = (pl.col("total_ms") - pl.col("exposed_ms")).clip(lower_bound=0.0)
@@ -170,7 +170,7 @@ def _relief(case: Case) -> Mapping[str, float]:
     return dict(own.select("op", hidden * slowdown).iter_rows())
 
 
-def _without_waiting(case: Case) -> float:
+def _without_waiting(case: StepData) -> float:
     """Return the program's run time in a step minus its waits for late devices; 0 if not known."""
     runs = case.timeline.runs.filter(pl.col("program") == case.timeline.step_program).join(
         case.selection.windows, on=["step", "device"], how="semi"
@@ -182,7 +182,7 @@ def _without_waiting(case: Case) -> float:
     return max(0.0, whole - float(waits.to_series().sum()))
 
 
-def _gap_s(case: Case) -> float:
+def _gap_s(case: StepData) -> float:
     """Return the median gap in seconds between one piece of work and the next, if not waiting."""
     work = case.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COMPUTE)["row"]
     end = pl.col("start_ps") + pl.col("dur_ps")

@@ -35,7 +35,7 @@ _LISTED: Final = 16
 _NO_STEP: Final = int(np.iinfo(np.int32).min)
 
 
-class Window(StrEnum):
+class WindowKind(StrEnum):
     """What the windows of a Selection cover."""
 
     STEP = "step"
@@ -53,7 +53,7 @@ class Selection:
     lengths_ms: tuple[float, ...]  # of every step that counts, or of its replacement; device mean
     windows: pl.DataFrame  # of typical steps: step, device, start_ps, end_ps
     scale: float  # milliseconds of a median step per picosecond summed over all windows
-    window: Window = Window.STEP
+    window: WindowKind = WindowKind.STEP
 
     @property
     def median_ms(self) -> float:
@@ -63,14 +63,14 @@ class Selection:
     @property
     def step_lengths_ms(self) -> tuple[float, ...]:
         """Lengths of whole steps; empty if runs or the profile replace them."""
-        return self.lengths_ms if self.window is Window.STEP else ()
+        return self.lengths_ms if self.window is WindowKind.STEP else ()
 
     @property
     def subject(self) -> str:
         """What the figures describe, as a noun: `a median step`."""
-        if self.window is Window.PROFILE:
+        if self.window is WindowKind.PROFILE:
             return "all of the profile"
-        if self.window is Window.STEP:
+        if self.window is WindowKind.STEP:
             return "a median step" if self.step is None else f"step {self.step}"
         number = self.timeline.step_program
         program = "the program" if number is None else self.timeline.programs[number].name
@@ -131,7 +131,7 @@ def select(
         _check_step(timeline, step, len(counted))
     else:
         counted = _counted(steps)
-    window = Window.STEP
+    window = WindowKind.STEP
     if not counted["whole"].all():
         counted, window = _runs_in(timeline, counted)
     return _selected(timeline, counted, chosen, step, window)
@@ -155,7 +155,7 @@ def _selected(
     counted: pl.DataFrame,
     devices: tuple[int, ...],
     step: int | None,
-    window: Window,
+    window: WindowKind,
 ) -> Selection:
     counted = counted.with_columns(length=pl.col("end_ps") - pl.col("start_ps"))
     typical = _typical(counted) if step is None else counted
@@ -173,18 +173,18 @@ def _selected(
     )
 
 
-def _runs_in(timeline: Timeline, steps: pl.DataFrame) -> tuple[pl.DataFrame, Window]:
+def _runs_in(timeline: Timeline, steps: pl.DataFrame) -> tuple[pl.DataFrame, WindowKind]:
     """Return the last run of the step's program in each of some steps."""
     if timeline.step_program is None:
-        return steps, Window.PROFILE
+        return steps, WindowKind.PROFILE
     runs = (
         timeline.runs.filter(pl.col("program") == timeline.step_program)
         .join(steps.select("step", "device"), on=["step", "device"])
         .filter(pl.col("start_ps") == pl.col("start_ps").max().over("step", "device"))
     )
     if runs.is_empty():
-        return steps, Window.PROFILE
-    return runs.select("step", "device", "start_ps", "end_ps"), Window.RUN
+        return steps, WindowKind.PROFILE
+    return runs.select("step", "device", "start_ps", "end_ps"), WindowKind.RUN
 
 
 def _typical(steps: pl.DataFrame) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from counterpoint.diagnose.metrics.attribution import IDLE, PHASES
-from counterpoint.diagnose.selection import Selection, Window, device_slices
+from counterpoint.diagnose.selection import Selection, WindowKind, device_slices
 from counterpoint.timeline import Lane
 
 _SPREAD: Final = 10
@@ -33,7 +33,7 @@ class StepTimes:
     p10_ms: float | None
     p90_ms: float | None
     execution_ms: float | None
-    window: Window
+    window: WindowKind
     window_ms: float | None
     how: str
 
@@ -84,9 +84,9 @@ def step_times(selection: Selection, how: str) -> StepTimes:
 
 def _execution_ms(selection: Selection) -> float | None:
     timeline = selection.timeline
-    if timeline.step_program is None or selection.window is Window.PROFILE:
+    if timeline.step_program is None or selection.window is WindowKind.PROFILE:
         return None
-    if selection.window is Window.RUN:
+    if selection.window is WindowKind.RUN:
         return selection.median_ms
     runs = timeline.runs.filter(pl.col("program") == timeline.step_program).join(
         selection.windows, on=["step", "device"], how="semi"

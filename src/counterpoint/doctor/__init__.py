@@ -7,10 +7,10 @@ All input is read in `gather`; each check is a pure function of Facts, in a file
 """
 
 from counterpoint.doctor.diagnosis import Checkup as Checkup
-from counterpoint.doctor.diagnosis import SharedVerdict as SharedVerdict
+from counterpoint.doctor.diagnosis import SharedResult as SharedResult
 from counterpoint.doctor.diagnosis import Status as Status
-from counterpoint.doctor.diagnosis import check_up as check_up
-from counterpoint.doctor.examine import chosen as chosen
-from counterpoint.doctor.examine import examine as examine
-from counterpoint.doctor.examine import refuse_nothing as refuse_nothing
-from counterpoint.doctor.examine import refuse_unknown as refuse_unknown
+from counterpoint.doctor.diagnosis import merge_results as merge_results
+from counterpoint.doctor.examine import refuse_empty_selection as refuse_empty_selection
+from counterpoint.doctor.examine import refuse_unknown_rules as refuse_unknown_rules
+from counterpoint.doctor.examine import run_checks as run_checks
+from counterpoint.doctor.examine import select_rules as select_rules

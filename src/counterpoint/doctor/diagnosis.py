@@ -19,12 +19,12 @@ class Status(StrEnum):
     NOT_APPLICABLE = "not applicable"
 
 
-BAD: Final = (Status.ERROR, Status.WARNING)
+FAILING: Final = (Status.ERROR, Status.WARNING)
 """Statuses with which a run should not be started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class CheckResult:
     """One finding. `code` and `name` are the check's; the check need not set them itself."""
 
     status: Status
@@ -37,29 +37,29 @@ class Verdict:
     name: str = ""
 
 
-def ok(found: str) -> Verdict:
+def ok(found: str) -> CheckResult:
     """Return a verdict that nothing is wrong."""
-    return Verdict(status=Status.OK, found=found)
+    return CheckResult(status=Status.OK, found=found)
 
 
-def unknown(found: str) -> Verdict:
+def unknown(found: str) -> CheckResult:
     """Return a verdict that the state can't be determined; `found` says why."""
-    return Verdict(status=Status.UNKNOWN, found=found)
+    return CheckResult(status=Status.UNKNOWN, found=found)
 
 
-def not_applicable(found: str) -> Verdict:
+def not_applicable(found: str) -> CheckResult:
     """Return a verdict that the check does not apply here; `found` says why."""
-    return Verdict(status=Status.NOT_APPLICABLE, found=found)
+    return CheckResult(status=Status.NOT_APPLICABLE, found=found)
 
 
 _ORDER: Final = {status: index for index, status in enumerate(Status)}
 
 
 @dataclass(frozen=True, slots=True)
-class SharedVerdict:
+class SharedResult:
     """One verdict, and the hosts that share it; empty if it is about all of them together."""
 
-    verdict: Verdict
+    verdict: CheckResult
     hosts: tuple[str, ...]
 
 
@@ -68,33 +68,33 @@ class Checkup:
     """Verdicts of the `hosts` that reported, most severe first; `ranks` is how many started."""
 
     hosts: tuple[str, ...]
-    verdicts: tuple[SharedVerdict, ...]
+    verdicts: tuple[SharedResult, ...]
     ranks: int = 1
 
     @property
     def failed(self) -> bool:
         """True if a run should not be started."""
-        return any(shared.verdict.status in BAD for shared in self.verdicts)
+        return any(shared.verdict.status in FAILING for shared in self.verdicts)
 
-    def of(self, status: Status) -> tuple[SharedVerdict, ...]:
+    def of(self, status: Status) -> tuple[SharedResult, ...]:
         """Return the verdicts with one status, in order."""
         return tuple(shared for shared in self.verdicts if shared.verdict.status is status)
 
 
-def check_up(
-    by_host: Iterable[tuple[str, tuple[Verdict, ...]]],
-    together: Iterable[Verdict] = (),
+def merge_results(
+    by_host: Iterable[tuple[str, tuple[CheckResult, ...]]],
+    together: Iterable[CheckResult] = (),
     ranks: int = 1,
 ) -> Checkup:
     """Merge the verdicts of hosts; cross-host verdicts come before those of single hosts."""
     hosts: dict[str, None] = {}
-    sharing: dict[Verdict, dict[str, None]] = {}
+    sharing: dict[CheckResult, dict[str, None]] = {}
     for host, verdicts in by_host:
         hosts[host] = None
         for verdict in verdicts:
             sharing.setdefault(verdict, {})[host] = None
-    shared = [SharedVerdict(verdict, ()) for verdict in together]
-    shared += [SharedVerdict(verdict, tuple(names)) for verdict, names in sharing.items()]
+    shared = [SharedResult(verdict, ()) for verdict in together]
+    shared += [SharedResult(verdict, tuple(names)) for verdict, names in sharing.items()]
     ordered = sorted(
         shared,
         key=lambda shares: (_ORDER[shares.verdict.status], bool(shares.hosts), shares.verdict.code),

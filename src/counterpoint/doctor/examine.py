@@ -7,20 +7,22 @@ from dataclasses import replace
 from typing import TypeVar
 
 from counterpoint.core import UsageError
-from counterpoint.core.rules import Documented, near_codes
+from counterpoint.core.rules import DocumentedRule, similar_codes
 from counterpoint.doctor.checks import CHECKS, Check
-from counterpoint.doctor.diagnosis import Verdict
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult
+from counterpoint.doctor.facts import HostFacts
 
-Rule = TypeVar("Rule", bound=Documented)
+Rule = TypeVar("Rule", bound=DocumentedRule)
 
 
-def examine(facts: Facts, checks: Sequence[Check] = CHECKS) -> tuple[Verdict, ...]:
+def run_checks(facts: HostFacts, checks: Sequence[Check] = CHECKS) -> tuple[CheckResult, ...]:
     """Return the verdicts of the checks, in their order."""
     return tuple(_stamped(facts, checks))
 
 
-def chosen(rules: Sequence[Rule], only: Sequence[str], skip: Sequence[str]) -> tuple[Rule, ...]:
+def select_rules(
+    rules: Sequence[Rule], only: Sequence[str], skip: Sequence[str]
+) -> tuple[Rule, ...]:
     """Those of these names or codes, or how codes begin; without `only` all, less `skip`."""
     wanted = _lowered(only)
     unwanted = _lowered(skip)
@@ -29,7 +31,9 @@ def chosen(rules: Sequence[Rule], only: Sequence[str], skip: Sequence[str]) -> t
     )
 
 
-def refuse_nothing(left: Sequence[object], only: Sequence[str], skip: Sequence[str]) -> None:
+def refuse_empty_selection(
+    left: Sequence[object], only: Sequence[str], skip: Sequence[str]
+) -> None:
     """Raise UsageError if no check is selected; the doctor would report success otherwise."""
     if not left:
         options = [f"--only {','.join(only)}"] * bool(only) + [f"--skip {','.join(skip)}"] * bool(
@@ -42,11 +46,13 @@ def refuse_nothing(left: Sequence[object], only: Sequence[str], skip: Sequence[s
         )
 
 
-def refuse_unknown(rules: Sequence[Documented], texts: Sequence[str], option: str) -> None:
+def refuse_unknown_rules(
+    rules: Sequence[DocumentedRule], texts: Sequence[str], option: str
+) -> None:
     """Raise UsageError for a text that names no rule."""
     for word in _words(texts):
         if not any(_named(rule, (word.lower(),)) for rule in rules):
-            near = near_codes(rules, word)
+            near = similar_codes(rules, word)
             raise UsageError(
                 f"{option} {word}: no such check",
                 why=f"checks are: {', '.join(rule.NAME for rule in rules)}",
@@ -54,7 +60,7 @@ def refuse_unknown(rules: Sequence[Documented], texts: Sequence[str], option: st
             )
 
 
-def _stamped(facts: Facts, checks: Sequence[Check]) -> Iterator[Verdict]:
+def _stamped(facts: HostFacts, checks: Sequence[Check]) -> Iterator[CheckResult]:
     for check in checks:
         for verdict in check.check(facts):
             yield replace(verdict, code=check.CODE, name=check.NAME)
@@ -68,6 +74,6 @@ def _lowered(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(word.lower() for word in _words(texts))
 
 
-def _named(rule: Documented, words: Sequence[str]) -> bool:
+def _named(rule: DocumentedRule, words: Sequence[str]) -> bool:
     code = rule.CODE.lower()
     return any(word == rule.NAME or (word and code.startswith(word)) for word in words)

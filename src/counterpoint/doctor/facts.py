@@ -18,7 +18,7 @@ NO_DRIVER: Final = "no NVIDIA driver here"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Software:
+class InstalledPackages:
     """Installed distributions related to JAX, and the requirements in their metadata.
 
     `shadowing`: NVIDIA libraries in directories of LD_LIBRARY_PATH.
@@ -44,7 +44,7 @@ class FlagRemark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flags:
+class CheckedFlags:
     """The remarks of `flags check` on the environment; `why_not` if it could not be read.
 
     `names`: the settings that were checked. `libtpu`: those that only libtpu can check.
@@ -81,7 +81,7 @@ class RdmaPort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class HostNetwork:
     """`sysctls` by name, as far as the kernel shows them; `default`: default routes' interfaces."""
 
     sysctls: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
@@ -94,7 +94,7 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu:
+class GpuState:
     """One GPU, as nvidia-smi shows it; None for a value that it does not show."""
 
     index: int
@@ -106,18 +106,18 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gpus:
+class HostGpus:
     """NVIDIA driver and GPUs. `why_none`: why `cards` is empty. `links`: pairs, as in `topo -m`."""
 
     driver: str | None = None
     why_none: str = NO_DRIVER
-    cards: tuple[Gpu, ...] = ()
+    cards: tuple[GpuState, ...] = ()
     admin_only: bool | None = None  # hardware counters are for administrators only
     links: tuple[tuple[int, int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class ResourceLimit:
     """A limit of the process: the current value, and the maximum to which it may be raised."""
 
     soft: int | None
@@ -125,7 +125,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
+class KernelClock:
     """State of the kernel's clock; `why_not` if the kernel does not report it."""
 
     synchronised: bool | None = None
@@ -134,11 +134,11 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class HostMachine:
     """The host's processor, memory and limits."""
 
-    open_files: Limit | None = None
-    locked: Limit | None = None
+    open_files: ResourceLimit | None = None
+    locked: ResourceLimit | None = None
     shared_bytes: int | None = None
     shared_free: int | None = None
     container: bool = False
@@ -148,11 +148,11 @@ class Machine:
     cpus: int | None = None
     cpus_allowed: int | None = None
     huge_pages: str | None = None  # the chosen mode of transparent huge pages
-    clock: Clock = field(default_factory=Clock)
+    clock: KernelClock = field(default_factory=KernelClock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RunDirectory:
     """A directory that a run writes to, and the setting that names it."""
 
     path: str
@@ -164,7 +164,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class HostFacts:
     """One host, as seen by one process. `hosts`: how many run together, as far as is known."""
 
     host: str
@@ -175,12 +175,12 @@ class Facts:
     privileged: bool = False
     environment: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     processes: tuple[str, ...] = ()
-    software: Software = field(default_factory=Software)
-    flags: Flags = field(default_factory=Flags)
-    network: Network = field(default_factory=Network)
-    gpus: Gpus = field(default_factory=Gpus)
-    machine: Machine = field(default_factory=Machine)
-    places: tuple[Place, ...] = ()
+    software: InstalledPackages = field(default_factory=InstalledPackages)
+    flags: CheckedFlags = field(default_factory=CheckedFlags)
+    network: HostNetwork = field(default_factory=HostNetwork)
+    gpus: HostGpus = field(default_factory=HostGpus)
+    machine: HostMachine = field(default_factory=HostMachine)
+    places: tuple[RunDirectory, ...] = ()
 
     @property
     def has_driver(self) -> bool:

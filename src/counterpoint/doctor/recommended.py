@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok, unknown
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok, unknown
+from counterpoint.doctor.facts import HostFacts
 
 MAXTEXT: Final = "https://github.com/AI-Hypercomputer/maxtext/blob/bee0290/rto_setup.sh"
 ESNET: Final = "https://fasterdata.es.net/host-tuning/linux/"
@@ -21,7 +21,7 @@ GOOGLE: Final = "https://docs.cloud.google.com/compute/docs/networking/tcp-optim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recommended:
+class RecommendedSysctl:
     """One sysctl. `least`, `most`: bounds on the last of its numbers; `one_of`: accepted values.
 
     `write` is the value to set. `grave`: a wrong value costs time in each step that waits for TCP;
@@ -56,7 +56,7 @@ class Recommended:
 
 
 BUFFERS: Final = (
-    Recommended(
+    RecommendedSysctl(
         name="net.ipv4.tcp_rmem",
         write="4096 540000 15728640",
         least=15728640,
@@ -64,7 +64,7 @@ BUFFERS: Final = (
         why="the window, and so bytes per round trip, ends there",
         source=MAXTEXT,
     ),
-    Recommended(
+    RecommendedSysctl(
         name="net.ipv4.tcp_wmem",
         write="4096 262144 67108864",
         least=67108864,
@@ -72,21 +72,21 @@ BUFFERS: Final = (
         why="what may be under way unacknowledged ends there",
         source=MAXTEXT,
     ),
-    Recommended(
+    RecommendedSysctl(
         name="net.core.rmem_max",
         write="67108864",
         least=67108864,
         why="programs that choose a receive buffer themselves (SO_RCVBUF) get no more",
         source=ESNET,
     ),
-    Recommended(
+    RecommendedSysctl(
         name="net.core.wmem_max",
         write="67108864",
         least=67108864,
         why="programs that choose a send buffer themselves (SO_SNDBUF) get no more",
         source=ESNET,
     ),
-    Recommended(
+    RecommendedSysctl(
         name="net.core.optmem_max",
         write="131072",
         least=131072,
@@ -96,8 +96,8 @@ BUFFERS: Final = (
 )
 """Buffer sizes. Autotuned TCP uses tcp_rmem and tcp_wmem; below the kernel's default is grave."""
 
-BEHAVIOUR: Final = (
-    Recommended(
+BEHAVIOR: Final = (
+    RecommendedSysctl(
         name="net.ipv4.tcp_slow_start_after_idle",
         write="0",
         one_of=("0",),
@@ -105,7 +105,7 @@ BEHAVIOUR: Final = (
         source=MAXTEXT,
         grave=True,
     ),
-    Recommended(
+    RecommendedSysctl(
         name="net.ipv4.tcp_congestion_control",
         write="cubic",
         one_of=("cubic", "bbr", "bbr2", "bbr3", "dctcp", "htcp"),
@@ -113,7 +113,7 @@ BEHAVIOUR: Final = (
         source=ESNET,
         grave=True,
     ),
-    Recommended(
+    RecommendedSysctl(
         name="net.ipv4.tcp_window_scaling",
         write="1",
         one_of=("1",),
@@ -121,7 +121,7 @@ BEHAVIOUR: Final = (
         source=GOOGLE,
         grave=True,
     ),
-    Recommended(
+    RecommendedSysctl(
         name="net.ipv4.tcp_sack",
         write="1",
         one_of=("1",),
@@ -129,28 +129,28 @@ BEHAVIOUR: Final = (
         source=ESNET,
         grave=True,
     ),
-    Recommended(
+    RecommendedSysctl(
         name="net.ipv4.tcp_no_metrics_save",
         write="1",
         one_of=("1",),
         why="a new connection would start as slowly as an old one ended",
         source=MAXTEXT,
     ),
-    Recommended(
+    RecommendedSysctl(
         name="net.core.somaxconn",
         write="4096",
         least=4096,
         why="many hosts connect at once when a run starts",
         source=MAXTEXT,
     ),
-    Recommended(
+    RecommendedSysctl(
         name="net.ipv4.tcp_max_syn_backlog",
         write="4096",
         least=4096,
         why="many hosts connect at once when a run starts",
         source=MAXTEXT,
     ),
-    Recommended(
+    RecommendedSysctl(
         name="net.ipv4.tcp_rto_min_us",
         write="5000",
         most=20000,
@@ -160,7 +160,7 @@ BEHAVIOUR: Final = (
 )
 """Settings of TCP's behavior, apart from buffer sizes."""
 
-BACKLOG: Final = Recommended(
+BACKLOG: Final = RecommendedSysctl(
     name="net.core.netdev_max_backlog",
     write="250000",
     least=250000,
@@ -171,7 +171,7 @@ FAST_MBPS: Final = 100_000
 """Interface speed from which ESnet recommends the longer queue."""
 
 SYSCTLS: Final = (
-    *(recommended.name for recommended in (*BUFFERS, *BEHAVIOUR, BACKLOG)),
+    *(recommended.name for recommended in (*BUFFERS, *BEHAVIOR, BACKLOG)),
     "net.core.default_qdisc",
     "net.ipv4.tcp_mtu_probing",
     "kernel.numa_balancing",
@@ -179,7 +179,9 @@ SYSCTLS: Final = (
 """All sysctls that are read."""
 
 
-def held(facts: Facts, wanted: Sequence[Recommended], fine: str) -> Iterator[Verdict]:
+def compare_sysctls(
+    facts: HostFacts, wanted: Sequence[RecommendedSysctl], fine: str
+) -> Iterator[CheckResult]:
     """Yield one Verdict for each difference, or one `ok` if there is none."""
     if facts.hosts == 1 and not facts.dcn:
         yield not_applicable("one host: no step waits for TCP (--dcn: for a run on several)")
@@ -195,7 +197,7 @@ def held(facts: Facts, wanted: Sequence[Recommended], fine: str) -> Iterator[Ver
     bad = [(setting, value) for setting, value in known if setting.met(value) is False]
     for setting, value in bad:
         grave = setting.is_grave(value) and facts.by_tcp
-        yield Verdict(
+        yield CheckResult(
             status=Status.WARNING if grave else Status.NOTE,
             found=f"{setting.name} = {' '.join(value.split())}",
             wanted=setting.write,
@@ -208,7 +210,7 @@ def held(facts: Facts, wanted: Sequence[Recommended], fine: str) -> Iterator[Ver
         yield ok(f"{fine} ({len(known)} settings)")
 
 
-def _told(facts: Facts, one: Recommended) -> bool:
+def _told(facts: HostFacts, one: RecommendedSysctl) -> bool:
     return one.name in facts.network.sysctls
 
 

@@ -38,7 +38,7 @@ class Requirement:
             return True
 
 
-def parse(line: str, python: str = "") -> Requirement | None:
+def parse_requirement(line: str, python: str = "") -> Requirement | None:
     """Read a requirement; None where it doesn't hold on Linux with this Python."""
     try:
         parsed = Parsed(line)
@@ -50,15 +50,15 @@ def parse(line: str, python: str = "") -> Requirement | None:
     if held_for is None:
         return None
     text = ",".join(sorted(map(str, parsed.specifier)))
-    return Requirement(normal(parsed.name), text, held_for or None, parsed)
+    return Requirement(normalized_name(parsed.name), text, held_for or None, parsed)
 
 
-def normal(name: str) -> str:
+def normalized_name(name: str) -> str:
     """Return a distribution's name in the form in which all names compare."""
     return canonicalize_name(name)
 
 
-def numbers(version: str) -> tuple[int, ...]:
+def release_numbers(version: str) -> tuple[int, ...]:
     """Return the release of a version, as numbers; drivers have versions, too."""
     match = _NUMBERS.match(version.strip())
     return tuple(int(part) for part in match[0].split(".")) if match else ()

@@ -7,33 +7,33 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
-    from counterpoint.flags.settings import LISTS as LISTS
-    from counterpoint.flags.settings import Changed as Changed
+    from counterpoint.flags.settings import LIST_TYPES as LIST_TYPES
     from counterpoint.flags.settings import Channel as Channel
     from counterpoint.flags.settings import Layout as Layout
+    from counterpoint.flags.settings import SettingDifference as SettingDifference
     from counterpoint.flags.settings import Settings as Settings
     from counterpoint.flags.settings import combine as combine
     from counterpoint.flags.settings import difference as difference
     from counterpoint.flags.settings import environment as environment
-    from counterpoint.flags.settings import fault as fault
     from counterpoint.flags.settings import inherited_settings as inherited_settings
     from counterpoint.flags.settings import is_setting as is_setting
-    from counterpoint.flags.settings import sound as sound
+    from counterpoint.flags.settings import valid_pairs as valid_pairs
+    from counterpoint.flags.settings import why_invalid as why_invalid
 
 __getattr__ = lazy(
     __name__,
     {
-        "Changed": "counterpoint.flags.settings",
+        "SettingDifference": "counterpoint.flags.settings",
         "Channel": "counterpoint.flags.settings",
-        "LISTS": "counterpoint.flags.settings",
+        "LIST_TYPES": "counterpoint.flags.settings",
         "Layout": "counterpoint.flags.settings",
         "Settings": "counterpoint.flags.settings",
         "combine": "counterpoint.flags.settings",
         "difference": "counterpoint.flags.settings",
         "environment": "counterpoint.flags.settings",
-        "fault": "counterpoint.flags.settings",
+        "why_invalid": "counterpoint.flags.settings",
         "inherited_settings": "counterpoint.flags.settings",
         "is_setting": "counterpoint.flags.settings",
-        "sound": "counterpoint.flags.settings",
+        "valid_pairs": "counterpoint.flags.settings",
     },
 )

@@ -24,7 +24,7 @@ LARGEST_SOURCE: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class AllowedFiles:
     """The directories in which named files are read; `start` is where the process runs."""
 
     directories: tuple[Path, ...] = ()
@@ -41,9 +41,9 @@ class Reach:
             real.is_relative_to(directory.resolve()) for directory in self.directories
         )
 
-    def with_allowed(self, allowed: Iterable[Path]) -> Reach:
+    def with_allowed(self, allowed: Iterable[Path]) -> AllowedFiles:
         """Return a reach that also includes directories that the user allows."""
-        return Reach((*self.directories, *allowed), self.anywhere, self.start)
+        return AllowedFiles((*self.directories, *allowed), self.anywhere, self.start)
 
     def first(self, name: str) -> Path:
         """Return the path that the program itself opens."""
@@ -81,13 +81,13 @@ class Reach:
                     path = path.parent
 
 
-ANYWHERE: Final = Reach(anywhere=True)
+ANYWHERE: Final = AllowedFiles(anywhere=True)
 """The reach for the user's own command line and environment, which are trusted."""
 
 
-def beside(source: Path) -> Reach:
+def beside(source: Path) -> AllowedFiles:
     """Return the reach of a source: its directory and what is below it."""
-    return Reach((source.resolve().parent,))
+    return AllowedFiles((source.resolve().parent,))
 
 
 def read_regular(path: Path, largest: int = LARGEST) -> bytes:

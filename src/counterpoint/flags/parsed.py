@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from counterpoint.flags.named_files import ANYWHERE, Reach
-from counterpoint.flags.settings import Channel, Layout, Settings, fault, sound
+from counterpoint.flags.named_files import ANYWHERE, AllowedFiles
+from counterpoint.flags.settings import Channel, Layout, Settings, valid_pairs, why_invalid
 
 COMMAND_LINE: Final = "command line"
 """The place of flags that are not in a file."""
@@ -24,7 +24,7 @@ ENVIRONMENT: Final = "environment"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """The place where something is written; `line` is None if the source has no lines."""
 
     where: str
@@ -57,7 +57,7 @@ class Occurrence:
     channel: Channel
     name: str
     value: str | None
-    place: Place
+    place: Location
     text: str
     via: str = ""
     known: bool = True
@@ -95,7 +95,7 @@ class SyntaxIssue:
     channel: Channel
     text: str
     why: str
-    place: Place
+    place: Location
     mend: str | None = None
     lost: tuple[Occurrence, ...] = ()
     otherwise: tuple[SyntaxIssue, ...] = ()
@@ -126,11 +126,13 @@ class ParsedSource:
     """The settings of other programs of the source, started before or beside the last one."""
     source: str = field(default="", repr=False, compare=False)
     """The whole text, if it can be fixed in place: a program is more than its settings."""
-    reach: Reach = field(default=ANYWHERE, repr=False, compare=False)
-    own: Mapping[str, Reach] = field(default_factory=dict[str, Reach], repr=False, compare=False)
+    reach: AllowedFiles = field(default=ANYWHERE, repr=False, compare=False)
+    own: Mapping[str, AllowedFiles] = field(
+        default_factory=dict[str, AllowedFiles], repr=False, compare=False
+    )
     """The directories in which named files are read; `own` overrides this for certain places."""
 
-    def reach_of(self, place: Place) -> Reach:
+    def reach_of(self, place: Location) -> AllowedFiles:
         """Return where a file named at a place may be read."""
         return self.own.get(place.where, self.reach)
 
@@ -155,7 +157,8 @@ class ParsedSource:
     def refused(self) -> tuple[tuple[Occurrence, str], ...]:
         """Occurrences that can't be settings, each with the reason."""
         checked = (
-            (occurrence, fault(occurrence.name, occurrence.meant)) for occurrence in self.given
+            (occurrence, why_invalid(occurrence.name, occurrence.meant))
+            for occurrence in self.given
         )
         return tuple((occurrence, why) for occurrence, why in checked if why)
 
@@ -167,7 +170,7 @@ class ParsedSource:
         tpu = " ".join(
             occurrence.text
             for occurrence in self.through(Channel.LIBTPU_INIT_ARGS)
-            if occurrence.known and fault(occurrence.name, occurrence.text) is None
+            if occurrence.known and why_invalid(occurrence.name, occurrence.text) is None
         )
         env = [*self._pairs(Channel.ENVIRONMENT)]
         env += [(name.upper(), value) for name, value in self._pairs(Channel.JAX_CONFIG)]
@@ -175,7 +178,7 @@ class ParsedSource:
         return Settings(xla, tuple(env), options, self.layout)
 
     def _pairs(self, channel: Channel) -> tuple[tuple[str, str], ...]:
-        return sound(
+        return valid_pairs(
             (occurrence.name, occurrence.meant)
             for occurrence in self.through(channel)
             if occurrence.known

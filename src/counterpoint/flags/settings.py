@@ -59,13 +59,13 @@ class Layout:
     cpus_per_process: int | None = None
 
 
-LISTS: Final = frozenset({"enums", "map", "strings"})
+LIST_TYPES: Final = frozenset({"enums", "map", "strings"})
 """Types whose value is a comma-separated list."""
 
 
 def is_list(name: str) -> bool:
     """Return whether a flag's value is a comma-separated list."""
-    return _type(name) in LISTS
+    return _type(name) in LIST_TYPES
 
 
 def combine(name: str, earlier: str, later: str) -> str:
@@ -89,7 +89,7 @@ def combine(name: str, earlier: str, later: str) -> str:
     return later
 
 
-def fold(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+def fold_repeated(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return one value per flag, in the order of the last occurrences."""
     flags: dict[str, str] = {}
     for name, value in pairs:
@@ -98,7 +98,7 @@ def fold(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return flags
 
 
-def add(earlier: str | None, value: str) -> str:
+def add_to_list(earlier: str | None, value: str) -> str:
     """Return the value of a list flag with one more entry."""
     return value if not earlier else _union(earlier, value)
 
@@ -147,7 +147,7 @@ class NotASettingError(UsageError, ValueError):
     """A name or a value that can't be given to any environment or compiler."""
 
 
-def fault(name: str, value: str) -> str | None:
+def why_invalid(name: str, value: str) -> str | None:
     """Return why a pair can't be a setting; None if it can.
 
     Names are written into scripts unquoted, so no other characters are allowed in them.
@@ -163,9 +163,9 @@ def fault(name: str, value: str) -> str | None:
     return None
 
 
-def sound(pairs: Iterable[tuple[str, str]]) -> Pairs:
+def valid_pairs(pairs: Iterable[tuple[str, str]]) -> Pairs:
     """Return the pairs, of a file or an environment, that can be settings."""
-    return tuple(pair for pair in pairs if fault(*pair) is None)
+    return tuple(pair for pair in pairs if why_invalid(*pair) is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,13 +186,13 @@ class Settings:
         if "XLA_FLAGS" in self.variables:
             raise ValueError("XLA_FLAGS belongs into Settings.xla, parsed")
         for name, value in (*self.xla, *self.env, *self.options):
-            if why := fault(name, value):
+            if why := why_invalid(name, value):
                 raise NotASettingError(f"{name!r}: not a setting", why=why, next=_NEXT)
 
     @property
     def flags(self) -> dict[str, str]:
         """One value per flag: the last one, or the union for lists that XLA accumulates."""
-        return fold(self.xla)
+        return fold_repeated(self.xla)
 
     @property
     def variables(self) -> dict[str, str]:
@@ -201,7 +201,7 @@ class Settings:
 
     def merged(self, other: Settings) -> Settings:
         """Return both combined; the other takes precedence."""
-        flags = fold([*self.xla, *other.xla])
+        flags = fold_repeated([*self.xla, *other.xla])
         return Settings(
             tuple(flags.items()),
             tuple({**self.variables, **other.variables}.items()),
@@ -218,12 +218,12 @@ class Settings:
         if not is_list(name):
             raise ValueError(f"{name} is not a list")
         given = (under.merged(self) if under else self).flags.get(name)
-        flags = {**self.flags, name: add(given, value)}
+        flags = {**self.flags, name: add_to_list(given, value)}
         return replace(self, xla=tuple(flags.items()))
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class SettingDifference:
     """One setting that differs; None if it is not given."""
 
     channel: Channel
@@ -232,7 +232,7 @@ class Changed:
     after: str | None
 
 
-def difference(before: Settings, after: Settings) -> tuple[Changed, ...]:
+def difference(before: Settings, after: Settings) -> tuple[SettingDifference, ...]:
     """Return all differences, flags first, after merging repeated flags as XLA does; by name."""
     return (
         *_changes(Channel.XLA_FLAGS, before.flags, after.flags),
@@ -243,10 +243,10 @@ def difference(before: Settings, after: Settings) -> tuple[Changed, ...]:
 
 def _changes(
     channel: Channel, before: Mapping[str, str], after: Mapping[str, str]
-) -> Iterator[Changed]:
+) -> Iterator[SettingDifference]:
     for name in sorted(before.keys() | after.keys()):
         if before.get(name) != after.get(name):
-            yield Changed(channel, name, before.get(name), after.get(name))
+            yield SettingDifference(channel, name, before.get(name), after.get(name))
 
 
 def environment(

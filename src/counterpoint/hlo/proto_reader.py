@@ -14,7 +14,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from counterpoint.core import InputError
-from counterpoint.hlo.model.groups import Axis, Iota, Listed, Mesh, ReplicaGroups
+from counterpoint.hlo.model.groups import Axis, Iota, ListedGroups, Mesh, ReplicaGroups
 from counterpoint.hlo.model.instruction import (
     Attributes,
     Computation,
@@ -23,9 +23,9 @@ from counterpoint.hlo.model.instruction import (
     Instruction,
     Shape,
 )
-from counterpoint.hlo.model.program import Alias, Program, sound
+from counterpoint.hlo.model.program import Alias, Program, validate_program
 from counterpoint.hlo.model.stack import StackTable
-from counterpoint.hlo.schedule.loops import unwrap
+from counterpoint.hlo.schedule.loops import without_async_wrappers
 from counterpoint.hlo.wire_schema import Message, message_classes
 
 # Field numbers are from xla/service/hlo.proto and xla/xla_data.proto, 2023 to 2026. Shapes, groups
@@ -295,7 +295,7 @@ def _groups(it: Message) -> ReplicaGroups | None:
     if listed.HasField("iota_replica_group_list"):
         return _iota(listed.iota_replica_group_list)
     groups = listed.replica_groups or it.replica_groups
-    return Listed(tuple(tuple(group.replica_ids) for group in groups))
+    return ListedGroups(tuple(tuple(group.replica_ids) for group in groups))
 
 
 def _iota(message: Message) -> Iota:
@@ -333,7 +333,7 @@ def program_from_proto(data: bytes) -> Program:
     """Return the Program in a serialized HloProto or HloModuleProto."""
     module, _ = _decode(data)
     try:
-        return sound(unwrap(_program(module)))
+        return validate_program(without_async_wrappers(_program(module)))
     except (DecodeError, KeyError, IndexError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(
             f"HLO module {module.name!r} is damaged",

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from counterpoint.core import InputError
-from counterpoint.hlo.model.groups import Listed, parse_groups
+from counterpoint.hlo.model.groups import ListedGroups, parse_groups
 from counterpoint.hlo.model.instruction import (
     Computation,
     Convolution,
@@ -28,9 +28,9 @@ from counterpoint.hlo.model.instruction import (
     Shape,
     element_bits,
 )
-from counterpoint.hlo.model.program import Alias, Program, sound
+from counterpoint.hlo.model.program import Alias, Program, validate_program
 from counterpoint.hlo.model.stack import StackTable
-from counterpoint.hlo.schedule.loops import unwrap
+from counterpoint.hlo.schedule.loops import without_async_wrappers
 from counterpoint.hlo.text_scan import (
     attributes,
     closing,
@@ -179,7 +179,7 @@ def _details(opcode: str, shape: Shape, inside: str, found: dict[str, str]) -> d
     elif opcode.startswith(_COLLECTIVES):
         details["use_global_device_ids"] = found.get("use_global_device_ids") == "true"
         groups = found.get("replica_groups")
-        details["groups"] = parse_groups(groups) if groups else Listed(())
+        details["groups"] = parse_groups(groups) if groups else ListedGroups(())
         pairs = _PAIR.findall(found.get("source_target_pairs", ""))
         details["source_target_pairs"] = tuple((int(a), int(b)) for a, b in pairs)
     if "lhs_contracting_dims" in found or opcode == "dot":
@@ -241,7 +241,9 @@ def program_from_text(text: str) -> Program:
             next="give what compiled.as_text() returns, or a *after_optimizations.txt of a dump",
         )
     try:
-        return sound(unwrap(_program(unquote(start[1]), text[start.end() :])))
+        return validate_program(
+            without_async_wrappers(_program(unquote(start[1]), text[start.end() :]))
+        )
     except (ValueError, IndexError, KeyError, RecursionError) as error:
         raise InputError(f"HLO text of {start[1]} is damaged", why=str(error)) from error
 

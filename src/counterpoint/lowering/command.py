@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.injection import injected
-from counterpoint.lowering.containment import contained, discard
+from counterpoint.lowering.containment import discard_layer, overlay_command
 from counterpoint.lowering.emulator import JOURNAL, OUTCOME, TASK
 from counterpoint.lowering.errors import (
     failed,
@@ -35,7 +35,7 @@ from counterpoint.lowering.errors import (
     too_long,
     unusable,
 )
-from counterpoint.lowering.journal import Journal, Say, some
+from counterpoint.lowering.journal import EmulatorReports, Say, first_names
 
 TIMEOUT_S: Final = 900.0
 _EMULATOR: Final = Path(__file__).parent / "emulator"
@@ -123,13 +123,13 @@ class _Attempt:
         """Run the command with `jax.default_backend()` returning `backend`."""
         directory, command = self.directory, self.command
         directory.mkdir(parents=True, exist_ok=True)
-        discard(directory, {})  # remains of a run that was killed
+        discard_layer(directory, {})  # remains of a run that was killed
         for old in (directory / OUTCOME, *directory.glob("jax_ir*.mlir")):
             old.unlink(missing_ok=True)
-        journal = Journal(directory / JOURNAL, self.say)
-        words = contained(command, directory / JOURNAL) if self.contain else command
+        journal = EmulatorReports(directory / JOURNAL, self.say)
+        words = overlay_command(command, directory / JOURNAL) if self.contain else command
         status = _run(words, self._environment(backend), directory, journal, self.timeout_s)
-        discarded = discard(directory, journal.contained or {})
+        discarded = discard_layer(directory, journal.contained or {})
         if self.contain and self._is_hindered_by_layer(status, journal):
             self.contain = False
             return self.lowering(backend)
@@ -142,7 +142,7 @@ class _Attempt:
             raise no_step(command, self.program, _seen(outcome, journal), notes)
         return _lowering(command, directory, outcome, notes)
 
-    def _is_hindered_by_layer(self, status: int | None, journal: Journal) -> bool:
+    def _is_hindered_by_layer(self, status: int | None, journal: EmulatorReports) -> bool:
         """Return whether there is no layer, or the program fails because of a layer's limits."""
         if journal.uncontained is not None:
             self.no_layer = journal.uncontained
@@ -161,15 +161,17 @@ class _Attempt:
                 "only what Python itself writes was kept from your files: no throw-away layer over"
                 f" them ({self.no_layer})"
             )
-        gone = f"what it wrote is gone: {some(discarded)}" if discarded else "it wrote nothing"
-        apart = f", but for {some(refused)}" if refused else ""
+        gone = (
+            f"what it wrote is gone: {first_names(discarded)}" if discarded else "it wrote nothing"
+        )
+        apart = f", but for {first_names(refused)}" if refused else ""
         return f"the program ran on a throw-away layer over your files (overlayfs){apart}; {gone}"
 
     def _refuse(
         self,
         status: int | None,
         outcome: dict[str, Any] | None,
-        journal: Journal,
+        journal: EmulatorReports,
         notes: Sequence[str],
     ) -> None:
         """Raise the error for a program that did not end successfully."""
@@ -251,7 +253,7 @@ def _run(
     command: Sequence[str],
     environment: Mapping[str, str],
     directory: Path,
-    journal: Journal,
+    journal: EmulatorReports,
     timeout_s: float,
 ) -> int | None:
     """Return the exit status; None after the timeout."""
@@ -281,7 +283,7 @@ def _outcome(directory: Path) -> dict[str, Any] | None:
     return found
 
 
-def _seen(outcome: dict[str, Any] | None, journal: Journal) -> list[str]:
+def _seen(outcome: dict[str, Any] | None, journal: EmulatorReports) -> list[str]:
     """Return names of the lowered functions, the heavier first."""
     functions = outcome["functions"] if outcome else journal.functions
     heavy = sorted(

@@ -31,12 +31,12 @@ _BIND, _PRIVATE, _ALL_BENEATH = 0x1000, 0x40000, 0x4000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def contained(command: Sequence[str], journal: Path) -> list[str]:
+def overlay_command(command: Sequence[str], journal: Path) -> list[str]:
     """Return the command that runs another one on a temporary layer, reporting to the journal."""
     return [sys.executable, "-I", "-S", __file__, str(journal.absolute()), *command]
 
 
-def discard(directory: Path, places: Mapping[str, str]) -> list[str]:
+def discard_layer(directory: Path, places: Mapping[str, str]) -> list[str]:
     """Delete the layer; return the files that were written to it, except compiled Python."""
     layer = directory / LAYER
     written = [

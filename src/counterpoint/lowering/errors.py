@@ -15,7 +15,7 @@ from counterpoint.core import InputError, UsageError
 
 _LINES: Final = 14
 _MANY: Final = 6
-MOST_DEVICES: Final = 4096
+MAX_DEVICES: Final = 4096
 _NOISE: Final = re.compile(r"-{8,}$|For simplicity, JAX has removed its internal frames")
 _COUNT: Final = re.compile(
     r"(?i)(?:(?:device_count\(\)|len\(\S*devices\S*\)|n_?devices|num_devices)\s*[!=]=\s*"
@@ -61,9 +61,9 @@ def refuse_missing(command: Sequence[str], environment: Mapping[str, str]) -> No
 
 def refuse_many(devices: int) -> None:
     """Refuse more virtual devices than a process can have."""
-    if devices > MOST_DEVICES:
+    if devices > MAX_DEVICES:
         raise UsageError(
-            f"a program is lowered for {MOST_DEVICES:,} devices at most, not {devices:,}",
+            f"a program is lowered for {MAX_DEVICES:,} devices at most, not {devices:,}",
             why="each is a virtual device of one process, and all of them take memory and time",
             next="name a function, file.py:make_step, whose mesh is an AbstractMesh",
         )

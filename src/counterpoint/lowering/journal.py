@@ -12,7 +12,7 @@ Say = Callable[[str], None]
 _SOME: Final = 3
 
 
-class Journal:
+class EmulatorReports:
     """The lines that the emulator has written so far, and their meaning."""
 
     def __init__(self, path: Path, say: Say) -> None:
@@ -72,17 +72,19 @@ class Journal:
         notes: list[str] = []
         if self._kept:
             notes.append(
-                f"left as it was, though the program writes or removes it: {some(self._kept)}"
+                f"left as it was, though the program writes or removes it:"
+                f" {first_names(self._kept)}"
             )
         wrote = [name for name in self._wrote if Path(name).exists()]
         if wrote:
             notes.append(
-                f"the program has written {some(wrote)}, of zeros: remove it before a real run"
+                f"the program has written {first_names(wrote)}, of zeros: remove it before a real"
+                " run"
             )
         return notes
 
 
-def some(names: Sequence[str]) -> str:
+def first_names(names: Sequence[str]) -> str:
     """Return the first names, and the number of the others."""
     more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
     return f"{', '.join(names[:_SOME])}{more}"

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from counterpoint.report.terminal import print_document as print_document
     from counterpoint.report.units import printable as printable
     from counterpoint.report.words import budget_text as budget_text
+    from counterpoint.report.words import counted_noun as counted_noun
     from counterpoint.report.words import end_text as end_text
-    from counterpoint.report.words import several as several
 
 __getattr__ = lazy(
     __name__,
@@ -32,6 +32,6 @@ __getattr__ = lazy(
         "plain_text": "counterpoint.report.terminal",
         "print_document": "counterpoint.report.terminal",
         "printable": "counterpoint.report.units",
-        "several": "counterpoint.report.words",
+        "counted_noun": "counterpoint.report.words",
     },
 )

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from counterpoint.report.document import Chart, Course
+from counterpoint.report.document import Chart, Series
 
 BARS: Final = " ▁▂▃▄▅▆▇█"
 ASCII_BARS: Final = " .:-=+*#@"
@@ -36,7 +36,7 @@ def chart_lines(chart: Chart, width: int, *, ascii_only: bool) -> Iterator[str]:
     yield f"{'':<{labels}}   {chart.first}{'':<{gap}}{chart.last}"
 
 
-def _levels(chart: Chart, course: Course, room: int, highest: int) -> Iterator[int]:
+def _levels(chart: Chart, course: Series, room: int, highest: int) -> Iterator[int]:
     """Yield the bar index of each character, from the mean or maximum level within it."""
     shares: Sequence[float] = course.levels
     count = len(shares)

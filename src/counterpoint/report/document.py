@@ -24,7 +24,7 @@ class Tone(Enum):
     WARNING = auto()
 
 
-class Kind(Enum):
+class ColumnKind(Enum):
     """The kind of content in a column, which decides its alignment and truncation."""
 
     NUMBER = auto()
@@ -35,7 +35,7 @@ class Kind(Enum):
     SENTENCE = auto()  # may be shortened at the end, after all optional columns are dropped
 
 
-class Part(Enum):
+class StepPart(Enum):
     """A part of the step, from which the renderer chooses color and pattern."""
 
     COMPUTE = auto()
@@ -55,7 +55,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class FactList:
     """Labeled rows."""
 
     rows: tuple[Fact, ...]
@@ -65,17 +65,17 @@ class Facts:
 class Slice:
     """One part of a whole, either inside another part (`within`) or next to it."""
 
-    part: Part
+    part: StepPart
     label: str
     ms: str
     share: str
     fraction: float
     remark: str = ""
-    within: Part | None = None
+    within: StepPart | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Breakdown:
+class BreakdownBar:
     """Parts that add up to a whole, as a bar and as rows."""
 
     slices: tuple[Slice, ...]
@@ -89,12 +89,12 @@ class Column:
     """
 
     title: str
-    kind: Kind
+    kind: ColumnKind
     rank: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class TextTable:
     """Rows of cells, with an optional row of totals at the end."""
 
     columns: tuple[Column, ...]
@@ -103,7 +103,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class Series:
     """A figure over time: `levels` are fractions of its scale over equal intervals."""
 
     label: str
@@ -115,7 +115,7 @@ class Course:
 class Chart:
     """Series stacked over one time axis, from `first` to `last`."""
 
-    courses: tuple[Course, ...]
+    courses: tuple[Series, ...]
     first: str
     last: str
     means: bool = False  # a bar shows the mean over its interval; otherwise the maximum
@@ -137,7 +137,7 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class NumberedItem:
     """A numbered item: title, price in the margin, text and facts."""
 
     number: int
@@ -147,7 +147,7 @@ class Entry:
     rows: tuple[Fact, ...]
 
 
-Block = Facts | Breakdown | Chart | Table | Prose | Log | Entry
+Block = FactList | BreakdownBar | Chart | TextTable | Prose | Log | NumberedItem
 
 
 @dataclass(frozen=True, slots=True)

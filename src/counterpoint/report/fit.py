@@ -14,8 +14,8 @@ from typing import Final
 
 from counterpoint.report.document import (
     Column,
-    Kind,
-    Table,
+    ColumnKind,
+    TextTable,
 )
 from counterpoint.report.places import (
     ELLIPSIS,
@@ -28,7 +28,12 @@ from counterpoint.report.places import (
 GAP: Final = 2
 
 
-_LEAST: Final = {Kind.NAME: 20, Kind.LABEL: 20, Kind.PLACE: 26, Kind.WORD: 24}
+_LEAST: Final = {
+    ColumnKind.NAME: 20,
+    ColumnKind.LABEL: 20,
+    ColumnKind.PLACE: 26,
+    ColumnKind.WORD: 24,
+}
 
 
 """Characters that a cell keeps before a column is dropped; words are wrapped, not shortened.
@@ -38,9 +43,9 @@ A sentence stays whole until no more columns can be dropped.
 
 
 _BARELY: Final = {
-    **dict.fromkeys((Kind.NAME, Kind.LABEL, Kind.PLACE, Kind.WORD), 8),
-    Kind.NUMBER: 1,
-    Kind.SENTENCE: 24,
+    **dict.fromkeys((ColumnKind.NAME, ColumnKind.LABEL, ColumnKind.PLACE, ColumnKind.WORD), 8),
+    ColumnKind.NUMBER: 1,
+    ColumnKind.SENTENCE: 24,
 }
 
 
@@ -65,7 +70,7 @@ _BETWEEN: Final = frozenset("_-./,=: ")
 """Separators between the parts of a name: a line ends after one of them."""
 
 
-def fit(table: Table, width: int | None, ellipsis: str = ELLIPSIS) -> Table:
+def fit(table: TextTable, width: int | None, ellipsis: str = ELLIPSIS) -> TextTable:
     """Return the table fitted to this number of characters; a wrapped cell has several lines."""
     if width is None:
         return table
@@ -74,12 +79,12 @@ def fit(table: Table, width: int | None, ellipsis: str = ELLIPSIS) -> Table:
     return _shortened(table, width, ellipsis)
 
 
-def widths(table: Table) -> list[int]:
+def widths(table: TextTable) -> list[int]:
     """Return the width of each column."""
     return [max(_longest(cell) for cell in column) for column in _by_column(table)]
 
 
-def _by_column(table: Table) -> list[tuple[str, ...]]:
+def _by_column(table: TextTable) -> list[tuple[str, ...]]:
     """Return the title and cells of each column."""
     rows = [tuple(column.title for column in table.columns), *table.rows]
     if table.total is not None:
@@ -91,12 +96,12 @@ def _longest(cell: str) -> int:
     return max(map(len, cell.split("\n")))
 
 
-def _least_width(table: Table) -> int:
+def _least_width(table: TextTable) -> int:
     """Return the minimum width of the table with all of its columns."""
     return sum(_least(table, _LEAST)) + GAP * (len(table.columns) - 1)
 
 
-def _least(table: Table, least: Mapping[Kind, int]) -> list[int]:
+def _least(table: TextTable, least: Mapping[ColumnKind, int]) -> list[int]:
     """Return the minimum width of each column; in columns of numbers only the title is wrapped."""
     return [
         min(width, _narrowest(column, cells, least))
@@ -106,16 +111,16 @@ def _least(table: Table, least: Mapping[Kind, int]) -> list[int]:
     ]
 
 
-def _narrowest(column: Column, cells: Sequence[str], least: Mapping[Kind, int]) -> int:
+def _narrowest(column: Column, cells: Sequence[str], least: Mapping[ColumnKind, int]) -> int:
     if column.kind not in least:
         return max(map(_longest, cells))
-    unbroken = cells if column.kind is Kind.WORD else cells[:1]
+    unbroken = cells if column.kind is ColumnKind.WORD else cells[:1]
     words = max((len(word) for cell in unbroken for word in cell.split()), default=0)
-    whole = max(map(len, cells[1:]), default=0) if column.kind is Kind.NUMBER else 0
+    whole = max(map(len, cells[1:]), default=0) if column.kind is ColumnKind.NUMBER else 0
     return max(words, whole, least[column.kind])
 
 
-def _without_last(table: Table) -> Table:
+def _without_last(table: TextTable) -> TextTable:
     """Return the table without the column of the highest rank; of several, the last."""
     rank = max(column.rank for column in table.columns)
     dropped = max(at for at, column in enumerate(table.columns) if column.rank == rank)
@@ -131,26 +136,27 @@ def _without_last(table: Table) -> Table:
     )
 
 
-def _shortened(table: Table, width: int, ellipsis: str) -> Table:
+def _shortened(table: TextTable, width: int, ellipsis: str) -> TextTable:
     """Shorten paths first, then names and words, then everything as far as possible."""
     room = widths(table)
     for least, kinds in (
-        (_LEAST, (Kind.PLACE,)),
-        (_LEAST, (Kind.PLACE, Kind.NAME, Kind.LABEL)),
+        (_LEAST, (ColumnKind.PLACE,)),
+        (_LEAST, (ColumnKind.PLACE, ColumnKind.NAME, ColumnKind.LABEL)),
         (_LEAST, (*_LEAST,)),
         (_BARELY, (*_BARELY,)),
     ):
         columns = enumerate(zip(table.columns, _least(table, least), strict=True))
         _narrow(room, {at: size for at, (column, size) in columns if column.kind in kinds}, width)
     # Finally, break long words: better a broken flag name than a line that is too long.
-    words = [at for at, column in enumerate(table.columns) if column.kind is Kind.WORD]
+    words = [at for at, column in enumerate(table.columns) if column.kind is ColumnKind.WORD]
     _narrow(room, dict.fromkeys(words, _BROKEN), width)
     titled = tuple(
         replace(column, title=_folded(column.title, limit))
         for column, limit in zip(table.columns, room, strict=True)
     )
     named = next(
-        (at for at, column in enumerate(table.columns) if column.kind is not Kind.NUMBER), None
+        (at for at, column in enumerate(table.columns) if column.kind is not ColumnKind.NUMBER),
+        None,
     )
     by_column = zip(table.columns, _by_column(table), room, strict=True)
     cells = [
@@ -178,15 +184,15 @@ def _narrow(room: list[int], least: Mapping[int, int], width: int) -> None:
 
 def _cells(column: Column, cells: Sequence[str], limit: int, ellipsis: str, hang: str) -> list[str]:
     match column.kind:
-        case Kind.NUMBER:
+        case ColumnKind.NUMBER:
             return [*cells]
-        case Kind.WORD | Kind.LABEL:
+        case ColumnKind.WORD | ColumnKind.LABEL:
             return [_folded(cell, limit, hang) for cell in cells]
-        case Kind.NAME:
+        case ColumnKind.NAME:
             short = distinct(cells, limit, ellipsis, without_middle)
-        case Kind.PLACE:
+        case ColumnKind.PLACE:
             short = distinct(cells, limit, ellipsis, without_beginning)
-        case Kind.SENTENCE:
+        case ColumnKind.SENTENCE:
             short = distinct(cells, limit, ellipsis, without_end)
     return [_folded(cell, limit, hang) for cell in short]
 

@@ -17,18 +17,18 @@ from counterpoint.diagnose.compare import Comparison
 from counterpoint.report.chart import chart_lines
 from counterpoint.report.document import (
     Block,
-    Breakdown,
+    BreakdownBar,
     Chart,
+    ColumnKind,
     Document,
-    Entry,
     Fact,
-    Facts,
-    Kind,
+    FactList,
     Log,
-    Part,
+    NumberedItem,
     Prose,
     Section,
-    Table,
+    StepPart,
+    TextTable,
     Tone,
 )
 from counterpoint.report.explain.compare_document import compare_document
@@ -44,11 +44,11 @@ _TOP: Final = 10
 _CELLS: Final = 1000
 _CHART: Final = 80
 _COLOURS: Final = {
-    Part.COMPUTE: "#4c78a8",
-    Part.HIDDEN: "#72b7b2",
-    Part.COLLECTIVE: "#e45756",
-    Part.COPY: "#eeca3b",
-    Part.IDLE: "#bab0ac",
+    StepPart.COMPUTE: "#4c78a8",
+    StepPart.HIDDEN: "#72b7b2",
+    StepPart.COLLECTIVE: "#e45756",
+    StepPart.COPY: "#eeca3b",
+    StepPart.IDLE: "#bab0ac",
 }
 _TONES: Final = {
     Tone.PLAIN: "",
@@ -108,19 +108,19 @@ def _section(section: Section) -> Iterator[str]:
 
 def _block(block: Block) -> Iterator[str]:
     match block:
-        case Facts(rows):
+        case FactList(rows):
             yield _facts(rows)
-        case Breakdown():
+        case BreakdownBar():
             yield from _breakdown(block)
         case Chart():
             yield _tag("pre", _text("\n".join(chart_lines(block, _CHART, ascii_only=False))))
-        case Table():
+        case TextTable():
             yield _table(block)
         case Prose(text, tone):
             yield _tag("p", _text(text), _TONES[tone])
         case Log(lines):
             yield _tag("pre", _text("\n".join(lines)))
-        case Entry():
+        case NumberedItem():
             title = _tag("b", f"{block.number}&ensp;{_text(block.title)}")
             price = _tag("span", _text(block.price), _TONES[Tone.QUIET])
             yield _tag("p", f"{title} {price}<br>{_text(block.text)}")
@@ -139,7 +139,7 @@ def _facts(rows: Iterable[Fact]) -> str:
     return _tag("table", "".join(lines))
 
 
-def _breakdown(block: Breakdown) -> Iterator[str]:
+def _breakdown(block: BreakdownBar) -> Iterator[str]:
     parts = (
         _tag("span", "", f"width:{cells / _CELLS:.1%};background:{_COLOURS[part]}")
         for part, cells in bar_cells(block.slices, _CELLS)
@@ -160,8 +160,8 @@ def _breakdown(block: Breakdown) -> Iterator[str]:
     yield _tag("table", "".join(_tag("tr", row) for row in rows))
 
 
-def _table(block: Table) -> str:
-    sides = ["right" if column.kind is Kind.NUMBER else "left" for column in block.columns]
+def _table(block: TextTable) -> str:
+    sides = ["right" if column.kind is ColumnKind.NUMBER else "left" for column in block.columns]
 
     def row(cells: Iterable[str], tag: str) -> str:
         elements = (

@@ -3,7 +3,7 @@
 A Result is filled from a command's findings. Each field takes the attribute, key or column of its
 own name; `At` names a different one, and a field in milliseconds (`step_ms`) can be filled from one
 in seconds (`step_s`). A field with a single possible value always has that value. Unknown values
-(None, Unknown, NaN) become null, never 0; `Why` gives the reason.
+(None, Unknown, NaN) become null, never 0; `ReasonUnknown` gives the reason.
 
 Figures are rounded to six decimals: one nanosecond where they are milliseconds.
 """
@@ -59,7 +59,7 @@ class At:
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class ReasonUnknown:
     """The reason why an attribute is unknown; null if it is known."""
 
     path: str
@@ -80,9 +80,9 @@ class _EmptyIsNull:
     """Marks a field whose empty value becomes null."""
 
 
-Words: TypeAlias = Annotated[str | None, _EmptyIsNull]
+TextOrNull: TypeAlias = Annotated[str | None, _EmptyIsNull]
 """A text; null if empty."""
-Some: TypeAlias = Annotated[tuple[str, ...] | None, _EmptyIsNull]
+TextsOrNull: TypeAlias = Annotated[tuple[str, ...] | None, _EmptyIsNull]
 """Texts; null if there are none."""
 Exact: TypeAlias = Annotated[float, _Rounding(float)]
 """A figure that is not rounded."""
@@ -173,7 +173,7 @@ def _taker(name: str, kind: Any) -> _Maker:  # noqa: ANN401
     if origin is Literal and len(inner) == 1:
         return lambda _: inner[0]
     marks = inner[1:] if origin is Annotated else ()
-    return next((mark for mark in marks if isinstance(mark, At | Why)), At(name)).take
+    return next((mark for mark in marks if isinstance(mark, At | ReasonUnknown)), At(name)).take
 
 
 def _maker(kind: Any) -> _Maker:  # noqa: ANN401 - a type or an annotation

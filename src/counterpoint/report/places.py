@@ -16,7 +16,7 @@ def short_path(place: str, parts: int = _PARTS) -> str:
     return "/".join([part for part in place.split("/") if part][-parts:])
 
 
-def unlike_paths(places: Sequence[str]) -> list[str]:
+def distinct_paths(places: Sequence[str]) -> list[str]:
     """Return each path as `short_path` does, with more parts if several end alike."""
     shown = {place: short_path(place) for place in places}
     grown, parts = shown, _PARTS

@@ -18,43 +18,43 @@ from rich.text import Text
 
 from counterpoint.report.chart import chart_lines
 from counterpoint.report.document import (
-    Breakdown,
+    BreakdownBar,
     Chart,
+    ColumnKind,
     Document,
-    Entry,
     Fact,
-    Facts,
-    Kind,
+    FactList,
     Log,
-    Part,
+    NumberedItem,
     Prose,
     Section,
     Slice,
-    Table,
+    StepPart,
+    TextTable,
     Tone,
 )
 from counterpoint.report.fit import GAP, fit, widths
 from counterpoint.report.places import ELLIPSIS
 
-Pattern = Mapping[Part, str]
+Pattern = Mapping[StepPart, str]
 
 BLOCKS: Final[Pattern] = {
-    Part.COMPUTE: "█",
-    Part.HIDDEN: "▓",
-    Part.COLLECTIVE: "▒",
-    Part.COPY: "░",
-    Part.IDLE: "·",
+    StepPart.COMPUTE: "█",
+    StepPart.HIDDEN: "▓",
+    StepPart.COLLECTIVE: "▒",
+    StepPart.COPY: "░",
+    StepPart.IDLE: "·",
 }
 LETTERS: Final[Pattern] = {
-    Part.COMPUTE: "#",
-    Part.HIDDEN: "+",
-    Part.COLLECTIVE: "=",
-    Part.COPY: "-",
-    Part.IDLE: ".",
+    StepPart.COMPUTE: "#",
+    StepPart.HIDDEN: "+",
+    StepPart.COLLECTIVE: "=",
+    StepPart.COPY: "-",
+    StepPart.IDLE: ".",
 }
 
 
-def bar_cells(slices: Sequence[Slice], width: int) -> list[tuple[Part, int]]:
+def bar_cells(slices: Sequence[Slice], width: int) -> list[tuple[StepPart, int]]:
     """Return each part with its number of characters, which add up to the width.
 
     A slice within another takes its characters from that slice.
@@ -83,11 +83,11 @@ _NARROWEST: Final = 40
 
 _STYLES: Final = {Tone.PLAIN: "", Tone.STRONG: "bold", Tone.QUIET: "dim", Tone.WARNING: "bold red"}
 _COLOURS: Final = {
-    Part.COMPUTE: "blue",
-    Part.HIDDEN: "cyan",
-    Part.COLLECTIVE: "red",
-    Part.COPY: "yellow",
-    Part.IDLE: "bright_black",
+    StepPart.COMPUTE: "blue",
+    StepPart.HIDDEN: "cyan",
+    StepPart.COLLECTIVE: "red",
+    StepPart.COPY: "yellow",
+    StepPart.IDLE: "bright_black",
 }
 
 
@@ -142,22 +142,22 @@ def _section(section: Section, paper: _Paper) -> Iterator[Text]:
     yield from (Text(line) for line in others)
     for block in section.blocks:
         match block:
-            case Facts(rows):
+            case FactList(rows):
                 yield from _facts(rows, paper, _INDENT)
-            case Breakdown():
+            case BreakdownBar():
                 yield from _breakdown(block, paper)
             case Chart():
                 ascii_only = paper.pattern is LETTERS
                 for line in chart_lines(block, paper.prose - len(_INDENT), ascii_only=ascii_only):
                     yield Text(_INDENT + line)
-            case Table():
+            case TextTable():
                 yield from _table(block, paper)
             case Prose(text, tone):
                 lines = _lines(text, paper.prose - len(_INDENT))
                 yield from (Text(_INDENT + line, _STYLES[tone]) for line in lines)
             case Log(lines):
                 yield from (Text(_cut(_INDENT + line, paper), "dim") for line in lines)
-            case Entry():
+            case NumberedItem():
                 yield from _entry(block, paper)
 
 
@@ -197,7 +197,7 @@ def _facts(rows: Iterable[Fact], paper: _Paper, indent: str) -> Iterator[Text]:
         yield from (Text(line, style) for line in lines[1:])
 
 
-def _breakdown(block: Breakdown, paper: _Paper) -> Iterator[Text]:
+def _breakdown(block: BreakdownBar, paper: _Paper) -> Iterator[Text]:
     bar = Text(_INDENT)
     for part, cells in bar_cells(block.slices, paper.prose - 2 * len(_INDENT)):
         bar.append(paper.pattern[part] * cells, _COLOURS[part])
@@ -217,7 +217,7 @@ def _breakdown(block: Breakdown, paper: _Paper) -> Iterator[Text]:
         yield row
 
 
-def _table(block: Table, paper: _Paper) -> Iterator[Text]:
+def _table(block: TextTable, paper: _Paper) -> Iterator[Text]:
     width = None if paper.width is None else paper.width - len(_INDENT)
     table = fit(block, width, paper.ellipsis)
     room = widths(table)
@@ -225,7 +225,7 @@ def _table(block: Table, paper: _Paper) -> Iterator[Text]:
     def row(cells: tuple[str, ...]) -> Iterator[str]:
         for line in zip_longest(*(cell.split("\n") for cell in cells), fillvalue=""):
             padded = [
-                f"{part:>{size}}" if column.kind is Kind.NUMBER else f"{part:<{size}}"
+                f"{part:>{size}}" if column.kind is ColumnKind.NUMBER else f"{part:<{size}}"
                 for column, part, size in zip(table.columns, line, room, strict=True)
             ]
             yield (_INDENT + (" " * GAP).join(padded)).rstrip()
@@ -244,7 +244,7 @@ def _table(block: Table, paper: _Paper) -> Iterator[Text]:
         )
 
 
-def _entry(block: Entry, paper: _Paper) -> Iterator[Text]:
+def _entry(block: NumberedItem, paper: _Paper) -> Iterator[Text]:
     number = f"{_INDENT}{block.number}  "
     indent = " " * len(number)
     room = paper.prose - len(indent)

@@ -23,7 +23,7 @@ def gain_text(gain: float | None) -> str:
     return "0.0%" if float(shown) == 0 else f"{figure * 100:+.1f}%"
 
 
-def reach_text(reach: Range | Unknown | None) -> str:
+def gain_range_text(reach: Range | Unknown | None) -> str:
     """Format a range of gains as `[+2.3%, +3.9%]`."""
     if reach is None or isinstance(reach, Unknown):
         return units.UNKNOWN
@@ -71,7 +71,7 @@ def node_hours(seconds: float | None) -> str:
     return f"{units.column([figure / _HOUR], 1)[0]} node hours"
 
 
-def several(number: int, one: str) -> str:
+def counted_noun(number: int, one: str) -> str:
     """Format a count with its noun: `1 trial`, `7 trials`."""
     return f"{number:,} {one}{'s' * (number != 1)}"
 
@@ -79,7 +79,7 @@ def several(number: int, one: str) -> str:
 def budget_text(budget: Budget) -> str:
     """Format a budget: `at most 20 trials, and 2 h 00 min of trials`; empty if there is none."""
     limits = [
-        "" if budget.trials is None else several(budget.trials, "trial"),
+        "" if budget.trials is None else counted_noun(budget.trials, "trial"),
         "" if budget.seconds is None else f"{duration(budget.seconds)} of trials",
     ]
     joined = ", and ".join(limit for limit in limits if limit)

@@ -14,9 +14,9 @@ from counterpoint.runs.reader import is_run as is_run
 from counterpoint.runs.reader import list_runs as list_runs
 from counterpoint.runs.reader import read_run as read_run
 from counterpoint.runs.run import Compile as Compile
-from counterpoint.runs.run import Given as Given
 from counterpoint.runs.run import Rank as Rank
 from counterpoint.runs.run import Run as Run
+from counterpoint.runs.run import RunSettings as RunSettings
 from counterpoint.runs.run import StepStart as StepStart
 from counterpoint.runs.run import longest_compiles as longest_compiles
 from counterpoint.runs.run import module_of as module_of

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast
 
-from counterpoint.runs.run import Given, Process, Rank
+from counterpoint.runs.run import ObservedProcess, Rank, RunSettings
 
 _FLAG: Final = re.compile(r"""--?(\w+)(?:=("(?:\\.|[^"\\])*"|'[^']*'|\S*))?""")
 _ITSELF: Final = "it sets XLA_FLAGS itself (it may append to what is there)"
 
 
-def unreached(settings: Given, ranks: Iterable[Rank]) -> tuple[str, ...]:
+def unreached_flags(settings: RunSettings, ranks: Iterable[Rank]) -> tuple[str, ...]:
     """Return notes on flags that did not reach a compiling process, each distinct one once."""
     notes = (
         note
@@ -28,7 +28,7 @@ def unreached(settings: Given, ranks: Iterable[Rank]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(notes))
 
 
-def _of(settings: Given, rank: Rank, process: Process) -> list[str]:
+def _of(settings: RunSettings, rank: Rank, process: ObservedProcess) -> list[str]:
     text = process.facts.get("xla_flags", None)
     if not isinstance(text, str) or not _compiled(process) or text.lstrip()[:1] not in ("", "-"):
         return []  # not recorded, not used, or the name of a file
@@ -55,7 +55,7 @@ def _same_place(had: str | None, dump: Path) -> bool:
     return had is not None and (had == str(dump) or not Path(had).is_absolute())
 
 
-def _compiled(process: Process) -> bool:
+def _compiled(process: ObservedProcess) -> bool:
     compiles = process.facts.get("compiles")
     return isinstance(compiles, dict) and bool(cast("Mapping[str, object]", compiles).get("count"))
 

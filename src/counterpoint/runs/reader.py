@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.core import InputError, parse_json
-from counterpoint.core.records import of_plain
+from counterpoint.core.records import from_plain
 from counterpoint.runs import layout
 from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind, is_alive, outcome_of_ranks
-from counterpoint.runs.reached import unreached
+from counterpoint.runs.reached import unreached_flags
 from counterpoint.runs.records import (
-    Manifest,
     RankManifest,
+    RunManifest,
     read_compiles,
     read_processes,
     read_record,
     read_steps,
 )
-from counterpoint.runs.run import Given, Rank, Run
+from counterpoint.runs.run import Rank, Run, RunSettings
 
 _LATE: Final = float("inf")
 _COMES_WITHIN_S: Final = 600.0
@@ -76,7 +76,7 @@ def read_run(path: str | os.PathLike[str]) -> Run:
         ) from None
 
 
-def _manifest(place: Path) -> Manifest:
+def _manifest(place: Path) -> RunManifest:
     file = place / layout.MANIFEST
     try:
         content: object = parse_json(file.read_text(encoding="utf-8"))
@@ -94,16 +94,16 @@ def _manifest(place: Path) -> Manifest:
     )
     if schema != layout.SCHEMA:
         raise InputError(f"{file}: not a manifest this version knows: schema is {schema!r}")
-    return of_plain(Manifest, cast("object", content))
+    return from_plain(RunManifest, cast("object", content))
 
 
-def _run(place: Path, manifest: Manifest) -> Run:
+def _run(place: Path, manifest: RunManifest) -> Run:
     ranks, notes = _ranks(place, manifest)
     ended = when(manifest.ended)
     outcome = _outcome(manifest, ranks)
     if ended is None and outcome.kind is not OutcomeKind.RUNNING:
         ended = max((rank.ended for rank in ranks if rank.ended), default=None)
-    given = Given(manifest.settings.xla_flags, tuple(manifest.settings.env.items()))
+    given = RunSettings(manifest.settings.xla_flags, tuple(manifest.settings.env.items()))
     return Run(
         path=place,
         name=manifest.name,
@@ -118,11 +118,11 @@ def _run(place: Path, manifest: Manifest) -> Run:
         world_size=manifest.ranks,
         version=manifest.version,
         job=manifest.job,
-        notes=(*notes, *unreached(given, ranks)),
+        notes=(*notes, *unreached_flags(given, ranks)),
     )
 
 
-def _outcome(manifest: Manifest, ranks: Sequence[Rank]) -> Outcome:
+def _outcome(manifest: RunManifest, ranks: Sequence[Rank]) -> Outcome:
     """Return the outcome according to the ranks; from the manifest only if no rank has one."""
     if ranks:
         ends = [(r.number, r.outcome, r.ended.timestamp() if r.ended else _LATE) for r in ranks]
@@ -144,7 +144,7 @@ def _missing(count: int, last_end_s: float) -> Outcome:
     return Outcome(kind, detail=f"{count} ranks are not there")
 
 
-def _ranks(place: Path, manifest: Manifest) -> tuple[list[Rank], list[str]]:
+def _ranks(place: Path, manifest: RunManifest) -> tuple[list[Rank], list[str]]:
     ranks: list[Rank] = []
     notes: list[str] = []
     for number in layout.rank_numbers(place):
@@ -189,7 +189,7 @@ def _rank(directory: Path, number: int) -> Rank:
     )
 
 
-def _rest(directory: Path, number: int, manifest: Manifest) -> Rank:
+def _rest(directory: Path, number: int, manifest: RunManifest) -> Rank:
     """Return the remaining data of a rank without its manifest; the run's may have the outcome."""
     lost = Outcome(OutcomeKind.LOST, detail=f"{layout.RANK_MANIFEST} is damaged")
     return Rank(

@@ -15,24 +15,24 @@ from typing import Any, Final, Generic, Literal, TypeVar, cast
 import msgspec
 
 from counterpoint.core import parse_json
-from counterpoint.core.records import of_plain, to_plain
+from counterpoint.core.records import from_plain, to_plain
 from counterpoint.runs.layout import STEPS_OF_BARS, STEPS_OF_LOG
 from counterpoint.runs.outcomes.outcome import Outcome
-from counterpoint.runs.run import Compile, Process, ProfileWindow, StepStart
+from counterpoint.runs.run import Compile, ObservedProcess, ProfileWindow, StepStart
 
 T = TypeVar("T")
 _SOURCES: Final = ("annotation", "api", "log")
 """Sources of step times, the most exact first."""
 
 
-class GivenRecord(msgspec.Struct):
+class RunSettingsRecord(msgspec.Struct):
     """The requested settings, without inherited ones."""
 
     xla_flags: tuple[tuple[str, str], ...]
     env: dict[str, str]
 
 
-class Manifest(msgspec.Struct, kw_only=True):
+class RunManifest(msgspec.Struct, kw_only=True):
     """`run.json`: a run at its start, and how it ended; `ranks` is their number."""
 
     schema: Literal["counterpoint.run/1"]
@@ -43,14 +43,14 @@ class Manifest(msgspec.Struct, kw_only=True):
     started: str
     ended: str | None = None
     state: Literal["running", "ended"]
-    settings: GivenRecord
+    settings: RunSettingsRecord
     ranks: int
     launcher: str
     job: str | None = None
     outcome: Outcome
 
 
-class Keeper(msgspec.Struct):
+class SupervisorProcess(msgspec.Struct):
     """The process that will record how a rank ended, and its start in the kernel's ticks."""
 
     pid: int
@@ -64,7 +64,7 @@ class RankManifest(msgspec.Struct, kw_only=True):
     local_rank: int = 0
     host: str
     pid: int | None = None
-    keeper: Keeper | None = None
+    keeper: SupervisorProcess | None = None
     started: str | None = None
     ended: str | None = None
     outcome: Outcome
@@ -128,7 +128,7 @@ def record_bytes(record: object) -> bytes:
 
 def read_record(path: Path, kind: type[T]) -> T:
     """Read a record; raise OSError or ValueError if it can't be read."""
-    return of_plain(kind, parse_json(path.read_text(encoding="utf-8")))
+    return from_plain(kind, parse_json(path.read_text(encoding="utf-8")))
 
 
 def read_steps(agent: Path) -> Records[StepStart]:
@@ -184,7 +184,7 @@ def _read_lines(file: Path, kind: type[T]) -> Records[T]:
     damaged = 0
     for line in _lines(file):
         try:
-            found.append(of_plain(kind, parse_json(line)))
+            found.append(from_plain(kind, parse_json(line)))
         except ValueError:
             damaged += 1
     notes = (f"{file.name}: {damaged} damaged lines left out",) if damaged else ()
@@ -199,24 +199,24 @@ def _lines(file: Path) -> Iterator[str]:
         return
 
 
-def read_processes(agent: Path) -> Records[Process]:
+def read_processes(agent: Path) -> Records[ObservedProcess]:
     """Read the processes of a rank that the agent was in."""
-    found: list[Process] = []
+    found: list[ObservedProcess] = []
     notes: list[str] = []
     for file in sorted(agent.glob("process-*.json")):
         try:
             facts: object = parse_json(file.read_text(encoding="utf-8"))
-            record = of_plain(ProcessRecord, facts)
+            record = from_plain(ProcessRecord, facts)
             found.append(_process(file, record, cast("Mapping[str, object]", facts)))
         except (OSError, ValueError) as damage:
             notes.append(f"{file.name} is left out: {damage}")
     return Records(tuple(found), tuple(notes))
 
 
-def _process(file: Path, it: ProcessRecord, facts: Mapping[str, object]) -> Process:
+def _process(file: Path, it: ProcessRecord, facts: Mapping[str, object]) -> ObservedProcess:
     own = {"python": it.python, "jax": it.jax, "jaxlib": it.jaxlib}
     peak = {"device": it.peak_memory} if isinstance(it.peak_memory, int) else it.peak_memory or {}
-    return Process(
+    return ObservedProcess(
         pid=int(file.stem.rpartition("-")[2]) if it.pid is None else it.pid,
         versions={name: version for name, version in own.items() if version} | (it.plugins or {}),
         platform=it.platform or None,

@@ -34,7 +34,7 @@ _SHUT_OUT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RunSettings:
     """The Settings a run was started with; the fields are those of `flags.Settings`."""
 
     xla: tuple[tuple[str, str], ...] = ()
@@ -64,7 +64,7 @@ class Compile:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowAsked:
+class RequestedWindow:
     """The step from which to profile; None: once compilation has been quiet long enough."""
 
     start_step: int | None = None
@@ -82,12 +82,12 @@ class ProfileWindow:
     opened_s: float | None = None  # on the clock of the steps
     closed_s: float | None = None  # then it is written, which takes time
     files: tuple[str, ...] = ()  # the rank directory's files, relative to it
-    asked: WindowAsked = WindowAsked()
+    asked: RequestedWindow = RequestedWindow()
     counted: str | None = None  # description of the counted steps
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class ObservedProcess:
     """Observations of the agent in one Python process of a rank; `facts` is all it recorded."""
 
     pid: int
@@ -117,7 +117,7 @@ class Rank:
     dump: Path | None = None
     ir: Path | None = None
     profile_asked: bool = True
-    processes: tuple[Process, ...] = ()
+    processes: tuple[ObservedProcess, ...] = ()
     steps: tuple[StepStart, ...] = ()
     compiles: tuple[Compile, ...] = ()
     notes: tuple[str, ...] = ()
@@ -254,7 +254,7 @@ class Run:
     cwd: str
     started: datetime
     ended: datetime | None
-    settings: Given
+    settings: RunSettings
     launcher: str
     outcome: Outcome
     ranks: tuple[Rank, ...]

@@ -8,20 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.cost import Contention
-from counterpoint.simulate.engine import Course, Engine
-from counterpoint.simulate.plan import MAIN_STREAM, Load, Plan, Prices, Seconds
+from counterpoint.simulate.engine import Engine, ExecutionTrace
+from counterpoint.simulate.plan import MAIN_STREAM, ExecutionPlan, Load, Prices, Seconds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Case:
+class PricedPlan:
     """A plan with its prices; `gap` is the time a stream needs between two pieces of work."""
 
-    plan: Plan
+    plan: ExecutionPlan
     prices: Prices
     contention: Contention
     gap: float
 
-    def engine(self, costs: Seconds, course: Course | None = None) -> Engine:
+    def engine(self, costs: Seconds, course: ExecutionTrace | None = None) -> Engine:
         """Return an engine for these costs, one per instruction."""
         times = self.block_times(costs).tolist()
         return Engine(self.plan, times, self.block_slowing.tolist(), course)
@@ -29,7 +29,7 @@ class Case:
     def step_s(self, costs: Seconds) -> float:
         return self.engine(costs).run()
 
-    def slowed(self, more: float) -> Case:
+    def slowed(self, more: float) -> PricedPlan:
         """Return the case with contention scaled by 1 + `more`."""
         factor = max(0.0, 1 + more)
         compute, collective = self.contention.compute, self.contention.collective

@@ -11,8 +11,8 @@ from counterpoint.core import Basis, CounterpointError, InputError, Range
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
-from counterpoint.simulate.case import Case
-from counterpoint.simulate.engine import Course, Entry
+from counterpoint.simulate.case import PricedPlan
+from counterpoint.simulate.engine import BlockExecution, ExecutionTrace
 from counterpoint.simulate.plan import Seconds
 from counterpoint.timeline import (
     HOST_EVENTS,
@@ -36,8 +36,8 @@ _RULE: Final = "one run of the program is one step"
 
 def draw(
     program: Program,
-    case: Case,
-    course: Course,
+    case: PricedPlan,
+    course: ExecutionTrace,
     step_s: float,
     where: tuple[Host, Device],
     notes: tuple[str, ...],
@@ -82,7 +82,7 @@ def draw(
     )
 
 
-def _priced(case: Case) -> list[pl.Series]:
+def _priced(case: PricedPlan) -> list[pl.Series]:
     """Return columns with the basis of each instruction's price, and the links involved."""
     prices = case.prices.prices
     columns = {
@@ -93,7 +93,7 @@ def _priced(case: Case) -> list[pl.Series]:
     return [pl.Series(name, columns[name], kind) for name, kind in PRICED.items()]
 
 
-def draw_spans(case: Case, course: Course) -> pl.DataFrame:
+def draw_spans(case: PricedPlan, course: ExecutionTrace) -> pl.DataFrame:
     """Return the spans of the Timeline; `op` is the index of an instruction in the plan."""
     parts = [_of_entry(case, entry) for entry in course.entries]
     op, line, start, end = (
@@ -122,7 +122,7 @@ def draw_spans(case: Case, course: Course) -> pl.DataFrame:
     ).select(*SPANS)
 
 
-def _of_entry(case: Case, entry: Entry) -> tuple[Seconds, Seconds, Seconds, Seconds]:
+def _of_entry(case: PricedPlan, entry: BlockExecution) -> tuple[Seconds, Seconds, Seconds, Seconds]:
     """Return op, line, start and end of every span of a block's executions."""
     block = case.plan.blocks[entry.block]
     weights = case.plan.weights[block.first : block.last]

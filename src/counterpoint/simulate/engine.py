@@ -21,16 +21,16 @@ from typing import Final
 import numpy as np
 
 from counterpoint.simulate.plan import (
-    Block,
+    AsyncLaunch,
     Choice,
+    ExecutionPlan,
     Join,
-    Launch,
     Load,
     Loop,
-    Plan,
+    MainWork,
+    PlanSteps,
     Seconds,
-    Steps,
-    Work,
+    WorkBlock,
 )
 
 MOST_SPANS: Final = 1_000_000
@@ -38,7 +38,7 @@ MOST_SPANS: Final = 1_000_000
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class BlockExecution:
     """One execution of a block: times, and the share of its work done by then."""
 
     block: int
@@ -78,24 +78,24 @@ class Entry:
 
 
 @dataclass(slots=True, eq=False)
-class Course:
+class ExecutionTrace:
     """The entries of one run. An engine without a Course only sums up.
 
     Only turns of a loop that were simulated are recorded. Equal turns are one entry, with their
     number and the time from one to the next, so eighty layers cost no more than one.
     """
 
-    plan: Plan
-    entries: list[Entry] = field(default_factory=list[Entry])
+    plan: ExecutionPlan
+    entries: list[BlockExecution] = field(default_factory=list[BlockExecution])
     shortened: int = 0  # number of loops with fewer iterations shown than run
 
-    def begin(self, block: int) -> Entry:
-        entry = Entry(block)
+    def begin(self, block: int) -> BlockExecution:
+        entry = BlockExecution(block)
         self.entries.append(entry)
         return entry
 
     def repeat(
-        self, since: int, flying: list[Entry], turns: int, length: float, began: float
+        self, since: int, flying: list[BlockExecution], turns: int, length: float, began: float
     ) -> None:
         """Repeat the iteration that began with entry `since` `turns` more times.
 
@@ -119,7 +119,7 @@ class Course:
             entry.times = [time + turns * length for time in entry.times]
             entry.again.append((count, -distance))
 
-    def _spans(self, entry: Entry) -> int:
+    def _spans(self, entry: BlockExecution) -> int:
         block = self.plan.blocks[entry.block]
         return (block.last - block.first) * entry.count
 
@@ -132,18 +132,18 @@ MOST_TURNS: Final = 256
 
 
 @dataclass(slots=True, eq=False)
-class Flight:
+class RunningBlock:
     """A block on another stream that is not done yet."""
 
     number: int
-    block: Block
+    block: WorkBlock
     left: float
-    entry: Entry | None
+    entry: BlockExecution | None
     ended: bool = False
 
 
 @dataclass(slots=True)
-class Sums:
+class ExecutionCounts:
     """Executions of each block, and loops without a steady state."""
 
     unsteady: set[str] = field(default_factory=set[str])
@@ -167,16 +167,20 @@ class Engine:
     """
 
     def __init__(
-        self, plan: Plan, times: list[float], slowing: list[float], course: Course | None = None
+        self,
+        plan: ExecutionPlan,
+        times: list[float],
+        slowing: list[float],
+        course: ExecutionTrace | None = None,
     ) -> None:
         self.now = 0.0
-        self.sums = Sums(counts=[0] * len(plan.blocks))
+        self.sums = ExecutionCounts(counts=[0] * len(plan.blocks))
         self._plan = plan
         self._times = times
         self._slowing = slowing
         self._course = course
-        self._queues: list[deque[Flight]] = [deque() for _ in plan.streams]
-        self._open: dict[str, deque[Flight]] = {}  # launched and not yet waited for
+        self._queues: list[deque[RunningBlock]] = [deque() for _ in plan.streams]
+        self._open: dict[str, deque[RunningBlock]] = {}  # launched and not yet waited for
         self._launched = 0
 
     def run(self) -> float:
@@ -187,12 +191,12 @@ class Engine:
                 self._wait(queue[-1])
         return self.now
 
-    def _steps(self, steps: Steps) -> None:
+    def _steps(self, steps: PlanSteps) -> None:
         for step in steps:
             match step:
-                case Work():
+                case MainWork():
                     self._work(step.block)
-                case Launch():
+                case AsyncLaunch():
                     self._launch(step)
                 case Join():
                     self._join(step)
@@ -201,10 +205,10 @@ class Engine:
                 case Choice():
                     self._steps(self._longest(step))
 
-    def _longest(self, choice: Choice) -> Steps:
-        return max(choice.branches, key=lambda branch: alone(branch, self._times))
+    def _longest(self, choice: Choice) -> PlanSteps:
+        return max(choice.branches, key=lambda branch: serial_time(branch, self._times))
 
-    def _work(self, block: Block) -> None:
+    def _work(self, block: WorkBlock) -> None:
         self.sums.counts[block.index] += 1
         whole = left = self._times[block.index]
         entry = self._course.begin(block.index) if self._course else None
@@ -220,19 +224,19 @@ class Engine:
         if entry:
             entry.note(self.now, 1.0)
 
-    def _launch(self, step: Launch) -> None:
+    def _launch(self, step: AsyncLaunch) -> None:
         block = step.block
         self.sums.counts[block.index] += 1
         entry = self._course.begin(block.index) if self._course else None
         self._launched += 1
-        flight = Flight(self._launched, block, self._times[block.index], entry)
+        flight = RunningBlock(self._launched, block, self._times[block.index], entry)
         queue = self._queues[block.stream]
         queue.append(flight)
         if len(queue) == 1:
             self._start(flight)
         self._open.setdefault(step.start, deque()).append(flight)
 
-    def _start(self, flight: Flight) -> None:
+    def _start(self, flight: RunningBlock) -> None:
         """Start a block; if it takes no time, it ends at once and the next on its stream starts."""
         queue = self._queues[flight.block.stream]
         while True:
@@ -245,14 +249,14 @@ class Engine:
                 return
             flight = queue[0]
 
-    def _end(self, flight: Flight) -> None:
+    def _end(self, flight: RunningBlock) -> None:
         """End a block and start the next on its stream."""
         self._land(flight)
         queue = self._queues[flight.block.stream]
         if queue:
             self._start(queue[0])
 
-    def _land(self, flight: Flight) -> None:
+    def _land(self, flight: RunningBlock) -> None:
         flight.left, flight.ended = 0.0, True
         if flight.entry:
             flight.entry.note(self.now, 1.0)
@@ -264,13 +268,13 @@ class Engine:
             # The oldest: an iteration may launch for the next one before it waits for its own.
             self._wait(min(queues, key=lambda queue: queue[0].number).popleft())
 
-    def _wait(self, flight: Flight) -> None:
+    def _wait(self, flight: RunningBlock) -> None:
         while not flight.ended:
             _, rates = self._rates(None)
             passed = self._next_event(rates, float("inf"))
             self._advance(passed, rates)
 
-    def _rates(self, main: Block | None) -> tuple[float, list[tuple[Flight, float]]]:
+    def _rates(self, main: WorkBlock | None) -> tuple[float, list[tuple[RunningBlock, float]]]:
         """Return the current rate of the main stream's block, and those of other streams."""
         heads = [queue[0] for queue in self._queues if queue]
         if not heads:
@@ -279,7 +283,7 @@ class Engine:
         loads = [block.load for block in (*blocks, *([main] if main else []))]
         computing, communicating = loads.count(Load.COMPUTE), Load.COLLECTIVE in loads
 
-        def rate(block: Block) -> float:
+        def rate(block: WorkBlock) -> float:
             if block.load is Load.COMPUTE:
                 return 1 / (computing + self._slowing[block.index] * communicating)
             return 1 / (1 + self._slowing[block.index] * (computing > 0))
@@ -287,10 +291,10 @@ class Engine:
         rates = [(flight, rate(flight.block)) for flight in heads]
         return (rate(main) if main else 1.0), rates
 
-    def _next_event(self, rates: list[tuple[Flight, float]], own: float) -> float:
+    def _next_event(self, rates: list[tuple[RunningBlock, float]], own: float) -> float:
         return min([own, *(flight.left / rate for flight, rate in rates)])
 
-    def _advance(self, passed: float, rates: list[tuple[Flight, float]]) -> None:
+    def _advance(self, passed: float, rates: list[tuple[RunningBlock, float]]) -> None:
         self.now += passed
         for flight, rate in rates:
             if flight.left / rate <= passed:
@@ -334,17 +338,17 @@ class Engine:
         )
 
 
-def alone(steps: Steps, times: list[float]) -> float:
+def serial_time(steps: PlanSteps, times: list[float]) -> float:
     """Return the time of steps executed one after another."""
     total = 0.0
     for step in steps:
         match step:
-            case Work() | Launch():
+            case MainWork() | AsyncLaunch():
                 total += times[step.block.index]
             case Loop():
-                total += alone(step.body, times) * (1 if step.trips is None else step.trips)
+                total += serial_time(step.body, times) * (1 if step.trips is None else step.trips)
             case Choice():
-                total += max(alone(branch, times) for branch in step.branches)
+                total += max(serial_time(branch, times) for branch in step.branches)
             case Join():
                 pass
     return total

@@ -13,17 +13,17 @@ from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.model import launches
 from counterpoint.hlo.schedule import is_done, is_start, trip_count
 from counterpoint.simulate.plan import (
-    Block,
+    AsyncLaunch,
     Choice,
+    ExecutionPlan,
     Join,
-    Launch,
     Load,
     Loop,
-    Plan,
-    Step,
-    Steps,
+    MainWork,
+    PlanStep,
+    PlanSteps,
     Streams,
-    Work,
+    WorkBlock,
     is_asynchronous,
     load,
     starts_of,
@@ -35,16 +35,16 @@ _DEEPEST: Final = 64
 _KEY: Final = "simulate.plan"
 
 
-def lay_out(program: Program, *, communication_streams: int = 1) -> Plan:
+def lay_out(program: Program, *, communication_streams: int = 1) -> ExecutionPlan:
     """Return the Plan of a scheduled program; it is cached."""
     key = (_KEY, communication_streams)
     if key not in program.answers:
         program.answers[key] = _lay_out(program, communication_streams)
-    plan: Plan = program.answers[key]
+    plan: ExecutionPlan = program.answers[key]
     return plan
 
 
-def _lay_out(program: Program, communication_streams: int) -> Plan:
+def _lay_out(program: Program, communication_streams: int) -> ExecutionPlan:
     if not program.is_scheduled:
         raise InputError(
             f"{program.name} is not scheduled, so nobody knows in which order it runs",
@@ -55,7 +55,7 @@ def _lay_out(program: Program, communication_streams: int) -> Plan:
     steps = layout.steps(program.entry, 0)
     if not layout.blocks:
         raise InputError(f"{program.name} launches no work: there is no step to predict")
-    return Plan(
+    return ExecutionPlan(
         instructions=tuple(layout.instructions),
         weights=np.array(layout.weights, np.float64),
         blocks=tuple(layout.blocks),
@@ -74,17 +74,17 @@ class _Layout:
     streams: Streams
     instructions: list[Instruction] = field(default_factory=list[Instruction])
     weights: list[float] = field(default_factory=list[float])
-    blocks: list[Block] = field(default_factory=list[Block])
+    blocks: list[WorkBlock] = field(default_factory=list[WorkBlock])
     loops: list[Loop] = field(default_factory=list[Loop])
     choices: list[Choice] = field(default_factory=list[Choice])
-    _known: dict[str, Steps] = field(default_factory=dict[str, Steps])
+    _known: dict[str, PlanSteps] = field(default_factory=dict[str, PlanSteps])
 
-    def steps(self, computation: str, depth: int) -> Steps:
+    def steps(self, computation: str, depth: int) -> PlanSteps:
         """Return the steps of a computation on the main stream."""
         if computation not in self._known:
             if depth > _DEEPEST:
                 raise InputError(f"{self.program.name}: computations nest too deeply to be run")
-            found: list[Step] = []
+            found: list[PlanStep] = []
             pending: list[Instruction] = []
             for instruction in self.program.computations[computation].instructions:
                 if not launches(instruction):
@@ -102,21 +102,23 @@ class _Layout:
             self._known[computation] = tuple(found)
         return self._known[computation]
 
-    def _flush(self, pending: list[Instruction], into: list[Step]) -> None:
+    def _flush(self, pending: list[Instruction], into: list[PlanStep]) -> None:
         if pending:
             weighted = [(instruction, 1.0) for instruction in pending]
-            into.append(Work(self._block(weighted, 0, load(self.program, pending[0]))))
+            into.append(MainWork(self._block(weighted, 0, load(self.program, pending[0]))))
             pending.clear()
 
-    def _block(self, weighted: list[tuple[Instruction, float]], stream: int, kind: Load) -> Block:
+    def _block(
+        self, weighted: list[tuple[Instruction, float]], stream: int, kind: Load
+    ) -> WorkBlock:
         first = len(self.instructions)
         self.instructions += [instruction for instruction, _ in weighted]
         self.weights += [weight for _, weight in weighted]
-        block = Block(len(self.blocks), stream, kind, first, len(self.instructions))
+        block = WorkBlock(len(self.blocks), stream, kind, first, len(self.instructions))
         self.blocks.append(block)
         return block
 
-    def _special(self, it: Instruction, depth: int) -> list[Step]:
+    def _special(self, it: Instruction, depth: int) -> list[PlanStep]:
         if is_done(it):
             return self._join(it)
         if is_start(it):
@@ -129,7 +131,7 @@ class _Layout:
             return [self.choices[-1]] if branches else []
         return [step for name in it.calls for step in self.steps(name, depth + 1)]
 
-    def _loop(self, it: Instruction, depth: int) -> list[Step]:
+    def _loop(self, it: Instruction, depth: int) -> list[PlanStep]:
         trips = trip_count(self.program, it)
         body = self.steps(it.calls[0], depth + 1) if it.calls else ()
         # XLA runs a loop with a known trip count without evaluating the condition (WhileThunk).
@@ -139,7 +141,7 @@ class _Layout:
         self.loops.append(loop)
         return [loop]
 
-    def _launch(self, start: Instruction) -> list[Step]:
+    def _launch(self, start: Instruction) -> list[PlanStep]:
         kind = load(self.program, start)
         inside = [(start, 1.0)]
         if start.calls and start.opcode in ("async-start", "call-start") and kind is Load.COMPUTE:
@@ -147,7 +149,7 @@ class _Layout:
         if not inside:
             return []
         stream = self.streams.of(start, kind)
-        return [Launch(self._block(inside, stream, kind), _place(start))]
+        return [AsyncLaunch(self._block(inside, stream, kind), _place(start))]
 
     def _inside(
         self, computation: str, weight: float, depth: int
@@ -165,7 +167,7 @@ class _Layout:
             else:
                 yield instruction, weight
 
-    def _join(self, done: Instruction) -> list[Step]:
+    def _join(self, done: Instruction) -> list[PlanStep]:
         if done.opcode.endswith("-update"):
             return []
         starts = filter(is_asynchronous, starts_of(self.program, done))

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.cost import CostModel, Family, Price, Source
+from counterpoint.cost import CostModel, Price, PriceFamily, PriceSource
 from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.schedule import is_done, is_start, start_of
@@ -134,7 +134,7 @@ Seconds = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class WorkBlock:
     """Instructions `first` to `last` (excluded) of the plan, run in sequence on a stream."""
 
     index: int
@@ -145,17 +145,17 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class MainWork:
     """The main stream runs a block."""
 
-    block: Block
+    block: WorkBlock
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class AsyncLaunch:
     """Another stream receives a block, which waits for all earlier work of the main stream."""
 
-    block: Block
+    block: WorkBlock
     start: str  # the instruction that launches it
 
 
@@ -171,9 +171,9 @@ class Loop:
     """A body run `trips` times; None: not known, it is run once and reported."""
 
     name: str
-    body: Steps
+    body: PlanSteps
     trips: int | None
-    condition: Steps = ()
+    condition: PlanSteps = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,21 +181,21 @@ class Choice:
     """Alternative branches, of which one runs."""
 
     name: str
-    branches: tuple[Steps, ...]
+    branches: tuple[PlanSteps, ...]
 
 
-Step = Work | Launch | Join | Loop | Choice
-Steps = Sequence[Step]
+PlanStep = MainWork | AsyncLaunch | Join | Loop | Choice
+PlanSteps = Sequence[PlanStep]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class ExecutionPlan:
     """The work to run; `instructions` are those with a price, in order of launch."""
 
     instructions: tuple[Instruction, ...]
     weights: Seconds  # executions of each in one execution of its block
-    blocks: tuple[Block, ...]
-    steps: Steps
+    blocks: tuple[WorkBlock, ...]
+    steps: PlanSteps
     streams: tuple[str, ...]
     loops: tuple[Loop, ...]
     choices: tuple[Choice, ...]
@@ -215,11 +215,11 @@ class Prices:
     high: Seconds
     measured: NDArray[np.bool_]
 
-    def families(self) -> Iterator[tuple[Family, Seconds, Seconds]]:
+    def families(self) -> Iterator[tuple[PriceFamily, Seconds, Seconds]]:
         """Yield each uncertain family, with all costs when it alone is low, and when it is high."""
         family = np.array([price.family for price in self.prices], object)
         uncertain = (self.low < self.likely) | (self.high > self.likely)
-        for member in Family:
+        for member in PriceFamily:
             of_family = family == member
             if (of_family & uncertain).any():
                 yield (
@@ -228,16 +228,16 @@ class Prices:
                     np.where(of_family, self.high, self.likely),
                 )
 
-    def by_source(self, times: Seconds) -> dict[Source, float]:
+    def by_source(self, times: Seconds) -> dict[PriceSource, float]:
         """Return seconds of work by source of the price; `times` has the executions of each."""
-        sums: dict[Source, float] = {}
+        sums: dict[PriceSource, float] = {}
         for price, count in zip(self.prices, times.tolist(), strict=True):
-            if price.source is not Source.FREE and count:
+            if price.source is not PriceSource.FREE and count:
                 sums[price.source] = sums.get(price.source, 0.0) + price.seconds * count
         return sums
 
 
-def ask(program: Program, plan: Plan, model: CostModel) -> Prices:
+def price_plan(program: Program, plan: ExecutionPlan, model: CostModel) -> Prices:
     """Return the model's price of every instruction."""
     prices = tuple(model.price(program, instruction) for instruction in plan.instructions)
     return Prices(
@@ -245,7 +245,7 @@ def ask(program: Program, plan: Plan, model: CostModel) -> Prices:
         likely=np.array([price.seconds for price in prices]),
         low=np.array([price.low for price in prices]),
         high=np.array([price.high for price in prices]),
-        measured=np.array([price.source is Source.MEASURED for price in prices]),
+        measured=np.array([price.source is PriceSource.MEASURED for price in prices]),
     )
 
 

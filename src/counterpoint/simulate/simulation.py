@@ -13,24 +13,31 @@ import numpy as np
 
 from counterpoint.core import UsageError
 from counterpoint.core.columns import Intervals, union
-from counterpoint.cost import CostModel, Family, Source
+from counterpoint.cost import CostModel, PriceFamily, PriceSource
 from counterpoint.hardware import Target
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.model import launches
 from counterpoint.hlo.origin import provenance
 from counterpoint.hlo.schedule import is_done, trip_count
 from counterpoint.hlo.work import category
-from counterpoint.simulate.case import Case
+from counterpoint.simulate.case import PricedPlan
 from counterpoint.simulate.drawing import draw, draw_spans, stands_for
-from counterpoint.simulate.engine import MOST_SPANS, MOST_TURNS, Course, Engine, alone
+from counterpoint.simulate.engine import MOST_SPANS, MOST_TURNS, Engine, ExecutionTrace, serial_time
 from counterpoint.simulate.layout import lay_out
-from counterpoint.simulate.plan import Load, Plan, Seconds, ask, is_asynchronous, load
+from counterpoint.simulate.plan import (
+    ExecutionPlan,
+    Load,
+    Seconds,
+    is_asynchronous,
+    load,
+    price_plan,
+)
 from counterpoint.timeline import Device, Host, Lane, Timeline
 from counterpoint.timeline.ops import lane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unpriced:
+class UnpricedInstruction:
     """An instruction without a price: bounds for the time of all its executions."""
 
     instruction: str
@@ -42,7 +49,7 @@ class Unpriced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Uncounted:
+class UncountedLoop:
     """A loop of unknown trip count; one trip is counted."""
 
     instruction: str
@@ -51,7 +58,7 @@ class Uncounted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Jittered:
+class JitteredSteps:
     """Step times of a seeded sample of disturbed runs, in seconds."""
 
     samples: tuple[float, ...]
@@ -71,17 +78,17 @@ class Simulation:
     step_s: float
     low_s: float
     high_s: float
-    reach_s: Mapping[Family, tuple[float, float]]  # effect of each family alone on the step
-    rests_on: Mapping[Source, float]  # seconds of work, by source of their prices
+    reach_s: Mapping[PriceFamily, tuple[float, float]]  # effect of each family alone on the step
+    rests_on: Mapping[PriceSource, float]  # seconds of work, by source of their prices
     exposed_s: float  # communication with no compute beside it
     communicating_s: float  # any communication, exposed or hidden
     communication_s: float  # work of communication, without contention
     compute_s: float
-    unpriced: tuple[Unpriced, ...]
-    uncounted: tuple[Uncounted, ...]
+    unpriced: tuple[UnpricedInstruction, ...]
+    uncounted: tuple[UncountedLoop, ...]
     critical_path_s: float  # the step if communication and copies took no time
     busiest_lane_s: float  # work of the busiest stream
-    jittered: Jittered | None
+    jittered: JitteredSteps | None
     notes: tuple[str, ...]
 
     @cached_property
@@ -90,7 +97,9 @@ class Simulation:
         return self.draw()
 
 
-def communicating_s(program: Program, case: Case, course: Course) -> tuple[float, float]:
+def communicating_s(
+    program: Program, case: PricedPlan, course: ExecutionTrace
+) -> tuple[float, float]:
     """Return seconds of communication, and of exposed communication, from the Timeline's spans."""
     lanes = np.array(
         [
@@ -138,18 +147,18 @@ class Jitter:
             )
 
 
-def disturb(jitter: Jitter, case: Case, times: Seconds) -> Jittered:
+def disturb(jitter: Jitter, case: PricedPlan, times: Seconds) -> JitteredSteps:
     """Run the case repeatedly; `times` has how often each instruction runs in a step."""
     generator = np.random.default_rng(jitter.seed)
     samples = sorted(
         case.step_s(_disturbed(jitter, case, times, generator)) for _ in range(jitter.samples)
     )
     p10, median, p90 = np.percentile(samples, [10, 50, 90]).tolist()
-    return Jittered(samples=tuple(samples), median_s=median, p10_s=p10, p90_s=p90)
+    return JitteredSteps(samples=tuple(samples), median_s=median, p10_s=p10, p90_s=p90)
 
 
 def _disturbed(
-    jitter: Jitter, case: Case, times: Seconds, generator: np.random.Generator
+    jitter: Jitter, case: PricedPlan, times: Seconds, generator: np.random.Generator
 ) -> Seconds:
     costs, is_compute = case.prices.likely, case.loads == Load.COMPUTE
     collectives = (case.loads == Load.COLLECTIVE) & (costs > 0)
@@ -184,7 +193,7 @@ class Replay:
     there.
     """
 
-    plan: Plan
+    plan: ExecutionPlan
     names: tuple[str, ...]
     each: Seconds
     gap_s: float
@@ -213,7 +222,7 @@ def replay(program: Program, seconds: Mapping[str, float], gap_s: float = 0.0) -
     return Replay(plan, names, each, gap_s)
 
 
-def _engine(plan: Plan, costs: Seconds) -> Engine:
+def _engine(plan: ExecutionPlan, costs: Seconds) -> Engine:
     return Engine(plan, plan.block_sums(costs).tolist(), [0.0] * len(plan.blocks))
 
 
@@ -237,13 +246,13 @@ def overlap_gain_s(program: Program, replay: Replay, names: Collection[str]) -> 
         name: seconds + replay.gap_s if seconds else 0.0
         for name, seconds in zip(replay.names, replay.each.tolist(), strict=True)
     }
-    before = _Walk(program, costs, frozenset()).seconds(program.entry)
-    after = _Walk(program, costs, frozenset(names)).seconds(program.entry)
+    before = _OverlapWalk(program, costs, frozenset()).seconds(program.entry)
+    after = _OverlapWalk(program, costs, frozenset(names)).seconds(program.entry)
     return max(0.0, before - after)
 
 
 @dataclass(slots=True)
-class _Walk:
+class _OverlapWalk:
     """Walks computations; each is walked once, for one execution of it."""
 
     program: Program
@@ -273,7 +282,7 @@ class _Walk:
 class _Run:
     """One execution of a computation: when each resource is free and each value available."""
 
-    walk: _Walk
+    walk: _OverlapWalk
     depth: int
     now: float = 0.0
     _free: dict[Load, float] = field(default_factory=dict[Load, float])
@@ -341,8 +350,8 @@ def simulate(
     was configured so (`xla_gpu_experimental_enable_collective_multi_streaming`).
     """
     plan = lay_out(program, communication_streams=communication_streams)
-    case = Case(plan, ask(program, plan, model), model.contention, model.launch_s)
-    course = Course(plan)
+    case = PricedPlan(plan, price_plan(program, plan, model), model.contention, model.launch_s)
+    course = ExecutionTrace(plan)
     engine = case.engine(case.prices.likely, course)
     step_s = engine.run()
     times = case.times(engine.sums.counts)
@@ -373,21 +382,21 @@ def simulate(
     )
 
 
-def _reaches(case: Case, step_s: float) -> Iterator[tuple[Family, tuple[float, float]]]:
+def _reaches(case: PricedPlan, step_s: float) -> Iterator[tuple[PriceFamily, tuple[float, float]]]:
     """Yield the change of the step if all prices of one family are at an end of their range."""
     for family, low, high in case.prices.families():
         yield family, (case.step_s(low) - step_s, case.step_s(high) - step_s)
     reach = case.contention.reach
     if reach and (case.contention.compute or case.contention.collective):
         low_s, high_s = (case.slowed(share).step_s(case.prices.likely) for share in (-reach, reach))
-        yield Family.CONTENTION, (low_s - step_s, high_s - step_s)
+        yield PriceFamily.CONTENTION, (low_s - step_s, high_s - step_s)
 
 
-def _unpriced(case: Case, times: Seconds, step_s: float) -> Iterator[Unpriced]:
+def _unpriced(case: PricedPlan, times: Seconds, step_s: float) -> Iterator[UnpricedInstruction]:
     """Yield instructions for which only a bound is known, largest first."""
     rows = zip(case.plan.instructions, case.prices.prices, times.tolist(), strict=True)
     found = [
-        Unpriced(
+        UnpricedInstruction(
             instruction=instruction.name,
             times=round(count),
             low_s=price.low * count,
@@ -396,26 +405,30 @@ def _unpriced(case: Case, times: Seconds, step_s: float) -> Iterator[Unpriced]:
             how=price.how,
         )
         for instruction, price, count in rows
-        if price.source is Source.BOUND and count
+        if price.source is PriceSource.BOUND and count
     ]
     yield from sorted(found, key=lambda bound: -bound.high_s)
 
 
-def _uncounted(program: Program, case: Case) -> Iterator[Uncounted]:
+def _uncounted(program: Program, case: PricedPlan) -> Iterator[UncountedLoop]:
     times = case.block_times(case.prices.likely).tolist()
     for loop in case.plan.loops:
         if loop.trips is None:
             instruction = program.instruction(loop.name)
             where = provenance(program, instruction) if instruction else None
-            yield Uncounted(
+            yield UncountedLoop(
                 instruction=loop.name,
-                each_s=alone(loop.body, times) + alone(loop.condition, times),
+                each_s=serial_time(loop.body, times) + serial_time(loop.condition, times),
                 source=where.source if where else None,
             )
 
 
 def _notes(
-    case: Case, course: Course, engine: Engine, uncounted: tuple[Uncounted, ...], chip: str | None
+    case: PricedPlan,
+    course: ExecutionTrace,
+    engine: Engine,
+    uncounted: tuple[UncountedLoop, ...],
+    chip: str | None,
 ) -> Iterator[str]:
     yield (
         "predicted: XLA's schedule of the program, run on a cost model of"

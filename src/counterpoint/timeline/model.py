@@ -20,7 +20,7 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core import Basis, listed
+from counterpoint.core import Basis, shorten_names
 from counterpoint.hlo import Program, read_program
 from counterpoint.timeline.device import Device, Host
 from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording, Schema
@@ -177,7 +177,7 @@ class Timeline:
 
     def __repr__(self) -> str:
         return (
-            f"<Timeline of {listed(self.inputs)}: {self.basis}, {len(self.spans):,} spans on"
+            f"<Timeline of {shorten_names(self.inputs)}: {self.basis}, {len(self.spans):,} spans on"
             f" {len(self.devices)} devices, {self.steps['step'].n_unique()} steps>"
         )
 

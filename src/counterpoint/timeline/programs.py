@@ -19,7 +19,7 @@ from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Claimed:
+class AssignedOps:
     """The recording's ops with their programs, and the op of each span.
 
     An op that executes in runs of several programs gets a row for each.
@@ -30,13 +30,13 @@ class Claimed:
     op_of_span: NDArray[np.uint32]
 
 
-def claim_ops(
+def assign_programs(
     ops: pl.DataFrame, programs: Programs, op_of_span: NDArray[np.uint32], found: FoundRuns
-) -> Claimed:
+) -> AssignedOps:
     """Assign a program to every op that has none but executes in a run."""
     loose = (programs[op_of_span] == NO_PROGRAM) & (found.run_of != NO_RUN)
     if not loose.any():
-        return Claimed(ops, programs, op_of_span)
+        return AssignedOps(ops, programs, op_of_span)
     run_program = found.runs["program"].to_numpy().astype(np.int64)
     factor = int(run_program.max()) + 1
     pair = op_of_span[loose].astype(np.int64) * factor + run_program[found.run_of[loose]]
@@ -45,7 +45,7 @@ def claim_ops(
     rows = len(ops) + np.arange(len(kinds))
     claimed = op_of_span.copy()
     claimed[loose] = rows[code].astype(np.uint32)
-    return Claimed(pl.concat([ops, ops[op]]), np.concatenate([programs, program]), claimed)
+    return AssignedOps(pl.concat([ops, ops[op]]), np.concatenate([programs, program]), claimed)
 
 
 _Key = tuple[Hashable, ...]

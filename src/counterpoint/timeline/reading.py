@@ -17,8 +17,8 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.timeline.hosts.assemble import Gathered, finish, gather
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.sessions import refuse_others
-from counterpoint.timeline.side_by_side import read_side_by_side, worthwhile_jobs
-from counterpoint.timeline.source import Source, find_sources
+from counterpoint.timeline.side_by_side import read_in_parallel, worthwhile_jobs
+from counterpoint.timeline.source import ProfileSource, find_sources
 from counterpoint.timeline.storage.parquet import is_timeline, read_parquet
 from counterpoint.timeline.tables.recording import Recording
 from counterpoint.timeline.xplane.reader import is_xplane, read_xplane
@@ -81,9 +81,9 @@ def read(
     return finish(gathered, names, notes)
 
 
-def _sources(names: list[str]) -> tuple[list[Source], list[str]]:
+def _sources(names: list[str]) -> tuple[list[ProfileSource], list[str]]:
     """Return every source once, and notes on the selection."""
-    found: dict[str, Source] = {}
+    found: dict[str, ProfileSource] = {}
     notes: list[str] = []
     for name in names:
         sources, source_notes = find_sources(name)
@@ -96,7 +96,7 @@ def _sources(names: list[str]) -> tuple[list[Source], list[str]]:
 
 
 def _read_all(
-    sources: list[Source], jobs: int | None, progress: Progress
+    sources: list[ProfileSource], jobs: int | None, progress: Progress
 ) -> Iterator[list[Recording] | InputError]:
     """Yield the Recordings of each source, or the error that prevents reading it."""
     count = len(sources)
@@ -107,7 +107,7 @@ def _read_all(
 
     jobs = min(count, worthwhile_jobs(sources) if jobs is None else jobs)
     if jobs > 1:
-        yield from read_side_by_side(sources, jobs, tell)
+        yield from read_in_parallel(sources, jobs, tell)
         return
     for number, source in enumerate(sources):
         tell(number, 0, 1)  # a bundle is read in one go, without progress reports
@@ -138,7 +138,7 @@ def _names(paths: tuple[object, ...]) -> list[str]:
     return names
 
 
-def read_source(source: Source, progress: Progress) -> list[Recording]:
+def read_source(source: ProfileSource, progress: Progress) -> list[Recording]:
     """Read one source: a Recording for each host, process or rank in it."""
     try:
         with source.opened() as (data, give_back):

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from counterpoint.core import InputError
 from counterpoint.timeline.reading import read_source
-from counterpoint.timeline.source import Source
+from counterpoint.timeline.source import ProfileSource
 from counterpoint.timeline.storage.parquet import write_parcel
 
 _PAUSE: Final = 0.2
@@ -43,7 +43,7 @@ def _read(task: dict[str, Any], directory: Path) -> dict[str, Any]:
             _say({"at": done, "of": total})
 
     try:
-        recordings = read_source(Source(task["name"]), progress)
+        recordings = read_source(ProfileSource(task["name"]), progress)
         for part, recording in enumerate(recordings):
             place = directory / f"{task['number']}-{part}"
             write_parcel(recording, place, directory / "hlo")

@@ -22,11 +22,11 @@ from queue import SimpleQueue
 from typing import IO, Any, Final, cast
 
 from counterpoint.core import InputError
-from counterpoint.timeline.source import Source
+from counterpoint.timeline.source import ProfileSource
 from counterpoint.timeline.storage.parquet import open_parcel
 from counterpoint.timeline.tables.recording import Recording
 
-Tell = Callable[[int, int, int], None]
+SourceProgress = Callable[[int, int, int], None]
 """Callback that receives the number of the source, the bytes of it done, and its total bytes."""
 
 _MODULE: Final = "counterpoint.timeline.reading_process"
@@ -37,7 +37,7 @@ _WORTH: Final = 32 << 20
 """Number of bytes that take about as long to read as it takes to start a process."""
 
 
-def worthwhile_jobs(sources: Sequence[Source]) -> int:
+def worthwhile_jobs(sources: Sequence[ProfileSource]) -> int:
     """Return how many processes are worthwhile: at most one per core, and fewer for little data."""
     size = sum(source.path.stat().st_size for source in sources if source.is_file)
     return max(1, min(_cores(), len(sources), size // _WORTH))
@@ -49,7 +49,7 @@ def _cores() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _ReaderProcess:
     """One process, and the pipes to it."""
 
     process: subprocess.Popen[str]
@@ -57,8 +57,8 @@ class _Reader:
     answers: IO[str]
 
 
-def read_side_by_side(
-    sources: Sequence[Source], jobs: int, tell: Tell
+def read_in_parallel(
+    sources: Sequence[ProfileSource], jobs: int, tell: SourceProgress
 ) -> Iterator[list[Recording] | InputError]:
     """Yield the Recordings of each source, or the error that prevents reading it, in order."""
     with ExitStack() as stack:
@@ -68,7 +68,7 @@ def read_side_by_side(
             )
         )
         (directory / "hlo").mkdir()
-        free: SimpleQueue[_Reader] = SimpleQueue()
+        free: SimpleQueue[_ReaderProcess] = SimpleQueue()
         pool = stack.enter_context(ThreadPoolExecutor(jobs))
         for _ in range(jobs):
             reader = _start(directory, jobs)
@@ -93,7 +93,7 @@ def read_side_by_side(
                 yield [_fetch(place, directory, known) for place in result]
 
 
-def _start(directory: Path, jobs: int) -> _Reader:
+def _start(directory: Path, jobs: int) -> _ReaderProcess:
     threads = max(1, _cores() // jobs)
     # The child must find the package where this process finds it.
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)  # noqa: PTH109
@@ -106,10 +106,10 @@ def _start(directory: Path, jobs: int) -> _Reader:
         env={**os.environ, "POLARS_MAX_THREADS": str(threads), "PYTHONPATH": path},
         process_group=0,  # Ctrl-C is handled here; the child need not know which files to clean up
     )
-    return _Reader(process, cast("IO[str]", process.stdin), cast("IO[str]", process.stdout))
+    return _ReaderProcess(process, cast("IO[str]", process.stdin), cast("IO[str]", process.stdout))
 
 
-def _stop(reader: _Reader) -> None:
+def _stop(reader: _ReaderProcess) -> None:
     """End a process and close the pipes, even if it died with a task still in the pipe."""
     with suppress(BrokenPipeError), reader.process as process:
         process.kill()
@@ -121,7 +121,11 @@ def _forget(waiting: Sequence[Future[Any]]) -> None:
 
 
 def _ask(
-    reader: _Reader, source: Source, number: int, directory: Path, tell: Tell
+    reader: _ReaderProcess,
+    source: ProfileSource,
+    number: int,
+    directory: Path,
+    tell: SourceProgress,
 ) -> list[Path] | InputError:
     try:
         reader.tasks.write(json.dumps({"name": source.name, "number": number}) + "\n")
@@ -147,7 +151,7 @@ def _ask(
     raise _died(reader, source)
 
 
-def _died(reader: _Reader, source: Source) -> InputError:
+def _died(reader: _ReaderProcess, source: ProfileSource) -> InputError:
     code = reader.process.wait()
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     return InputError(

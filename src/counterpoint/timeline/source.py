@@ -28,7 +28,7 @@ ENDINGS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ProfileSource:
     """One profile to be read. `found` is true if the user named its directory, not the file."""
 
     name: str
@@ -88,10 +88,10 @@ def _give_back(mapped: mmap.mmap, offset: int) -> None:
         mapped.madvise(mmap.MADV_DONTNEED, 0, whole)
 
 
-def find_sources(path: str) -> tuple[list[Source], list[str]]:
+def find_sources(path: str) -> tuple[list[ProfileSource], list[str]]:
     """Return the profiles that a path stands for, and notes on the selection."""
     if "://" in path:
-        return [Source(path)], []
+        return [ProfileSource(path)], []
     try:
         return _find(path)
     except OSError as failure:
@@ -99,17 +99,17 @@ def find_sources(path: str) -> tuple[list[Source], list[str]]:
         raise InputError(f"{path}: can't be looked up: {reason}") from None
 
 
-def _find(path: str) -> tuple[list[Source], list[str]]:
+def _find(path: str) -> tuple[list[ProfileSource], list[str]]:
     if not Path(path).exists() and glob.has_magic(path):
         matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - may be absolute
         if not matches:
             raise InputError(f"{path}: nothing matches", next="check the pattern with `ls`")
         parts = [find_sources(match) for match in matches]
-        sources = [Source(source.name, found=True) for found, _ in parts for source in found]
+        sources = [ProfileSource(source.name, found=True) for found, _ in parts for source in found]
         return sources, [note for _, notes in parts for note in notes]
     if not Path(path).exists():
         raise InputError(f"{path}: no such file or directory", next=_nearest(Path(path)))
-    return _in_directory(Path(path)) if Path(path).is_dir() else ([Source(path)], [])
+    return _in_directory(Path(path)) if Path(path).is_dir() else ([ProfileSource(path)], [])
 
 
 def _nearest(path: Path) -> str:
@@ -119,7 +119,7 @@ def _nearest(path: Path) -> str:
     return f"{parent} exists: look there with `ls {shlex.quote(str(parent))}`"
 
 
-def _in_directory(directory: Path) -> tuple[list[Source], list[str]]:
+def _in_directory(directory: Path) -> tuple[list[ProfileSource], list[str]]:
     """Return the newest run in a log directory, or the profiles directly in the directory."""
     try:
         _refuse_timeline(directory)
@@ -129,7 +129,7 @@ def _in_directory(directory: Path) -> tuple[list[Source], list[str]]:
             sessions = find_sessions(directory, _profiles_in)
             profiles, notes = newest_run(sessions) if sessions else (profiles, notes)
         if profiles:
-            return [Source(str(path), found=True) for path in profiles], notes
+            return [ProfileSource(str(path), found=True) for path in profiles], notes
         names = sorted(p.name for p in directory.iterdir())
         inside = ", ".join(names[:5]) or "nothing"
     except PermissionError as failure:

@@ -28,7 +28,7 @@ _CUT: Final = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Marked:
+class MarkedRuns:
     """Runs of steps, whose `index` is the step's number; `others` are in no step."""
 
     runs: pl.DataFrame
@@ -39,7 +39,7 @@ class Marked:
 
 def match_markers(
     runs: pl.DataFrame, program: str, markers: pl.DataFrame, host_of_device: Sequence[int]
-) -> Marked:
+) -> MarkedRuns:
     """Match the runs of one program (with `index`) with host markers, by time or by number."""
     name = most_frequent(markers)
     own, marks = numbered(markers.filter(pl.col("name") == name), name)
@@ -52,7 +52,7 @@ def match_markers(
     in_each = inside.group_by("device", "index").len()["len"]
     rule = f"{marks}, {_span(in_each)} of {program} in each"
     notes = () if not len(others) else (_left_out(others, program, name),)
-    return Marked(inside, others, rule, notes)
+    return MarkedRuns(inside, others, rule, notes)
 
 
 def _left_out(runs: pl.DataFrame, program: str, name: str) -> str:
@@ -126,7 +126,7 @@ def _within(runs: pl.DataFrame, markers: pl.DataFrame) -> NDArray[np.int64] | No
     return np.where(held, at, -1)
 
 
-def _by_number(runs: pl.DataFrame, program: str, markers: pl.DataFrame, marks: str) -> Marked:
+def _by_number(runs: pl.DataFrame, program: str, markers: pl.DataFrame, marks: str) -> MarkedRuns:
     steps = markers["step"].unique().sort().to_list()
     most = max(runs.group_by("device").len()["len"].to_list())
     per_step = max(1, round(most / len(steps)))
@@ -138,7 +138,7 @@ def _by_number(runs: pl.DataFrame, program: str, markers: pl.DataFrame, marks: s
             f"{apart}: each run is taken as a step, those of an evaluation too. Wait for each step"
             " (block_until_ready) while you profile, or give the evaluation a function of its own"
         )
-        return Marked(runs, none, f"{apart}: one run is one step, numbered from 0", (note,))
+        return MarkedRuns(runs, none, f"{apart}: one run is one step, numbered from 0", (note,))
     turn = (pl.col("index").cast(pl.Int64) - pl.col("index").min()) // per_step
     rule = f"{marks}, {_count(per_step, 'run')} of {program} in each"
     first = runs["start_ps"].to_numpy().min() >= markers["start_ps"].to_numpy().min()
@@ -146,7 +146,7 @@ def _by_number(runs: pl.DataFrame, program: str, markers: pl.DataFrame, marks: s
         turn = turn.replace_strict(dict(enumerate(steps)), return_dtype=pl.Int64)
     else:
         rule += "; which run is of which marker is not known: steps are numbered from 0"
-    return Marked(runs.with_columns(index=turn), none, rule)
+    return MarkedRuns(runs.with_columns(index=turn), none, rule)
 
 
 def _most_on_a_device(runs: pl.DataFrame) -> str:

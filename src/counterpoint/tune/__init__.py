@@ -6,15 +6,15 @@
 A Study consists of its journal and nothing else. The next move follows from the journal alone, so
 a tune that was killed continues where it stopped.
 
-    from counterpoint.tune import Asked, Budget, Plan, tune
+    from counterpoint.tune import TuneRequest, Budget, StudyPlan, tune
 
-    asked = Asked(
+    request = TuneRequest(
         command=("python", "train.py"),
         directory=Path("studies/nvls"),
         arms=("NCCL_NVLS_ENABLE=1",),
-        plan=Plan(budget=Budget(trials=20)),
+        plan=StudyPlan(budget=Budget(trials=20)),
     )
-    print(tune(asked, say=print).sentence)
+    print(tune(request, say=print).sentence)
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from counterpoint.core import lazy
 
 if TYPE_CHECKING:
     from counterpoint.tune.arm import Arm as Arm
-    from counterpoint.tune.arm import Origin as Origin
+    from counterpoint.tune.arm import ArmOrigin as ArmOrigin
     from counterpoint.tune.arm import share_text as share_text
     from counterpoint.tune.plan import Budget as Budget
-    from counterpoint.tune.plan import Plan as Plan
-    from counterpoint.tune.request import Asked as Asked
+    from counterpoint.tune.plan import StudyPlan as StudyPlan
+    from counterpoint.tune.request import TuneRequest as TuneRequest
     from counterpoint.tune.request import check as check
     from counterpoint.tune.session import DryRun as DryRun
     from counterpoint.tune.session import conclusion_of as conclusion_of
     from counterpoint.tune.session import dry_run as dry_run
-    from counterpoint.tune.session import grounded as grounded
+    from counterpoint.tune.session import resolve_target as resolve_target
     from counterpoint.tune.session import tune as tune
 
 __getattr__ = lazy(
     __name__,
     {
         "Arm": "counterpoint.tune.arm",
-        "Asked": "counterpoint.tune.request",
+        "TuneRequest": "counterpoint.tune.request",
         "Budget": "counterpoint.tune.plan",
         "DryRun": "counterpoint.tune.session",
-        "Origin": "counterpoint.tune.arm",
-        "Plan": "counterpoint.tune.plan",
+        "ArmOrigin": "counterpoint.tune.arm",
+        "StudyPlan": "counterpoint.tune.plan",
         "check": "counterpoint.tune.request",
         "conclusion_of": "counterpoint.tune.session",
         "dry_run": "counterpoint.tune.session",
-        "grounded": "counterpoint.tune.session",
+        "resolve_target": "counterpoint.tune.session",
         "share_text": "counterpoint.tune.arm",
         "tune": "counterpoint.tune.session",
     },

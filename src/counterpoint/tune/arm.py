@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from counterpoint.core import Range, Unknown, parse_json
 from counterpoint.flags import Settings
 from counterpoint.hlo import Instruction, Program, Shape
-from counterpoint.hlo.model import Iota, Listed, Mesh, ReplicaGroups
+from counterpoint.hlo.model import Iota, ListedGroups, Mesh, ReplicaGroups
 
 Per: TypeAlias = Literal["gpu", "node"]
 
@@ -34,7 +34,7 @@ class Acts(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ArmChange:
     """One choice of one dimension.
 
     `settings` are merged after the base's. `per` is set if the change is in how processes are
@@ -77,7 +77,7 @@ class Predicted:
     reach: tuple[tuple[str, float, float], ...] = ()
 
 
-class Origin(StrEnum):
+class ArmOrigin(StrEnum):
     """The source of an arm."""
 
     BASE = "base"
@@ -99,8 +99,8 @@ class Arm:
 
     name: str
     settings: Settings
-    changes: tuple[Change, ...] = ()
-    origin: Origin = Origin.SPACE
+    changes: tuple[ArmChange, ...] = ()
+    origin: ArmOrigin = ArmOrigin.SPACE
     predicted: Predicted | None = None
 
     @property
@@ -125,7 +125,7 @@ class Arm:
         return any(change.profile for change in self.changes)
 
 
-def merged(base: Settings, changes: tuple[Change, ...]) -> Settings:
+def merged(base: Settings, changes: tuple[ArmChange, ...]) -> Settings:
     """Return the base with the changes merged in order."""
     for change in changes:
         base = base.merged(change.settings)
@@ -147,7 +147,7 @@ def share_text(share: float) -> str:
 
 def what_text(arm: Arm) -> str:
     """Describe what an arm changes: `all-gather threshold 512 MiB + pipelined all-gather`."""
-    if arm.origin is Origin.HAND:
+    if arm.origin is ArmOrigin.HAND:
         return arm.name
     return " + ".join(map(str, arm.changes)) or arm.name
 
@@ -255,7 +255,7 @@ def _shape(shape: Shape) -> str:
 def _groups(groups: ReplicaGroups) -> str:
     """Return the groups as written: the same compiler always writes equal groups alike."""
     match groups:
-        case Listed():
+        case ListedGroups():
             return repr(groups.groups)
         case Iota():
             return repr((groups.count, groups.size, groups.reshape, groups.permutation))

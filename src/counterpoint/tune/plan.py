@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from counterpoint.tune.executors.executor import Limits, Shape
-from counterpoint.tune.statistics.estimate import Rule
+from counterpoint.tune.executors.executor import ProcessShape, TrialLimits
+from counterpoint.tune.statistics.estimate import DecisionRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class StudyPlan:
     """The options of a study.
 
     Args:
@@ -41,11 +41,11 @@ class Plan:
     budget: Budget = field(default_factory=Budget)
     candidates: int = 100
     shortlist: int = 8
-    rule: Rule = field(default_factory=Rule)
+    rule: DecisionRule = field(default_factory=DecisionRule)
     confirm_rows: int = 4
     target_gain: float | None = None
-    shape: Shape = field(default_factory=Shape)
-    limits: Limits = field(default_factory=Limits)
+    shape: ProcessShape = field(default_factory=ProcessShape)
+    limits: TrialLimits = field(default_factory=TrialLimits)
     loss_tolerance: float | None = None
     ablate: bool = False
     seed: int = 0

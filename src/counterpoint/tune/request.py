@@ -19,9 +19,9 @@ from counterpoint.capture import find_interpreter, named_interpreter
 from counterpoint.core import UsageError
 from counterpoint.core.records import to_plain
 from counterpoint.flags import Settings, environment, inherited_settings
-from counterpoint.flags.live import Answer, Rejected, ask
+from counterpoint.flags.live import ProbeResult, RejectedFlag, probe_flags
 from counterpoint.hardware import Target
-from counterpoint.tune.arm import BASE, Arm, Origin
+from counterpoint.tune.arm import BASE, Arm, ArmOrigin
 from counterpoint.tune.journal.records import (
     FORMAT,
     CandidateSeen,
@@ -29,15 +29,15 @@ from counterpoint.tune.journal.records import (
     SpaceMade,
     StudyBegan,
 )
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.space.hand_arms import AS_THE_BASE
 from counterpoint.tune.space.make import make_space
-from counterpoint.tune.space.situation import Running
+from counterpoint.tune.space.situation import RunFacts
 from counterpoint.tune.space.space import Space, arm_of, distinct, single_points
 from counterpoint.tune.space.space_file import SpaceFile, read_space
 from counterpoint.tune.study.directory import options_of
 from counterpoint.tune.study.study import Ledger, stamp
-from counterpoint.workflow.prediction import Question
+from counterpoint.workflow.prediction import PredictionOptions
 
 _FILE: Final = "the file "
 _WRITTEN: Final = (".py", ".sh", ".yaml", ".yml", ".toml", ".gin")
@@ -92,7 +92,7 @@ def refuse_unknown(base: Settings, command: Sequence[str], inherited: Mapping[st
     if not answer.rejected:
         return
     theirs = inherited_settings(inherited).flags
-    by_place: dict[str, list[Rejected]] = {}
+    by_place: dict[str, list[RejectedFlag]] = {}
     for rejected in dict.fromkeys(answer.rejected):
         is_theirs = rejected.name in theirs and rejected.value in (None, theirs[rejected.name])
         by_place.setdefault(_INHERITED if is_theirs else _OURS, []).append(rejected)
@@ -109,7 +109,7 @@ def refuse_unknown(base: Settings, command: Sequence[str], inherited: Mapping[st
     )
 
 
-def _rejections(answer: Answer, some: Sequence[Rejected]) -> Iterator[str]:
+def _rejections(answer: ProbeResult, some: Sequence[RejectedFlag]) -> Iterator[str]:
     unknown = [rejected.name for rejected in some if rejected.reason == _UNKNOWN]
     if unknown:
         yield f"jaxlib {answer.version} does not know {', '.join(dict.fromkeys(unknown))}"
@@ -119,16 +119,16 @@ def _rejections(answer: Answer, some: Sequence[Rejected]) -> Iterator[str]:
 
 
 @lru_cache(maxsize=8)
-def _asked(python: Path, text: str, variables: tuple[tuple[str, str], ...]) -> Answer:
+def _asked(python: Path, text: str, variables: tuple[tuple[str, str], ...]) -> ProbeResult:
     """Cached, because the same flags are checked more than once before a study starts."""
-    return ask(python, text, dict(variables))
+    return probe_flags(python, text, dict(variables))
 
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class TuneRequest:
     """A request to tune.
 
     Args:
@@ -155,8 +155,8 @@ class Asked:
     target: Target | None = None
     directory: Path
     base: Settings = field(default_factory=Settings)
-    plan: Plan = field(default_factory=Plan)
-    question: Question | None = None
+    plan: StudyPlan = field(default_factory=StudyPlan)
+    question: PredictionOptions | None = None
     executor: str | None = None
     executor_options: Mapping[str, str] = field(default_factory=lambda: _NONE)
     arms: tuple[str, ...] = ()
@@ -177,7 +177,7 @@ class Asked:
         return os.environ if self.environment is None else self.environment
 
     @property
-    def online_plan(self) -> Plan:
+    def online_plan(self) -> StudyPlan:
         """The plan, with a shortlist of `confirm` arms and the arms given by hand."""
         if self.confirm is None:
             return self.plan
@@ -188,7 +188,7 @@ class Asked:
         return self.target is not None
 
 
-def check(asked: Asked) -> None:
+def check(asked: TuneRequest) -> None:
     """Refuse what can't be tuned, before anything is written or run."""
     if asked.workload is None and not asked.command:
         raise UsageError(
@@ -211,21 +211,21 @@ def check(asked: Asked) -> None:
         refuse_unknown(asked.base, asked.command, asked.inherited)
 
 
-def _may_run_elsewhere(asked: Asked) -> bool:
+def _may_run_elsewhere(asked: TuneRequest) -> bool:
     """True with Ray: its nodes may have another Python than the one found on this machine."""
     if asked.executor is not None:
         return asked.executor == "ray"
     return "ray-address" in asked.executor_options or "RAY_ADDRESS" in asked.inherited
 
 
-def running(asked: Asked) -> Running:
+def running(asked: TuneRequest) -> RunFacts:
     """Return what is known about the runs, from which the space is made."""
     if not asked.measure:
-        return Running()
-    return Running(shape=asked.plan.shape, inherited=asked.inherited)
+        return RunFacts()
+    return RunFacts(shape=asked.plan.shape, inherited=asked.inherited)
 
 
-def began(asked: Asked, executor: str | None, cwd: Path) -> StudyBegan:
+def began(asked: TuneRequest, executor: str | None, cwd: Path) -> StudyBegan:
     """Return the first record of the journal."""
     target = None if asked.target is None else str(asked.target)
     return StudyBegan(
@@ -245,19 +245,19 @@ def began(asked: Asked, executor: str | None, cwd: Path) -> StudyBegan:
     )
 
 
-def _said(asked: Asked) -> dict[str, str]:
+def _said(asked: TuneRequest) -> dict[str, str]:
     options = {f"executor {name}": value for name, value in asked.executor_options.items()}
     if asked.confirm is not None:
         options["confirm"] = str(asked.confirm)
     return options
 
 
-def _question(asked: Asked, target: str | None, executor: str | None, cwd: Path) -> str:
+def _question(asked: TuneRequest, target: str | None, executor: str | None, cwd: Path) -> str:
     """Return a hash of what makes measurements comparable, and the search the same.
 
     Budgets, time limits and the number of arms may change from one session to the next.
     """
-    plan, priced = asked.plan, asked.question or Question()
+    plan, priced = asked.plan, asked.question or PredictionOptions()
     question: dict[str, Any] = {
         "workload": asked.workload,
         "program": asked.program,
@@ -276,7 +276,7 @@ def _question(asked: Asked, target: str | None, executor: str | None, cwd: Path)
     return _hash(question)[:16]
 
 
-def _parts(asked: Asked) -> tuple[tuple[str, str], ...]:
+def _parts(asked: TuneRequest) -> tuple[tuple[str, str], ...]:
     """Return hashes of the parts of the question that the first record does not contain in full.
 
     Each is named as on the command line, so that a report of a difference says what to change.
@@ -291,7 +291,7 @@ def _parts(asked: Asked) -> tuple[tuple[str, str], ...]:
         "how processes are dealt out (--nodes, --per, --ranks-per-node)": to_plain(plan.shape),
         "the length of a trial (--steps)": plan.limits.steps,
         "what prices the prediction (tables, --profile, --calibration)": [
-            _content(path) for path in _price_files(asked.question or Question())
+            _content(path) for path in _price_files(asked.question or PredictionOptions())
         ],
     }
     files = file_parts(asked.command) if asked.measure else ()
@@ -302,7 +302,7 @@ def _hash(plain: object) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
-def _price_files(question: Question) -> list[Path | str | None]:
+def _price_files(question: PredictionOptions) -> list[Path | str | None]:
     return [
         *question.nccl_tables,
         question.gemm_table,
@@ -322,7 +322,7 @@ def _content(path: Path | str | None) -> str | None:
         return str(path)
 
 
-def list_arms(asked: Asked, ledger: Ledger) -> None:
+def list_arms(asked: TuneRequest, ledger: Ledger) -> None:
     """Record the base and all named arms; raise UsageError if there are none."""
     space, arms = named_arms(asked)
     dimensions = tuple((dimension.name, len(dimension.choices)) for dimension in space.dimensions)
@@ -335,14 +335,14 @@ def list_arms(asked: Asked, ledger: Ledger) -> None:
             jaxlib=space.version,
         )
     )
-    base = Arm(name=BASE, settings=space.base, origin=Origin.BASE)
+    base = Arm(name=BASE, settings=space.base, origin=ArmOrigin.BASE)
     for arm in (base, *arms):
         ledger.add(CandidateSeen(arm=arm, at=stamp()))
     names = tuple(arm.name for arm in arms)
     ledger.add(SearchEnded(why="named by hand", shortlist=names, seconds=0.0, at=stamp()))
 
 
-def named_arms(asked: Asked) -> tuple[Space, tuple[Arm, ...]]:
+def named_arms(asked: TuneRequest) -> tuple[Space, tuple[Arm, ...]]:
     """Return arms by hand, and each choice of the dimensions that the user's file names."""
     space_file = None if asked.plan.space_file is None else read_space(asked.plan.space_file)
     found = find_interpreter(asked.command, asked.inherited)
@@ -353,10 +353,10 @@ def named_arms(asked: Asked) -> tuple[Space, tuple[Arm, ...]]:
         running=running(asked),
         arms=asked.arms,
     )
-    by_hand = [arm for arm in space.seeds if arm.origin is Origin.HAND]
+    by_hand = [arm for arm in space.seeds if arm.origin is ArmOrigin.HAND]
     spoken_of = _spoken_of(space_file) if space_file else frozenset[str]()
     alone = [
-        arm_of(space, point, Origin.SPACE)
+        arm_of(space, point, ArmOrigin.SPACE)
         for point in single_points(space)
         if spoken_of.issuperset(point)
     ]

@@ -18,17 +18,25 @@ from counterpoint.cost import Scalars, default_scalars, read_scalars
 from counterpoint.flags.lines import installed_jaxlib
 from counterpoint.hardware import Target, find_described, find_gpu
 from counterpoint.hardware.targets import parse_target
-from counterpoint.tune.arm import Arm, Origin
+from counterpoint.tune.arm import Arm, ArmOrigin
 from counterpoint.tune.conclusion.caveats import foreign_devices
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import Conclusion
 from counterpoint.tune.executors.choose import choose_executor
 from counterpoint.tune.executors.executor import Executor
 from counterpoint.tune.journal.records import Paused, StudyEnded
-from counterpoint.tune.race.budget import Cost, cost, refuse_small
+from counterpoint.tune.race.budget import StudyCost, cost, refuse_small
 from counterpoint.tune.race.tuner import run_study
 from counterpoint.tune.recalibrate import fitted
-from counterpoint.tune.request import Asked, began, check, edited, list_arms, named_arms, running
+from counterpoint.tune.request import (
+    TuneRequest,
+    began,
+    check,
+    edited,
+    list_arms,
+    named_arms,
+    running,
+)
 from counterpoint.tune.search.search import search
 from counterpoint.tune.search.shows import shows
 from counterpoint.tune.space.make import make_space, refuse_odd
@@ -36,10 +44,16 @@ from counterpoint.tune.space.space import Space, arm_of, distinct, single_points
 from counterpoint.tune.space.space_file import read_space
 from counterpoint.tune.study.directory import is_study, open_study, plan_of, read_study
 from counterpoint.tune.study.study import Ledger, Study, stamp
-from counterpoint.workflow.forecast import Bench, Made, Work, forecasts, read_tables
-from counterpoint.workflow.prediction import Question, check_devices
+from counterpoint.workflow.forecast import (
+    ForecastBatch,
+    PredictionInputs,
+    PricingContext,
+    forecasts,
+    read_tables,
+)
+from counterpoint.workflow.prediction import PredictionOptions, check_devices
 from counterpoint.workflow.subject import (
-    Subject,
+    PredictionSubject,
     find_subject,
     is_function,
     lower_subject,
@@ -85,18 +99,18 @@ def target_of(names: list[str], shown: str | None) -> Target | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class SearchInputs:
     """The inputs of a search: the compiled workload, and the space of its changes."""
 
-    work: Work
+    work: PredictionInputs
     space: Space
-    made: Made | None  # the base's prediction
+    made: ForecastBatch | None  # the base's prediction
 
 
-def predict_arms(asked: Asked, ledger: Ledger, say: Say, stopped: Callable[[], bool]) -> None:
+def predict_arms(asked: TuneRequest, ledger: Ledger, say: Say, stopped: Callable[[], bool]) -> None:
     """Search, and record the shortlist in the study."""
     with tempfile.TemporaryDirectory(prefix="counterpoint-tune-") as scratch:
-        ground = break_ground(asked, Path(scratch), say)
+        ground = prepare_search(asked, Path(scratch), say)
         search(
             ground.work,
             ground.space,
@@ -109,7 +123,7 @@ def predict_arms(asked: Asked, ledger: Ledger, say: Say, stopped: Callable[[], b
         )
 
 
-def break_ground(asked: Asked, scratch: Path, say: Say) -> Ground:
+def prepare_search(asked: TuneRequest, scratch: Path, say: Say) -> SearchInputs:
     """Lower the workload, compile it under the base's settings, and make the space."""
     if asked.target is None:
         raise ValueError("a prediction is for a target")
@@ -124,7 +138,7 @@ def break_ground(asked: Asked, scratch: Path, say: Say) -> Ground:
             next="give the program before XLA's passes: JAX_DUMP_IR_TO=ir, or -- python train.py",
         )
     check_devices(subject, asked.target)
-    work = Work(subject, _bench(asked, asked.target), _question(asked), say)
+    work = PredictionInputs(subject, _bench(asked, asked.target), _question(asked), say)
     predicted = forecasts(work)  # of the base alone
     compiled = predicted.base.compiled
     space = make_space(
@@ -137,10 +151,10 @@ def break_ground(asked: Asked, scratch: Path, say: Say) -> Ground:
         arms=asked.arms,
     )
     same = space.base == predicted.base.settings  # the user's file may fix some settings
-    return Ground(work, space, predicted if same else None)
+    return SearchInputs(work, space, predicted if same else None)
 
 
-def _lowered(asked: Asked, target: Target, scratch: Path, say: Say) -> Subject:
+def _lowered(asked: TuneRequest, target: Target, scratch: Path, say: Say) -> PredictionSubject:
     """Lower the workload, and translate errors into the options of this command."""
     try:
         return _subject(asked, target, scratch, say)
@@ -151,8 +165,8 @@ def _lowered(asked: Asked, target: Target, scratch: Path, say: Say) -> Subject:
         raise
 
 
-def _subject(asked: Asked, target: Target, scratch: Path, say: Say) -> Subject:
-    question = asked.question or Question()
+def _subject(asked: TuneRequest, target: Target, scratch: Path, say: Say) -> PredictionSubject:
+    question = asked.question or PredictionOptions()
     devices = question.devices or target.devices
     if asked.workload is None:
         say(f"lowering {asked.name}")
@@ -172,14 +186,14 @@ def _subject(asked: Asked, target: Target, scratch: Path, say: Say) -> Subject:
     return find_subject(asked.workload, asked.program)
 
 
-def _question(asked: Asked) -> Question:
-    question = asked.question or Question()
+def _question(asked: TuneRequest) -> PredictionOptions:
+    question = asked.question or PredictionOptions()
     return replace(question, settings=asked.base, candidates=(), jobs=asked.plan.jobs)
 
 
-def start_scalars(asked: Asked) -> Scalars | None:
+def start_scalars(asked: TuneRequest) -> Scalars | None:
     """Return the scalars of the user's calibration; None for the defaults."""
-    question = asked.question or Question()
+    question = asked.question or PredictionOptions()
     if question.calibration is None or asked.target is None:
         return None
     return read_scalars(question.calibration).over(
@@ -187,9 +201,9 @@ def start_scalars(asked: Asked) -> Scalars | None:
     )
 
 
-def _bench(asked: Asked, target: Target) -> Bench:
-    question = asked.question or Question()
-    return Bench(
+def _bench(asked: TuneRequest, target: Target) -> PricingContext:
+    question = asked.question or PredictionOptions()
+    return PricingContext(
         target=target,
         scalars=start_scalars(asked),
         tables=read_tables(question.nccl_tables, question.gemm_table, question.kernel_table),
@@ -219,7 +233,7 @@ class DryRun:
     space: Space
     arms: tuple[Arm, ...]
     compiles: int
-    cost: Cost | None
+    cost: StudyCost | None
     trial_s: float | Unknown
     nodes: int
     base_step_s: float | None = None
@@ -232,16 +246,16 @@ class DryRun:
         return self.cost.expected_seconds * self.nodes / 3600
 
 
-def plan_study(asked: Asked, say: Say) -> DryRun:
+def plan_study(asked: TuneRequest, say: Say) -> DryRun:
     """Plan a study without running it; a workload is lowered and its base compiled."""
     base_step_s = None
     executor = _dry_executor(asked)  # refuse a wrong executor before any work
     if asked.predicts:
         with tempfile.TemporaryDirectory(prefix="counterpoint-tune-") as scratch:
-            ground = break_ground(asked, Path(scratch), say)
+            ground = prepare_search(asked, Path(scratch), say)
             base_step_s = _base_step_s(ground)
         space = ground.space
-        alone = (arm_of(space, point, Origin.SPACE) for point in single_points(space))
+        alone = (arm_of(space, point, ArmOrigin.SPACE) for point in single_points(space))
         arms = tuple(distinct(space.base, (*space.seeds, *alone)))
     else:
         space, arms = named_arms(asked)
@@ -260,7 +274,7 @@ def plan_study(asked: Asked, say: Say) -> DryRun:
     )
 
 
-def _base_step_s(ground: Ground) -> float:
+def _base_step_s(ground: SearchInputs) -> float:
     """Compile the base again if the user's file fixes some of its settings."""
     predicted = ground.made
     if predicted is None:
@@ -269,14 +283,14 @@ def _base_step_s(ground: Ground) -> float:
     return predicted.base.step_s
 
 
-def _dry_executor(asked: Asked) -> str | None:
+def _dry_executor(asked: TuneRequest) -> str | None:
     if not asked.measure:
         return None
     options, environ = asked.executor_options, asked.inherited
     return choose_executor(asked.executor, asked.plan.shape, options, environ=environ).describe()
 
 
-def _compiles(asked: Asked, arms: tuple[Arm, ...]) -> int:
+def _compiles(asked: TuneRequest, arms: tuple[Arm, ...]) -> int:
     """Count compiles; changes that act only at run time share one."""
     if not asked.predicts:
         return 0
@@ -284,7 +298,7 @@ def _compiles(asked: Asked, arms: tuple[Arm, ...]) -> int:
     return asked.plan.candidates if len(compiled) > 1 else len(compiled) + 1
 
 
-def _cost(asked: Asked, arms: tuple[Arm, ...], trial_s: float | Unknown) -> Cost | None:
+def _cost(asked: TuneRequest, arms: tuple[Arm, ...], trial_s: float | Unknown) -> StudyCost | None:
     if not asked.measure:
         return None
     plan = asked.online_plan
@@ -308,7 +322,7 @@ Opened: TypeAlias = Callable[[Study], None]
 
 
 def tune(
-    asked: Asked,
+    asked: TuneRequest,
     say: Say = lambda _: None,
     stopped: Stopped = lambda: False,
     opened: Opened = lambda _: None,
@@ -320,7 +334,7 @@ def tune(
     locked. Each part looks in the study for what is done already, so starting and continuing are
     the same code.
     """
-    asked = grounded(asked, say)
+    asked = resolve_target(asked, say)
     if asked.measure:
         refuse_small(asked.online_plan)
     executor = _executor(asked, say, stopped)
@@ -335,9 +349,9 @@ def tune(
         return conclusion if note is None else replace(conclusion, notes=(note, *conclusion.notes))
 
 
-def dry_run(asked: Asked, say: Say = lambda _: None) -> DryRun:
+def dry_run(asked: TuneRequest, say: Say = lambda _: None) -> DryRun:
     """Return what a study would try, and its maximum cost."""
-    return plan_study(grounded(asked, say), say)
+    return plan_study(resolve_target(asked, say), say)
 
 
 def conclusion_of(directory: Path) -> Conclusion:
@@ -346,7 +360,7 @@ def conclusion_of(directory: Path) -> Conclusion:
     return conclude(study, plan_of(study))
 
 
-def grounded(asked: Asked, say: Say) -> Asked:
+def resolve_target(asked: TuneRequest, say: Say) -> TuneRequest:
     """Check the request; set the target to this machine's GPUs if nothing else was named."""
     check(asked)
     by_hand = asked.arms or asked.plan.space_file is not None
@@ -363,7 +377,7 @@ def grounded(asked: Asked, say: Say) -> Asked:
     return replace(asked, target=gpus)
 
 
-def _executor(asked: Asked, say: Say, stopped: Stopped) -> Executor | None:
+def _executor(asked: TuneRequest, say: Say, stopped: Stopped) -> Executor | None:
     if not asked.measure:
         return None
     return choose_executor(
@@ -377,7 +391,7 @@ def _executor(asked: Asked, say: Say, stopped: Stopped) -> Executor | None:
 
 
 def _go_on(
-    asked: Asked, ledger: Ledger, executor: Executor | None, say: Say, stopped: Stopped
+    asked: TuneRequest, ledger: Ledger, executor: Executor | None, say: Say, stopped: Stopped
 ) -> None:
     if ledger.study.search is None:
         if asked.predicts:

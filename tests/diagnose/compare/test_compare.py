@@ -26,11 +26,11 @@ from hypothesis import strategies as st
 import counterpoint
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.diagnose.compare.comparison import Work
-from counterpoint.diagnose.compare.experiment import About
-from counterpoint.diagnose.compare.matching import How
-from counterpoint.diagnose.compare.step_time import Verdict
-from counterpoint.report.document import Table
+from counterpoint.diagnose.compare.comparison import StepDifference
+from counterpoint.diagnose.compare.experiment import DifferenceKind
+from counterpoint.diagnose.compare.matching import MatchStage
+from counterpoint.diagnose.compare.step_time import StepVerdict
+from counterpoint.report.document import TextTable
 from counterpoint.report.explain.compare_tables import collectives_section
 from counterpoint.timeline.model import Timeline
 from timelines import two_devices, two_devices_without_hlo
@@ -56,7 +56,7 @@ def test_every_figure_is_as_counted() -> None:
     assert parts["exposed collective"] == pytest.approx((3, 2))
     assert parts["idle"] == pytest.approx((2, 2))
     assert work.busy.difference_ms == pytest.approx(0)
-    assert {row.how for row in work.ops} == {How.SAME}
+    assert {row.how for row in work.ops} == {MatchStage.SAME}
 
 
 def test_only_what_exceeds_noise_is_clear() -> None:
@@ -70,21 +70,21 @@ def test_only_what_exceeds_noise_is_clear() -> None:
 @pytest.mark.parametrize("made", [two_devices(), two_devices_without_hlo(), timeline(HLO, A_SPANS)])
 def test_the_same_twice_differs_in_nothing(made: Timeline) -> None:
     found = counterpoint.compare(made, made)
-    assert isinstance(found.work, Work)
+    assert isinstance(found.work, StepDifference)
     assert not isinstance(found.step, Unknown)
-    assert (found.step.change, found.step.verdict) == (0, Verdict.SAME)
+    assert (found.step.change, found.step.verdict) == (0, StepVerdict.SAME)
     assert found.differs == ()
     assert found.notes == ()
     assert all(row.difference_ms == 0 and not row.clear for row in found.work.ops)
     assert all(it.difference_ms == 0 for it in found.work.parts)
     assert found.work.schedule.moves == () or isinstance(found.work.schedule.moves, Unknown)
     assert found.work.schedule.regrouped == ()
-    assert not any(row.how is How.ALONE for row in found.work.ops)
+    assert not any(row.how is MatchStage.ALONE for row in found.work.ops)
 
 
 def test_a_profile_without_hlo_is_matched_by_name() -> None:
     work = work_of(two_devices(), two_devices_without_hlo())
-    assert {row.how for row in work.ops} == {How.NAME}
+    assert {row.how for row in work.ops} == {MatchStage.NAME}
     assert work.busy.difference_ms == pytest.approx(0)
     assert isinstance(work.phases, Unknown)
     assert isinstance(work.schedule.moves, Unknown)
@@ -97,7 +97,7 @@ def test_what_only_one_has_is_listed_with_its_time() -> None:
     work = work_of(
         timeline(HLO, A_SPANS), timeline(other, [("first", 0, 2, 0), ("third", 3, 4, 0)])
     )
-    alone = {row.shown.op: row.difference_ms for row in work.ops if row.how is How.ALONE}
+    alone = {row.shown.op: row.difference_ms for row in work.ops if row.how is MatchStage.ALONE}
     assert alone == pytest.approx({"second": -3, "reduce": -3, "third": 4})
 
 
@@ -105,10 +105,10 @@ def test_other_devices_and_shapes_are_another_experiment() -> None:
     wide = HLO.replace("p = f32[256]{0} parameter", "p = f32[512]{0} parameter")
     found = counterpoint.compare(timeline(HLO, A_SPANS), timeline(wide, A_SPANS, devices=2))
     assert not found.same_experiment
-    said = {it.what: (it.a, it.b) for it in found.differs if it.about is About.EXPERIMENT}
+    said = {it.what: (it.a, it.b) for it in found.differs if it.about is DifferenceKind.EXPERIMENT}
     assert said["devices in the profile"] == ("1", "2")
     assert said["inputs of a device"] == ("1 x f32[256]", "1 x f32[512]")
-    assert isinstance(found.work, Work)
+    assert isinstance(found.work, StepDifference)
     assert found.work.busy.difference_ms == pytest.approx(0)
 
 
@@ -123,7 +123,7 @@ def test_without_steps_whole_profiles_are_compared_and_the_step_is_unknown() -> 
     bare = replace(whole, steps=whole.steps.clear())
     found = counterpoint.compare(bare, timeline(HLO, A_SPANS, steps=1))
     assert isinstance(found.step, Unknown)
-    assert isinstance(found.work, Work)
+    assert isinstance(found.work, StepDifference)
     assert found.work.window == "profile"
     assert found.work.busy.difference_ms == pytest.approx(0)
     with pytest.raises(InputError, match="not known"):
@@ -204,7 +204,7 @@ def test_what_is_exposed_on_an_unknown_side_has_no_difference() -> None:
     def differs(exposed: tuple[float | None, float | None]) -> str:
         rows = tuple(replace(it, exposed_ms=exposed) for it in work.collectives)
         (table,) = collectives_section(replace(work, collectives=rows), 10).blocks
-        assert isinstance(table, Table)
+        assert isinstance(table, TextTable)
         at = [it.title for it in table.columns].index("B-A")
         return str(table.rows[0][at])
 

@@ -19,12 +19,14 @@ from compare_pairs import (
 )
 
 from counterpoint.core.basis import Unknown
-from counterpoint.diagnose.compare.comparison import Work
-from counterpoint.diagnose.compare.matching import How
+from counterpoint.diagnose.compare.comparison import StepDifference
+from counterpoint.diagnose.compare.matching import MatchStage
 from counterpoint.timeline.model import Timeline
 
 
-def rows_of(work: Work) -> dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, float]]:
+def rows_of(
+    work: StepDifference,
+) -> dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, float]]:
     """How and by how much, by the names on both sides."""
     return {
         (
@@ -87,7 +89,7 @@ def test_fusions_that_share_little_are_not_one() -> None:
     others = ("down/sin", "a/sin", "b/sin", "c/sin", "d/sin")
     b = program(fused("f.2", others[-1], "two"), before=body("two", *others))
     work = work_of(timeline(a, [("f.1", 0, 2, 0)]), timeline(b, [("f.2", 0, 2, 0)]))
-    assert {row.how for row in work.ops} == {How.ALONE}
+    assert {row.how for row in work.ops} == {MatchStage.ALONE}
 
 
 def combined() -> tuple[str, str]:
@@ -205,7 +207,7 @@ def test_renamed_scopes_are_followed_by_what_they_hold() -> None:
 
     spans = [("s.1", 0, 2, 0), ("r.1", 3, 4, 1)]
     work = work_of(timeline(written("layer0"), spans), timeline(written("block0"), spans))
-    assert {row.how for row in work.ops} == {How.RENAMED}
+    assert {row.how for row in work.ops} == {MatchStage.RENAMED}
     assert not any(row.clear for row in work.ops)
 
 
@@ -215,7 +217,7 @@ def test_of_several_that_may_be_meant_none_is_guessed() -> None:
     work = work_of(
         timeline(a, [("s.1", 0, 2, 0), ("s.2", 3, 2, 0)]), timeline(b, [("s.1", 0, 2, 0)])
     )
-    assert {row.how for row in work.ops} == {How.ALONE}
+    assert {row.how for row in work.ops} == {MatchStage.ALONE}
 
 
 def test_the_workspace_of_a_library_is_no_shape() -> None:
@@ -227,14 +229,16 @@ def test_the_workspace_of_a_library_is_no_shape() -> None:
 
     spans = [("dot", 0, 2, 0)]
     work = work_of(timeline(call(33554432), spans), timeline(call(4194304), spans))
-    assert {row.how for row in work.ops} == {How.SAME}
+    assert {row.how for row in work.ops} == {MatchStage.SAME}
 
 
 def test_a_collective_of_other_bytes_is_not_matched_by_its_name() -> None:
     a = program(reduce_start("r.1", "a/psum", 1024), reduce_done("d.1", "r.1", 1024))
     b = program(reduce_start("r.1", "b/psum", 16), reduce_done("d.1", "r.1", 16))
     spans = [("r.1", 0, 2, 1)]
-    assert {row.how for row in work_of(timeline(a, spans), timeline(b, spans)).ops} == {How.ALONE}
+    assert {row.how for row in work_of(timeline(a, spans), timeline(b, spans)).ops} == {
+        MatchStage.ALONE
+    }
 
 
 def test_what_was_added_before_a_collective_does_not_move_it() -> None:

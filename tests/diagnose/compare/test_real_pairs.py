@@ -11,10 +11,10 @@ import pytest
 import counterpoint
 from counterpoint.cli.app import main
 from counterpoint.core.basis import Unknown
-from counterpoint.diagnose.compare.comparison import Work
-from counterpoint.diagnose.compare.experiment import About
-from counterpoint.diagnose.compare.matching import How
-from counterpoint.diagnose.compare.step_time import StepChange, Verdict
+from counterpoint.diagnose.compare.comparison import StepDifference
+from counterpoint.diagnose.compare.experiment import DifferenceKind
+from counterpoint.diagnose.compare.matching import MatchStage
+from counterpoint.diagnose.compare.step_time import StepChange, StepVerdict
 
 pytestmark = pytest.mark.slow
 
@@ -28,13 +28,15 @@ def test_ranks_of_one_run_do_not_differ(shared: Path) -> None:
         traces / "pax_fsdp4_4proc_proc0.zip", traces / "pax_fsdp4_4proc_proc3.zip"
     )
     assert isinstance(found.step, StepChange)
-    assert found.step.verdict is Verdict.OPEN  # three steps of each, 4 % apart
+    assert found.step.verdict is StepVerdict.OPEN  # three steps of each, 4 % apart
     assert found.same_experiment
-    assert [(it.about, it.what) for it in found.differs] == [(About.PROGRAM, "fingerprint")]
+    assert [(it.about, it.what) for it in found.differs] == [
+        (DifferenceKind.PROGRAM, "fingerprint")
+    ]
     work = found.work
-    assert isinstance(work, Work)
+    assert isinstance(work, StepDifference)
     assert len(work.ops) == 2576
-    assert {row.how for row in work.ops} == {How.SAME}
+    assert {row.how for row in work.ops} == {MatchStage.SAME}
     assert not any(row.clear for row in work.ops)
     rows = sum(row.difference_ms for row in work.ops)
     assert rows == pytest.approx(work.busy.difference_ms, abs=1e-6)

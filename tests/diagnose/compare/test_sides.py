@@ -10,11 +10,11 @@ from compare_pairs import program, sine, timeline
 from runs_with_memory import run_with
 
 from counterpoint.core.basis import Basis, Range, Unknown
-from counterpoint.diagnose.compare.comparison import Work, compare
-from counterpoint.diagnose.compare.experiment import About
-from counterpoint.diagnose.compare.step_time import StepChange, Verdict
+from counterpoint.diagnose.compare.comparison import StepDifference, compare
+from counterpoint.diagnose.compare.experiment import DifferenceKind
+from counterpoint.diagnose.compare.step_time import StepChange, StepVerdict
 from counterpoint.runs import Run
-from counterpoint.runs.run import Given, StepStart
+from counterpoint.runs.run import RunSettings, StepStart
 from counterpoint.timeline.device import Host
 
 HLO = program(sine("first", "mlp/sin"))
@@ -28,14 +28,14 @@ def run(path: Path, seconds: float = 1.0, **flags: str) -> Run:
     return replace(
         made,
         ranks=(replace(made.ranks[0], steps=starts),),
-        settings=Given(tuple(flags.items()), ()),
+        settings=RunSettings(tuple(flags.items()), ()),
     )
 
 
 def test_runs_without_profiles_are_compared_by_their_steps(tmp_path: Path) -> None:
     found = compare(run(tmp_path / "a"), run(tmp_path / "b", 1.1))
     assert isinstance(found.step, StepChange)
-    assert found.step.verdict is Verdict.SLOWER
+    assert found.step.verdict is StepVerdict.SLOWER
     assert (found.step.a_s, found.step.b_s) == pytest.approx((1.0, 1.1))
     assert isinstance(found.work, Unknown)
     assert any("no profile" in note for note in found.notes)
@@ -47,8 +47,8 @@ def test_settings_and_versions_that_differ_are_said(tmp_path: Path) -> None:
     b = replace(b, ranks=(replace(b.ranks[0], processes=(newer,)),))
     found = compare(run(tmp_path / "a"), b)
     told = {(it.about, it.what): (it.a, it.b) for it in found.differs}
-    assert told[About.SETTING, "xla_gpu_autotune_level"] == (None, "0")
-    assert told[About.VERSION, "jaxlib"] == ("0.10.2", "0.11.0")
+    assert told[DifferenceKind.SETTING, "xla_gpu_autotune_level"] == (None, "0")
+    assert told[DifferenceKind.VERSION, "jaxlib"] == ("0.10.2", "0.11.0")
     assert found.same_experiment
 
 
@@ -68,10 +68,10 @@ def test_a_measurement_against_a_prediction_is_said_to_be_one() -> None:
     predicted = replace(made, basis=Basis.PREDICTED, hosts=(Host(name="8xH100", source=""),))
     found = compare(made, predicted)
     assert isinstance(found.step, StepChange)
-    assert found.step.verdict is Verdict.OPEN
+    assert found.step.verdict is StepVerdict.OPEN
     assert isinstance(found.step.range, Unknown)
     assert any("error of the prediction" in note for note in found.notes)
-    assert isinstance(found.work, Work)
+    assert isinstance(found.work, StepDifference)
 
 
 def test_predictions_for_other_targets_are_another_experiment() -> None:
@@ -86,7 +86,7 @@ def test_flags_that_a_profile_tells_are_compared_without_our_own() -> None:
     a = replace(made, environment={"XLA_FLAGS": "--xla_a=1 --xla_dump_to=/a", "process_id": "1"})
     b = replace(made, environment={"XLA_FLAGS": "--xla_a=2 --xla_dump_to=/b", "process_id": "2"})
     (differs,) = compare(a, b).differs
-    assert (differs.about, differs.what) == (About.SETTING, "xla_a")
+    assert (differs.about, differs.what) == (DifferenceKind.SETTING, "xla_a")
     assert (differs.a, differs.b) == ("1", "2")
 
 

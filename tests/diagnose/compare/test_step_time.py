@@ -10,14 +10,14 @@ from dataclasses import replace
 import pytest
 
 from counterpoint.core.basis import Basis, Range, Unknown
-from counterpoint.diagnose.compare.step_time import StepChange, StepTimes, Verdict, step_change
+from counterpoint.diagnose.compare.step_time import RunSteps, StepChange, StepVerdict, step_change
 
 
-def run(*seconds: float, basis: Basis = Basis.MEASURED) -> StepTimes:
-    return StepTimes(seconds, "annotation", basis)
+def run(*seconds: float, basis: Basis = Basis.MEASURED) -> RunSteps:
+    return RunSteps(seconds, "annotation", basis)
 
 
-def changed(a: Sequence[StepTimes], b: Sequence[StepTimes]) -> StepChange:
+def changed(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> StepChange:
     found = step_change(a, b)
     assert isinstance(found, StepChange)
     return found
@@ -26,23 +26,23 @@ def changed(a: Sequence[StepTimes], b: Sequence[StepTimes]) -> StepChange:
 STEADY = (1.000, 1.001, 0.999, 1.000, 1.002, 0.998, 1.000, 1.001)
 
 
-def scaled(by: float) -> StepTimes:
+def scaled(by: float) -> RunSteps:
     return run(*(by * it for it in STEADY))
 
 
 @pytest.mark.parametrize(
     ("by", "verdict"),
     [
-        (1.0, Verdict.SAME),
-        (1.001, Verdict.WITHIN),
-        (1.012, Verdict.WITHIN),
-        (0.99, Verdict.WITHIN),
-        (1.05, Verdict.SLOWER),
-        (0.95, Verdict.FASTER),
+        (1.0, StepVerdict.SAME),
+        (1.001, StepVerdict.WITHIN),
+        (1.012, StepVerdict.WITHIN),
+        (0.99, StepVerdict.WITHIN),
+        (1.05, StepVerdict.SLOWER),
+        (0.95, StepVerdict.FASTER),
     ],
 )
 def test_one_run_each_is_judged_with_what_identical_runs_differ_by(
-    by: float, verdict: Verdict
+    by: float, verdict: StepVerdict
 ) -> None:
     found = changed([scaled(1.0)], [scaled(by)])
     assert found.change == pytest.approx(by - 1)
@@ -51,7 +51,7 @@ def test_one_run_each_is_judged_with_what_identical_runs_differ_by(
 
 def test_steps_that_scatter_decide_nothing() -> None:
     wide = run(1.00, 1.04, 0.97, 1.05, 0.96)
-    assert changed([wide], [replace(wide, each_s=wide.each_s[1:])]).verdict is Verdict.OPEN
+    assert changed([wide], [replace(wide, each_s=wide.each_s[1:])]).verdict is StepVerdict.OPEN
 
 
 def test_steps_alone_would_have_called_noise_a_loss() -> None:
@@ -82,7 +82,7 @@ def test_slow_steps_that_come_together_widen_the_range() -> None:
 
 
 def test_a_long_run_is_no_matter_of_memory() -> None:
-    assert changed([run(*STEADY * 20_000)], [scaled(1.05)]).verdict is Verdict.SLOWER
+    assert changed([run(*STEADY * 20_000)], [scaled(1.05)]).verdict is StepVerdict.SLOWER
 
 
 def test_several_runs_tell_their_own_noise() -> None:
@@ -93,7 +93,7 @@ def test_several_runs_tell_their_own_noise() -> None:
     assert isinstance(found.range, Range)
     assert found.change == pytest.approx(0.030455, abs=1e-5)
     assert found.range.low == pytest.approx(0.0073575, abs=2e-5)
-    assert found.verdict is Verdict.SLOWER
+    assert found.verdict is StepVerdict.SLOWER
 
 
 def test_runs_of_one_thing_are_called_different_in_one_of_twenty_studies() -> None:
@@ -101,24 +101,24 @@ def test_runs_of_one_thing_are_called_different_in_one_of_twenty_studies() -> No
     called = 0
     for _ in range(400):
         sides = [[run(*[chance.gauss(1.0, 0.006)] * 3) for _ in range(3)] for _ in range(2)]
-        called += changed(*sides).verdict in (Verdict.FASTER, Verdict.SLOWER)
+        called += changed(*sides).verdict in (StepVerdict.FASTER, StepVerdict.SLOWER)
     assert called / 400 < 0.08
 
 
 def test_two_predictions_that_are_close_are_tied() -> None:
-    def predicted(seconds: float) -> list[StepTimes]:
+    def predicted(seconds: float) -> list[RunSteps]:
         return [run(seconds, basis=Basis.PREDICTED)]
 
-    assert changed(predicted(1.0), predicted(1.0)).verdict is Verdict.SAME
-    assert changed(predicted(1.0), predicted(1.01)).verdict is Verdict.TIED
-    assert changed(predicted(1.0), predicted(1.03)).verdict is Verdict.SLOWER
+    assert changed(predicted(1.0), predicted(1.0)).verdict is StepVerdict.SAME
+    assert changed(predicted(1.0), predicted(1.01)).verdict is StepVerdict.TIED
+    assert changed(predicted(1.0), predicted(1.03)).verdict is StepVerdict.SLOWER
 
 
 def test_measured_against_predicted_has_no_range_and_no_verdict() -> None:
     found = changed([scaled(1.0)], [run(1.5, basis=Basis.PREDICTED)])
     assert found.change == pytest.approx(0.5)
     assert isinstance(found.range, Unknown)
-    assert found.verdict is Verdict.OPEN
+    assert found.verdict is StepVerdict.OPEN
 
 
 def test_few_steps_have_no_range() -> None:
@@ -126,11 +126,11 @@ def test_few_steps_have_no_range() -> None:
 
 
 @pytest.mark.parametrize(("a", "b"), [([], [run(1.0)]), ([run(1.0)], [])])
-def test_without_steps_nothing_is_known(a: list[StepTimes], b: list[StepTimes]) -> None:
+def test_without_steps_nothing_is_known(a: list[RunSteps], b: list[RunSteps]) -> None:
     assert isinstance(step_change(a, b), Unknown)
 
 
-def like_a_shared_host(steps: int, chance: random.Random) -> StepTimes:
+def like_a_shared_host(steps: int, chance: random.Random) -> RunSteps:
     """A slow step has slow neighbours, and a whole run is off by as much as its steps scatter."""
     scatter = 0.07
     moved, log, found = chance.gauss(0, scatter), chance.gauss(0, scatter), list[float]()
@@ -146,7 +146,9 @@ def test_one_program_on_a_noisy_machine_is_called_slower_in_one_of_twenty_at_mos
 ) -> None:
     chance = random.Random(5)  # noqa: S311 (no secret)
     pairs = [[like_a_shared_host(steps, chance) for _ in range(2)] for _ in range(80)]
-    called = sum(changed([a], [b]).verdict in (Verdict.FASTER, Verdict.SLOWER) for a, b in pairs)
+    called = sum(
+        changed([a], [b]).verdict in (StepVerdict.FASTER, StepVerdict.SLOWER) for a, b in pairs
+    )
     assert called <= 4
 
 
@@ -155,26 +157,26 @@ def test_a_noisy_machine_still_tells_what_is_much_slower() -> None:
     noisy = like_a_shared_host(97, chance)
     twice = run(*(3 * it for it in noisy.each_s[::-1]))
     found = changed([noisy], [twice])
-    assert found.verdict is Verdict.SLOWER
+    assert found.verdict is StepVerdict.SLOWER
     assert "noisy machine" in found.how
 
 
 def test_a_run_that_drifts_is_no_quiet_one() -> None:
     drifting = run(*(1 + 0.1 * it / 40 for it in range(40)))
-    assert changed([drifting], [scaled(1.1)]).verdict is Verdict.OPEN
+    assert changed([drifting], [scaled(1.1)]).verdict is StepVerdict.OPEN
 
 
 def test_virtual_devices_decide_nothing_with_one_run_each() -> None:
     a, b = (replace(scaled(by), on_host=True) for by in (1.0, 1.3))
     found = changed([a], [b])
-    assert found.verdict is Verdict.OPEN
+    assert found.verdict is StepVerdict.OPEN
     assert isinstance(found.range, Unknown)
     assert "give several runs per side" in found.range.reason
     several = [[replace(scaled(by + it), on_host=True) for it in (0, 0.01)] for by in (1.0, 1.3)]
-    assert changed(*several).verdict is Verdict.SLOWER
+    assert changed(*several).verdict is StepVerdict.SLOWER
 
 
-def predicted_for(target: str, seconds: float, *reach: float) -> StepTimes:
+def predicted_for(target: str, seconds: float, *reach: float) -> RunSteps:
     made = run(seconds, basis=Basis.PREDICTED)
     return replace(made, target=target, range_s=Range(*reach) if reach else None)
 
@@ -190,12 +192,12 @@ def test_errors_of_predictions_cancel_on_one_target_alone() -> None:
     assert found.range.high == pytest.approx(
         math.exp(0.0953 + math.hypot(0.1671, 0.1054)) - 1, abs=1e-3
     )
-    assert found.verdict is Verdict.OPEN
+    assert found.verdict is StepVerdict.OPEN
     near = changed([a], [replace(b, target="8xH100")])
-    assert near.verdict is Verdict.SLOWER
+    assert near.verdict is StepVerdict.SLOWER
 
 
 def test_predictions_for_other_targets_have_no_range_where_theirs_are_not_known() -> None:
     found = changed([predicted_for("8xH100", 1.0)], [predicted_for("8xA100", 2.0)])
     assert isinstance(found.range, Unknown)
-    assert found.verdict is Verdict.OPEN
+    assert found.verdict is StepVerdict.OPEN

@@ -13,7 +13,12 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.doctor.cluster.exchange import Gathering, HostReport, answer, collect
+from counterpoint.doctor.cluster.exchange import (
+    HostReport,
+    HostReports,
+    collect_reports,
+    send_report,
+)
 
 CODE = 7
 LONG_S = 60.0
@@ -29,20 +34,22 @@ class Job:
 
     directory: Path
     threads: ThreadPoolExecutor
-    seen: list[Gathering] = field(default_factory=list[Gathering])
+    seen: list[HostReports] = field(default_factory=list[HostReports])
 
     def collect(
         self, size: int, seconds: float = LONG_S, end: Callable[[], None] = lambda: None
     ) -> Future[int]:
-        def finish(gathering: Gathering) -> int:
+        def finish(gathering: HostReports) -> int:
             self.seen.append(gathering)
             end()
             return CODE
 
-        return self.threads.submit(collect, report_of(0), size, self.directory, seconds, finish)
+        return self.threads.submit(
+            collect_reports, report_of(0), size, self.directory, seconds, finish
+        )
 
     def answer(self, rank: int, seconds: float = LONG_S) -> Future[int]:
-        return self.threads.submit(answer, report_of(rank), self.directory, seconds)
+        return self.threads.submit(send_report, report_of(rank), self.directory, seconds)
 
     def leave(self, name: str, **content: object) -> None:
         """Leave a file of an earlier job."""
@@ -170,7 +177,7 @@ def test_a_second_rank_0_takes_over(job: Job) -> None:
 def test_a_directory_that_can_t_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="file: ranks can't exchange files there: Not a"):
-        collect(report_of(0), 2, tmp_path / "file" / "job", 1.0, lambda _: 0)
+        collect_reports(report_of(0), 2, tmp_path / "file" / "job", 1.0, lambda _: 0)
 
 
 def test_the_directory_is_its_owner_s_only(job: Job) -> None:

@@ -7,23 +7,23 @@ from dataclasses import replace
 import msgspec
 
 from checked_hosts import SOFTWARE, SYSCTLS, gpu_host, with_environment
-from counterpoint.doctor.cluster import COMPARISONS, merge, missing_ranks, report_of
-from counterpoint.doctor.cluster.exchange import Gathering, HostReport
+from counterpoint.doctor.cluster import CLUSTER_CHECKS, merge_reports, missing_ranks, report_of
+from counterpoint.doctor.cluster.exchange import HostReport, HostReports
 from counterpoint.doctor.diagnosis import Checkup, Status
-from counterpoint.doctor.examine import examine
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.examine import run_checks
+from counterpoint.doctor.facts import HostFacts
 
 
-def reports(*hosts: Facts) -> tuple[HostReport, ...]:
+def reports(*hosts: HostFacts) -> tuple[HostReport, ...]:
     return tuple(
-        report_of(rank, replace(host, host=f"node{rank}"), examine(host))
+        report_of(rank, replace(host, host=f"node{rank}"), run_checks(host))
         for rank, host in enumerate(hosts)
     )
 
 
-def merged(*hosts: Facts, size: int = 0) -> Checkup:
-    return merge(
-        Gathering(size=size or len(hosts), seconds=60.0, reports=reports(*hosts)), COMPARISONS
+def merged(*hosts: HostFacts, size: int = 0) -> Checkup:
+    return merge_reports(
+        HostReports(size=size or len(hosts), seconds=60.0, reports=reports(*hosts)), CLUSTER_CHECKS
     )
 
 
@@ -35,7 +35,7 @@ def verdicts(checkup: Checkup, name: str) -> list[tuple[Status, str]]:
     ]
 
 
-def other(**versions: str) -> Facts:
+def other(**versions: str) -> HostFacts:
     return gpu_host(software=replace(SOFTWARE, packages={**SOFTWARE.packages, **versions}))
 
 
@@ -114,9 +114,11 @@ def test_equal_verdicts_of_several_hosts_are_one() -> None:
 
 def test_ranks_of_one_host_that_differ_are_named_with_a_command() -> None:
     one, two = reports(gpu_host(), with_environment(gpu_host(), XLA_FLAGS="--xla_a=1 --xla_b=2"))
-    both = Gathering(size=2, seconds=60.0, reports=(one, replace(two, host="node0")))
+    both = HostReports(size=2, seconds=60.0, reports=(one, replace(two, host="node0")))
     (verdict,) = (
-        one.verdict for one in merge(both, COMPARISONS).verdicts if one.verdict.code == "DOC601"
+        one.verdict
+        for one in merge_reports(both, CLUSTER_CHECKS).verdicts
+        if one.verdict.code == "DOC601"
     )
     assert verdict.found == (
         "XLA_FLAGS: missing on rank 0 of node0, --xla_a=1 --xla_b=2 on rank 1 of node0"
@@ -134,7 +136,7 @@ def test_missing_ranks_are_named() -> None:
 def test_nodes_without_any_report_are_named() -> None:
     present = tuple(replace(one, node=f"n{one.rank}") for one in reports(gpu_host(), gpu_host()))
     nodes = ("n0", "n1", "n2", "n3")
-    lacking = Gathering(size=4, seconds=60.0, reports=present, nodes=nodes)
+    lacking = HostReports(size=4, seconds=60.0, reports=present, nodes=nodes)
     (verdict,) = missing_ranks.check(lacking)
     assert verdict.found.endswith("within 60 s: 2, 3 (no report from n2, n3)")
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from counterpoint.core.errors import InputError
-from counterpoint.doctor.cluster.exchange import HostReport, answer
+from counterpoint.doctor.cluster.exchange import HostReport, send_report
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +94,7 @@ def verdicts(text: str) -> dict[str, dict[str, Any]]:
 def answering(threads: ThreadPoolExecutor, path: Path) -> Future[int]:
     """Rank 1 on another host, in a thread of the test."""
     report = HostReport(rank=1, host="node9", verdicts=(), compared={"python": "3.9.0"})
-    return threads.submit(answer, report, path.parent, 120.0)
+    return threads.submit(send_report, report, path.parent, 120.0)
 
 
 def test_rank_0_prints_what_all_found_and_the_others_nothing(ranks: Ranks) -> None:

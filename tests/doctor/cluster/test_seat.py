@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.doctor.cluster import find_seat, meeting_place
+from counterpoint.doctor.cluster import exchange_directory, find_ranks
 
 SLICE = {"TPU_WORKER_ID": "2", "TPU_WORKER_HOSTNAMES": "t0,t1,t2,t3"}
 SLURM = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
@@ -29,7 +29,7 @@ SLURM = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
 def test_options_count_before_the_environment(
     environ: dict[str, str], rank: int | None, ranks: int | None, expected: tuple[int, int]
 ) -> None:
-    world = find_seat(environ, rank, ranks)
+    world = find_ranks(environ, rank, ranks)
     assert (world.seats[0].rank, world.size) == expected
 
 
@@ -38,22 +38,22 @@ def test_options_count_before_the_environment(
 )
 def test_without_any_numbers_both_ways_are_named(environ: dict[str, str]) -> None:
     with pytest.raises(UsageError) as refused:
-        find_seat(environ, None, None)
+        find_ranks(environ, None, None)
     assert "srun" in (refused.value.next or "")
     assert "--rank" in (refused.value.why or "")
 
 
 def test_an_indexed_job_does_not_know_the_number_of_ranks() -> None:
     with pytest.raises(UsageError, match="--ranks N is missing"):
-        find_seat({"JOB_COMPLETION_INDEX": "0"}, None, None)
+        find_ranks({"JOB_COMPLETION_INDEX": "0"}, None, None)
 
 
 def test_pods_need_a_directory_and_steps_take_the_one_they_start_in() -> None:
-    pod = find_seat(SLICE, None, None)
+    pod = find_ranks(SLICE, None, None)
     with pytest.raises(UsageError, match="--meet DIR is missing"):
-        meeting_place(None, pod)
-    assert meeting_place(Path("/shared"), pod) == Path("/shared/.counterpoint-doctor-pods-4")
-    step = find_seat({**SLURM, "SLURM_JOB_ID": "17"}, None, None)
-    assert meeting_place(None, step) == Path(".counterpoint-doctor-slurm-17.0")
-    again = find_seat({**SLURM, "SLURM_JOB_ID": "17", "SLURM_RESTART_COUNT": "2"}, None, None)
-    assert meeting_place(None, again) == Path(".counterpoint-doctor-slurm-17.0-restart2")
+        exchange_directory(None, pod)
+    assert exchange_directory(Path("/shared"), pod) == Path("/shared/.counterpoint-doctor-pods-4")
+    step = find_ranks({**SLURM, "SLURM_JOB_ID": "17"}, None, None)
+    assert exchange_directory(None, step) == Path(".counterpoint-doctor-slurm-17.0")
+    again = find_ranks({**SLURM, "SLURM_JOB_ID": "17", "SLURM_RESTART_COUNT": "2"}, None, None)
+    assert exchange_directory(None, again) == Path(".counterpoint-doctor-slurm-17.0-restart2")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from counterpoint.core.basis import Range
-from counterpoint.tune.arm import BASE, Acts, Arm, Origin, Predicted
+from counterpoint.tune.arm import BASE, Acts, Arm, ArmOrigin, Predicted
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from counterpoint.tune.journal.records import (
@@ -18,14 +18,14 @@ from counterpoint.tune.journal.records import (
     StudyBegan,
     StudyEnded,
 )
-from counterpoint.tune.plan import Budget, Plan
+from counterpoint.tune.plan import Budget, StudyPlan
 from counterpoint.tune.race.moves import Drop, Finish
-from counterpoint.tune.statistics.estimate import Rule, Verdict, estimate_text
-from counterpoint.tune.trial.report import Failure, Purpose
+from counterpoint.tune.statistics.estimate import ArmVerdict, DecisionRule, estimate_text
+from counterpoint.tune.trial.report import Purpose, TrialFailure
 from tune_races import Race
 from tune_studies import AT, BASE_ARM, Made, arm, change, report
 
-PLAN = Plan(rule=Rule(cap=6, looks=(2, 4, 6)))
+PLAN = StudyPlan(rule=DecisionRule(cap=6, looks=(2, 4, 6)))
 
 
 def concluded(race: Race) -> Conclusion:
@@ -58,7 +58,7 @@ def test_a_win_is_claimed_by_its_fresh_runs() -> None:
     assert said.winner is not None
     assert said.winner.name == "threshold"
     assert said.confirmed
-    assert said.verdict is Verdict.FASTER
+    assert said.verdict is ArmVerdict.FASTER
     fresh = row(said, "threshold").confirmed
     assert fresh is not None
     assert said.gain == fresh.gain
@@ -94,7 +94,7 @@ def test_failures_are_counted_apart() -> None:
         Made(*map(arm, "abcd")),
         PLAN,
         gains={"a": 0.03},
-        failing={"b": (Failure.OUT_OF_MEMORY, -1), "c": (Failure.HANG, -1)},
+        failing={"b": (TrialFailure.OUT_OF_MEMORY, -1), "c": (TrialFailure.HANG, -1)},
     )
     said = concluded(race)
     assert "1 other setting: no effect within" in said.sentence
@@ -103,12 +103,12 @@ def test_failures_are_counted_apart() -> None:
 
 
 def test_where_all_fail_nothing_is_claimed() -> None:
-    race = Race(Made(arm("a")), PLAN, failing={"a": (Failure.NAN, -1)})
+    race = Race(Made(arm("a")), PLAN, failing={"a": (TrialFailure.NAN, -1)})
     assert concluded(race).sentence == "no setting could be measured; 1 failed (NaN)"
 
 
 def test_a_base_that_fails_says_what_to_mend() -> None:
-    race = Race(Made(arm("a")), PLAN, failing={BASE: (Failure.OUT_OF_MEMORY, -1)})
+    race = Race(Made(arm("a")), PLAN, failing={BASE: (TrialFailure.OUT_OF_MEMORY, -1)})
     said = concluded(race)
     assert "the base itself fails: out of memory" in said.sentence
     assert "make it fit" in said.sentence
@@ -116,7 +116,7 @@ def test_a_base_that_fails_says_what_to_mend() -> None:
 
 
 def test_a_win_without_a_confirmation_says_so() -> None:
-    race = Race(Made(arm("a")), Plan(confirm_rows=0), gains={"a": 0.03})
+    race = Race(Made(arm("a")), StudyPlan(confirm_rows=0), gains={"a": 0.03})
     said = concluded(race)
     assert said.winner is not None
     assert not said.confirmed
@@ -124,7 +124,7 @@ def test_a_win_without_a_confirmation_says_so() -> None:
 
 
 def test_a_budget_without_room_for_it_says_so() -> None:
-    race = Race(Made(arm("a")), Plan(budget=Budget(trials=6)), gains={"a": 0.05}, noise=0.0005)
+    race = Race(Made(arm("a")), StudyPlan(budget=Budget(trials=6)), gains={"a": 0.05}, noise=0.0005)
     said = concluded(race)
     assert not said.confirmed
     assert "not confirmed: the budget had no room for it" in said.sentence
@@ -237,13 +237,13 @@ def test_loud_noise_is_no_proof_of_no_effect(dropped: bool) -> None:
         made.row(Purpose.SCREEN, number, {BASE: base, "loud": own})
     if dropped:
         made.dropped("loud", "no effect", "0 after 4 rows")
-    plan = Plan(rule=Rule(cap=4, looks=(2, 4)))
+    plan = StudyPlan(rule=DecisionRule(cap=4, looks=(2, 4)))
     said = conclude(made.add(StudyEnded(why="done", at=AT)).study, plan)
     told = row(said, "loud")
     assert "no effect" not in said.sentence
     assert told.status == "not decided"
     assert told.raced is not None
-    assert told.raced.verdict is Verdict.OPEN
+    assert told.raced.verdict is ArmVerdict.OPEN
     assert ("it was dropped (no effect, 0 after 4 rows), which proves" in told.why) is dropped
 
 
@@ -259,7 +259,7 @@ def test_what_is_left_open_says_why_it_did_not_run_again(cap: int, end: str, why
     made = Made(loud).entered(loud).noise(1.0, 1.02)
     for number, (base, own) in enumerate([(1.0, 1.08), (1.03, 1.0)], 1):
         made.row(Purpose.SCREEN, number, {BASE: base, "loud": own})
-    plan = Plan(rule=Rule(cap=cap, looks=(2,)))
+    plan = StudyPlan(rule=DecisionRule(cap=cap, looks=(2,)))
     told = row(conclude(made.add(StudyEnded(why=end, at=AT)).study, plan), "loud")
     assert told.status == "not decided"
     assert told.why.endswith(f"; {why}")
@@ -315,7 +315,7 @@ def test_steps_on_other_devices_are_not_held_to_the_prediction(device: str, comp
 
 def test_what_the_winner_is_made_of() -> None:
     both = arm("both", change("x"), change("y"))
-    said = concluded(Race(Made(both), Plan(ablate=True), gains={"x": 0.04}, noise=0.0005))
+    said = concluded(Race(Made(both), StudyPlan(ablate=True), gains={"x": 0.04}, noise=0.0005))
     loses = {it.dimension: it.loses for it in said.ablation}
     assert loses["x"] == pytest.approx(0.04, abs=0.003)
     assert loses["y"] == pytest.approx(0.0, abs=0.003)
@@ -386,7 +386,7 @@ def test_losses_that_nobody_prints_are_said() -> None:
 
 
 def test_arms_that_the_budget_left_out_are_said() -> None:
-    race = Race(Made(*map(arm, "abcdef")), Plan(budget=Budget(trials=18)))
+    race = Race(Made(*map(arm, "abcdef")), StudyPlan(budget=Budget(trials=18)))
     said = concluded(race)
     assert any(it.startswith("the budget had no room for") for it in said.notes)
 
@@ -399,7 +399,7 @@ def test_a_study_of_which_nothing_is_known_says_so() -> None:
 
 
 def test_it_can_be_concluded_at_any_time() -> None:
-    race = Race(Made(*map(arm, "abc")), Plan(ablate=True), gains={"a": 0.02, "b": 0.03})
+    race = Race(Made(*map(arm, "abc")), StudyPlan(ablate=True), gains={"a": 0.02, "b": 0.03})
     race.run()
     for at in range(1, len(race.made.records) + 1):
         part = Made(shortlist=False)
@@ -408,7 +408,7 @@ def test_it_can_be_concluded_at_any_time() -> None:
 
 
 def test_an_arm_by_hand_is_called_what_its_user_calls_it() -> None:
-    by_hand = arm("MODE=fast", change("MODE", "fast"), origin=Origin.HAND)
+    by_hand = arm("MODE=fast", change("MODE", "fast"), origin=ArmOrigin.HAND)
     made = Made(by_hand).entered(by_hand).noise(1.0, 1.0005)
     for number in (1, 2):
         made.row(Purpose.SCREEN, number, {BASE: 1.0 + number / 5000, "MODE=fast": 0.96})
@@ -447,7 +447,7 @@ def test_an_arm_that_is_out_keeps_the_figures_with_which_it_went() -> None:
 
 
 def test_a_budget_that_was_too_small_says_which_would_do() -> None:
-    plan = Plan(budget=Budget(trials=14))
+    plan = StudyPlan(budget=Budget(trials=14))
     race = Race(Made(arm("a")), replace(plan, confirm_rows=0), gains={"a": 0.02}, noise=0.012)
     race.made.entered(arm("a")).noise(1.0, 1.01)
     for number, (base, own) in enumerate([(1.0, 0.97), (1.0, 0.99)], 1):

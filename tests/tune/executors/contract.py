@@ -20,20 +20,20 @@ from typing import ClassVar
 
 import pytest
 
-from counterpoint.capture.request import Window
+from counterpoint.capture.request import ProfileSchedule
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings
 from counterpoint.runs import OutcomeKind, Run, read_run
 from counterpoint.runs.outcomes.outcome import TIMED_OUT
 from counterpoint.tune.executors.executor import (
     Allocation,
-    Ended,
-    EndedKind,
     Executor,
     Gang,
-    Job,
-    Limits,
-    Shape,
+    GangEnd,
+    GangEndKind,
+    ProcessShape,
+    TrialJob,
+    TrialLimits,
     wait_for,
 )
 
@@ -76,7 +76,7 @@ for i in range(8):
 print("sum", jax.process_index(), jax.process_count(), float(told))
 """
 
-Start = Callable[..., tuple[Job, Gang]]
+Start = Callable[..., tuple[TrialJob, Gang]]
 
 
 class PlacementContract:
@@ -84,9 +84,9 @@ class PlacementContract:
 
     construct: ClassVar[str]
     """Python text that leaves an Executor in the name `executor`, also in another process."""
-    two: ClassVar[Shape]
+    two: ClassVar[ProcessShape]
     """A shape of two processes, which every allocation of `executor` has room for."""
-    other: ClassVar[tuple[Shape, int]]
+    other: ClassVar[tuple[ProcessShape, int]]
     """Another shape with room, and how many processes it starts."""
     inherits: ClassVar[bool] = True
     """Whether processes get all of the tuner's environment, or settings in it alone."""
@@ -115,7 +115,7 @@ class PlacementContract:
         monkeypatch.chdir(tmp_path)
         gangs: list[Gang] = []
 
-        def started(program: str, **fields: object) -> tuple[Job, Gang]:
+        def started(program: str, **fields: object) -> tuple[TrialJob, Gang]:
             job = self.job(tmp_path, program, **fields)
             gangs.append(allocation.start(job))
             return job, gangs[-1]
@@ -124,13 +124,13 @@ class PlacementContract:
         for gang in gangs:
             gang.kill()
 
-    def job(self, directory: Path, program: str, **fields: object) -> Job:
+    def job(self, directory: Path, program: str, **fields: object) -> TrialJob:
         name = f"trial-{uuid.uuid4().hex[:8]}"
-        job = Job(
+        job = TrialJob(
             name=name,
             command=(sys.executable, "-c", program),
             directory=directory / "runs" / name,
-            shape=Shape(nodes=self.two.nodes, ranks_per_node=self.two.ranks_per_node),
+            shape=ProcessShape(nodes=self.two.nodes, ranks_per_node=self.two.ranks_per_node),
             environment={"JAX_PLATFORMS": "cpu"},
         )
         return replace(job, **fields)  # pyright: ignore[reportArgumentType]
@@ -139,7 +139,7 @@ class PlacementContract:
         job, gang = start(
             WORLD + "print('rank', rank()); print('aside', file=__import__('sys').stderr)"
         )
-        assert ended(gang) == Ended(kind=EndedKind.EXITED, exit_code=0)
+        assert ended(gang) == GangEnd(kind=GangEndKind.EXITED, exit_code=0)
         run = read_run(job.directory)
         assert (run.outcome.kind, run.world_size, run.name) == (OutcomeKind.OK, 2, job.name)
         assert printed(run) == ["rank 0\n", "rank 1\n"]
@@ -186,7 +186,7 @@ class PlacementContract:
         program = "import time\nif rank() == 1: raise SystemExit(7)\ntime.sleep(3600)"
         job, gang = start(WORLD + program, environment={MARK: (mark := uuid.uuid4().hex)})
         told = ended(gang)
-        assert (told.kind, told.exit_code) == (EndedKind.EXITED, 7)
+        assert (told.kind, told.exit_code) == (GangEndKind.EXITED, 7)
         assert alive(mark) == []
         run = read_run(job.directory)
         assert (run.outcome.kind, run.outcome.exit_code) == (OutcomeKind.ERROR, 7)
@@ -194,7 +194,7 @@ class PlacementContract:
     def test_a_time_limit_ends_all_of_a_stubborn_gang(self, start: Start, tmp_path: Path) -> None:
         mark = uuid.uuid4().hex
         command = stubborn(tmp_path)
-        limits = Limits(timeout_s=5)
+        limits = TrialLimits(timeout_s=5)
         _, gang = start("", command=command, limits=limits, environment={MARK: mark})
         told = ended(gang, limits)
         assert told.exit_code == TIMED_OUT
@@ -211,7 +211,7 @@ class PlacementContract:
         gang.kill()
         told = gang.poll()
         assert told is not None
-        assert told.kind is EndedKind.KILLED
+        assert told.kind is GangEndKind.KILLED
         assert read_run(job.directory).outcome.kind is not OutcomeKind.RUNNING
 
     def test_jobs_of_one_allocation_get_the_same_nodes(self, start: Start) -> None:
@@ -246,10 +246,10 @@ class PlacementContract:
         """A program that starts a stubborn gang, says by what it can be found, and waits."""
         return (
             "import json, sys, time\nfrom pathlib import Path\n"
-            "from counterpoint.tune.executors.executor import Job, Shape\n"
+            "from counterpoint.tune.executors.executor import ProcessShape, TrialJob\n"
             f"{self.construct}\n"
             "allocation = executor.open()\n"
-            f"job = Job(name='left', command={stubborn(directory)!r}, "
+            f"job = TrialJob(name='left', command={stubborn(directory)!r}, "
             f"directory=Path({str(directory)!r}) / 'runs' / 'left', shape={self.two!r}, "
             f"environment={{{MARK!r}: {mark!r}}})\n"
             "gang = allocation.start(job)\n"
@@ -279,19 +279,19 @@ class Contract(PlacementContract):
     def test_a_signal_is_told_as_a_shell_does(self, start: Start) -> None:
         job, gang = start(WORLD + "if rank() == 0: os.kill(os.getpid(), 9)")
         told = ended(gang)
-        assert (told.kind, told.exit_code) == (EndedKind.EXITED, 128 + signal.SIGKILL)
+        assert (told.kind, told.exit_code) == (GangEndKind.EXITED, 128 + signal.SIGKILL)
         assert read_run(job.directory).outcome.signal == "SIGKILL"
 
     def test_who_waits_can_be_stopped(self, start: Start, tmp_path: Path) -> None:
         mark = uuid.uuid4().hex
         _, gang = start("", command=stubborn(tmp_path), environment={MARK: mark})
-        told = wait_for(gang, Limits(), lambda: bool(list(tmp_path.glob("up-*"))))
-        assert told.kind is EndedKind.KILLED
+        told = wait_for(gang, TrialLimits(), lambda: bool(list(tmp_path.glob("up-*"))))
+        assert told.kind is GangEndKind.KILLED
         assert alive(mark) == []
 
     def test_a_profile_that_was_asked_for_is_here(self, start: Start) -> None:
         pytest.importorskip("jax")
-        job, gang = start(DISTRIBUTED, window=Window(start_step=2, steps=3))
+        job, gang = start(DISTRIBUTED, window=ProfileSchedule(start_step=2, steps=3))
         told = ended(gang)
         run = read_run(job.directory)
         assert told.exit_code == 0, (told, [rank.stderr.read_text()[-2000:] for rank in run.ranks])
@@ -305,7 +305,9 @@ class Contract(PlacementContract):
             _, gang = start("", command=(name,))
             told = ended(gang)
         except UsageError as refused:
-            told = Ended(kind=EndedKind.EXITED, exit_code=refused.exit_code, detail=str(refused))
+            told = GangEnd(
+                kind=GangEndKind.EXITED, exit_code=refused.exit_code, detail=str(refused)
+            )
         assert told.exit_code not in (0, None)
         assert name in told.detail
 
@@ -318,7 +320,7 @@ class Contract(PlacementContract):
     def test_steps_end_a_job(self, start: Start) -> None:
         pytest.importorskip("jax")
         program = DISTRIBUTED.replace("range(8)", "range(10**9)")
-        job, gang = start(program, limits=Limits(steps=20, timeout_s=LONG_S))
+        job, gang = start(program, limits=TrialLimits(steps=20, timeout_s=LONG_S))
         assert ended(gang).exit_code == 0
         assert read_run(job.directory).outcome.ok
 
@@ -327,7 +329,7 @@ class FreshContract:
     """Of allocations themselves: mixed in where nobody else holds one meanwhile."""
 
     construct: ClassVar[str]
-    two: ClassVar[Shape]
+    two: ClassVar[ProcessShape]
 
     def test_a_second_allocation_works_after_the_first(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -339,7 +341,7 @@ class FreshContract:
             mark = uuid.uuid4().hex
             allocation = names["executor"].open()
             assert allocation.nodes or names["executor"].name == "slurm-batch"
-            job = Job(
+            job = TrialJob(
                 name=f"trial-{number}",
                 command=(sys.executable, "-c", "print('hi')"),
                 directory=tmp_path / f"run{number}",
@@ -368,9 +370,9 @@ def stubborn(directory: Path) -> tuple[str, ...]:
     return (sys.executable, str(script), str(directory))
 
 
-def ended(gang: Gang, limits: Limits | None = None) -> Ended:
+def ended(gang: Gang, limits: TrialLimits | None = None) -> GangEnd:
     """How it ended; what hangs is killed in the end, and then is no match for what is expected."""
-    return wait_for(gang, limits or Limits(timeout_s=LONG_S), lambda: False)
+    return wait_for(gang, limits or TrialLimits(timeout_s=LONG_S), lambda: False)
 
 
 def printed(run: Run) -> list[str]:

@@ -8,10 +8,10 @@ import pytest
 
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.executors.choose import choose_executor, nodes_around
-from counterpoint.tune.executors.executor import Shape
+from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.executors.slurm_control import fault, grant_of
 
-SHAPE = Shape()
+SHAPE = ProcessShape()
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_the_environment_suggests_where(tools: dict[str, str]) -> None:
     assert choose_executor(None, SHAPE, environ={}).name == "local"
     inside = choose_executor(None, SHAPE, environ={**tools, "SLURM_JOB_ID": "7"})
     assert inside.describe() == "slurm: steps of job 7, 1 node, a process per node"
-    asked = choose_executor(None, Shape(nodes=2), {"slurm": "-p gpu"}, environ=tools)
+    asked = choose_executor(None, ProcessShape(nodes=2), {"slurm": "-p gpu"}, environ=tools)
     assert asked.describe().startswith("slurm: steps of its own allocation, 2 nodes")
     batch = choose_executor("slurm-batch", SHAPE, environ={**tools, "SLURM_JOB_ID": "7"})
     assert batch.name == "slurm-batch"
@@ -66,7 +66,7 @@ def test_what_can_t_be_is_refused(
 
 def test_what_says_the_same_twice_is_no_contradiction(tools: dict[str, str]) -> None:
     for words in ("--nodes=2", "-N2", "-N 2", "--nodes 2 --ntasks-per-node=1"):
-        made = choose_executor(None, Shape(nodes=2), {"slurm": words}, environ=tools)
+        made = choose_executor(None, ProcessShape(nodes=2), {"slurm": words}, environ=tools)
         assert words in made.describe()
 
 
@@ -98,7 +98,7 @@ def test_a_grant_is_what_the_poorest_node_has() -> None:
     )
     grant = grant_of("7", {"": text}, ("n0", "n1", "n2"))
     assert (grant.cpus, grant.gpus) == (32, 4)
-    assert grant.ranks_per_node(Shape(per="gpu")) == 4
+    assert grant.ranks_per_node(ProcessShape(per="gpu")) == 4
 
 
 @pytest.mark.parametrize(

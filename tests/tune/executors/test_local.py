@@ -12,7 +12,7 @@ import pytest
 
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import read_run
-from counterpoint.tune.executors.executor import EndedKind, Job, Shape
+from counterpoint.tune.executors.executor import GangEndKind, ProcessShape, TrialJob
 from counterpoint.tune.executors.local import Local, read_cpus, read_gpus
 from tune.executors.contract import MARK, Contract, FreshContract, alive, ended, wait_until
 
@@ -21,15 +21,17 @@ from tune.executors.contract import MARK, Contract, FreshContract, alive, ended,
 class TestLocal(Contract, FreshContract):
     construct = (
         "from counterpoint.tune.executors.local import Local\n"
-        "from counterpoint.tune.executors.executor import Shape\n"
-        "executor = Local(shape=Shape(ranks_per_node=2))\n"
+        "from counterpoint.tune.executors.executor import ProcessShape\n"
+        "executor = Local(shape=ProcessShape(ranks_per_node=2))\n"
     )
-    two = Shape(ranks_per_node=2)
-    other = (Shape(), 1)
+    two = ProcessShape(ranks_per_node=2)
+    other = (ProcessShape(), 1)
 
 
-def job(directory: Path, program: str) -> Job:
-    return Job(name="pinned", command=(sys.executable, "-c", program), directory=directory / "run")
+def job(directory: Path, program: str) -> TrialJob:
+    return TrialJob(
+        name="pinned", command=(sys.executable, "-c", program), directory=directory / "run"
+    )
 
 
 def test_trials_keep_to_their_gpus_and_cpus(tmp_path: Path) -> None:
@@ -51,7 +53,7 @@ def test_a_supervisor_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     wait_until(lambda: len(alive(mark)) >= 3, "the program never came")
     (supervisor,) = [it for it in Path("/proc").glob("[0-9]*") if is_supervisor(it, mark)]
     os.kill(int(supervisor.name), 9)
-    assert ended(gang).kind is EndedKind.LOST
+    assert ended(gang).kind is GangEndKind.LOST
     assert not alive(mark)
 
 
@@ -65,13 +67,13 @@ def is_supervisor(process: Path, mark: str) -> bool:
 
 def test_one_machine_is_one_node(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="2 nodes"):
-        Local(shape=Shape(nodes=2)).open()
+        Local(shape=ProcessShape(nodes=2)).open()
     with pytest.raises(UsageError, match="2 nodes"):
-        Local().open().start(replace(job(tmp_path, "pass"), shape=Shape(nodes=2)))
+        Local().open().start(replace(job(tmp_path, "pass"), shape=ProcessShape(nodes=2)))
 
 
 def test_people_read_what_is_pinned() -> None:
-    pinned = Local(shape=Shape(ranks_per_node=2), gpus=("0", "1"), cpus=(0, 1, 2))
+    pinned = Local(shape=ProcessShape(ranks_per_node=2), gpus=("0", "1"), cpus=(0, 1, 2))
     assert pinned.describe() == "local: 1 node, 2 processes, GPU 0,1, 3 CPUs"
     assert Local().describe() == "local: 1 node, 1 process"
 

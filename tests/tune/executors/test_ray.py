@@ -20,11 +20,11 @@ from counterpoint.core.errors import UsageError
 from counterpoint.runs import read_run
 from counterpoint.tune.executors.executor import (
     Allocation,
-    Ended,
-    EndedKind,
-    Job,
-    Shape,
+    GangEnd,
+    GangEndKind,
+    ProcessShape,
     StoppedWaiting,
+    TrialJob,
 )
 from counterpoint.tune.executors.ray import Ray, settings_of
 from counterpoint.tune.executors.ray_cluster import summary_of, to_avoid, usual_bundle
@@ -42,10 +42,10 @@ from tune.executors.contract import (
 
 CONSTRUCT = (
     "from counterpoint.tune.executors.choose import choose_executor\n"
-    "from counterpoint.tune.executors.executor import Shape\n"
-    "executor = choose_executor('ray', Shape(nodes=2))\n"
+    "from counterpoint.tune.executors.executor import ProcessShape\n"
+    "executor = choose_executor('ray', ProcessShape(nodes=2))\n"
 )
-TWO = Shape(nodes=2)
+TWO = ProcessShape(nodes=2)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def ray() -> Iterator[Cluster]:
 class TestRay(Contract):
     construct = CONSTRUCT
     two = TWO
-    other = (Shape(nodes=2, ranks_per_node=2), 4)
+    other = (ProcessShape(nodes=2, ranks_per_node=2), 4)
     node = f"os.environ['{NODE}']"
     inherits = False  # the nodes have their own
 
@@ -82,15 +82,15 @@ class TestFresh(FreshContract):
     two = TWO
 
 
-def job(directory: Path, program: str, **environment: str) -> Job:
+def job(directory: Path, program: str, **environment: str) -> TrialJob:
     name = f"trial-{uuid.uuid4().hex[:8]}"
     command = (sys.executable, "-c", program)
-    return Job(
+    return TrialJob(
         name=name, command=command, directory=directory / name, shape=TWO, environment=environment
     )
 
 
-def stubborn_job(directory: Path, mark: str) -> Job:
+def stubborn_job(directory: Path, mark: str) -> TrialJob:
     return replace(job(directory, "", **{MARK: mark}), command=stubborn(directory))
 
 
@@ -100,7 +100,7 @@ def test_a_tuner_outside_of_the_cluster_joins_it_as_a_client(ray: Cluster, tmp_p
     mark = uuid.uuid4().hex
     try:
         first = job(tmp_path, f"import os; print(os.environ['{NODE}'])")
-        assert ended(allocation.start(first)) == Ended(kind=EndedKind.EXITED, exit_code=0)
+        assert ended(allocation.start(first)) == GangEnd(kind=GangEndKind.EXITED, exit_code=0)
         assert len(set(printed(read_run(first.directory)))) == 2
         gang = allocation.start(stubborn_job(tmp_path, mark))
         wait_until(lambda: len(list(tmp_path.glob("up-*"))) == 4, "it never came up")
@@ -149,7 +149,7 @@ def test_a_runtime_environment_may_bring_counterpoint(ray: Cluster, tmp_path: Pa
         allocation = Ray(shape=TWO).open()
         try:
             first = job(tmp_path, "import counterpoint; print(counterpoint.__file__)")
-            assert ended(allocation.start(first)) == Ended(kind=EndedKind.EXITED, exit_code=0)
+            assert ended(allocation.start(first)) == GangEnd(kind=GangEndKind.EXITED, exit_code=0)
         finally:
             allocation.close()
     for text in printed(read_run(first.directory)):
@@ -172,7 +172,7 @@ def test_nodes_that_do_not_see_the_study_are_refused(
         assert "-o /shared/DIRECTORY" in str(caught.value.next)
         assert not list((tmp_path / "study").iterdir())
         again = allocation.start(job(tmp_path / "study", "print(1)"))
-        assert ended(again) == Ended(kind=EndedKind.EXITED, exit_code=0)
+        assert ended(again) == GangEnd(kind=GangEndKind.EXITED, exit_code=0)
     finally:
         allocation.close()
 
@@ -192,11 +192,11 @@ def test_a_node_that_dies_is_blamed_and_not_the_arm(ray: Cluster, tmp_path: Path
         victim = next(iter(tmp_path.glob("on-*"))).name.removeprefix("on-")
         ray.kill_node(victim)
         end = ended(gang)
-        assert end.kind is EndedKind.NODE_FAULT, end
+        assert end.kind is GangEndKind.NODE_FAULT, end
         wait_until(lambda: not alive(mark), "the dead node's ranks live on")
         ray.add_node()
         again = ended(allocation.start(job(tmp_path, "print(1)")))
-        assert again.kind is EndedKind.NODE_FAULT, again
+        assert again.kind is GangEndKind.NODE_FAULT, again
     finally:
         allocation.close()
 
@@ -213,7 +213,7 @@ def test_actors_that_are_killed_leave_nothing(tmp_path: Path) -> None:
         assert actors
         for actor in actors:
             os.kill(int(actor.name), signal.SIGKILL)
-        assert ended(gang).kind is EndedKind.LOST
+        assert ended(gang).kind is GangEndKind.LOST
         assert not alive(mark)
     finally:
         allocation.close()
@@ -254,10 +254,10 @@ def test_who_is_asked_to_stop_while_nodes_are_waited_for_leaves_nothing() -> Non
 @pytest.mark.slow
 @pytest.mark.usefixtures("ray")
 def test_what_an_allocation_has_not_is_refused_at_once(tmp_path: Path) -> None:
-    allocation = Ray(shape=Shape()).open()
+    allocation = Ray(shape=ProcessShape()).open()
     try:
-        for shape, what in ((TWO, "2 nodes"), (Shape(per="gpu"), "a process per GPU")):
-            refused = Job(name="no", command=("true",), directory=tmp_path / "no", shape=shape)
+        for shape, what in ((TWO, "2 nodes"), (ProcessShape(per="gpu"), "a process per GPU")):
+            refused = TrialJob(name="no", command=("true",), directory=tmp_path / "no", shape=shape)
             with pytest.raises(UsageError) as caught:
                 allocation.start(refused)
             assert caught.value.what.startswith(what)

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from counterpoint.tune.executors.executor import Shape
+from counterpoint.tune.executors.executor import ProcessShape
 from slurm_cluster import SlurmCluster
 from tune.executors.contract import Contract, FreshContract, PlacementContract
 
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.slow
 
 CONSTRUCT = """
 from counterpoint.tune.executors.choose import choose_executor
-from counterpoint.tune.executors.executor import Shape
-executor = choose_executor({name!r}, Shape(nodes=2), {options})
+from counterpoint.tune.executors.executor import ProcessShape
+executor = choose_executor({name!r}, ProcessShape(nodes=2), {options})
 """
 
 
@@ -33,8 +33,8 @@ def environment(running_slurm: SlurmCluster) -> Iterator[None]:
 
 
 class OnSlurm(PlacementContract):
-    two = Shape(nodes=2)
-    other = (Shape(nodes=2, ranks_per_node=2), 4)
+    two = ProcessShape(nodes=2)
+    other = (ProcessShape(nodes=2, ranks_per_node=2), 4)
     node = "os.environ['SLURMD_NODENAME']"
 
 

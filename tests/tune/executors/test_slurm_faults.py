@@ -17,12 +17,12 @@ from counterpoint.runs import read_run
 from counterpoint.tune.executors.choose import choose_executor
 from counterpoint.tune.executors.executor import (
     Allocation,
-    EndedKind,
     Gang,
-    Job,
-    Limits,
-    Shape,
+    GangEndKind,
+    ProcessShape,
     StoppedWaiting,
+    TrialJob,
+    TrialLimits,
     wait_for,
 )
 from counterpoint.tune.executors.slurm import Slurm
@@ -32,7 +32,7 @@ from tune.executors.contract import ended, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
-TWO = Shape(nodes=2)
+TWO = ProcessShape(nodes=2)
 SLEEP = "import time; print('up', flush=True); time.sleep(3600)"
 
 
@@ -52,10 +52,10 @@ def opened(executor: Slurm | SlurmBatch) -> Generator[Allocation]:
         allocation.close()
 
 
-def started(allocation: Allocation, program: str = SLEEP, shape: Shape = TWO) -> Gang:
+def started(allocation: Allocation, program: str = SLEEP, shape: ProcessShape = TWO) -> Gang:
     directory = Path.cwd() / "run"
     gang = allocation.start(
-        Job(
+        TrialJob(
             name="t",
             command=(sys.executable, "-c", program),
             directory=directory,
@@ -74,31 +74,31 @@ def test_a_node_that_fails_is_not_the_arm_s_fault(slurm: SlurmCluster) -> None:
         node = allocation.nodes[1]
         slurm.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
         told = ended(gang)
-        assert told.kind is EndedKind.NODE_FAULT
-        after = allocation.start(Job(name="after", command=("true",), directory=Path("after")))
-        assert ended(after).kind in (EndedKind.NODE_FAULT, EndedKind.LOST)
+        assert told.kind is GangEndKind.NODE_FAULT
+        after = allocation.start(TrialJob(name="after", command=("true",), directory=Path("after")))
+        assert ended(after).kind in (GangEndKind.NODE_FAULT, GangEndKind.LOST)
 
 
 def test_a_node_that_dies_unnoticed_is_not_the_arm_s_fault(slurm: SlurmCluster) -> None:
     """srun ends with 0 then, and Slurm may find out only after the step."""
-    with opened(Slurm(shape=Shape())) as allocation:
-        gang = started(allocation, shape=Shape())
+    with opened(Slurm(shape=ProcessShape())) as allocation:
+        gang = started(allocation, shape=ProcessShape())
         (node,) = allocation.nodes
         slurm.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
         told = ended(gang)
-        assert (told.kind, told.exit_code) == (EndedKind.NODE_FAULT, None)
+        assert (told.kind, told.exit_code) == (GangEndKind.NODE_FAULT, None)
 
 
 @pytest.mark.parametrize("kind", [Slurm, SlurmBatch])
 def test_a_job_that_can_never_run_is_refused(
     slurm: SlurmCluster, kind: type[Slurm | SlurmBatch]
 ) -> None:
-    five, heard = Shape(nodes=5), list[str]()
+    five, heard = ProcessShape(nodes=5), list[str]()
     with (
         pytest.raises(UsageError, match="will never start job") as refused,
         opened(kind(shape=five, options=("--partition=urgent",), say=heard.append)) as allocation,
     ):
-        wait_for(started(allocation, "pass", five), Limits(), lambda: False)
+        wait_for(started(allocation, "pass", five), TrialLimits(), lambda: False)
     assert "the partition urgent has 4 nodes" in str(refused.value.why)
     assert any(": Partition" in it for it in heard)
     assert slurm.jobs() == []
@@ -115,9 +115,9 @@ def test_who_is_asked_to_stop_in_the_queue_leaves_it(slurm: SlurmCluster) -> Non
 
 def test_what_slurm_would_refuse_is_refused_before_anything_is_asked_of_it() -> None:
     with pytest.raises(UsageError, match="accepts no job with --partition=nowhere") as refused:
-        choose_executor(None, Shape(), {"slurm": "--partition=nowhere"})
+        choose_executor(None, ProcessShape(), {"slurm": "--partition=nowhere"})
     assert refused.value.why == "invalid partition specified: nowhere"
-    assert choose_executor(None, Shape(nodes=4), {"slurm": "-p urgent"}).name == "slurm"
+    assert choose_executor(None, ProcessShape(nodes=4), {"slurm": "-p urgent"}).name == "slurm"
 
 
 @pytest.mark.parametrize(
@@ -130,22 +130,22 @@ def test_what_slurm_would_refuse_is_refused_before_anything_is_asked_of_it() -> 
 )
 def test_options_that_slurm_can_t_read_are_refused_too(option: str, why: str) -> None:
     with pytest.raises(UsageError, match="accepts no job with") as refused:
-        choose_executor(None, Shape(), {"slurm": option})
+        choose_executor(None, ProcessShape(), {"slurm": option})
     assert why in str(refused.value.why)
 
 
 def test_more_nodes_than_there_are_cpus_for_are_not_waited_for(slurm: SlurmCluster) -> None:
     with pytest.raises(UsageError, match="never start") as refused:
-        Slurm(shape=Shape(nodes=9)).open()
+        Slurm(shape=ProcessShape(nodes=9)).open()
     assert "has 4 nodes" in str(refused.value.why)
     assert slurm.jobs() == []
 
 
 def test_a_preempted_allocation_says_so(slurm: SlurmCluster) -> None:
-    with opened(Slurm(shape=Shape(nodes=4))) as allocation:
+    with opened(Slurm(shape=ProcessShape(nodes=4))) as allocation:
         gang = started(allocation)
         urgent = slurm.ask("sbatch", "--parsable", "-p", "urgent", "-N4", "--wrap", "sleep 1")
-        assert ended(gang).kind is EndedKind.PREEMPTED
+        assert ended(gang).kind is GangEndKind.PREEMPTED
         assert urgent
 
 
@@ -154,7 +154,7 @@ def test_an_allocation_that_is_cancelled_is_not_the_arm_s_fault(slurm: SlurmClus
         gang = started(allocation)
         slurm.ask("scancel", *slurm.jobs())
         told = ended(gang)
-        assert (told.kind, told.detail) == (EndedKind.PREEMPTED, "somebody canceled Slurm's job")
+        assert (told.kind, told.detail) == (GangEndKind.PREEMPTED, "somebody canceled Slurm's job")
 
 
 def test_a_batch_job_waits_in_the_queue_and_can_be_killed_there(slurm: SlurmCluster) -> None:
@@ -162,8 +162,8 @@ def test_a_batch_job_waits_in_the_queue_and_can_be_killed_there(slurm: SlurmClus
     slurm.ask("salloc", "--no-shell", "-N4", "--exclusive")
     with opened(SlurmBatch(shape=TWO, say=heard.append)) as allocation:
         gang = started(allocation, "pass")
-        told = wait_for(gang, Limits(timeout_s=0.01), lambda: bool(heard), grace_s=0)
-        assert (told.kind, told.exit_code) == (EndedKind.KILLED, None)  # its time had not begun
+        told = wait_for(gang, TrialLimits(timeout_s=0.01), lambda: bool(heard), grace_s=0)
+        assert (told.kind, told.exit_code) == (GangEndKind.KILLED, None)  # its time had not begun
         assert "is pending in Slurm's queue" in heard[0]
         assert len(slurm.jobs()) == 1
         assert allocation.nodes == ()
@@ -173,7 +173,7 @@ def test_a_batch_job_that_is_cancelled_is_not_the_arm_s_fault(slurm: SlurmCluste
     with opened(SlurmBatch(shape=TWO)) as allocation:
         gang = started(allocation)
         slurm.ask("scancel", *slurm.jobs())
-        assert ended(gang).kind is EndedKind.PREEMPTED
+        assert ended(gang).kind is GangEndKind.PREEMPTED
         assert allocation.nodes == NODES[:2]
 
 
@@ -219,14 +219,17 @@ def test_gpus_are_counted_and_dealt_out(kind: type[Slurm | SlurmBatch]) -> None:
         told = [rank.stdout.read_text() for rank in read_run("run").ranks]
         assert told == ["0,1\n"] * 2  # else JAX takes the first one only
         os.rename("run", "run0")  # noqa: PTH104
-        gang = started(allocation, program, Shape(nodes=2, per="gpu"))
+        gang = started(allocation, program, ProcessShape(nodes=2, per="gpu"))
         assert ended(gang).exit_code == 0
         told = [rank.stdout.read_text() for rank in read_run("run").ranks]
         assert told == ["None\n"] * 4  # JAX has each take the one of its place
 
 
 def test_a_process_per_gpu_needs_gpus() -> None:
-    per_gpu, shared = Shape(per="gpu"), ("--oversubscribe",)  # alone one gets all GPUs unasked
+    per_gpu, shared = (
+        ProcessShape(per="gpu"),
+        ("--oversubscribe",),
+    )  # alone one gets all GPUs unasked
     with (
         opened(Slurm(options=shared)) as allocation,
         pytest.raises(UsageError, match="has no GPUs"),

@@ -19,9 +19,9 @@ from counterpoint.core.basis import Range
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.core.records.plain import to_plain
 from counterpoint.flags import Settings
-from counterpoint.tune.arm import Arm, Change, Predicted
+from counterpoint.tune.arm import Arm, ArmChange, Predicted
 from counterpoint.tune.journal.journal import Journal, Unwritable, read_journal
-from counterpoint.tune.journal.lines import Damaged, Newer, line_of, read_lines
+from counterpoint.tune.journal.lines import DamagedLine, NewerFormat, line_of, read_lines
 from counterpoint.tune.journal.records import (
     FORMAT,
     ArmEntered,
@@ -33,7 +33,7 @@ from counterpoint.tune.journal.records import (
     TrialStarted,
 )
 from counterpoint.tune.study.directory import JOURNAL
-from counterpoint.tune.trial.report import Failure, Losses, Purpose, Report, Steady
+from counterpoint.tune.trial.report import Losses, Purpose, Steady, TrialFailure, TrialReport
 from faulty_disk import Fault, FaultyDisk, Killed
 
 BEGAN = StudyBegan(
@@ -51,7 +51,7 @@ BEGAN = StudyBegan(
 ARM = Arm(
     name="all-gather threshold 512 MiB",
     settings=BEGAN.base,
-    changes=(Change(dimension="all-gather threshold", choice="512 MiB"),),
+    changes=(ArmChange(dimension="all-gather threshold", choice="512 MiB"),),
     predicted=Predicted(
         step_s=0.5,
         range_s=Range(0.4, 0.6),
@@ -67,9 +67,9 @@ AFTER: tuple[Record, ...] = (
     ),
     TrialEnded(
         number=1,
-        report=Report(
+        report=TrialReport(
             steady=Steady(median_s=0.5, steps=30, warm_up=2, spread=0.01, source="log"),
-            failure=Failure.NAN,
+            failure=TrialFailure.NAN,
             losses=Losses(steps=(1, 2), values=(2.5, float("inf"))),
         ),
         wall_s=12.5,
@@ -159,7 +159,7 @@ def test_a_byte_that_changes_never_makes_another_study(at: int, flip: int) -> No
     data[at % len(data)] ^= flip
     try:
         read = read_lines(bytes(data))
-    except (Damaged, Newer):
+    except (DamagedLine, NewerFormat):
         return
     assert read.records == ALL[: len(read.records)]
     assert len(read.records) >= len(ALL) - 1
@@ -233,8 +233,8 @@ def test_what_is_no_journal_is_one_clear_error(tmp_path: Path) -> None:
         read_journal(path)
 
 
-@given(st.builds(Report))
-def test_whatever_a_report_holds_comes_back(report: Report) -> None:
+@given(st.builds(TrialReport))
+def test_whatever_a_report_holds_comes_back(report: TrialReport) -> None:
     record = TrialEnded(number=1, report=report, wall_s=1.0, at="")
     (found,) = read_lines(line_of(record, 0)).records
     assert repr(found) == repr(record)  # NaN is not equal to itself

@@ -8,11 +8,11 @@ from itertools import pairwise
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.tune.arm import BASE, Acts, Arm, Origin
+from counterpoint.tune.arm import BASE, Acts, Arm, ArmOrigin
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.journal.records import ArmEntered, CandidateSeen, StudyEnded
-from counterpoint.tune.plan import Budget, Plan
-from counterpoint.tune.race.budget import purse, refuse_small
+from counterpoint.tune.plan import Budget, StudyPlan
+from counterpoint.tune.race.budget import refuse_small, remaining_budget
 from counterpoint.tune.race.estimates import fault
 from counterpoint.tune.race.moves import (
     CloseAllocation,
@@ -25,13 +25,13 @@ from counterpoint.tune.race.moves import (
     RunTrial,
 )
 from counterpoint.tune.race.race import next_move
-from counterpoint.tune.statistics.estimate import Rule
-from counterpoint.tune.trial.report import Failure, Purpose
+from counterpoint.tune.statistics.estimate import DecisionRule
+from counterpoint.tune.trial.report import Purpose, TrialFailure
 from tune_races import Race
 from tune_studies import AT, BASE_ARM, Made, arm, change, report
 
 A, B, C, D = (arm(it) for it in "abcd")
-PLAN = Plan(rule=Rule(cap=6, looks=(2, 4, 6)))
+PLAN = StudyPlan(rule=DecisionRule(cap=6, looks=(2, 4, 6)))
 
 
 def kinds(race: Race, kind: type) -> list[object]:
@@ -61,7 +61,7 @@ def test_without_a_search_all_that_may_run_enter() -> None:
 
 
 def test_the_base_enters_as_it_was_predicted() -> None:
-    seen = Arm(name=BASE, settings=A.settings, origin=Origin.BASE)
+    seen = Arm(name=BASE, settings=A.settings, origin=ArmOrigin.BASE)
     made = Made(A).add(CandidateSeen(arm=seen, at=AT))
     assert next_move(made.study, PLAN) == Enter(seen)
 
@@ -120,7 +120,7 @@ def test_arms_that_are_faster_run_together() -> None:
     race.run()
     made = race.study.arm("combined")
     assert {it.dimension for it in made.changes} == {"a", "b"}
-    assert made.origin is Origin.COMBINED
+    assert made.origin is ArmOrigin.COMBINED
     together = [it for it in race.rows.values() if "combined" in it]
     assert set(together[0]) == {BASE, "b", "combined"}  # the best one beside it
     assert {it for row in rows_for(race, Purpose.CONFIRM) for it in row} >= {BASE, "combined"}
@@ -134,7 +134,7 @@ def test_arms_that_set_the_same_thing_are_not_combined() -> None:
 
 
 def test_settings_by_hand_are_combined_by_what_they_set() -> None:
-    by_hand = Arm(name="mine", settings=change("x").settings, origin=Origin.HAND)
+    by_hand = Arm(name="mine", settings=change("x").settings, origin=ArmOrigin.HAND)
     race = Race(Made(by_hand, A), PLAN, gains={"a": 0.03, "mine": 0.03})
     real = race.measured
 
@@ -147,8 +147,10 @@ def test_settings_by_hand_are_combined_by_what_they_set() -> None:
     assert dict(race.study.arm("combined").settings.env) == {"X": "on", "A": "on"}
 
 
-@pytest.mark.parametrize("failure", [Failure.UNKNOWN_FLAG, Failure.OUT_OF_MEMORY, Failure.NAN])
-def test_a_certain_failure_drops_at_once(failure: Failure) -> None:
+@pytest.mark.parametrize(
+    "failure", [TrialFailure.UNKNOWN_FLAG, TrialFailure.OUT_OF_MEMORY, TrialFailure.NAN]
+)
+def test_a_certain_failure_drops_at_once(failure: TrialFailure) -> None:
     race = Race(Made(A, B), PLAN, failing={"a": (failure, -1)})
     race.run()
     assert race.drops["a"] == str(failure)
@@ -157,9 +159,15 @@ def test_a_certain_failure_drops_at_once(failure: Failure) -> None:
 
 @pytest.mark.parametrize(
     "failure",
-    [Failure.CRASH, Failure.HANG, Failure.TIMEOUT, Failure.NO_STEPS, Failure.UNSTEADY],
+    [
+        TrialFailure.CRASH,
+        TrialFailure.HANG,
+        TrialFailure.TIMEOUT,
+        TrialFailure.NO_STEPS,
+        TrialFailure.UNSTEADY,
+    ],
 )
-def test_an_uncertain_failure_gets_one_more_try(failure: Failure) -> None:
+def test_an_uncertain_failure_gets_one_more_try(failure: TrialFailure) -> None:
     twice = Race(Made(A, B), PLAN, failing={"a": (failure, -1)})
     twice.run()
     assert twice.drops["a"] == str(failure)
@@ -171,9 +179,14 @@ def test_an_uncertain_failure_gets_one_more_try(failure: Failure) -> None:
 
 @pytest.mark.parametrize(
     ("failure", "tries"),
-    [(Failure.CRASH, 1), (Failure.OUT_OF_MEMORY, 1), (Failure.NAN, 1), (Failure.UNSTEADY, 2)],
+    [
+        (TrialFailure.CRASH, 1),
+        (TrialFailure.OUT_OF_MEMORY, 1),
+        (TrialFailure.NAN, 1),
+        (TrialFailure.UNSTEADY, 2),
+    ],
 )
-def test_a_base_that_fails_ends_it_with_what_to_mend(failure: Failure, tries: int) -> None:
+def test_a_base_that_fails_ends_it_with_what_to_mend(failure: TrialFailure, tries: int) -> None:
     race = Race(Made(A), PLAN, failing={BASE: (failure, -1)})
     end = race.run()
     assert isinstance(end, Finish)
@@ -193,7 +206,7 @@ def test_a_base_that_fails_ends_it_with_what_to_mend(failure: Failure, tries: in
 def test_what_to_do_fits_what_was_seen(detail: str, advice: str) -> None:
     made = Made(A).entered(A).opened()
     for _ in range(2):
-        told = replace(report(failure=Failure.NO_STEPS), detail=detail)
+        told = replace(report(failure=TrialFailure.NO_STEPS), detail=detail)
         made.ran(BASE, told, Purpose.NOISE, 0)
     said = fault(made.study, PLAN)
     assert isinstance(said, Finish)
@@ -203,9 +216,9 @@ def test_what_to_do_fits_what_was_seen(detail: str, advice: str) -> None:
 def test_a_base_that_fails_once_later_is_tried_again() -> None:
     made = Made(A).entered(A).noise()
     made.ran("a", report(0.9), Purpose.SCREEN, 1)
-    made.ran(BASE, report(failure=Failure.CRASH), Purpose.SCREEN, 1)
+    made.ran(BASE, report(failure=TrialFailure.CRASH), Purpose.SCREEN, 1)
     assert next_move(made.study, PLAN) == RunTrial(BASE, Purpose.SCREEN, 1, 1)
-    made.ran(BASE, report(failure=Failure.CRASH), Purpose.SCREEN, 1)
+    made.ran(BASE, report(failure=TrialFailure.CRASH), Purpose.SCREEN, 1)
     assert isinstance(next_move(made.study, PLAN), Finish)
 
 
@@ -213,14 +226,14 @@ def test_blameless_failures_are_made_again_then_elsewhere_then_not_for_now() -> 
     made = Made(A).entered(A).noise()
     for _ in range(PLAN.retries + 1):
         assert next_move(made.study, PLAN) == RunTrial("a", Purpose.SCREEN, 1, 1)
-        made.ran("a", report(failure=Failure.NODE_FAULT), Purpose.SCREEN, 1)
+        made.ran("a", report(failure=TrialFailure.NODE_FAULT), Purpose.SCREEN, 1)
     assert next_move(made.study, PLAN) == CloseAllocation(1)
     made.closed()
     assert next_move(made.study, PLAN) == OpenAllocation(2, fresh=False)
     made.opened()
     for _ in range(PLAN.retries + 1):
         assert next_move(made.study, PLAN) == RunTrial(BASE, Purpose.SCREEN, 2, 2)
-        made.ran(BASE, report(failure=Failure.PREEMPTED), Purpose.SCREEN, 2)
+        made.ran(BASE, report(failure=TrialFailure.PREEMPTED), Purpose.SCREEN, 2)
     end = next_move(made.study, PLAN)
     assert isinstance(end, Pause)
     assert "preempted" in end.why
@@ -228,8 +241,8 @@ def test_blameless_failures_are_made_again_then_elsewhere_then_not_for_now() -> 
     assert next_move(made.study, PLAN) == OpenAllocation(3, fresh=False)
 
 
-@pytest.mark.parametrize("failure", [Failure.INTERRUPTED, Failure.DISK_FULL])
-def test_what_a_user_stopped_is_made_again_as_often_as_it_takes(failure: Failure) -> None:
+@pytest.mark.parametrize("failure", [TrialFailure.INTERRUPTED, TrialFailure.DISK_FULL])
+def test_what_a_user_stopped_is_made_again_as_often_as_it_takes(failure: TrialFailure) -> None:
     made = Made(A).entered(A).noise()
     for _ in range(10):
         made.ran("a", report(failure=failure), Purpose.SCREEN, 1)
@@ -306,12 +319,12 @@ def test_an_arm_with_a_profile_is_profiled_before_it_is_timed() -> None:
 def test_a_profiled_run_needs_no_step_times() -> None:
     profiled = arm("pgle", change("pgle", acts=Acts.SCHEDULE, profile=True))
     made = Made(profiled).entered(profiled).noise()
-    made.ran("pgle", report(failure=Failure.NO_STEPS), Purpose.PROFILE, -1)
+    made.ran("pgle", report(failure=TrialFailure.NO_STEPS), Purpose.PROFILE, -1)
     assert next_move(made.study, PLAN) == MakeProfile("pgle", 3)
 
 
 def test_budget_of_trials_keeps_the_confirmation_and_the_best_named() -> None:
-    race = Race(Made(A, B, C, D), Plan(budget=Budget(trials=18)), gains={"a": 0.03})
+    race = Race(Made(A, B, C, D), StudyPlan(budget=Budget(trials=18)), gains={"a": 0.03})
     race.run()
     assert len(race.trials) <= 18
     assert race.drops["d"] == "no budget"
@@ -320,7 +333,7 @@ def test_budget_of_trials_keeps_the_confirmation_and_the_best_named() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_was_kept_for_fresh_runs_is_used_where_nobody_needs_them(seed: int) -> None:
-    plan = Plan(budget=Budget(trials=14))
+    plan = StudyPlan(budget=Budget(trials=14))
     race = Race(Made(A, B), plan, gains={"a": -0.02}, noise=0.0005, seed=seed)
     race.run()
     assert race.drops["a"] == "slower"
@@ -331,12 +344,12 @@ def test_an_arm_that_is_not_decided_has_the_trials_kept_for_fresh_runs() -> None
     made = Made(A).entered(A).noise()
     for row, own in ((1, 1.10), (2, 1.02)):
         made.row(Purpose.SCREEN, row, {BASE: 1.0 + 0.02 * row, "a": own})
-    plan = Plan(budget=Budget(trials=14))
+    plan = StudyPlan(budget=Budget(trials=14))
     assert next_move(made.study, plan) == RunTrial("a", Purpose.RACE, 3, 1)
 
 
 def test_a_rest_of_the_budget_is_explained() -> None:
-    plan = Plan(budget=Budget(trials=14))
+    plan = StudyPlan(budget=Budget(trials=14))
     race = Race(Made(A), plan, gains={"a": -0.02}, noise=0.0005)
     end = race.run()
     assert isinstance(end, Finish)
@@ -347,7 +360,7 @@ def test_a_rest_of_the_budget_is_explained() -> None:
 
 
 def test_the_smallest_budget_races_one_arm() -> None:
-    race = Race(Made(A, B), Plan(budget=Budget(trials=6)), gains={"a": 0.03})
+    race = Race(Made(A, B), StudyPlan(budget=Budget(trials=6)), gains={"a": 0.03})
     race.run()
     assert [it.arm for it in race.trials].count("a") == 2
     assert len(race.trials) == 6
@@ -355,7 +368,7 @@ def test_the_smallest_budget_races_one_arm() -> None:
 
 
 def test_budget_of_hours_goes_by_the_median_trial() -> None:
-    plan = Plan(budget=Budget(seconds=1200.0))
+    plan = StudyPlan(budget=Budget(seconds=1200.0))
     race = Race(Made(A, B, C, D), plan, gains={"a": 0.03}, wall_s=60.0)
     race.run()
     assert len(race.trials) <= 20
@@ -365,7 +378,7 @@ def test_budget_of_hours_goes_by_the_median_trial() -> None:
 def test_a_doubtful_best_is_left_to_the_confirmation() -> None:
     race = Race(
         Made(A, B),
-        Plan(rule=Rule(cap=2, looks=(2,)), confirm_rows=8),
+        StudyPlan(rule=DecisionRule(cap=2, looks=(2,)), confirm_rows=8),
         gains={"a": 0.02},
         noise=0.008,
         seed=3,
@@ -375,14 +388,14 @@ def test_a_doubtful_best_is_left_to_the_confirmation() -> None:
 
 
 def test_what_cannot_reach_the_target_is_dropped() -> None:
-    plan = Plan(target_gain=0.05)
+    plan = StudyPlan(target_gain=0.05)
     race = Race(Made(A, B), plan, gains={"a": 0.02, "b": 0.02})
     race.run()
     assert set(race.drops.values()) == {"below target"}
 
 
 def test_the_target_ends_the_race_and_is_confirmed() -> None:
-    plan = Plan(target_gain=0.03, rule=Rule(cap=6, looks=(2, 4, 6)))
+    plan = StudyPlan(target_gain=0.03, rule=DecisionRule(cap=6, looks=(2, 4, 6)))
     race = Race(Made(A, B), plan, gains={"a": 0.06, "b": 0.035}, noise=0.003)
     assert race.run() == Finish("the target gain is reached")
     assert "combined" not in {it.name for it in race.study.arms}
@@ -391,7 +404,7 @@ def test_the_target_ends_the_race_and_is_confirmed() -> None:
 
 def test_the_winner_is_taken_apart_if_asked() -> None:
     both = arm("both", change("x"), change("y"))
-    race = Race(Made(both), Plan(ablate=True), gains={"x": 0.04})
+    race = Race(Made(both), StudyPlan(ablate=True), gains={"x": 0.04})
     race.run()
     rows = rows_for(race, Purpose.ABLATE)
     assert len(rows) == 4
@@ -400,7 +413,7 @@ def test_the_winner_is_taken_apart_if_asked() -> None:
 
 
 def test_without_a_confirmation_the_race_decides() -> None:
-    race = Race(Made(A), Plan(confirm_rows=0), gains={"a": 0.03})
+    race = Race(Made(A), StudyPlan(confirm_rows=0), gains={"a": 0.03})
     assert race.run() == Finish("every arm is decided")
     assert not rows_for(race, Purpose.CONFIRM)
 
@@ -410,10 +423,10 @@ def test_the_next_best_is_confirmed_where_the_best_fails_there() -> None:
     made = Made(one, other).entered(one, other).noise()
     for row in range(1, 3):
         made.row(Purpose.SCREEN, row, {BASE: 1.0 + row / 5000, "one": 0.9, "other": 0.95})
-    plan = Plan(budget=Budget(trials=24))
+    plan = StudyPlan(budget=Budget(trials=24))
     made.closed().opened()
     assert next_move(made.study, plan) == RunTrial("one", Purpose.CONFIRM, 3, 2)
-    made.ran("one", report(failure=Failure.OUT_OF_MEMORY), Purpose.CONFIRM, 3)
+    made.ran("one", report(failure=TrialFailure.OUT_OF_MEMORY), Purpose.CONFIRM, 3)
     assert isinstance(next_move(made.study, plan), Drop)
     made.dropped("one", "out of memory")
     assert next_move(made.study, plan) == RunTrial("other", Purpose.CONFIRM, 3, 2)
@@ -435,18 +448,18 @@ def test_arms_that_came_in_later_have_no_part_in_rows_before() -> None:
 
 def test_nodes_on_which_nothing_starts_any_more_are_given_back_at_once() -> None:
     made = Made(A, B).entered(A, B).noise()
-    made.ran("b", report(failure=Failure.PREEMPTED), Purpose.SCREEN, 1)
+    made.ran("b", report(failure=TrialFailure.PREEMPTED), Purpose.SCREEN, 1)
     assert next_move(made.study, PLAN) == RunTrial("b", Purpose.SCREEN, 1, 1)
-    made.ran("b", report(failure=Failure.NODE_FAULT), Purpose.SCREEN, 1, starts=False)
+    made.ran("b", report(failure=TrialFailure.NODE_FAULT), Purpose.SCREEN, 1, starts=False)
     assert next_move(made.study, PLAN) == CloseAllocation(1)
     made.closed()
     assert next_move(made.study, PLAN) == OpenAllocation(2, fresh=False)
 
 
 @pytest.mark.parametrize("executor", ["slurm", "ray"])
-@pytest.mark.parametrize("failure", [Failure.NODE_FAULT, Failure.PREEMPTED])
+@pytest.mark.parametrize("failure", [TrialFailure.NODE_FAULT, TrialFailure.PREEMPTED])
 def test_nodes_that_were_held_and_are_lost_are_given_back_at_once(
-    executor: str, failure: Failure
+    executor: str, failure: TrialFailure
 ) -> None:
     made = Made(A).entered(A)
     for number in range(1, PLAN.retries + 1):
@@ -462,30 +475,30 @@ def test_nodes_that_were_held_and_are_lost_are_given_back_at_once(
 
 def test_a_job_for_each_trial_loses_no_row_with_its_nodes() -> None:
     made = Made(A).entered(A).opened("slurm-batch")
-    made.ran(BASE, report(failure=Failure.PREEMPTED), Purpose.NOISE, 0)
+    made.ran(BASE, report(failure=TrialFailure.PREEMPTED), Purpose.NOISE, 0)
     assert next_move(made.study, PLAN) == RunTrial(BASE, Purpose.NOISE, 0, 1)
 
 
 def test_who_fails_without_blame_costs_no_trial_up_to_as_many_as_there_are() -> None:
-    plan = Plan(budget=Budget(trials=20))
+    plan = StudyPlan(budget=Budget(trials=20))
     made = Made(A).entered(A).noise()
-    assert purse(made.study, plan).left == 18
+    assert remaining_budget(made.study, plan).left == 18
     for lost in range(1, 31):
-        made.ran("a", report(failure=Failure.INTERRUPTED), Purpose.SCREEN, 1)
-        assert purse(made.study, plan).left == min(18, 38 - lost)
+        made.ran("a", report(failure=TrialFailure.INTERRUPTED), Purpose.SCREEN, 1)
+        assert remaining_budget(made.study, plan).left == min(18, 38 - lost)
     spent = conclude(made.study, plan).spent
     assert spent is not None
-    assert (spent.trials, spent.trials_left) == (32, purse(made.study, plan).left)
-    made.ran("a", report(failure=Failure.CRASH), Purpose.SCREEN, 1)
-    assert purse(made.study, Plan(budget=Budget(trials=40))).left == 37
+    assert (spent.trials, spent.trials_left) == (32, remaining_budget(made.study, plan).left)
+    made.ran("a", report(failure=TrialFailure.CRASH), Purpose.SCREEN, 1)
+    assert remaining_budget(made.study, StudyPlan(budget=Budget(trials=40))).left == 37
 
 
 def test_whom_the_budget_had_no_room_for_comes_back_with_a_larger_one() -> None:
-    race = Race(Made(A, B, C, D), Plan(budget=Budget(trials=14)), gains={"b": 0.03})
+    race = Race(Made(A, B, C, D), StudyPlan(budget=Budget(trials=14)), gains={"b": 0.03})
     end = race.run()
     assert race.drops["b"] == "no budget"
     race.made.add(StudyEnded(why=end.why, at=AT)).closed()
-    race.plan = Plan(budget=Budget(trials=60))
+    race.plan = StudyPlan(budget=Budget(trials=60))
     race.made.resumed()
     assert not set(race.study.dropped) & {"b", "c", "d"}
     race.run()
@@ -495,7 +508,7 @@ def test_whom_the_budget_had_no_room_for_comes_back_with_a_larger_one() -> None:
 
 
 def test_arms_that_never_ran_for_the_budget_are_not_called_decided() -> None:
-    race = Race(Made(A, B, C), Plan(budget=Budget(trials=14)), gains={"a": 0.1})
+    race = Race(Made(A, B, C), StudyPlan(budget=Budget(trials=14)), gains={"a": 0.1})
     end = race.run()
     never = [it for it in "abc" if not race.study.trials_of(it)]
     assert never
@@ -508,12 +521,12 @@ def test_arms_that_never_ran_for_the_budget_are_not_called_decided() -> None:
 
 
 def test_who_comes_back_after_the_confirmation_races_and_is_confirmed_too() -> None:
-    race = Race(Made(A, B), Plan(budget=Budget(trials=14)), gains={"a": 0.03, "b": 0.05})
+    race = Race(Made(A, B), StudyPlan(budget=Budget(trials=14)), gains={"a": 0.03, "b": 0.05})
     end = race.run()
     assert race.drops["b"] == "no budget"
     assert rows_for(race, Purpose.CONFIRM)
     race.made.add(StudyEnded(why=end.why, at=AT)).resumed()
-    race.plan = Plan(budget=Budget(trials=80))
+    race.plan = StudyPlan(budget=Budget(trials=80))
     assert race.run() == Finish("every arm is decided")
     told = conclude(race.study, race.plan)
     assert told.winner is not None
@@ -524,10 +537,10 @@ def test_who_comes_back_after_the_confirmation_races_and_is_confirmed_too() -> N
 
 
 def test_who_comes_back_and_is_no_better_changes_nothing() -> None:
-    race = Race(Made(A, B), Plan(budget=Budget(trials=14)), gains={"a": 0.03})
+    race = Race(Made(A, B), StudyPlan(budget=Budget(trials=14)), gains={"a": 0.03})
     end = race.run()
     race.made.add(StudyEnded(why=end.why, at=AT)).resumed()
-    race.plan = Plan(budget=Budget(trials=80))
+    race.plan = StudyPlan(budget=Budget(trials=80))
     confirmed = len(rows_for(race, Purpose.CONFIRM))
     race.run()
     told = conclude(race.study, race.plan)
@@ -538,40 +551,40 @@ def test_who_comes_back_and_is_no_better_changes_nothing() -> None:
 
 
 def test_a_budget_that_no_arm_fits_into_is_what_ends_it() -> None:
-    plan = Plan(budget=Budget(trials=5))
+    plan = StudyPlan(budget=Budget(trials=5))
     made = Made(A).entered(A).noise().dropped("a", "no budget")
     assert next_move(made.study, plan) == Finish("the budget is spent")
 
 
 def test_a_base_that_failed_gets_another_chance_with_another_sitting() -> None:
     made = Made(A).entered(A).opened()
-    made.ran(BASE, report(failure=Failure.NAN), Purpose.NOISE, 0)
+    made.ran(BASE, report(failure=TrialFailure.NAN), Purpose.NOISE, 0)
     end = next_move(made.study, PLAN)
     assert isinstance(end, Finish)
     made.add(StudyEnded(why=end.why, at=AT)).closed()
     assert not made.study.is_done
     made.resumed().opened()
     assert isinstance(next_move(made.study, PLAN), RunTrial)
-    made.ran(BASE, report(failure=Failure.NAN), Purpose.NOISE, 1)
+    made.ran(BASE, report(failure=TrialFailure.NAN), Purpose.NOISE, 1)
     assert isinstance(next_move(made.study, PLAN), Finish)
 
 
 def test_a_target_that_fresh_runs_have_not_shown_is_not_reached() -> None:
-    plan = Plan(target_gain=0.02, confirm_rows=4, budget=Budget(trials=14))
+    plan = StudyPlan(target_gain=0.02, confirm_rows=4, budget=Budget(trials=14))
     made = Made(A).entered(A).noise()
     for row in range(1, 3):
         made.row(Purpose.SCREEN, row, {BASE: 1.0 + 0.0001 * row, "a": 0.95})
     made.closed().opened()
     for row in range(3, 6):
         made.row(Purpose.CONFIRM, row, {BASE: 1.0 + 0.0001 * row, "a": 0.95})
-    made.ran("a", report(failure=Failure.HANG), Purpose.CONFIRM, 6)
+    made.ran("a", report(failure=TrialFailure.HANG), Purpose.CONFIRM, 6)
     made.row(Purpose.CONFIRM, 6, {BASE: 1.0})
     assert next_move(made.study, plan) == Finish("the budget is spent")
 
 
 def test_of_arms_with_equal_settings_one_runs() -> None:
     one, other = arm("one", change("x")), arm("other", change("x"))
-    nothing = Arm(name="nothing", settings=BASE_ARM.settings, origin=Origin.HAND)
+    nothing = Arm(name="nothing", settings=BASE_ARM.settings, origin=ArmOrigin.HAND)
     race = Race(Made(one, other, nothing), PLAN, gains={"x": 0.03})
     race.run()
     assert race.drops == {"other": "same program", "nothing": "same program"}
@@ -594,25 +607,25 @@ def confirmed_by(race: Race) -> dict[str, int]:
 
 
 def test_fresh_rows_are_as_many_as_the_gain_takes_up_to_the_cap() -> None:
-    quiet = Race(Made(A), Plan(confirm_rows=2), gains={"a": 0.03}, noise=0.0005)
+    quiet = Race(Made(A), StudyPlan(confirm_rows=2), gains={"a": 0.03}, noise=0.0005)
     quiet.run()
     assert confirmed_by(quiet) == {"a": 2}
-    loud = Race(Made(A), Plan(confirm_rows=2), gains={"a": 0.03}, noise=0.01, seed=4)
+    loud = Race(Made(A), StudyPlan(confirm_rows=2), gains={"a": 0.03}, noise=0.01, seed=4)
     loud.run()
     assert 2 < confirmed_by(loud)["a"] <= PLAN.rule.cap
-    asked = Race(Made(A), Plan(confirm_rows=8), gains={"a": 0.03}, noise=0.01, seed=4)
+    asked = Race(Made(A), StudyPlan(confirm_rows=8), gains={"a": 0.03}, noise=0.01, seed=4)
     asked.run()
     assert confirmed_by(asked) == {"a": 8}
 
 
 def test_the_purse_keeps_as_much_as_the_fresh_rows_take() -> None:
     made = Made(A).entered(A).noise(1.0, 1.01)
-    plan = Plan(confirm_rows=2, budget=Budget(trials=40))
-    assert purse(made.study, plan).reserve == 4
+    plan = StudyPlan(confirm_rows=2, budget=Budget(trials=40))
+    assert remaining_budget(made.study, plan).reserve == 4
     for row, (base, own) in enumerate([(1.0, 0.96), (1.01, 0.99)], 1):
         made.row(Purpose.SCREEN, row, {BASE: base, "a": own})
-    assert purse(made.study, plan).reserve == 10
-    assert purse(made.study, Plan(budget=Budget(trials=14))).reserve == 8
+    assert remaining_budget(made.study, plan).reserve == 10
+    assert remaining_budget(made.study, StudyPlan(budget=Budget(trials=14))).reserve == 8
 
 
 def target_missed() -> Made:
@@ -627,7 +640,7 @@ def target_missed() -> Made:
 
 
 def test_a_race_that_was_ended_for_a_target_goes_on_where_fresh_runs_miss_it() -> None:
-    race = Race(target_missed(), Plan(target_gain=0.03), gains={"b": 0.05})
+    race = Race(target_missed(), StudyPlan(target_gain=0.03), gains={"b": 0.05})
     assert race.run() == Finish("the target gain is reached")
     assert race.moves[:2] == [CloseAllocation(2), OpenAllocation(3, fresh=False)]
     assert "combined" not in {it.name for it in race.study.arms}  # of two, one gains nothing
@@ -639,13 +652,17 @@ def test_a_race_that_was_ended_for_a_target_goes_on_where_fresh_runs_miss_it() -
 
 
 def test_without_a_target_one_confirmation_ends_it() -> None:
-    assert isinstance(next_move(target_missed().study, Plan()), Finish)
+    assert isinstance(next_move(target_missed().study, StudyPlan()), Finish)
 
 
 def test_one_fresh_row_and_too_few_trials_are_refused() -> None:
     with pytest.raises(UsageError, match="--confirm-rows 1 confirms nothing"):
-        refuse_small(Plan(confirm_rows=1))
-    for plan, least in ((Plan(), 14), (Plan(confirm_rows=0), 6), (Plan(confirm_rows=2), 10)):
+        refuse_small(StudyPlan(confirm_rows=1))
+    for plan, least in (
+        (StudyPlan(), 14),
+        (StudyPlan(confirm_rows=0), 6),
+        (StudyPlan(confirm_rows=2), 10),
+    ):
         with pytest.raises(UsageError) as error:
             refuse_small(replace(plan, budget=Budget(trials=least - 1)))
         assert f"{least} trials" in (error.value.why or "")
@@ -654,7 +671,7 @@ def test_one_fresh_row_and_too_few_trials_are_refused() -> None:
 
 @pytest.mark.parametrize("rows", [0, 4])
 def test_in_the_least_budget_a_large_gain_is_decided(rows: int) -> None:
-    plan = Plan(confirm_rows=rows, budget=Budget(trials=6 + 2 * rows))
+    plan = StudyPlan(confirm_rows=rows, budget=Budget(trials=6 + 2 * rows))
     for seed in range(5):
         race = Race(Made(A), plan, gains={"a": 0.1}, noise=0.002, seed=seed)
         race.run()

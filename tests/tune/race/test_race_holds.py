@@ -9,20 +9,20 @@ import pytest
 
 from counterpoint.tune.arm import BASE, Acts
 from counterpoint.tune.journal.records import AllocationClosed, TrialEnded
-from counterpoint.tune.plan import Budget, Plan
-from counterpoint.tune.race.budget import ONE_ARM, purse
+from counterpoint.tune.plan import Budget, StudyPlan
+from counterpoint.tune.race.budget import ONE_ARM, remaining_budget
 from counterpoint.tune.race.drop_rules import rows_to_next_look
 from counterpoint.tune.race.moves import Drop, Enter, Finish, Move, Pause, RunTrial
 from counterpoint.tune.race.race import SPENT, next_move
 from counterpoint.tune.race.schedule import race_roster
-from counterpoint.tune.statistics.estimate import Rule
+from counterpoint.tune.statistics.estimate import DecisionRule
 from counterpoint.tune.statistics.fit import row_order
 from counterpoint.tune.study.study import fold
-from counterpoint.tune.trial.report import Failure, Purpose, Report
+from counterpoint.tune.trial.report import Purpose, TrialFailure, TrialReport
 from tune_races import Race
 from tune_studies import AT, Made, arm, change
 
-BLAMED = [it for it in Failure if it.blames_the_arm and it is not Failure.OTHER_NUMBERS]
+BLAMED = [it for it in TrialFailure if it.blames_the_arm and it is not TrialFailure.OTHER_NUMBERS]
 
 
 def some_race(seed: int) -> Race:
@@ -34,12 +34,12 @@ def some_race(seed: int) -> Race:
         for at in range(count)
     ]
     cap = die.choice([2, 4, 6])
-    plan = Plan(
+    plan = StudyPlan(
         budget=Budget(
             trials=die.choice([None, die.randint(6, 60)]),
             seconds=die.choice([None, None, die.randint(6, 60) * 60.0]),
         ),
-        rule=Rule(cap=cap, looks=tuple(it for it in (2, 4, 6) if it <= cap)),
+        rule=DecisionRule(cap=cap, looks=tuple(it for it in (2, 4, 6) if it <= cap)),
         confirm_rows=die.choice([0, 3, 4]),
         target_gain=die.choice([None, None, 0.02]),
         ablate=die.random() < 0.5,
@@ -88,7 +88,7 @@ def check_budget(race: Race) -> None:
 
 def check_rest(race: Race) -> None:
     """Where the budget ended it, what is left is too little for a look at anybody."""
-    end, left = race.moves[-1], purse(race.study, race.plan).left
+    end, left = race.moves[-1], remaining_budget(race.study, race.plan).left
     if end == Finish(SPENT) and not rows_for(race, Purpose.CONFIRM):
         going = race_roster(race.study, race.plan)
         need = rows_to_next_look(race.study, race.plan) * len(going) if going else ONE_ARM + 1
@@ -160,7 +160,7 @@ def test_a_tuner_that_dies_now_and_then_comes_to_an_end(seed: int) -> None:
             if isinstance(move, RunTrial):
                 race.moves.append(move)
                 number = race.made.started(move.arm, move.purpose, move.row, move.allocation)
-                told = Report(failure=Failure.INTERRUPTED)
+                told = TrialReport(failure=TrialFailure.INTERRUPTED)
                 race.made.add(TrialEnded(number=number, report=told, wall_s=30.0, at=AT))
             for number in race.study.open_allocations:
                 race.made.add(AllocationClosed(number=number, at=AT))

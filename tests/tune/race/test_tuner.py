@@ -14,26 +14,26 @@ import pytest
 
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings
-from counterpoint.tune.arm import BASE, Acts, Arm, Change, Origin
+from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin
 from counterpoint.tune.conclusion.conclude import conclude
-from counterpoint.tune.executors.executor import Allocation, Ended, Gang, Job, Limits
+from counterpoint.tune.executors.executor import Allocation, Gang, GangEnd, TrialJob, TrialLimits
 from counterpoint.tune.executors.local import Local
 from counterpoint.tune.journal.records import FORMAT, CandidateSeen, SearchEnded, StudyBegan
-from counterpoint.tune.plan import Budget, Plan
+from counterpoint.tune.plan import Budget, StudyPlan
 from counterpoint.tune.race.tuner import run_study
-from counterpoint.tune.statistics.estimate import Rule
+from counterpoint.tune.statistics.estimate import DecisionRule
 from counterpoint.tune.study.directory import open_study, read_study
 from counterpoint.tune.study.study import Ledger, Study
-from counterpoint.tune.trial.report import Failure, Purpose
+from counterpoint.tune.trial.report import Purpose, TrialFailure
 from tune_programs import program
 from tune_studies import AT
 
 pytestmark = pytest.mark.slow
 
-PLAN = Plan(
-    rule=Rule(cap=2, looks=(2,)),
+PLAN = StudyPlan(
+    rule=DecisionRule(cap=2, looks=(2,)),
     confirm_rows=2,
-    limits=Limits(timeout_s=300.0, hang_after_s=30.0),
+    limits=TrialLimits(timeout_s=300.0, hang_after_s=30.0),
 )
 
 
@@ -42,8 +42,8 @@ def variables(**values: str) -> Settings:
 
 
 def arm(name: str, **values: str) -> Arm:
-    it = Change(dimension=name, choice="on", settings=variables(**values), acts=Acts.RUNTIME)
-    return Arm(name=name, settings=it.settings, changes=(it,), origin=Origin.HAND)
+    it = ArmChange(dimension=name, choice="on", settings=variables(**values), acts=Acts.RUNTIME)
+    return Arm(name=name, settings=it.settings, changes=(it,), origin=ArmOrigin.HAND)
 
 
 def asked(command: tuple[str, ...], base: Settings | None = None) -> StudyBegan:
@@ -72,7 +72,7 @@ def listed(ledger: Ledger, arms: tuple[Arm, ...]) -> None:
 def tuned(
     where: Path,
     *arms: Arm,
-    plan: Plan = PLAN,
+    plan: StudyPlan = PLAN,
     stopped: Callable[[], bool] = lambda: False,
     said: list[str] | None = None,
 ) -> Study:
@@ -87,7 +87,9 @@ def tuned(
 
 def test_what_is_faster_is_found_and_all_else_told_apart(tmp_path: Path) -> None:
     said: list[str] = []
-    plan = Plan(rule=PLAN.rule, confirm_rows=2, limits=Limits(timeout_s=300.0, hang_after_s=5.0))
+    plan = StudyPlan(
+        rule=PLAN.rule, confirm_rows=2, limits=TrialLimits(timeout_s=300.0, hang_after_s=5.0)
+    )
     study = tuned(
         tmp_path / "study",
         arm("fast", SAVES="0.2"),
@@ -149,7 +151,7 @@ def test_a_base_that_fails_ends_it(tmp_path: Path) -> None:
 
 def test_too_small_a_budget_is_refused_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="9 trials") as error:
-        tuned(tmp_path / "study", arm("a"), plan=Plan(budget=Budget(trials=9), confirm_rows=2))
+        tuned(tmp_path / "study", arm("a"), plan=StudyPlan(budget=Budget(trials=9), confirm_rows=2))
     assert "10 trials" in str(error.value)
     assert not read_study(tmp_path / "study").trials
 
@@ -184,7 +186,7 @@ def test_ctrl_c_leaves_nothing_running_and_goes_on_to_the_caller(tmp_path: Path)
     study = read_study(where)
     assert study.paused is not None
     assert not study.open_allocations
-    assert [it.failure for it in study.trials] == [Failure.INTERRUPTED]
+    assert [it.failure for it in study.trials] == [TrialFailure.INTERRUPTED]
 
 
 def test_a_full_disk_pauses_with_one_clear_error(tmp_path: Path) -> None:
@@ -224,7 +226,7 @@ class _BrokenNodes:
     def nodes(self) -> tuple[str, ...]:
         return self.real.nodes
 
-    def start(self, job: Job) -> Gang:
+    def start(self, job: TrialJob) -> Gang:
         return _BrokenGang(self.real.start(job))
 
     def close(self) -> None:
@@ -240,7 +242,7 @@ class _BrokenGang:
     def identity(self) -> str:
         return self.real.identity
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> GangEnd | None:
         raise UsageError("squeue: unable to contact the controller")
 
     def kill(self) -> None:
@@ -257,7 +259,7 @@ def test_a_scheduler_that_answers_no_more_pauses_the_study(tmp_path: Path) -> No
     study = read_study(where)
     assert study.paused is not None
     assert study.paused.why.startswith("squeue: unable")
-    assert [it.failure for it in study.trials] == [Failure.INTERRUPTED]
+    assert [it.failure for it in study.trials] == [TrialFailure.INTERRUPTED]
     assert study.open_allocations == (1,)  # for whoever goes on to sweep
     assert any("can't be given back" in it for it in said)
 
@@ -288,7 +290,7 @@ def test_a_tuner_that_was_killed_is_gone_on_from(tmp_path: Path) -> None:
     dead = read_study(where)
     assert [it.started.arm for it in dead.running] == ["slow"]
     study = tuned(where, arm("slow", SLEEPS="20"), stopped=lambda: len(started(where)) > 4)
-    assert study.trials[2].failure is Failure.INTERRUPTED
+    assert study.trials[2].failure is TrialFailure.INTERRUPTED
     assert study.trials[3].started.allocation == 2
     assert study.trials[3].started.row > study.trials[2].started.row
 

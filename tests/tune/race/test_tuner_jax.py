@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from counterpoint.flags import Settings
-from counterpoint.tune.arm import Acts, Arm, Change, Origin
+from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin
 from counterpoint.tune.conclusion.conclude import conclude
-from counterpoint.tune.executors.executor import Limits
+from counterpoint.tune.executors.executor import TrialLimits
 from counterpoint.tune.executors.local import Local
 from counterpoint.tune.journal.records import FORMAT, CandidateSeen, SearchEnded, StudyBegan
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.tuner import run_study
-from counterpoint.tune.statistics.estimate import Rule
+from counterpoint.tune.statistics.estimate import DecisionRule
 from counterpoint.tune.study.directory import open_study
 from tune_studies import AT
 
@@ -33,9 +33,9 @@ for number in range(16):
 
 
 def arm(name: str, settings: Settings, acts: Acts) -> Arm:
-    it = Change(dimension=name, choice="on", settings=settings, acts=acts)
+    it = ArmChange(dimension=name, choice="on", settings=settings, acts=acts)
     base = Settings(env=(("WAITS", "0.2"),))
-    return Arm(name=name, settings=base.merged(settings), changes=(it,), origin=Origin.HAND)
+    return Arm(name=name, settings=base.merged(settings), changes=(it,), origin=ArmOrigin.HAND)
 
 
 @pytest.mark.slow
@@ -47,7 +47,9 @@ def test_a_real_program_is_tuned(tmp_path: Path) -> None:
         arm("no wait", Settings(env=(("WAITS", "0.02"),)), Acts.RUNTIME),
         arm("for GPUs", Settings(xla=(("xla_gpu_enable_triton_gemm", "false"),)), Acts.SCHEDULE),
     )
-    plan = Plan(rule=Rule(cap=2, looks=(2,)), confirm_rows=2, limits=Limits(timeout_s=300.0))
+    plan = StudyPlan(
+        rule=DecisionRule(cap=2, looks=(2,)), confirm_rows=2, limits=TrialLimits(timeout_s=300.0)
+    )
     first = StudyBegan(
         format=FORMAT,
         version="0",

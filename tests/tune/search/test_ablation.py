@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from counterpoint.tune.arm import Arm, Origin
+from counterpoint.tune.arm import Arm, ArmOrigin
 from counterpoint.tune.journal.records import CandidateSeen
-from counterpoint.tune.search.candidates import Minimal, minimal
+from counterpoint.tune.search.candidates import MinimalWinner, minimal
 from counterpoint.tune.search.grid import Grid
 from tune_search_spaces import dimension, figures, space
 
@@ -29,15 +29,15 @@ def worth(gains: Mapping[str, float]) -> Callable[[Iterable[Arm]], Iterator[Cand
     return predict
 
 
-def taken_apart(gains: Mapping[str, float]) -> Minimal:
+def taken_apart(gains: Mapping[str, float]) -> MinimalWinner:
     """The winner has all of them."""
     point = GRID.canonical(dict.fromkeys(gains, "on"))
     predict = worth(gains)
-    (winner,) = predict([GRID.arm(point, Origin.SEARCH)])
+    (winner,) = predict([GRID.arm(point, ArmOrigin.SEARCH)])
     return minimal(GRID, BASE, winner, predict)
 
 
-def changes(found: Minimal) -> list[str]:
+def changes(found: MinimalWinner) -> list[str]:
     return [it.dimension for it in found.winner.arm.changes]
 
 
@@ -81,6 +81,6 @@ def test_a_winner_that_fits_only_with_a_change_keeps_it() -> None:
             fits = "b" in [it.dimension for it in arm.changes]
             yield CandidateSeen(arm=replace(arm, predicted=figures(0.05, arm.name, fits=fits)))
 
-    (winner,) = predict([GRID.arm(point, Origin.SEARCH)])
+    (winner,) = predict([GRID.arm(point, ArmOrigin.SEARCH)])
     found = minimal(GRID, BASE, winner, predict)
     assert "b" in changes(found)

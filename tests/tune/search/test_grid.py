@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from counterpoint.flags import Settings
-from counterpoint.tune.arm import Acts, Arm, Origin
+from counterpoint.tune.arm import Acts, Arm, ArmOrigin
 from counterpoint.tune.search.grid import Grid
 from tune_search_spaces import dimension, space
 
@@ -69,8 +69,8 @@ def test_neighbours_differ_in_one_dimension() -> None:
 
 def test_an_arm_has_a_point_if_all_of_it_is_of_the_grid() -> None:
     point = GRID.canonical({"gather": "0", "pipelined": "on"})
-    assert GRID.point_of(GRID.arm(point, Origin.SEARCH)) == point
-    runtime = GRID.arm((("graphs", "off"),), Origin.SPACE)
+    assert GRID.point_of(GRID.arm(point, ArmOrigin.SEARCH)) == point
+    runtime = GRID.arm((("graphs", "off"),), ArmOrigin.SPACE)
     assert GRID.point_of(runtime) is None
     by_hand = Arm(name="mine", settings=Settings(env=(("NCCL_ALGO", "Ring"),)))
     assert GRID.point_of(by_hand) is None

@@ -10,16 +10,16 @@ from counterpoint.compile.inputs import load_workload
 from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.explanation import explain
 from counterpoint.flags import Settings
-from counterpoint.tune.arm import BASE, Acts, Arm, Change, Origin, Predicted
+from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, Predicted
 from counterpoint.tune.journal.records import CandidateSeen
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.search.grid import Grid
 from counterpoint.tune.search.remedies import remedies
 from counterpoint.tune.search.search import search
 from counterpoint.tune.space.space import Space
 from counterpoint.tune.study.study import Ledger, Study
-from counterpoint.workflow.forecast.forecast import Bench, Work, forecasts
-from counterpoint.workflow.forecast.unknown_flags import Question
+from counterpoint.workflow.forecast.forecast import PredictionInputs, PricingContext, forecasts
+from counterpoint.workflow.forecast.unknown_flags import PredictionOptions
 from counterpoint.workflow.subject.subject import find_subject
 from lowered import H100, Lowered
 from tune_search_spaces import dimension, ledger, space, variable
@@ -27,17 +27,17 @@ from tune_search_spaces import dimension, ledger, space, variable
 pytest.importorskip("optuna")
 pytestmark = pytest.mark.slow
 
-PLAN = Plan(candidates=15, shortlist=4, jobs=2)
+PLAN = StudyPlan(candidates=15, shortlist=4, jobs=2)
 UNKNOWN = Arm(
-    name="unknown", settings=Settings(xla=(("xla_gpu_no_such", "1"),)), origin=Origin.HAND
+    name="unknown", settings=Settings(xla=(("xla_gpu_no_such", "1"),)), origin=ArmOrigin.HAND
 )
-BOTH = Change(
+BOTH = ArmChange(
     dimension="autotuning",
     choice="2",
     settings=Settings(xla=(("xla_gpu_autotune_level", "2"),)),
     acts=Acts.RUNTIME,
 )
-FLAGS = Arm(name="flags", settings=BOTH.settings, changes=(BOTH,), origin=Origin.HAND)
+FLAGS = Arm(name="flags", settings=BOTH.settings, changes=(BOTH,), origin=ArmOrigin.HAND)
 AT_RUN = Settings(env=(("NCCL_PROTO", "Simple"),))
 SPACE = space(
     dimension("pipelined", "true", flag="xla_gpu_enable_pipelined_all_gather"),
@@ -46,14 +46,16 @@ SPACE = space(
     variable("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.0001", dimension="memory", acts=Acts.SCHEDULE),
     variable("NCCL_ALGO", "Ring", dimension="algorithm"),
     dimension("PGLE", profile=True),
-    seeds=(UNKNOWN, FLAGS, Arm(name="mine", settings=AT_RUN, origin=Origin.HAND)),
+    seeds=(UNKNOWN, FLAGS, Arm(name="mine", settings=AT_RUN, origin=ArmOrigin.HAND)),
 )
 
 
 @pytest.fixture(scope="module")
-def work(lowered: Lowered) -> Work:
+def work(lowered: Lowered) -> PredictionInputs:
     subject = find_subject(load_workload(lowered.ir))
-    return Work(subject, Bench(target=H100), Question(), lambda _: None)
+    return PredictionInputs(
+        subject, PricingContext(target=H100), PredictionOptions(), lambda _: None
+    )
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +64,7 @@ def told() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def study(work: Work, told: list[str]) -> Study:
+def study(work: PredictionInputs, told: list[str]) -> Study:
     one = ledger()
     search(work, SPACE, PLAN, one, told.append)
     return one.study
@@ -94,7 +96,9 @@ def test_the_base_comes_first_and_each_candidate_once(study: Study) -> None:
     assert predictions(study)[BASE].gain == 0
 
 
-def test_what_explain_names_is_tried_before_anything_else(study: Study, work: Work) -> None:
+def test_what_explain_names_is_tried_before_anything_else(
+    study: Study, work: PredictionInputs
+) -> None:
     base = forecasts(work).base
     found = explain(base.simulation.timeline, target=H100, settings=base.settings).findings
     first = [it.name for it in remedies(found, Grid(SPACE))]
@@ -150,7 +154,7 @@ def test_what_acts_at_run_time_comes_behind_what_is_predicted(study: Study) -> N
     assert "can't be predicted" in study.search.why
 
 
-def test_so_many_are_confirmed_beside_those_by_hand(work: Work) -> None:
+def test_so_many_are_confirmed_beside_those_by_hand(work: PredictionInputs) -> None:
     one = ledger()
     search(work, SPACE, replace(PLAN, candidates=8), one, confirm=1)
     assert one.study.search is not None
@@ -173,7 +177,9 @@ def test_progress_is_told(study: Study, told: list[str]) -> None:
     assert any("failed" in it and "too large" in it for it in told)
 
 
-def test_a_search_that_was_ended_anywhere_goes_on_to_the_same(work: Work, study: Study) -> None:
+def test_a_search_that_was_ended_anywhere_goes_on_to_the_same(
+    work: PredictionInputs, study: Study
+) -> None:
     begun = ledger().study
     for number in (1, 6):
         known = tuple(map(not_tied, study.candidates[:number]))
@@ -186,14 +192,14 @@ def test_a_search_that_was_ended_anywhere_goes_on_to_the_same(work: Work, study:
         assert again.study.search.shortlist == study.search.shortlist
 
 
-def test_one_that_is_stopped_has_no_end(work: Work) -> None:
+def test_one_that_is_stopped_has_no_end(work: PredictionInputs) -> None:
     one = ledger()
     search(work, SPACE, PLAN, one, stopped=lambda: len(one.study.candidates) > 2)
     assert one.study.search is None
     assert len(one.study.candidates) >= 3
 
 
-def test_a_base_that_fails_is_everybodys_error(work: Work) -> None:
+def test_a_base_that_fails_is_everybodys_error(work: PredictionInputs) -> None:
     base = Settings(xla=(("xla_gpu_no_such", "1"),))
     with pytest.raises(UsageError, match="xla_gpu_no_such"):
         search(work, Space(base=base), PLAN, ledger())

@@ -7,7 +7,7 @@ from statistics import mean
 
 import pytest
 
-from counterpoint.tune.arm import Origin
+from counterpoint.tune.arm import ArmOrigin
 from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid, Point
@@ -32,7 +32,7 @@ def told(point: Point) -> CandidateSeen:
 
 
 def board() -> Board:
-    return Board(seen("base", 0.0, origin=Origin.BASE))
+    return Board(seen("base", 0.0, origin=ArmOrigin.BASE))
 
 
 def searched(grid: Grid, seed: int, most: int) -> list[Point]:

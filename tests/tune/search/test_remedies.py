@@ -5,7 +5,7 @@ from __future__ import annotations
 from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.flags import Settings
-from counterpoint.tune.arm import Arm, Origin
+from counterpoint.tune.arm import Arm, ArmOrigin
 from counterpoint.tune.search.grid import Grid
 from counterpoint.tune.search.remedies import remedies
 from tune_search_spaces import dimension, space
@@ -35,24 +35,24 @@ def test_each_remedy_is_an_arm_in_the_order_of_the_findings() -> None:
         )
     )
     assert [it.name for it in found] == ["--xla_some_flag=1", "XLA_PYTHON_CLIENT_MEM_FRACTION=0.92"]
-    assert {it.origin for it in found} == {Origin.REMEDY}
+    assert {it.origin for it in found} == {ArmOrigin.REMEDY}
     assert [it.settings for it in found] == [Settings((OWN,)), Settings((), (MEMORY,))]
 
 
 def test_what_the_space_offers_already_stays_the_arm_that_it_is() -> None:
-    mine = Arm(name="mine", settings=Settings((OWN,)), origin=Origin.HAND)
+    mine = Arm(name="mine", settings=Settings((OWN,)), origin=ArmOrigin.HAND)
     here = space(dimension("pipelined", "true", flag=PIPELINED[0]), seeds=(mine,))
     found = list(remedies([finding(PIPELINED), finding(OWN)], Grid(here)))
     assert [(it.name, it.origin) for it in found] == [
-        ("pipelined true", Origin.SPACE),
-        ("mine", Origin.HAND),
+        ("pipelined true", ArmOrigin.SPACE),
+        ("mine", ArmOrigin.HAND),
     ]
 
 
 def test_a_remedy_of_a_dimension_that_was_dropped_is_not_tried() -> None:
     assert not list(remedies([finding(UNLISTED)], Grid(space())))
     here = space(dimension("all-gather threshold", "0", flag=UNLISTED[0]))
-    assert [it.origin for it in remedies([finding(UNLISTED)], Grid(here))] == [Origin.REMEDY]
+    assert [it.origin for it in remedies([finding(UNLISTED)], Grid(here))] == [ArmOrigin.REMEDY]
 
 
 def test_what_the_base_has_already_is_no_remedy() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from counterpoint.core.basis import Range
-from counterpoint.tune.arm import BASE, Origin
+from counterpoint.tune.arm import BASE, ArmOrigin
 from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.search.candidates import Shortlist, shortlist
 from tune_search_spaces import seen
 
-START = seen(BASE, 0.0, origin=Origin.BASE)
+START = seen(BASE, 0.0, origin=ArmOrigin.BASE)
 
 
 def listed(*candidates: CandidateSeen, most: int = 8, base: CandidateSeen = START) -> Shortlist:
@@ -93,7 +93,7 @@ def test_no_effect_is_said_and_only_what_may_have_one_is_listed() -> None:
 
 
 def test_a_base_that_does_not_fit_makes_all_that_fit_worth_a_look() -> None:
-    base = seen(BASE, 0.0, origin=Origin.BASE, fits=False)
+    base = seen(BASE, 0.0, origin=ArmOrigin.BASE, fits=False)
     slow = seen("slow", -0.05, ("a", "on"))
     found = listed(slow, seen("large", 0.2, ("b", "on"), fits=False), base=base)
     assert found.effect

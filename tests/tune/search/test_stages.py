@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from counterpoint.flags import Settings
-from counterpoint.tune.arm import Acts, Arm, Origin, merged
+from counterpoint.tune.arm import Acts, Arm, ArmOrigin, merged
 from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid, Point
 from counterpoint.tune.search.proposer import widened
@@ -16,14 +16,14 @@ AT_RUN = dimension("quiet", acts=Acts.RUNTIME).choices[0]
 OTHER = dimension("b", "3").choices[0]
 CHANGES = (A.choices[0], EXTRA, AT_RUN, OTHER)
 RECIPE = Arm(
-    name="recipe", settings=merged(Settings(), CHANGES), changes=CHANGES, origin=Origin.RECIPE
+    name="recipe", settings=merged(Settings(), CHANGES), changes=CHANGES, origin=ArmOrigin.RECIPE
 )
 GRID = Grid(widened(space(A, B, C, dimension("PGLE", profile=True), seeds=(RECIPE,))))
 
 
 def board(**gains: float) -> Board:
     """Single choices as they were predicted: `b2` is choice 2 of b; what gains 0 is the base."""
-    found = Board(seen("base", 0.0, program="base", origin=Origin.BASE))
+    found = Board(seen("base", 0.0, program="base", origin=ArmOrigin.BASE))
     for point in singles(GRID):
         ((name, choice),) = point
         gain = gains.get(name + choice.replace("on", ""), 0.0)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from counterpoint.tune.arm import BASE, Origin
+from counterpoint.tune.arm import BASE, ArmOrigin
 from counterpoint.tune.search.candidates import Board, shortlist
 from counterpoint.tune.search.words import conclusion
 from tune_search_spaces import seen
 
 
 def test_programs_and_copies_add_up_to_the_base_and_the_arms() -> None:
-    board = Board(seen(BASE, 0.0, origin=Origin.BASE, program="p"))
+    board = Board(seen(BASE, 0.0, origin=ArmOrigin.BASE, program="p"))
     best = seen("best", 0.1, ("a", "on"), program="q")
     others = [seen(f"arm {at}", 0.0, (at, "on"), program="p") for at in "bcde"]
     for one in (best, seen("new", 0.05, ("f", "on"), program="r")):

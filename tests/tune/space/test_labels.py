@@ -5,35 +5,35 @@ from __future__ import annotations
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.tune.arm import Arm, Origin
-from counterpoint.tune.executors.executor import Shape
+from counterpoint.tune.arm import Arm, ArmOrigin
+from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.space import Space, arm_of, arm_with, single_points, why_not
 from tune_spaces import gathers, space_of
 
 
 def typed(label: str) -> Arm:
     """The arm that `--arm LABEL` makes."""
-    space = space_of(program=gathers(), shape=Shape(), asked="only = []", arms=(label,))
-    return next(it for it in space.seeds if it.origin is Origin.HAND)
+    space = space_of(program=gathers(), shape=ProcessShape(), asked="only = []", arms=(label,))
+    return next(it for it in space.seeds if it.origin is ArmOrigin.HAND)
 
 
 def arms_of(space: Space) -> list[Arm]:
     """Each choice alone, the recipes, and pairs and triples of choices that go together."""
     singles = list(single_points(space))
-    found = [arm_of(space, it, Origin.SPACE) for it in singles]
+    found = [arm_of(space, it, ArmOrigin.SPACE) for it in singles]
     for several in zip(singles, singles[5:], singles[11:], strict=False):
         point = {name: choice for it in several for name, choice in it.items()}
         if why_not(space, point) is None:
-            found.append(arm_of(space, point, Origin.SEARCH))
+            found.append(arm_of(space, point, ArmOrigin.SEARCH))
     found += [it for it in space.seeds if it.settings.layout is None]
     fsdp = next(it for it in space.seeds if it.name == "fsdp")
     mine = next(it for it in space.seeds if it.name == "env:MINE='a b' --xla_gpu_autotune_level=2")
-    return [*found, arm_with(space, (*fsdp.changes, *mine.changes[:1]), Origin.SEARCH)]
+    return [*found, arm_with(space, (*fsdp.changes, *mine.changes[:1]), ArmOrigin.SEARCH)]
 
 
 def test_every_arm_is_typed_again_by_its_name() -> None:
     mine = "env:MINE='a b' --xla_gpu_autotune_level=2"
-    space = space_of(program=gathers(), shape=Shape(), arms=(mine,))
+    space = space_of(program=gathers(), shape=ProcessShape(), arms=(mine,))
     whole = [it for it in arms_of(space) if "#" not in it.name]
     assert len(whole) > 40
     for arm in whole:

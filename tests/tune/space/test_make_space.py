@@ -9,7 +9,7 @@ import pytest
 from counterpoint.flags import Settings
 from counterpoint.hlo import read_program
 from counterpoint.tune.arm import Acts
-from counterpoint.tune.executors.executor import Shape
+from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.situation import Platform
 from counterpoint.tune.space.space import Space
 from tune_spaces import alone, choices, gathers, named, space_of, why_out
@@ -185,15 +185,15 @@ def test_pgle_is_measured_once_and_excludes_estimators() -> None:
 
 
 def test_processes_are_dealt_out_otherwise_only_where_that_can_be() -> None:
-    assert choices(space_of(shape=Shape()), "processes") == ["one per GPU"]
-    assert choices(space_of(shape=Shape(per="gpu")), "processes") == ["one per node"]
+    assert choices(space_of(shape=ProcessShape()), "processes") == ["one per GPU"]
+    assert choices(space_of(shape=ProcessShape(per="gpu")), "processes") == ["one per node"]
     for shape, target, why in (
         (None, "8xH100", "nothing is run"),
-        (Shape(ranks_per_node=2), "8xH100", "said outright"),
-        (Shape(), "4x1xH100", "a node has one GPU"),
+        (ProcessShape(ranks_per_node=2), "8xH100", "said outright"),
+        (ProcessShape(), "4x1xH100", "a node has one GPU"),
     ):
         assert why in why_out(space_of(shape=shape, target=target), "processes")
-    (change,) = named(space_of(shape=Shape()), "processes").choices
+    (change,) = named(space_of(shape=ProcessShape()), "processes").choices
     assert change.per == "gpu"
     assert str(change) == "processes one per GPU"
 
@@ -224,8 +224,8 @@ def test_a_release_that_nobody_knows_is_said() -> None:
 
 
 def test_the_same_input_makes_the_same_space() -> None:
-    one = space_of(program=gathers(), shape=Shape(), asked='[arms]\nx = "NCCL_BUFFSIZE=1"')
-    other = space_of(program=gathers(), shape=Shape(), asked='[arms]\nx = "NCCL_BUFFSIZE=1"')
+    one = space_of(program=gathers(), shape=ProcessShape(), asked='[arms]\nx = "NCCL_BUFFSIZE=1"')
+    other = space_of(program=gathers(), shape=ProcessShape(), asked='[arms]\nx = "NCCL_BUFFSIZE=1"')
     assert one == other
     assert texts(one) == texts(other)
     assert len(set(texts(one))) == len(texts(one))

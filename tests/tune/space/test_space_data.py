@@ -5,27 +5,27 @@ from __future__ import annotations
 import pytest
 
 from counterpoint.flags.advice import recipes
-from counterpoint.flags.advice.recipe import FAMILIES
+from counterpoint.flags.advice.recipe import CHIP_GENERATIONS
 from counterpoint.flags.catalogue import release, releases
 from counterpoint.flags.catalogue.variable import variables
 from counterpoint.flags.check.examination import check
-from counterpoint.flags.forms.rendering import Form, render
+from counterpoint.flags.forms.rendering import SettingsForm, render
 from counterpoint.flags.lint.context import Severity
 from counterpoint.flags.parse import read_text
 from counterpoint.tune.arm import Acts
-from counterpoint.tune.executors.executor import Shape
-from counterpoint.tune.space.dimensions import Draft, known, names_of
+from counterpoint.tune.executors.executor import ProcessShape
+from counterpoint.tune.space.dimensions import Draft, builtin_dimensions, names_of
 from counterpoint.tune.space.space import Space
 from tune_spaces import space_of, why_out
 
 VERSIONS = ("0.8.3", "0.10.2", "0.12.0")
 TARGETS = ("8xH100", "8xB200", "2x8xA100-80GB", "4x8xB200", "1xH100")
-DRAFTS = list(known().drafts.values())
+DRAFTS = list(builtin_dimensions().drafts.values())
 
 
 def spaces() -> list[Space]:
     return [
-        space_of(target=target, version=version, shape=Shape())
+        space_of(target=target, version=version, shape=ProcessShape())
         for target in TARGETS
         for version in VERSIONS
     ]
@@ -36,7 +36,7 @@ def spaces() -> list[Space]:
 def test_no_choice_is_refused_by_the_release_that_it_is_offered_for(
     version: str, target: str
 ) -> None:
-    space = space_of(target=target, version=version, shape=Shape())
+    space = space_of(target=target, version=version, shape=ProcessShape())
     found = release(version)
     assert space.dimensions
     for dimension in space.dimensions:
@@ -57,7 +57,7 @@ def test_the_linter_has_nothing_against_any_choice(version: str) -> None:
     space = space_of(target="4x8xB200", version=version)
     for dimension in space.dimensions:
         for change in dimension.choices:
-            text = render(change.settings, Form.BASH)
+            text = render(change.settings, SettingsForm.BASH)
             remarks = check(read_text(text, "choice"), version=version, chip="B200")
             errors = [it for it in remarks if it.severity is Severity.ERROR]
             assert not errors, (change, errors)
@@ -85,27 +85,27 @@ def test_each_dimension_says_why_who_and_where(draft: Draft) -> None:
     assert draft.why
     assert draft.source
     assert draft.acts in (Acts.SCHEDULE, Acts.RUNTIME)
-    assert set(draft.needs) | set(draft.excludes) <= set(known().drafts)
-    assert set(draft.condition.chips) <= set(FAMILIES)
+    assert set(draft.needs) | set(draft.excludes) <= set(builtin_dimensions().drafts)
+    assert set(draft.condition.chips) <= set(CHIP_GENERATIONS)
     for recipe in (it for it in draft.source.split("; ") if it.startswith("recipe ")):
         assert recipe.removeprefix("recipe ") in recipes(), draft.name
 
 
 def test_what_runs_is_never_called_the_schedule() -> None:
     for name in ("NVLS", "NCCL channels", "command buffers", "memory fraction", "processes"):
-        assert known().drafts[name].acts is Acts.RUNTIME
-    acts = known().acts
+        assert builtin_dimensions().drafts[name].acts is Acts.RUNTIME
+    acts = builtin_dimensions().acts
     assert all(acts[name] is Acts.RUNTIME for name in acts if not name.startswith("xla"))
 
 
 def test_each_dimension_exists_somewhere() -> None:
     """An entry that no release and no target ever has is dead."""
     found = {it.name for one in spaces() for it in one.dimensions}
-    assert found == set(known().drafts)
+    assert found == set(builtin_dimensions().drafts)
 
 
 def test_recipes_that_are_no_arms_are_recipes_and_say_why() -> None:
-    assert set(known().no_arms) <= set(recipes())
+    assert set(builtin_dimensions().no_arms) <= set(recipes())
     space = space_of()
-    for name, why in known().no_arms.items():
+    for name, why in builtin_dimensions().no_arms.items():
         assert why_out(space, name) == why

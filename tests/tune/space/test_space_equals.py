@@ -11,9 +11,9 @@ from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.catalogue.variable import variables
 from counterpoint.hlo import Program
-from counterpoint.tune.arm import Arm, Origin
-from counterpoint.tune.executors.executor import Shape
-from counterpoint.tune.space.dimensions import known
+from counterpoint.tune.arm import Arm, ArmOrigin
+from counterpoint.tune.executors.executor import ProcessShape
+from counterpoint.tune.space.dimensions import builtin_dimensions
 from counterpoint.tune.space.space import Space, arm_of, distinct, single_points
 from tune_spaces import alone, gathers, space_of
 
@@ -21,7 +21,7 @@ PROGRAMS = (None, gathers(), alone())
 PAIRS = sorted(
     {
         (way, name, value)
-        for draft in known().drafts.values()
+        for draft in builtin_dimensions().drafts.values()
         for several in draft.choices.values()
         for pick in several
         for way, pairs in (("xla", pick.settings.xla), ("env", pick.settings.env))
@@ -66,18 +66,18 @@ def meant(arm: Arm, space: Space) -> Hashable:
 def test_each_choice_alone_is_another_than_all_others(
     base: Settings, version: str, target: str, program: Program | None
 ) -> None:
-    space = space_of(base, version=version, target=target, program=program, shape=Shape())
-    first = Arm(name="base", settings=space.base, origin=Origin.BASE)
+    space = space_of(base, version=version, target=target, program=program, shape=ProcessShape())
+    first = Arm(name="base", settings=space.base, origin=ArmOrigin.BASE)
     found: dict[Hashable, str] = {meant(first, space): "base"}
     for point in single_points(space):
-        arm = arm_of(space, point, Origin.SPACE)
+        arm = arm_of(space, point, ArmOrigin.SPACE)
         same = found.setdefault(meant(arm, space), arm.name)
         assert same == arm.name
 
 
 def test_what_a_recipe_and_a_choice_have_in_common_is_tried_once() -> None:
     space = space_of()
-    singles = [arm_of(space, it, Origin.SPACE) for it in single_points(space)]
+    singles = [arm_of(space, it, ArmOrigin.SPACE) for it in single_points(space)]
     names = [it.name for it in distinct(space.base, (*space.seeds, *singles))]
     assert {"latency-hiding", "nccl-user-buffers", "cublas-gemm", "cudnn-fusions"} <= set(names)
     gone = {"CUDA queues 1", "NCCL user buffers", "Triton GEMMs off", "cuDNN GEMMs"}

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.flags import Settings
-from counterpoint.tune.arm import Acts, Arm, Origin
-from counterpoint.tune.executors.executor import Shape
+from counterpoint.tune.arm import Acts, Arm, ArmOrigin
+from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.make import refuse_odd
 from counterpoint.tune.space.space import Space
 from counterpoint.tune.space.space_file import parse_space, read_space
@@ -24,7 +24,7 @@ LIMIT = "xla_gpu_experimental_parallel_collective_overlap_limit"
 
 
 def by_hand(space: Space) -> dict[str, Arm]:
-    return {it.name: it for it in space.seeds if it.origin is Origin.HAND}
+    return {it.name: it for it in space.seeds if it.origin is ArmOrigin.HAND}
 
 
 def test_a_dimension_is_added() -> None:
@@ -124,7 +124,7 @@ def test_arms_by_hand_go_first_and_are_taken_apart() -> None:
         costs = {{ profile = true }}
         ranks = {{ per = "gpu" }}
         """,
-        shape=Shape(),
+        shape=ProcessShape(),
     )
     found = by_hand(space)
     assert list(found) == ["nvls", "both", "more", "costs", "ranks"]
@@ -187,7 +187,7 @@ def test_a_flag_of_the_command_line_that_does_not_exist_is_refused(
         refuse_odd("0.10.2", None, None, (arm,))
     # Where nobody knows the release it is tried, with a word of warning.
     (made,) = space_of(version=None, arms=(arm,)).seeds[:1]
-    assert made.origin is Origin.HAND
+    assert made.origin is ArmOrigin.HAND
     assert any(
         it.startswith(f"--arm {arm}: jaxlib ") for it in space_of(version=None, arms=(arm,)).notes
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from counterpoint.tune.space.dimensions import known
+from counterpoint.tune.space.dimensions import builtin_dimensions
 from tune_spaces import space_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "tune-space.md").read_text("utf-8")
@@ -34,7 +34,7 @@ def test_all_dimensions_are_listed_with_their_choices() -> None:
         for line in PAGE.splitlines()
         if line.startswith("| ") and len(cells := line.strip("| ").split(" | ")) >= 3
     }
-    for name, draft in known().drafts.items():
+    for name, draft in builtin_dimensions().drafts.items():
         acts, told = rows[name][1:3]
         assert acts == ("S" if draft.acts == "schedule" else "R")
         wanted = "break points" if draft.combine else ", ".join(f"`{it}`" for it in draft.choices)

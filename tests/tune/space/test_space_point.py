@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings
-from counterpoint.tune.arm import BASE, Acts, Origin, merged
-from counterpoint.tune.executors.executor import Shape
+from counterpoint.tune.arm import BASE, Acts, ArmOrigin, merged
+from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.faults import new_fault
 from counterpoint.tune.space.space import (
     Space,
@@ -24,7 +24,7 @@ from counterpoint.tune.space.space import (
 from tune_spaces import gathers, named, space_of
 
 SPACES = (
-    space_of(target="4x8xB200", version="0.12.0", shape=Shape()),
+    space_of(target="4x8xB200", version="0.12.0", shape=ProcessShape()),
     space_of(target="8xA100-80GB", version="0.8.3"),
     space_of(target="8xH100", program=gathers()),
 )
@@ -48,9 +48,9 @@ def test_an_arm_is_made_of_exactly_the_points_that_nothing_speaks_against(
     why = why_not(space, point)
     if why is not None:
         with pytest.raises(UsageError, match="leave one of them alone"):
-            arm_of(space, point, Origin.SEARCH)
+            arm_of(space, point, ArmOrigin.SEARCH)
         return
-    arm = arm_of(space, point, Origin.SEARCH)
+    arm = arm_of(space, point, ArmOrigin.SEARCH)
     for dimension in space.dimensions:
         if dimension.name in point:
             assert not set(dimension.excludes) & set(point)
@@ -73,8 +73,8 @@ def test_names_of_different_arms_differ(
     second = {name: it for name, it in second.items() if it in known.get(name, [])}
     if why_not(space, point) or why_not(space, second) or point == second:
         return
-    first = arm_of(space, point, Origin.SEARCH)
-    then = arm_of(space, second, Origin.SEARCH)
+    first = arm_of(space, point, ArmOrigin.SEARCH)
+    then = arm_of(space, second, ArmOrigin.SEARCH)
     assert first.name != then.name
     assert len(first.name) < 130
 
@@ -90,9 +90,9 @@ def test_the_order_of_a_point_does_not_count(found: tuple[Space, dict[str, str]]
 def test_an_arm_has_the_name_that_people_say() -> None:
     space = SPACES[2]
     point = {"pipelined all-gather": "on", "all-gather threshold": "112 MiB"}
-    arm = arm_of(space, point, Origin.SEARCH)
+    arm = arm_of(space, point, ArmOrigin.SEARCH)
     assert arm.name == "all-gather threshold 112 MiB + pipelined all-gather"
-    assert arm_of(space, {}, Origin.SEARCH).name == BASE
+    assert arm_of(space, {}, ArmOrigin.SEARCH).name == BASE
 
 
 def test_each_choice_alone_comes_with_what_it_needs() -> None:
@@ -121,7 +121,7 @@ def test_a_name_that_is_none_is_answered_with_a_near_one() -> None:
     with pytest.raises(UsageError, match="did you mean PGLE"):
         why_not(space, {"PGEL": "on"})
     with pytest.raises(UsageError, match="did you mean overlap limit 2"):
-        arm_of(space, {"overlap limit": "22"}, Origin.SPACE)
+        arm_of(space, {"overlap limit": "22"}, ArmOrigin.SPACE)
 
 
 def test_settings_that_end_a_process_together_are_no_arm() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from counterpoint.flags import Settings
 from counterpoint.flags.advice import recipes
-from counterpoint.tune.arm import Acts, Arm, Origin, merged
-from counterpoint.tune.executors.executor import Shape
+from counterpoint.tune.arm import Acts, Arm, ArmOrigin, merged
+from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.space import Space, arm_of, point_of
 from counterpoint.workflow.subject.subject import candidate
 from tune_spaces import alone, gathers, space_of, why_out
@@ -35,18 +35,18 @@ def seed(space: Space, name: str) -> Arm:
 def test_an_arm_is_what_predict_compiles_for_that_candidate(
     version: str, target: str, base: Settings
 ) -> None:
-    space = space_of(base, target=target, version=version, shape=Shape())
+    space = space_of(base, target=target, version=version, shape=ProcessShape())
     arms = [it for it in space.seeds if it.name in recipes()]
     assert len(arms) > 5
     for arm in arms:
-        assert arm.origin is Origin.RECIPE
+        assert arm.origin is ArmOrigin.RECIPE
         wanted = candidate(arm.name, base, version=version, chip=space.chip).settings
         assert arm.settings == wanted, arm.name
 
 
 @pytest.mark.parametrize("base", BASES, ids=["plain", "own"])
 def test_the_changes_of_an_arm_come_to_the_arm(base: Settings) -> None:
-    for arm in space_of(base, shape=Shape()).seeds:
+    for arm in space_of(base, shape=ProcessShape()).seeds:
         made = merged(base, arm.changes)
         lists = {"xla_disable_hlo_passes"}
         for name, value in made.flags.items():
@@ -59,7 +59,7 @@ def test_the_changes_of_an_arm_come_to_the_arm(base: Settings) -> None:
 
 
 def test_every_recipe_is_an_arm_or_says_why_not() -> None:
-    space = space_of(program=gathers(), shape=Shape())
+    space = space_of(program=gathers(), shape=ProcessShape())
     out = {it.name for it in space.left_out}
     for name in (*recipes(), "recommended"):
         assert (name in out) != (name in {it.name for it in space.seeds}), name
@@ -76,7 +76,7 @@ def test_a_recipe_is_taken_apart_into_choices_of_the_space() -> None:
     assert arm.acts is Acts.SCHEDULE
     point = point_of(space, arm)
     assert point is not None
-    assert arm_of(space, point, Origin.SEARCH).settings.flags == arm.settings.flags
+    assert arm_of(space, point, ArmOrigin.SEARCH).settings.flags == arm.settings.flags
 
 
 def test_what_is_no_choice_keeps_the_name_that_a_dimension_would_give_it() -> None:
@@ -101,16 +101,16 @@ def test_a_recipe_that_the_base_has_already_is_no_arm() -> None:
 
 
 def test_one_process_for_each_gpu_is_a_way_to_deal_out_processes() -> None:
-    arm = seed(space_of(shape=Shape()), "one-process-per-gpu")
+    arm = seed(space_of(shape=ProcessShape()), "one-process-per-gpu")
     assert arm.per == "gpu"
     assert arm.acts is Acts.RUNTIME
-    assert why_out(space_of(shape=Shape(per="gpu")), "one-process-per-gpu")
+    assert why_out(space_of(shape=ProcessShape(per="gpu")), "one-process-per-gpu")
     assert "nothing is run" in why_out(space_of(), "one-process-per-gpu")
 
 
 def test_what_is_recommended_is_one_arm_for_this_program() -> None:
     arm = seed(space_of(program=gathers()), "recommended")
-    assert arm.origin is Origin.RECIPE
+    assert arm.origin is ArmOrigin.RECIPE
     assert "pipelined all-gather" in [str(it) for it in arm.changes]
     assert "xla_gpu_enable_pipelined_all_reduce" not in arm.settings.flags
 
@@ -119,7 +119,7 @@ def test_names_of_seeds_differ() -> None:
     names = [it.name for it in space_of(asked='[arms]\nfsdp = "NCCL_BUFFSIZE=1"').seeds]
     assert len(set(names)) == len(names)
     space = space_of(asked='[arms]\nfsdp = "NCCL_BUFFSIZE=1"')
-    assert seed(space, "fsdp").origin is Origin.HAND
+    assert seed(space, "fsdp").origin is ArmOrigin.HAND
     assert why_out(space, "fsdp") == "an arm by hand has its name"
 
 

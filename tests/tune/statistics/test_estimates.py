@@ -14,12 +14,17 @@ from scipy import stats
 
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.tune.arm import BASE
-from counterpoint.tune.statistics.estimate import Estimate, Observation, Rule, Verdict
+from counterpoint.tune.statistics.estimate import (
+    ArmVerdict,
+    DecisionRule,
+    GainEstimate,
+    Observation,
+)
 from counterpoint.tune.statistics.fit import confirmed, estimates, noise
 
 SEEDS = st.integers(0, 2**32 - 1)
 LEAST = 2e-4  # where runs agree better than any do, the fit does not believe it
-ONE_LOOK = Rule(looks=(), cap=1)
+ONE_LOOK = DecisionRule(looks=(), cap=1)
 
 
 def drawn(
@@ -44,11 +49,11 @@ def paired(base: Sequence[float], arm: Sequence[float]) -> list[Observation]:
     ]
 
 
-def by_arm(found: Sequence[Estimate]) -> dict[str, Estimate]:
+def by_arm(found: Sequence[GainEstimate]) -> dict[str, GainEstimate]:
     return {it.arm: it for it in found}
 
 
-def ends(it: Estimate) -> tuple[float, float]:
+def ends(it: GainEstimate) -> tuple[float, float]:
     assert isinstance(it.range, Range)
     return it.range.low, it.range.high
 
@@ -80,7 +85,7 @@ def test_several_arms_in_full_rows_are_the_two_way_analysis(
     assert noise(seen).sigma == pytest.approx(math.sqrt(2 * mean_square))
     error = math.sqrt(2 * mean_square / rows)
     half = float(stats.t.ppf(1 - 0.05 / 2 / arms, freedom)) * error
-    found = estimates(seen, Rule(looks=(), cap=1, arms=arms))
+    found = estimates(seen, DecisionRule(looks=(), cap=1, arms=arms))
     none_differs = all((it.p or 0) > 0.05 for it in found)  # so that all share as arms
     for it in found:
         pairs = table[:, int(it.arm)] - table[:, 0]
@@ -95,7 +100,7 @@ def test_several_arms_in_full_rows_are_the_two_way_analysis(
 def test_the_unit_of_time_plays_no_part(seed: int, rows: int, arms: int, unit: float) -> None:
     seen = drawn(seed, rows, arms, missing=0.2)
     scaled = [replace(it, seconds=it.seconds * unit) for it in seen]
-    same(estimates(seen, Rule(arms=arms)), estimates(scaled, Rule(arms=arms)))
+    same(estimates(seen, DecisionRule(arms=arms)), estimates(scaled, DecisionRule(arms=arms)))
 
 
 @given(SEEDS, st.integers(2, 5), st.integers(1, 5))
@@ -103,7 +108,7 @@ def test_what_a_row_shares_plays_no_part(seed: int, rows: int, arms: int) -> Non
     seen = drawn(seed, rows, arms, missing=0.2)
     levels = np.exp(np.random.default_rng(seed).normal(0, 0.5, rows))
     moved = [replace(it, seconds=it.seconds * float(levels[it.row])) for it in seen]
-    same(estimates(seen, Rule(arms=arms)), estimates(moved, Rule(arms=arms)))
+    same(estimates(seen, DecisionRule(arms=arms)), estimates(moved, DecisionRule(arms=arms)))
 
 
 @given(SEEDS, st.integers(2, 5), st.integers(1, 5))
@@ -111,12 +116,12 @@ def test_names_and_order_play_no_part(seed: int, rows: int, arms: int) -> None:
     seen = drawn(seed, rows, arms, missing=0.2)
     names = {str(it): str(arms + 1 - it) for it in range(1, arms + 1)}
     moved = [replace(it, arm=names.get(it.arm, it.arm)) for it in reversed(seen)]
-    renamed = by_arm(estimates(moved, Rule(arms=arms)))
-    plain = estimates(seen, Rule(arms=arms))
+    renamed = by_arm(estimates(moved, DecisionRule(arms=arms)))
+    plain = estimates(seen, DecisionRule(arms=arms))
     same(plain, [replace(renamed[names[it.arm]], arm=it.arm) for it in plain])
 
 
-def same(these: Sequence[Estimate], those: Sequence[Estimate]) -> None:
+def same(these: Sequence[GainEstimate], those: Sequence[GainEstimate]) -> None:
     assert len(these) == len(those)
     for it, other in zip(these, those, strict=True):
         assert (it.arm, it.rows) == (other.arm, other.rows)
@@ -138,7 +143,7 @@ def test_a_gain_is_the_mean_log_ratio_of_the_rows_in_which_both_ran(
         for arm in [BASE, *map(str, range(1, arms + 1))]
         if (logs := [math.log(it.seconds) for it in seen if (it.row, it.arm) == (row, arm)])
     }
-    for it in estimates(seen, Rule(arms=arms)):
+    for it in estimates(seen, DecisionRule(arms=arms)):
         both = [row for row in range(rows) if {(row, it.arm), (row, BASE)} <= means.keys()]
         assert [pair.row for pair in it.pairs] == both
         assert it.rows == len(both)
@@ -166,42 +171,47 @@ def test_the_pair_of_the_base_moves_no_gain() -> None:
     first = [it for it in seen if (it.arm, it.row) == (BASE, 0)]
     middle = math.sqrt(first[0].seconds * first[1].seconds)
     single = [Observation(BASE, 0, middle), *(it for it in seen if it not in first)]
-    for it, other in zip(estimates(seen, Rule()), estimates(single, Rule()), strict=True):
+    for it, other in zip(
+        estimates(seen, DecisionRule()), estimates(single, DecisionRule()), strict=True
+    ):
         assert it.gain == pytest.approx(other.gain, abs=1e-12)
     assert noise(seen).freedom == noise(single).freedom + 1
 
 
 def test_a_row_without_partner_tells_nothing() -> None:
     seen = drawn(3, 4, 2)
-    same(estimates(seen, Rule()), estimates([*seen, Observation("1", 9, 5.0)], Rule()))
+    same(
+        estimates(seen, DecisionRule()),
+        estimates([*seen, Observation("1", 9, 5.0)], DecisionRule()),
+    )
 
 
 def test_an_arm_that_never_meets_the_base_is_unknown() -> None:
     seen = [*drawn(3, 4, 1), Observation("y", 9, 1.0), Observation("z", 9, 1.0)]
-    found = by_arm(estimates(seen, Rule(arms=3)))
+    found = by_arm(estimates(seen, DecisionRule(arms=3)))
     assert isinstance(found["y"].range, Unknown)
     assert "never ran in the same row" in found["y"].range.reason
     assert math.isnan(found["y"].gain)
-    assert found["y"].verdict is Verdict.OPEN
+    assert found["y"].verdict is ArmVerdict.OPEN
     assert found["y"].rows == 0
     assert isinstance(found["1"].range, Range)
 
 
 def test_without_the_base_nothing_is_known() -> None:
-    (found,) = estimates([Observation("x", 0, 1.0)], Rule())
+    (found,) = estimates([Observation("x", 0, 1.0)], DecisionRule())
     assert isinstance(found.range, Unknown)
     assert "base has no run" in found.range.reason
 
 
 def test_one_row_has_a_gain_and_no_range() -> None:
-    (found,) = estimates(paired([1.0], [0.9]), Rule())
+    (found,) = estimates(paired([1.0], [0.9]), DecisionRule())
     assert found.gain == pytest.approx(0.1)
     assert isinstance(found.range, Unknown)
     assert not found.decided
 
 
 def test_nothing_at_all() -> None:
-    assert estimates([], Rule()) == ()
+    assert estimates([], DecisionRule()) == ()
     assert isinstance(noise([]).sigma, Unknown)
 
 
@@ -228,45 +238,47 @@ def test_the_floor_is_never_below_what_is_indifferent() -> None:
 def test_a_gain_far_above_the_noise_is_decided_at_the_first_look_that_can_tell() -> None:
     seen = drawn(1, 2, 8, sigma=0.002)
     seen = [replace(it, seconds=it.seconds * (0.9 if it.arm == "3" else 1.0)) for it in seen]
-    found = by_arm(estimates(seen, Rule(arms=8)))["3"]
-    assert (found.verdict, found.decided) == (Verdict.FASTER, True)
+    found = by_arm(estimates(seen, DecisionRule(arms=8)))["3"]
+    assert (found.verdict, found.decided) == (ArmVerdict.FASTER, True)
     assert found.gain == pytest.approx(0.1, abs=0.01)
 
 
 def test_between_looks_nothing_is_decided() -> None:
     seen = drawn(1, 3, 8, sigma=0.002)
     seen = [replace(it, seconds=it.seconds * (0.9 if it.arm == "3" else 1.0)) for it in seen]
-    assert not any(it.decided for it in estimates(seen, Rule(arms=8)))
+    assert not any(it.decided for it in estimates(seen, DecisionRule(arms=8)))
 
 
 def test_a_slower_arm_gets_no_more_rows() -> None:
     seen = drawn(1, 2, 8, sigma=0.002)
     seen = [replace(it, seconds=it.seconds * (1.1 if it.arm == "3" else 1.0)) for it in seen]
-    found = by_arm(estimates(seen, Rule(arms=8)))["3"]
-    assert (found.verdict, found.decided) == (Verdict.SLOWER, True)
+    found = by_arm(estimates(seen, DecisionRule(arms=8)))["3"]
+    assert (found.verdict, found.decided) == (ArmVerdict.SLOWER, True)
 
 
 def test_an_arm_that_can_not_win_gets_no_more_rows() -> None:
     """Too few rows to call it slower among so many; enough to see that it gains nothing."""
     seen = paired([1.0, 1.0, 1.0, 1.0], [1.001, 1.011, 1.002, 1.009])
-    (found,) = estimates(seen, Rule(arms=20))
+    (found,) = estimates(seen, DecisionRule(arms=20))
     assert ends(found)[1] > 0
     assert found.decided
-    assert found.verdict is not Verdict.FASTER
+    assert found.verdict is not ArmVerdict.FASTER
 
 
 def test_a_range_within_the_indifference_is_no_effect_even_if_it_excludes_none() -> None:
     base = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
-    (found,) = estimates(paired(base, [0.998, 0.9981, 0.9979, 0.998, 0.9981, 0.9979]), Rule())
+    (found,) = estimates(
+        paired(base, [0.998, 0.9981, 0.9979, 0.998, 0.9981, 0.9979]), DecisionRule()
+    )
     assert ends(found)[0] > 0
-    assert (found.verdict, found.decided) == (Verdict.SAME, True)
+    assert (found.verdict, found.decided) == (ArmVerdict.SAME, True)
 
 
 def test_no_effect_at_the_cap_says_how_large_one_could_be() -> None:
     rng = np.random.default_rng(5)
     base, arm = np.exp(rng.normal(0, 0.01, (2, 6)))
-    (found,) = estimates(paired(base, arm), Rule())
-    assert (found.verdict, found.decided) == (Verdict.SAME, True)
+    (found,) = estimates(paired(base, arm), DecisionRule())
+    assert (found.verdict, found.decided) == (ArmVerdict.SAME, True)
     assert found.why.startswith("no effect beyond ")
     assert f"{max(map(abs, ends(found))):.2%}" in found.why
 
@@ -276,10 +288,10 @@ def test_a_real_gain_inside_the_floor_is_not_called_none() -> None:
     rng = np.random.default_rng(2)
     base, arm = np.exp(rng.normal([[0.0], [math.log(0.99)]], 0.007, (2, 40)))
     seen = paired(base, arm)
-    (found,) = estimates(seen, Rule(looks=(), cap=40))
+    (found,) = estimates(seen, DecisionRule(looks=(), cap=40))
     assert max(map(abs, ends(found))) < noise(seen).floor
     assert ends(found)[0] > 0
-    assert found.verdict is Verdict.FASTER
+    assert found.verdict is ArmVerdict.FASTER
 
 
 def test_an_arm_that_scatters_does_not_profit_from_the_pool() -> None:
@@ -291,7 +303,7 @@ def test_an_arm_that_scatters_does_not_profit_from_the_pool() -> None:
         else it
         for it in seen
     ]
-    found = by_arm(estimates(wild, Rule(arms=10)))
+    found = by_arm(estimates(wild, DecisionRule(arms=10)))
     low, high = ends(found["1"])
     other_low, other_high = ends(found["2"])
     assert high - low > 2 * (other_high - other_low)
@@ -299,33 +311,35 @@ def test_an_arm_that_scatters_does_not_profit_from_the_pool() -> None:
 
 def test_equal_figures_are_no_proof() -> None:
     """Two equal pairs are rounded figures, not runs without noise."""
-    (found,) = estimates(paired([1.0, 1.0], [0.9999, 0.9999]), Rule())
+    (found,) = estimates(paired([1.0, 1.0], [0.9999, 0.9999]), DecisionRule())
     assert ends(found)[0] < 0 < ends(found)[1]
 
 
 def test_few_rows_and_little_freedom_never_overflow() -> None:
-    (found,) = estimates(paired([1.0, 1.0], [0.5, 2.0]), Rule(arms=500, looks=(2, 200), cap=200))
+    (found,) = estimates(
+        paired([1.0, 1.0], [0.5, 2.0]), DecisionRule(arms=500, looks=(2, 200), cap=200)
+    )
     assert all(map(math.isfinite, ends(found)))
 
 
 def test_more_arms_that_share_make_wider_ranges() -> None:
     seen = drawn(6, 4, 1)
-    one, many = (estimates(seen, Rule(arms=it))[0] for it in (1, 20))
+    one, many = (estimates(seen, DecisionRule(arms=it))[0] for it in (1, 20))
     assert ends(many)[0] < ends(one)[0] < ends(one)[1] < ends(many)[1]
 
 
 def test_a_confirmation_is_looked_at_once_and_decided() -> None:
     base, arm = [1.0, 1.002, 0.999, 1.001], [0.97, 0.973, 0.968, 0.972]
-    (found,) = confirmed(paired(base, arm), Rule(arms=20))
+    (found,) = confirmed(paired(base, arm), DecisionRule(arms=20))
     textbook = stats.ttest_rel(np.log(arm), np.log(base))
     assert found.p == pytest.approx(textbook.pvalue, rel=1e-6)
-    assert (found.verdict, found.decided) == (Verdict.FASTER, True)
+    assert (found.verdict, found.decided) == (ArmVerdict.FASTER, True)
 
 
 def test_finalists_share_a_confirmation() -> None:
     seen = drawn(7, 4, 2)[1:]
-    found = confirmed(seen, Rule(arms=20))
-    shared = estimates(seen, Rule(looks=(), cap=1, arms=2))
+    found = confirmed(seen, DecisionRule(arms=20))
+    shared = estimates(seen, DecisionRule(looks=(), cap=1, arms=2))
     assert [it.p for it in found] == [it.p for it in shared]
     assert all(it.decided for it in found)
 
@@ -333,7 +347,7 @@ def test_finalists_share_a_confirmation() -> None:
 def test_runs_after_the_first_look_do_not_make_the_rate_larger() -> None:
     """Three arms without effect, looked at three times: any claim, at any look, is a false one."""
     rng = np.random.default_rng(11)
-    rule, studies, wrong = Rule(arms=3), 400, 0
+    rule, studies, wrong = DecisionRule(arms=3), 400, 0
     for _ in range(studies):
         times = np.exp(rng.normal(0, 0.003, (6, 4)))
         names = (BASE, "1", "2", "3")
@@ -355,10 +369,10 @@ def test_runs_after_the_first_look_do_not_make_the_rate_larger() -> None:
 def test_an_arm_that_may_be_within_the_indifference_is_out_but_not_slower() -> None:
     base = [1.0, 1.0, 1.0, 1.0]
     seen = paired(base, [1.0060, 1.0092, 1.0070, 1.0088])
-    (found,) = estimates(seen, Rule(looks=(4,), cap=8))
+    (found,) = estimates(seen, DecisionRule(looks=(4,), cap=8))
     assert -0.005 < ends(found)[1] < 0
-    assert (found.verdict, found.decided, found.hopeless) == (Verdict.OPEN, True, True)
-    (last,) = estimates(seen, Rule(looks=(4,), cap=4))
-    assert last.verdict is Verdict.SLOWER
-    (far,) = estimates(paired(base, [1.050, 1.053, 1.051, 1.052]), Rule(looks=(4,), cap=8))
-    assert (far.verdict, far.decided) == (Verdict.SLOWER, True)
+    assert (found.verdict, found.decided, found.hopeless) == (ArmVerdict.OPEN, True, True)
+    (last,) = estimates(seen, DecisionRule(looks=(4,), cap=4))
+    assert last.verdict is ArmVerdict.SLOWER
+    (far,) = estimates(paired(base, [1.050, 1.053, 1.051, 1.052]), DecisionRule(looks=(4,), cap=8))
+    assert (far.verdict, far.decided) == (ArmVerdict.SLOWER, True)

@@ -8,25 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.tune.statistics.estimate import Rule, holm, looks, share, shared_as
+from counterpoint.tune.statistics.estimate import DecisionRule, holm, looks, share, shared_as
 
 RATES = st.lists(st.floats(min_value=1e-9, max_value=1.0), min_size=1, max_size=12)
 
 
 @given(st.sets(st.integers(-2, 20)), st.integers(1, 12))
 def test_the_looks_spend_the_rate_and_no_more(planned: set[int], cap: int) -> None:
-    rule = Rule(looks=tuple(planned), cap=cap)
+    rule = DecisionRule(looks=tuple(planned), cap=cap)
     assert looks(rule)[-1] == cap
     assert sum(share(rule, it) for it in looks(rule)) == pytest.approx(1.0)
 
 
 def test_most_of_the_rate_is_kept_for_the_last_look() -> None:
-    rule = Rule(looks=(2, 4, 6), cap=6)
+    rule = DecisionRule(looks=(2, 4, 6), cap=6)
     assert [share(rule, it) for it in (2, 4, 6)] == pytest.approx([1 / 9, 3 / 9, 5 / 9])
 
 
 def test_between_looks_stands_the_share_of_the_next() -> None:
-    rule = Rule(looks=(2, 4, 6), cap=6)
+    rule = DecisionRule(looks=(2, 4, 6), cap=6)
     assert share(rule, 3) == share(rule, 4)
     assert share(rule, 1) == share(rule, 2)
     assert share(rule, 9) == share(rule, 6)

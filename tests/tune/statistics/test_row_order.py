@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from counterpoint.tune.arm import BASE
-from counterpoint.tune.statistics.estimate import Observation, Rule
+from counterpoint.tune.statistics.estimate import DecisionRule, Observation
 from counterpoint.tune.statistics.fit import estimates, row_order
 
 
@@ -28,5 +28,5 @@ def test_no_arm_gains_by_a_drift() -> None:
         for name in row_order(names, row):
             seen.append(Observation(name, row, slower))
             slower *= 1.01
-    for it in estimates(seen, Rule(arms=3)):
+    for it in estimates(seen, DecisionRule(arms=3)):
         assert it.gain == pytest.approx(0.0, abs=1e-12)

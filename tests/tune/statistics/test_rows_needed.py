@@ -9,13 +9,13 @@ import pytest
 from scipy import stats
 
 from counterpoint.core.basis import Unknown
-from counterpoint.tune.statistics.estimate import Noise, Rule, rows_needed
+from counterpoint.tune.statistics.estimate import DecisionRule, RunNoise, rows_needed
 
-ONCE = Rule(looks=(), arms=1)
+ONCE = DecisionRule(looks=(), arms=1)
 
 
-def of(sigma: float) -> Noise:
-    return Noise(sigma=sigma, freedom=5, floor=2 * sigma)
+def of(sigma: float) -> RunNoise:
+    return RunNoise(sigma=sigma, freedom=5, floor=2 * sigma)
 
 
 @pytest.mark.parametrize(("sigma", "gain"), [(0.002, 0.005), (0.009, 0.02), (0.013, 0.01)])
@@ -36,8 +36,8 @@ def test_more_arms_more_looks_less_gain_and_more_noise_take_more_rows() -> None:
     plain = rows_needed(of(0.01), 0.01, ONCE)
     assert isinstance(plain, int)
     for noise, gain, rule in (
-        (of(0.01), 0.01, Rule(looks=(), arms=20)),
-        (of(0.01), 0.01, Rule(looks=(2, 4, 6), arms=1)),
+        (of(0.01), 0.01, DecisionRule(looks=(), arms=20)),
+        (of(0.01), 0.01, DecisionRule(looks=(2, 4, 6), arms=1)),
         (of(0.01), 0.005, ONCE),
         (of(0.02), 0.01, ONCE),
     ):
@@ -55,6 +55,6 @@ def test_a_loss_takes_as_many() -> None:
 
 
 def test_what_can_not_be_said() -> None:
-    unknown = Noise(sigma=Unknown("no run was repeated"), freedom=0, floor=0.013)
+    unknown = RunNoise(sigma=Unknown("no run was repeated"), freedom=0, floor=0.013)
     for noise, gain in ((unknown, 0.01), (of(0.01), 0.0), (of(0.01), 1e-5), (of(0.01), 1.5)):
         assert isinstance(rows_needed(noise, gain, ONCE), Unknown)

@@ -17,7 +17,7 @@ from counterpoint.tune.journal.records import (
     StudyEnded,
     TrialStarted,
 )
-from counterpoint.tune.plan import Budget, Plan
+from counterpoint.tune.plan import Budget, StudyPlan
 from counterpoint.tune.study.directory import JOURNAL, open_study, options_of, plan_of, read_study
 from counterpoint.tune.trial.report import Purpose
 
@@ -30,7 +30,7 @@ BEGAN = StudyBegan(
     target=None,
     executor="local",
     base=Settings(),
-    options=options_of(Plan(budget=Budget(trials=20))),
+    options=options_of(StudyPlan(budget=Budget(trials=20))),
     at="now",
     parts=(("the command", "1"), ("the arms by hand (--arm)", "1")),
 )
@@ -55,7 +55,7 @@ def test_a_study_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_going_on_with_a_larger_budget_is_written_down(tmp_path: Path) -> None:
     with open_study(tmp_path / "mine", BEGAN) as ledger:
         ledger.add(StudyEnded(why="budget", at="3"))
-    more = replace(BEGAN, options=options_of(Plan(budget=Budget(trials=40))))
+    more = replace(BEGAN, options=options_of(StudyPlan(budget=Budget(trials=40))))
     with open_study(tmp_path / "mine", more) as ledger:
         assert ledger.study.ended is None
         assert plan_of(ledger.study).budget.trials == 40

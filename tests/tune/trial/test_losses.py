@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.runs import Outcome, OutcomeKind, Rank, Run, layout
-from counterpoint.runs.run import Given
+from counterpoint.runs.run import RunSettings
 from counterpoint.tune.trial.losses import MOST, read_losses
 from counterpoint.tune.trial.report import Losses
 
@@ -31,7 +31,7 @@ def run(path: Path, stdout: str = "", stderr: str = "", *command: str) -> Run:
         cwd=str(path),
         started=datetime.now(UTC) - timedelta(seconds=5),
         ended=None,
-        settings=Given(),
+        settings=RunSettings(),
         launcher="local",
         outcome=ok,
         ranks=(Rank(0, "here", directory, ok),),

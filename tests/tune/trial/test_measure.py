@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 
 from counterpoint.capture.launch import launch
-from counterpoint.capture.request import Request
+from counterpoint.capture.request import RunRequest
 from counterpoint.flags import Settings
 from counterpoint.runs import layout
-from counterpoint.tune.executors.executor import Ended, EndedKind
+from counterpoint.tune.executors.executor import GangEnd, GangEndKind
 from counterpoint.tune.trial.measure import measure
-from counterpoint.tune.trial.report import Failure, Report
+from counterpoint.tune.trial.report import TrialFailure, TrialReport
 
 PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "JAX_PLATFORMS": "cpu"}
-EXITED = Ended(kind=EndedKind.EXITED, exit_code=0)
+EXITED = GangEnd(kind=GangEndKind.EXITED, exit_code=0)
 PATIENCE_S = 100
 STEPS = """
 import sys
@@ -60,8 +60,8 @@ if os.environ.get("OMPI_COMM_WORLD_RANK") == "1":
 )
 
 
-def run(path: Path, program: str, **options: object) -> Report:
-    asked = Request(
+def run(path: Path, program: str, **options: object) -> TrialReport:
+    asked = RunRequest(
         (sys.executable, "-c", program),
         path / "run",
         window=None,
@@ -70,7 +70,7 @@ def run(path: Path, program: str, **options: object) -> Report:
         timeout_s=PATIENCE_S,
     )
     made = launch(replace(asked, **options))  # pyright: ignore[reportArgumentType]
-    return measure(made.path, Ended(kind=EndedKind.EXITED, exit_code=made.outcome.status))
+    return measure(made.path, GangEnd(kind=GangEndKind.EXITED, exit_code=made.outcome.status))
 
 
 def steps(count: int = 40, end: str = "") -> str:
@@ -94,28 +94,32 @@ def test_a_good_run_tells_its_step_after_the_warm_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("end", "failure", "says"),
     [
-        ("raise ValueError('no such dataset')", Failure.CRASH, "no such dataset"),
-        ("sys.exit(3)", Failure.CRASH, "exit code 3; see "),
-        ("sys.exit('no shards in /data')", Failure.CRASH, "exit code 1: no shards in /data; see"),
-        ("raise MemoryError('RESOURCE_EXHAUSTED: 9 GiB')", Failure.OUT_OF_MEMORY, "9 GiB"),
-        ("print('step 99 loss nan')", Failure.NAN, "NaN"),
-        ("print('step 99 loss inf')", Failure.NAN, "the loss of step 99 is inf"),
-        ("raise OSError(28, 'No space left on device')", Failure.DISK_FULL, "No space left"),
-        ("raise RuntimeError('CUDA_ERROR_ECC_UNCORRECTABLE: x')", Failure.NODE_FAULT, "ECC"),
+        ("raise ValueError('no such dataset')", TrialFailure.CRASH, "no such dataset"),
+        ("sys.exit(3)", TrialFailure.CRASH, "exit code 3; see "),
+        (
+            "sys.exit('no shards in /data')",
+            TrialFailure.CRASH,
+            "exit code 1: no shards in /data; see",
+        ),
+        ("raise MemoryError('RESOURCE_EXHAUSTED: 9 GiB')", TrialFailure.OUT_OF_MEMORY, "9 GiB"),
+        ("print('step 99 loss nan')", TrialFailure.NAN, "NaN"),
+        ("print('step 99 loss inf')", TrialFailure.NAN, "the loss of step 99 is inf"),
+        ("raise OSError(28, 'No space left on device')", TrialFailure.DISK_FULL, "No space left"),
+        ("raise RuntimeError('CUDA_ERROR_ECC_UNCORRECTABLE: x')", TrialFailure.NODE_FAULT, "ECC"),
         (
             "sys.exit('parse_flags_from_env.cc:234] Unknown flags in XLA_FLAGS: --xla_x')",
-            Failure.UNKNOWN_FLAG,
+            TrialFailure.UNKNOWN_FLAG,
             "--xla_x",
         ),
         (
             "raise RuntimeError('heartbeat timeout. This indicates that the remote task has so')",
-            Failure.CRASH,  # there is no task whose end is unknown
+            TrialFailure.CRASH,  # there is no task whose end is unknown
             "heartbeat",
         ),
     ],
 )
 def test_a_failure_has_its_name_and_the_file_to_read(
-    tmp_path: Path, end: str, failure: Failure, says: str
+    tmp_path: Path, end: str, failure: TrialFailure, says: str
 ) -> None:
     told = run(tmp_path, steps(20, end))
     assert told.failure is failure, told.detail
@@ -134,24 +138,24 @@ def test_how_far_it_came_is_told_unless_it_was_to_end_there(tmp_path: Path) -> N
 
 def test_an_error_of_ours_is_told_without_its_advice(tmp_path: Path) -> None:
     said = "error: x/rank0 can't be written to: No space left on device\n  next: -o a directory"
-    told = measure(tmp_path / "x", Ended(kind=EndedKind.EXITED, exit_code=3, detail=said))
-    assert told.failure is Failure.DISK_FULL
+    told = measure(tmp_path / "x", GangEnd(kind=GangEndKind.EXITED, exit_code=3, detail=said))
+    assert told.failure is TrialFailure.DISK_FULL
     assert told.detail == "x/rank0 can't be written to: No space left on device"
 
 
 def test_settings_of_nccl_may_bring_about_what_else_a_machine_does(tmp_path: Path) -> None:
     end = "raise RuntimeError('NCCL operation failed: unhandled system error')"
-    assert run(tmp_path / "a", steps(20, end)).failure is Failure.NODE_FAULT
+    assert run(tmp_path / "a", steps(20, end)).failure is TrialFailure.NODE_FAULT
     mine = Settings(env=(("NCCL_PROTO", "LL128"),))
-    assert run(tmp_path / "b", steps(20, end), settings=mine).failure is Failure.CRASH
+    assert run(tmp_path / "b", steps(20, end), settings=mine).failure is TrialFailure.CRASH
 
 
 def test_no_steps_and_too_few_are_said(tmp_path: Path) -> None:
     told = run(tmp_path / "a", "print('hello')")
-    assert told.failure is Failure.NO_STEPS
+    assert told.failure is TrialFailure.NO_STEPS
     assert told.detail.startswith("no steps were seen")
     assert told.losses is None
-    assert run(tmp_path / "b", steps(4)).failure is Failure.NO_STEPS
+    assert run(tmp_path / "b", steps(4)).failure is TrialFailure.NO_STEPS
 
 
 BAR = """
@@ -173,32 +177,35 @@ def test_a_progress_bar_counts_where_no_line_names_steps(tmp_path: Path) -> None
     assert run(tmp_path / "b", BAR.format(more=named)).steps_seen == 5
     asked = run(tmp_path / "c", BAR.replace("40", "4000").format(more=""), stop_after_steps=20)
     assert asked.steps_seen is None
-    assert asked.failure in (None, Failure.NO_STEPS)  # a busy machine reads them in bursts
+    assert asked.failure in (None, TrialFailure.NO_STEPS)  # a busy machine reads them in bursts
 
 
 def test_steps_that_never_settle_are_no_figure(tmp_path: Path) -> None:
     program = "for i in range(60): print(f'completed step: {i}, seconds: {1 + 0.02 * i}')"
     told = run(tmp_path, program)
-    assert told.failure is Failure.UNSTEADY
+    assert told.failure is TrialFailure.UNSTEADY
     assert "settle" in told.detail
 
 
 @pytest.mark.slow
 def test_time_limits_and_hangs(tmp_path: Path) -> None:
     sleeps = steps(3, "import time; time.sleep(600)")
-    assert run(tmp_path / "a", sleeps, timeout_s=1).failure is Failure.TIMEOUT
-    assert run(tmp_path / "b", sleeps, hang_after_s=1.5).failure is Failure.HANG
+    assert run(tmp_path / "a", sleeps, timeout_s=1).failure is TrialFailure.TIMEOUT
+    assert run(tmp_path / "b", sleeps, hang_after_s=1.5).failure is TrialFailure.HANG
 
 
 @pytest.mark.parametrize(
     ("kind", "failure"),
-    [(EndedKind.PREEMPTED, Failure.PREEMPTED), (EndedKind.NODE_FAULT, Failure.NODE_FAULT)],
+    [
+        (GangEndKind.PREEMPTED, TrialFailure.PREEMPTED),
+        (GangEndKind.NODE_FAULT, TrialFailure.NODE_FAULT),
+    ],
 )
 def test_an_allocation_that_ended_comes_first(
-    tmp_path: Path, kind: EndedKind, failure: Failure
+    tmp_path: Path, kind: GangEndKind, failure: TrialFailure
 ) -> None:
     run(tmp_path, steps(20, "raise ValueError('so')"))
-    ended = Ended(kind=kind, exit_code=1, detail="Slurm says so")
+    ended = GangEnd(kind=kind, exit_code=1, detail="Slurm says so")
     told = measure(tmp_path / "run", ended)
     assert (told.failure, told.detail) == (failure, "Slurm says so")
     nowhere = measure(tmp_path / "nowhere", ended)
@@ -208,28 +215,31 @@ def test_an_allocation_that_ended_comes_first(
 @pytest.mark.parametrize(
     ("ended", "failure"),
     [
-        (Ended(kind=EndedKind.KILLED, detail="the tuner was asked to stop"), Failure.INTERRUPTED),
-        (Ended(kind=EndedKind.KILLED, exit_code=124), Failure.TIMEOUT),
-        (Ended(kind=EndedKind.LOST, detail="the cluster is silent"), Failure.NODE_FAULT),
-        (Ended(kind=EndedKind.EXITED, exit_code=137), Failure.INTERRUPTED),
-        (Ended(kind=EndedKind.EXITED, exit_code=2, detail="error: so"), Failure.CRASH),
         (
-            Ended(
-                kind=EndedKind.EXITED,
+            GangEnd(kind=GangEndKind.KILLED, detail="the tuner was asked to stop"),
+            TrialFailure.INTERRUPTED,
+        ),
+        (GangEnd(kind=GangEndKind.KILLED, exit_code=124), TrialFailure.TIMEOUT),
+        (GangEnd(kind=GangEndKind.LOST, detail="the cluster is silent"), TrialFailure.NODE_FAULT),
+        (GangEnd(kind=GangEndKind.EXITED, exit_code=137), TrialFailure.INTERRUPTED),
+        (GangEnd(kind=GangEndKind.EXITED, exit_code=2, detail="error: so"), TrialFailure.CRASH),
+        (
+            GangEnd(
+                kind=GangEndKind.EXITED,
                 exit_code=2,
                 detail="error: --set x=1: 1 flag that jaxlib does not take\n"
                 "  why: XLA ends the process at such a flag",
             ),
-            Failure.UNKNOWN_FLAG,
+            TrialFailure.UNKNOWN_FLAG,
         ),
         (
-            Ended(kind=EndedKind.EXITED, exit_code=3, detail="No space left on device"),
-            Failure.DISK_FULL,
+            GangEnd(kind=GangEndKind.EXITED, exit_code=3, detail="No space left on device"),
+            TrialFailure.DISK_FULL,
         ),
     ],
 )
 def test_what_left_no_run_is_told_by_its_end(
-    tmp_path: Path, ended: Ended, failure: Failure
+    tmp_path: Path, ended: GangEnd, failure: TrialFailure
 ) -> None:
     for place in (tmp_path / "none", tmp_path):
         told = measure(place, ended)
@@ -256,8 +266,8 @@ def test_a_runner_that_was_killed_is_nobody_s_fault(tmp_path: Path) -> None:
         runner.send_signal(signal.SIGKILL)
         runner.wait()
         os.killpg(pid, signal.SIGKILL)
-    told = measure(path, Ended(kind=EndedKind.EXITED, exit_code=-9))
-    assert told.failure is Failure.INTERRUPTED
+    told = measure(path, GangEnd(kind=GangEndKind.EXITED, exit_code=-9))
+    assert told.failure is TrialFailure.INTERRUPTED
     assert "nobody left to say how" in told.detail
     assert not told.failure.blames_the_arm
 
@@ -272,11 +282,11 @@ class TestHalf:
 
     def test_without_its_manifest_it_is_none(self, path: Path) -> None:
         (path / layout.MANIFEST).unlink()
-        assert measure(path, EXITED).failure is Failure.CRASH
+        assert measure(path, EXITED).failure is TrialFailure.CRASH
 
     def test_a_damaged_manifest_is_none(self, path: Path) -> None:
         (path / layout.MANIFEST).write_text('{"schema": "counterpoint.run/1", "na')
-        assert measure(path, EXITED).failure is Failure.CRASH
+        assert measure(path, EXITED).failure is TrialFailure.CRASH
 
     def test_without_its_ranks(self, path: Path) -> None:
         shutil.rmtree(path / "rank0")
@@ -287,15 +297,15 @@ class TestHalf:
         told = json.loads(file.read_text())
         told |= {"host": "elsewhere", "ended": None, "outcome": {"kind": "running"}}
         file.write_text(json.dumps(told))
-        ended = Ended(kind=EndedKind.EXITED, exit_code=1)
-        assert measure(path, ended).failure is Failure.INTERRUPTED
-        lost = measure(path, replace(ended, kind=EndedKind.LOST))
-        assert lost.failure is Failure.NODE_FAULT
+        ended = GangEnd(kind=GangEndKind.EXITED, exit_code=1)
+        assert measure(path, ended).failure is TrialFailure.INTERRUPTED
+        lost = measure(path, replace(ended, kind=GangEndKind.LOST))
+        assert lost.failure is TrialFailure.NODE_FAULT
         (path / "rank0" / layout.STDERR).write_text(
             "E coordination_service.cc:1170] Task 1 heartbeat timeout. This indicates that the"
             " remote task has failed, got preempted, or crashed unexpectedly.\n"
         )
-        assert measure(path, ended).failure is Failure.NODE_FAULT
+        assert measure(path, ended).failure is TrialFailure.NODE_FAULT
 
     def test_logs_that_are_gone(self, path: Path) -> None:
         for name in (layout.STDOUT, layout.STDERR):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import Compiled, Task, compile_all
+from counterpoint.compile import CompiledProgram, CompileTask, compile_all
 from counterpoint.compile.inputs import load_workload
 from counterpoint.hlo import Program, read_program
 from counterpoint.tune.arm import schedule_hash
@@ -110,10 +110,10 @@ def test_real_compiles_agree_with_the_prediction_s_own_comparison(lowered: Lower
         {"xla_gpu_nccl_termination_timeout_seconds": "77"},
     ]
     workload = load_workload(lowered.ir)
-    tasks = [Task(workload=workload, target=H100, options=it) for it in options]
+    tasks = [CompileTask(workload=workload, target=H100, options=it) for it in options]
     made: dict[int, Program] = {}
     for at, result in compile_all(tasks, jobs=2):
-        assert isinstance(result, Compiled), result
+        assert isinstance(result, CompiledProgram), result
         made[at] = result.program
     hashes = [schedule_hash(made[at]) for at in range(len(options))]
     for (one, a), (other, b) in pairwise([*enumerate(hashes), (0, hashes[0])]):

@@ -12,7 +12,7 @@ from pathlib import Path
 _DONE = b"done"
 
 
-class Claim:
+class ProfileClaim:
     """The right to profile for this rank."""
 
     def __init__(self, path: Path) -> None:

@@ -29,7 +29,7 @@ _COUNTED = {
 _WORTH_A_LINE_S = 0.01  # minimum for tracing and lowering; every jnp function traces a little
 
 
-class Compiles:
+class CompileCounter:
     """Counts compiles, and detects quiet periods."""
 
     def __init__(self, write: Callable[[dict[str, Any]], None], jax_directory: str) -> None:

@@ -13,12 +13,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from .steps import Kind, line
+from .steps import StepKind, step_as_json
 
 _FAILURES = 20  # maximum number recorded; repeats of the same one add nothing
 
 
-class Journal:
+class AgentLog:
     """Writes for one process."""
 
     def __init__(self, directory: str, pid: int) -> None:
@@ -34,7 +34,7 @@ class Journal:
         """Create the output directory."""
         self.directory.mkdir(parents=True, exist_ok=True)
 
-    def step(self, kind: Kind, step: int | None, start_s: float, wall_s: float) -> None:
+    def step(self, kind: StepKind, step: int | None, start_s: float, wall_s: float) -> None:
         """Record the start of a step."""
         self._steps += (kind, step, start_s, wall_s)
 
@@ -59,7 +59,7 @@ class Journal:
             del self._steps[:steps]  # even if they can't be written: a disk may stay full
             del self._compiles[:compiles]
             self._append("compiles", list(map(json.dumps, compiled)))
-            self._append("steps", list(map(line, *parts)))
+            self._append("steps", list(map(step_as_json, *parts)))
 
     def _append(self, kind: str, lines: list[str]) -> None:
         if not lines:

@@ -13,18 +13,18 @@ from types import ModuleType
 from typing import Any
 
 from . import facts
-from .claim import Claim
-from .compiles import Compiles
+from .claim import ProfileClaim
+from .compiles import CompileCounter
 from .executions import Executions
-from .journal import Journal
-from .recorder import NotHere, NotNow, Recorder
-from .remarks import Remarks
-from .stand_ins import spare_dumps, stand_in
-from .step_log import StepLog
-from .steps import API, EXECUTION, Kind, Numbers, Start, whole
-from .timing import AtStep, Calm, Meeting, OnceQuiet, Timing
-from .trace import Profiler, Refused
-from .window import NONE, UNSEEN, Seen, Window, parse_window, why_never
+from .journal import AgentLog
+from .recorder import NotThisProcessError, NotYetError, ProfileRecorder
+from .remarks import AutoPgleMessages
+from .stand_ins import tolerate_dump_failures, wrap_profiler
+from .step_log import DeferredSteps
+from .steps import API, EXECUTION, CountedStep, StepKind, StepNumbers, whole_number
+from .timing import AtStep, CalmSteps, Timing, WhenQuiet, WindowAgreement
+from .trace import NoProfileError, Profiler
+from .window import NONE, PATIENCE_FACTOR, ProcessState, WindowRequest, parse_window, why_never
 
 _TICK_S = 0.2  # while a window by time may open or close
 _FLUSH_S = 1.0  # of lines otherwise
@@ -53,17 +53,17 @@ class Observer:
         self._jax = jax
         self._awake = True
         self._running = False  # something has been compiled
-        self._journal = Journal(directory, os.getpid())
-        self._claim = Claim(self._journal.directory / "profiler.claim")
-        self._compiles = Compiles(
+        self._journal = AgentLog(directory, os.getpid())
+        self._claim = ProfileClaim(self._journal.directory / "profiler.claim")
+        self._compiles = CompileCounter(
             self._journal.compiled,
             os.path.dirname(str(jax.__file__)) + os.sep,  # noqa: PTH120
         )
-        self._log = StepLog(self._journal.step)
+        self._log = DeferredSteps(self._journal.step)
         self._steps = self._log.steps
-        self._numbers = Numbers()
+        self._numbers = StepNumbers()
         self._attentive = True  # handle each step individually while a window may open
-        self._remarks = Remarks(jax)
+        self._remarks = AutoPgleMessages(jax)
         self._profiler = Profiler(jax)
         self._own_profiles: list[str] = []
         self._known: dict[str, Any] = {}
@@ -72,11 +72,11 @@ class Observer:
         self._written: dict[str, Any] = {}
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
-        self._meeting = Meeting(self._journal.rank.parent)
+        self._meeting = WindowAgreement(self._journal.rank.parent)
         self._executions = Executions(self._executed)
         self._heaviest_s = 0.0  # the longest compile before the window was done
         self._once_quiet = self._when_quiet(None)
-        self._unseen = OnceQuiet(
+        self._unseen = WhenQuiet(
             self._long_quiet,
             lambda: self._steps.count + self._executions.count > 0,
             self._steps,
@@ -90,7 +90,7 @@ class Observer:
         self._safely(self._journal.open)
         self._safely(lambda: self._ask(parse_window(window)))
         self._safely(self._listen)
-        self._safely(lambda: stand_in(self._jax, self.annotated, self._program_profiles))
+        self._safely(lambda: wrap_profiler(self._jax, self.annotated, self._program_profiles))
         self._safely(self._spare_dumps)
         self._safely(self._remarks.listen)
         self._safely(lambda: self._known.update(facts.versions(self._jax)))
@@ -101,24 +101,26 @@ class Observer:
     def _spare_dumps(self) -> None:
         """Protect the program from dump failures only if the dump is ours, not its own."""
         if os.environ.get("JAX_DUMP_IR_TO") == str(self._journal.rank / "ir"):
-            spare_dumps(sys.modules["jax._src.interpreters.mlir"], self._journal.failed)
+            tolerate_dump_failures(sys.modules["jax._src.interpreters.mlir"], self._journal.failed)
 
-    def _when_quiet(self, calm_steps: int | None) -> OnceQuiet:
-        calm = Calm(lambda: self._compiles.count, calm_steps)
-        return OnceQuiet(self._quiet, self._expecting_steps, self._steps, self._where_to_meet, calm)
+    def _when_quiet(self, calm_steps: int | None) -> WhenQuiet:
+        calm = CalmSteps(lambda: self._compiles.count, calm_steps)
+        return WhenQuiet(self._quiet, self._expecting_steps, self._steps, self._where_to_meet, calm)
 
-    def _ask(self, window: Window) -> None:
+    def _ask(self, window: WindowRequest) -> None:
         timing = None
         self._once_quiet = self._when_quiet(window.calm_steps)
         if window.start_step is not None:  # for a program that may only print its steps
             timing = AtStep(window.start_step, self._unseen.time_due, self._numbers.passed)
         self.recorder = self._record(window, self.recorder.directory, timing)
 
-    def _record(self, window: Window, directory: Path, timing: Timing | None = None) -> Recorder:
+    def _record(
+        self, window: WindowRequest, directory: Path, timing: Timing | None = None
+    ) -> ProfileRecorder:
         if timing is None:
             at = window.start_step
             timing = self._once_quiet if at is None else AtStep(at)
-        recorder = Recorder(
+        recorder = ProfileRecorder(
             window, timing, directory, self._profiler, self._may_open, self._window_changed
         )
         recorder.executed = lambda: self._executions.total
@@ -216,11 +218,11 @@ class Observer:
         """Handle a step reported by the program through the API."""
         self._safely(self._step_begins, API, number)
 
-    def _step_begins(self, name: str | Kind, number: object) -> None:
+    def _step_begins(self, name: str | StepKind, number: object) -> None:
         start = self._log.begin(name)
         try:
             if not self.recorder.settled:
-                self._numbers.came_to(start.kind, None if name == API else whole(number))
+                self._numbers.came_to(start.kind, None if name == API else whole_number(number))
                 self.recorder.step_begins(start)
         finally:  # count the step whatever happens to the window
             self._log.began(start, number)
@@ -232,7 +234,7 @@ class Observer:
         if self._steps.count >= _TOLD:
             self._executions.leave()
         elif not self.recorder.settled:
-            start = Start(Kind(EXECUTION, name), count, leads=True)
+            start = CountedStep(StepKind(EXECUTION, name), count, leads=True)
             self._safely(self.recorder.step_begins, start)
 
     def step_ended(self) -> None:
@@ -245,7 +247,7 @@ class Observer:
         if self.recorder.kind == API:
             self._safely(self.recorder.finish)
 
-    def hand_over(self, window: Window, directory: Path | None) -> None:
+    def hand_over(self, window: WindowRequest, directory: Path | None) -> None:
         """Take over a window that the program requests.
 
         One from the command line takes precedence.
@@ -264,7 +266,7 @@ class Observer:
 
     def _long_quiet(self) -> bool:
         """Return whether a program that annotates steps would have begun one by now."""
-        for_s = UNSEEN * self.recorder.window.quiet_s
+        for_s = PATIENCE_FACTOR * self.recorder.window.quiet_s
         return self._compiles.quiet(time.monotonic(), for_s)
 
     def _expecting_steps(self) -> bool:
@@ -273,7 +275,7 @@ class Observer:
 
     # The profile window
 
-    def _where_to_meet(self) -> Meeting | None:
+    def _where_to_meet(self) -> WindowAgreement | None:
         if not self._know_devices():
             return None
         return self._meeting if self._known.get("process_count", 1) > 1 else None
@@ -285,16 +287,16 @@ class Observer:
             self._safely(lambda: self._known.update(facts.devices(self._jax)))
         return "devices" in self._known
 
-    def _may_open(self, window: Window) -> None:
+    def _may_open(self, window: WindowRequest) -> None:
         """Raise if a profile can't be taken now."""
         self._remarks.refuse_two_profilers()
         if not facts.backend_is_up():
-            raise NotNow("the program has compiled for other devices, and runs nothing here")
+            raise NotYetError("the program has compiled for other devices, and runs nothing here")
         if window.processes is not None and self._jax.process_index() not in window.processes:
-            raise NotHere(f"only processes {list(window.processes)} are to be profiled")
+            raise NotThisProcessError(f"only processes {list(window.processes)} are to be profiled")
         if not self._claim.take():
             taken = f"{self._claim.holder} of this rank takes the profile"
-            raise NotHere(taken) if self._claim.used_up else NotNow(taken)
+            raise NotThisProcessError(taken) if self._claim.used_up else NotYetError(taken)
 
     def _program_profiles(self, directory: str | None) -> None:
         """Make way for a profile that the program is about to start itself."""
@@ -366,7 +368,7 @@ class Observer:
             )
         return why_never(
             self.recorder.window,
-            Seen(
+            ProcessState(
                 now_s=time.monotonic(),
                 compiled=compiles.count,
                 busy=compiles.busy,
@@ -389,7 +391,7 @@ class Observer:
             return
         try:
             act(*given)
-        except Refused:
+        except NoProfileError:
             pass  # the window records the reason
         except Exception as error:  # noqa: BLE001  nothing in here may reach the program
             self._journal.failed(f"{getattr(act, '__name__', act)}: {error!r}")

@@ -20,10 +20,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .steps import API, EXECUTION, Kind, Start
+from .steps import API, EXECUTION, CountedStep, StepKind
 from .timing import Timing
 from .trace import Profiler
-from .window import BY_TIME, NOT_ASKED, Window
+from .window import NOT_REQUESTED, OPENED_BY_TIME, WindowRequest
 
 _ENOUGH = 5  # a recording with this many whole steps without a compile is kept when one starts
 _RESTARTS = 5  # for compiles in the window; then a program that keeps compiling is profiled anyway
@@ -34,33 +34,33 @@ _HEARD = 2  # executions when the first is reported: the call that compiles is n
 COMPILES = "something was compiled within it"
 
 
-class NotNow(Exception):
+class NotYetError(Exception):
     """Raised if the window can't be opened yet, for a reason that may pass."""
 
 
-class NotHere(Exception):
+class NotThisProcessError(Exception):
     """Raised if the window is not for this process."""
 
 
-class Recorder:
+class ProfileRecorder:
     """One window and its outcome."""
 
     def __init__(
         self,
-        window: Window,
+        window: WindowRequest,
         timing: Timing,
         directory: Path,
         profiler: Profiler,
-        may_open: Callable[[Window], None],
+        may_open: Callable[[WindowRequest], None],
         changed: Callable[[], None],
     ) -> None:
         self.window = window
         self.directory = directory
         self.state = "waiting" if window.profile else "never"
-        self.reason: str | None = None if window.profile else NOT_ASKED
+        self.reason: str | None = None if window.profile else NOT_REQUESTED
         self.start_step: int | None = None
         self.steps: int | None = None
-        self.kind: Kind | None = None
+        self.kind: StepKind | None = None
         self.opened_s: float | None = None
         self.closed_s: float | None = None
         self.files: list[Path] = []
@@ -89,7 +89,7 @@ class Recorder:
         """Seconds of a recorded step."""
         return ((self.closed_s or 0.0) - (self.opened_s or 0.0)) / max(self.steps or 0, 1)
 
-    def step_begins(self, start: Start) -> None:
+    def step_begins(self, start: CountedStep) -> None:
         """Handle a step that is about to begin, in this thread."""
         if self.state == "waiting":
             if (
@@ -108,18 +108,18 @@ class Recorder:
                 self.steps = self.window.steps
                 self._unless_busy(lambda: self._close(wait=True))
 
-    def _replaces(self, start: Start) -> bool:
+    def _replaces(self, start: CountedStep) -> bool:
         """Return whether this is a better step count than the one used in this window so far."""
         if self.kind is None:
             return start.leads
         return start.leads and self.kind.source == EXECUTION and start.kind != self.kind
 
-    def _is_too_early(self, start: Start) -> bool:
+    def _is_too_early(self, start: CountedStep) -> bool:
         """Return whether a program that marks its steps has not reached the requested one."""
         is_marked = self.kind is None and start.kind.source != EXECUTION
         return is_marked and self._early and not self._timing.step_due(start.turn)
 
-    def _counts_from(self, start: Start) -> None:
+    def _counts_from(self, start: CountedStep) -> None:
         """Start counting.
 
         In a window open for the compiling call, the first two executions count.
@@ -266,7 +266,7 @@ class Recorder:
             finally:
                 self._lock.release()
 
-    def _open(self, start: Start | None) -> None:
+    def _open(self, start: CountedStep | None) -> None:
         if self.state != "waiting" or time.monotonic() - self._tried_s < _RETRY_S:
             return
         try:
@@ -280,10 +280,10 @@ class Recorder:
                 perfetto_trace=link
                 and start is None,  # the process, and stops it: only from this thread
             )
-        except NotNow as reason:
+        except NotYetError as reason:
             self.reason, self._tried_s = str(reason), time.monotonic()
             return
-        except NotHere as reason:
+        except NotThisProcessError as reason:
             self._become("never", str(reason))
             return
         except Exception as error:
@@ -294,7 +294,7 @@ class Recorder:
         self.opened_s = time.monotonic()
         self._become("open", None)
 
-    def _settle(self, start: Start | None) -> bool:
+    def _settle(self, start: CountedStep | None) -> bool:
         if start is None:
             return False
         if start.kind.source == EXECUTION:
@@ -325,7 +325,7 @@ class Recorder:
         self._become("done", self._in_full(reason))
 
     def _in_full(self, reason: str | None) -> str | None:
-        reasons = [BY_TIME] if self._stands_in else []
+        reasons = [OPENED_BY_TIME] if self._stands_in else []
         return "; ".join([*reasons, *([reason] if reason else [])]) or None
 
     def _become(self, state: str, reason: str | None) -> None:

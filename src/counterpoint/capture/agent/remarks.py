@@ -11,7 +11,7 @@ import warnings
 from types import ModuleType
 from typing import Any, TextIO
 
-from .trace import Refused
+from .trace import NoProfileError
 
 _LOGGER = "jax._src.compiler"
 _TELLING = ("PGLE", "PERSISTENT CACHE MISS", "PERSISTENT CACHE WRITE")
@@ -20,7 +20,7 @@ _FROM_CACHE = "loaded from compilation cache"
 _KEPT = 50  # messages; counting continues
 
 
-class Remarks:
+class AutoPgleMessages:
     """The messages, and how often the decisive ones came."""
 
     def __init__(self, jax: ModuleType) -> None:
@@ -43,7 +43,7 @@ class Remarks:
     def refuse_two_profilers(self) -> None:
         """Raise if our profile would collide with AutoPGLE's: JAX then fails the program's step."""
         if self.enabled:
-            raise Refused(
+            raise NoProfileError(
                 "AutoPGLE profiles in this process (JAX_ENABLE_PGLE), and two at once JAX refuses "
                 "in the middle of the program",
                 next="profile a second run, with JAX_COMPILATION_CACHE_EXPECT_PGLE=true instead",

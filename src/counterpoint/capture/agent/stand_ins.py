@@ -17,7 +17,7 @@ Annotated = Callable[[str, object], None]
 Profiles = Callable[["str | None"], None]
 
 
-def stand_in(jax: ModuleType, annotated: Annotated, profiles: Profiles) -> None:
+def wrap_profiler(jax: ModuleType, annotated: Annotated, profiles: Profiles) -> None:
     """Replace the names that the program may use from jax.profiler."""
     place = jax.profiler
     place.StepTraceAnnotation = _heard_annotation(place.StepTraceAnnotation, annotated)
@@ -29,7 +29,7 @@ def stand_in(jax: ModuleType, annotated: Annotated, profiles: Profiles) -> None:
     place.trace = _heard_trace(place.trace, profiles)
 
 
-def spare_dumps(mlir: ModuleType, failed: Callable[[str], None]) -> None:
+def tolerate_dump_failures(mlir: ModuleType, failed: Callable[[str], None]) -> None:
     """Keep a failed write of a lowered module from ending the program.
 
     `run` sets JAX_DUMP_IR_TO, and JAX raises in the program if that directory is full.

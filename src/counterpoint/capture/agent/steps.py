@@ -17,7 +17,7 @@ from typing import NamedTuple
 EXECUTION = "execution"
 
 
-class Kind(NamedTuple):
+class StepKind(NamedTuple):
     """The source of a step (annotation, api, execution), and its annotation or function."""
 
     source: str
@@ -31,25 +31,25 @@ class Kind(NamedTuple):
         return f"annotations {self.name!r}" if self.name else "calls of StepProfiler.on_step"
 
 
-API = Kind("api", "")
+API = StepKind("api", "")
 
 
-class Start(NamedTuple):
+class CountedStep(NamedTuple):
     """One start of a step: the `turn`-th of its kind, from 0, which leads or does not."""
 
-    kind: Kind
+    kind: StepKind
     turn: int
     leads: bool
 
 
-class Numbers:
+class StepNumbers:
     """The program's own step numbers: a resumed job may begin at 1000."""
 
     def __init__(self) -> None:
-        self._first: dict[Kind, int] = {}
-        self._latest: tuple[Kind, int] | None = None
+        self._first: dict[StepKind, int] = {}
+        self._latest: tuple[StepKind, int] | None = None
 
-    def came_to(self, kind: Kind, number: int | None) -> None:
+    def came_to(self, kind: StepKind, number: int | None) -> None:
         """Record the start of a step of this kind and number."""
         self._latest = None if number is None else (kind, number)
         if number is not None:
@@ -63,12 +63,12 @@ class Numbers:
         return self._first[kind] <= step <= number
 
 
-class Steps:
+class StepCounter:
     """Counts starts of each kind."""
 
     def __init__(self) -> None:
-        self.counts: dict[Kind, int] = {}
-        self.leading: Kind | None = None
+        self.counts: dict[StepKind, int] = {}
+        self.leading: StepKind | None = None
         self.last_start_s: float | None = None
         self.shortest_s = math.inf
         self._longest_s = 0.0
@@ -79,11 +79,11 @@ class Steps:
         """Number of steps that began."""
         return self.counts.get(self.leading, 0) if self.leading else 0
 
-    def follow(self, kind: Kind) -> None:
+    def follow(self, kind: StepKind) -> None:
         """Count only this kind as steps from now on."""
         self.leading, self._pinned = kind, True
 
-    def begin(self, kind: Kind, now_s: float) -> Start:
+    def begin(self, kind: StepKind, now_s: float) -> CountedStep:
         """Count one start."""
         turn = self.counts.get(kind, 0)
         self.counts[kind] = turn + 1
@@ -96,7 +96,7 @@ class Steps:
                 self.shortest_s = min(self.shortest_s, took_s)
                 self._longest_s = max(self._longest_s, took_s)
             self.last_start_s = now_s
-        return Start(kind, turn, leads)
+        return CountedStep(kind, turn, leads)
 
     def expected(self, now_s: float, compiled_s: float, patience_s: float) -> bool:
         """Return whether another step is likely; after a compile one may just have begun."""
@@ -110,7 +110,7 @@ class Steps:
         return {f"{kind.source}:{kind.name}".rstrip(":"): n for kind, n in self.counts.items()}
 
 
-def line(kind: Kind, step: int | None, start_s: float, wall_s: float) -> str:
+def step_as_json(kind: StepKind, step: int | None, start_s: float, wall_s: float) -> str:
     """Format a step's start. By hand: a fast program may have thousands a second."""
     number = "null" if step is None else step
     when = f'"start_s": {start_s:.6f}, "wall_s": {wall_s:.6f}'
@@ -118,11 +118,11 @@ def line(kind: Kind, step: int | None, start_s: float, wall_s: float) -> str:
 
 
 @lru_cache(maxsize=16)
-def _in_json(kind: Kind) -> str:
+def _in_json(kind: StepKind) -> str:
     return json.dumps({"source": kind.source, "name": kind.name or None})[1:-1]
 
 
-def whole(number: object) -> int | None:
+def whole_number(number: object) -> int | None:
     """Return the program's own step number; not from a device array, which would block."""
     if type(number) is int:
         return number

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from .steps import Steps
+from .steps import StepCounter
 
 _AHEAD_S = 2.0  # the others check every fifth of a second
 _PACE = 4  # steps needed to measure their pace: the first compiles
@@ -58,7 +58,7 @@ class AtStep:
         return self._unseen()
 
 
-class Calm:
+class CalmSteps:
     """Counts successive steps without a compile: `enough` of them open the window."""
 
     def __init__(self, compiled: Callable[[], int], enough: int | None) -> None:
@@ -75,16 +75,16 @@ class Calm:
         return self._enough is not None and self._steps >= self._enough
 
 
-class OnceQuiet:
+class WhenQuiet:
     """Opens before the next step, or now if no step is expected."""
 
     def __init__(
         self,
         quiet: Callable[[], bool],
         expecting_steps: Callable[[], bool],
-        steps: Steps,
-        meeting: Callable[[], Meeting | None],
-        calm: Calm | None = None,
+        steps: StepCounter,
+        meeting: Callable[[], WindowAgreement | None],
+        calm: CalmSteps | None = None,
     ) -> None:
         self._quiet = quiet
         self._expecting_steps = expecting_steps
@@ -106,7 +106,7 @@ class OnceQuiet:
         return meeting.step is not None and turn >= meeting.step
 
     def _note_pace(self) -> None:
-        """Measure the pace of executions, which `Steps` does not know."""
+        """Measure the pace of executions, which `StepCounter` does not know."""
         now_s = time.monotonic()
         if self._stepped_s == self._stepped_s:
             self._shortest_s = min(self._shortest_s, now_s - self._stepped_s)
@@ -131,7 +131,7 @@ class OnceQuiet:
         return meeting.time_s is not None and time.time() >= meeting.time_s
 
 
-class Meeting:
+class WindowAgreement:
     """The agreement of the processes of a job: a step, or a wall-clock time."""
 
     def __init__(self, directory: Path) -> None:

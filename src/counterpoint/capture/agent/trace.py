@@ -23,7 +23,7 @@ _OPTIONS = {
 _LOOK_S = 0.002
 
 
-class Refused(Exception):
+class NoProfileError(Exception):
     """Raised if there is no profile: the reason in words, and a remedy."""
 
     def __init__(self, reason: str, next: str | None = None) -> None:
@@ -69,9 +69,11 @@ class Profiler:
                     f"without a trace for Perfetto: {error!r}"  # made after the profile, by Python
                 )
             _remove_half(directory, str(error))
-            raise Refused(f"the profile could not be written into {directory}: {error}") from error
+            raise NoProfileError(
+                f"the profile could not be written into {directory}: {error}"
+            ) from error
         if not self.wrote(directory):
-            raise Refused(f"JAX's profiler left nothing in {directory}")
+            raise NoProfileError(f"JAX's profiler left nothing in {directory}")
         return None
 
     def drop(self, directory: Path) -> None:
@@ -155,8 +157,10 @@ def refuse_unwritable(directory: Path) -> None:
         raise _unwritable(directory, f"{place} may not be written to")
 
 
-def _unwritable(directory: Path, why: str) -> Refused:
-    return Refused(f"{directory} can't be written: {why}", next="name a directory that can be")
+def _unwritable(directory: Path, why: str) -> NoProfileError:
+    return NoProfileError(
+        f"{directory} can't be written: {why}", next="name a directory that can be"
+    )
 
 
 def _require_writable(directory: Path) -> None:
@@ -181,11 +185,11 @@ def _files(directory: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in found}
 
 
-def _in_words(error: Exception) -> Refused:
+def _in_words(error: Exception) -> NoProfileError:
     message = str(error)
     if "Only one profile" in message or "profiling session active" in message:
-        return Refused(
+        return NoProfileError(
             f"another profiler is active in this process ({message})",
             next="let one of the two go: jax.profiler.stop_trace() ends one that is open",
         )
-    return Refused(f"JAX's profiler did not start: {message}")
+    return NoProfileError(f"JAX's profiler did not start: {message}")

@@ -6,7 +6,7 @@ import json
 from typing import NamedTuple
 
 
-class Window(NamedTuple):
+class WindowRequest(NamedTuple):
     """A window from step `start_step` on, for `steps` steps: counted in this process, from 0.
 
     The program's own step numbers count, too, if they begin at or below that. Without `start_step`:
@@ -26,27 +26,27 @@ class Window(NamedTuple):
     processes: tuple[int, ...] | None = None
 
 
-NONE = Window(profile=False)
-UNSEEN = 2
+NONE = WindowRequest(profile=False)
+PATIENCE_FACTOR = 2
 """After this many times `quiet_s` without a compile or a step, no step is expected any more."""
-BY_TIME = "no step was seen, so the window came by time"
-NOT_ASKED = "no profile was asked of this process"
+OPENED_BY_TIME = "no step was seen, so the window came by time"
+NOT_REQUESTED = "no profile was asked of this process"
 
 
-def parse_window(text: str | None) -> Window:
+def parse_window(text: str | None) -> WindowRequest:
     """Parse JSON; missing fields keep their defaults, unknown ones are ignored."""
     if not text:
         return NONE
     given = json.loads(text)
-    known = {name: given[name] for name in Window._fields if given.get(name) is not None}
+    known = {name: given[name] for name in WindowRequest._fields if given.get(name) is not None}
     if isinstance(known.get("processes"), str):
         del known["processes"]  # "all"
     elif "processes" in known:
         known["processes"] = tuple(known["processes"])
-    return Window(**known)
+    return WindowRequest(**known)
 
 
-class Seen(NamedTuple):
+class ProcessState(NamedTuple):
     """The state of a process when it ends."""
 
     now_s: float
@@ -62,10 +62,10 @@ class Seen(NamedTuple):
 _AGAIN = 3  # minimum compiles of one name to mention
 
 
-def why_never(window: Window, seen: Seen) -> str:
+def why_never(window: WindowRequest, seen: ProcessState) -> str:
     """Return the reason why the window did not open."""
     if not window.profile:
-        return NOT_ASKED
+        return NOT_REQUESTED
     if window.start_step is not None:
         return _too_few_steps(window.start_step, seen)
     if seen.busy:
@@ -82,13 +82,13 @@ def why_never(window: Window, seen: Seen) -> str:
     return "the program ended before its next step"
 
 
-def _compiled_again(seen: Seen) -> str:
+def _compiled_again(seen: ProcessState) -> str:
     if seen.times < _AGAIN or not seen.last_compiled:
         return ""
     return f": {seen.last_compiled} was compiled last, {seen.times} times in all"
 
 
-def _too_few_steps(start_step: int, seen: Seen) -> str:
+def _too_few_steps(start_step: int, seen: ProcessState) -> str:
     if seen.steps:
         only = f"only {seen.steps} step{'s' * (seen.steps != 1)} began"
         if seen.executed:

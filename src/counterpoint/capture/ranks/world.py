@@ -25,7 +25,7 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class LocalRank:
     """A rank to start here, and the variables by which it finds the others."""
 
     rank: int
@@ -39,7 +39,7 @@ class World:
 
     launcher: str
     size: int
-    seats: tuple[Seat, ...]
+    seats: tuple[LocalRank, ...]
     job: str | None = None
 
     @property
@@ -73,14 +73,14 @@ def launcher_within(command: Sequence[str]) -> str | None:
 def local_world(ranks: int, devices: int = 0) -> World:
     """Return ranks to start here. `devices` are distributed among them; 0 leaves that to JAX."""
     if ranks == 1:
-        return World(LOCAL, 1, (Seat(0, 0),))
+        return World(LOCAL, 1, (LocalRank(0, 0),))
     address = f"127.0.0.1:{_free_port()}"
     return World(
         LOCAL, ranks, tuple(_local_seat(rank, ranks, address, devices) for rank in range(ranks))
     )
 
 
-def _local_seat(rank: int, ranks: int, address: str, devices: int) -> Seat:
+def _local_seat(rank: int, ranks: int, address: str, devices: int) -> LocalRank:
     variables = {
         "JAX_COORDINATOR_ADDRESS": address,
         "OMPI_MCA_orte_hnp_uri": f"0.0;tcp://{address}",
@@ -92,7 +92,7 @@ def _local_seat(rank: int, ranks: int, address: str, devices: int) -> Seat:
         share = devices // ranks
         local_devices = range(rank * share, (rank + 1) * share)
         variables["JAX_LOCAL_DEVICE_IDS"] = ",".join(map(str, local_devices))
-    return Seat(rank, rank, MappingProxyType(variables))
+    return LocalRank(rank, rank, MappingProxyType(variables))
 
 
 def count_gpus(environ: Mapping[str, str]) -> int:
@@ -158,7 +158,7 @@ def _launched(
         return int(text)
 
     rank, size, local = names
-    seat = Seat(number(rank, "0"), number(local, "0"))
+    seat = LocalRank(number(rank, "0"), number(local, "0"))
     return World(launcher, number(size, "1"), (seat,), job)
 
 

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 from counterpoint.compile.inputs.artifacts import counts
 from counterpoint.compile.inputs.workload import Workload, load_workload
 from counterpoint.compile.installed import require_compiler
-from counterpoint.compile.workers.child import Form
+from counterpoint.compile.workers.child import ProgramForm
 from counterpoint.core import CounterpointError, InputError, UsageError
 
 # JAX is imported when it is called, and may not be installed.
@@ -63,7 +63,7 @@ def program(fn: Callable[..., object], *args: Argument, **kwargs: Argument) -> W
     data = text.encode()
     return Workload(
         name=name,
-        form=Form.MLIR,
+        form=ProgramForm.MLIR,
         program=data,
         origin=f"{name}, lowered for {math.prod(counts(data))} devices",
     )

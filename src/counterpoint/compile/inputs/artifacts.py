@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from counterpoint.compile.workers.child import Form
+from counterpoint.compile.workers.child import ProgramForm
 from counterpoint.core import InputError, UsageError
 from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.work import flops
@@ -42,7 +42,7 @@ _DEPTH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Paper:
+class Artifact:
     """One file: `name` lacks a compression suffix, `place` is its location.
 
     XLA dumps its input as `module_0014.jit_step/module.mlir`: there the directory is part of the
@@ -70,7 +70,7 @@ class Paper:
         return data
 
 
-def papers(path: Path) -> list[Paper]:
+def artifacts(path: Path) -> list[Artifact]:
     """Return the file at a path, or all files in the directory or zip there."""
     try:
         if path.is_dir():
@@ -83,7 +83,7 @@ def papers(path: Path) -> list[Paper]:
         raise InputError(f"{path} can't be read", why=reason, next="check the path") from None
 
 
-def _in_directory(directory: Path, depth: int = _DEPTH) -> Iterator[Paper]:
+def _in_directory(directory: Path, depth: int = _DEPTH) -> Iterator[Artifact]:
     for entry in sorted(directory.iterdir()):
         if entry.is_file():
             yield _on_disk(entry)
@@ -91,17 +91,17 @@ def _in_directory(directory: Path, depth: int = _DEPTH) -> Iterator[Paper]:
             yield from _in_directory(entry, depth - 1)
 
 
-def _on_disk(path: Path) -> Paper:
+def _on_disk(path: Path) -> Artifact:
     name = _plain(path.name)
     whole = f"{path.parent.name}/{name}" if name == _LOWERED else name
-    return Paper(whole, str(path), path.stat().st_size, path.read_bytes)
+    return Artifact(whole, str(path), path.stat().st_size, path.read_bytes)
 
 
-def _in_zip(path: Path) -> list[Paper]:
+def _in_zip(path: Path) -> list[Artifact]:
     with zipfile.ZipFile(path) as archive:
         members = [member for member in archive.infolist() if not member.is_dir()]
     return [
-        Paper(
+        Artifact(
             _member_name(member.filename),
             f"{path}/{member.filename}",
             member.file_size,
@@ -211,16 +211,16 @@ _SMALL: Final = 0.02  # of the largest: too small to be the step, so its FLOPs a
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CandidateModule:
     """A module that may be the step. `stem` is the common prefix of one compile's files."""
 
     name: str
-    form: Form
-    paper: Paper
+    form: ProgramForm
+    paper: Artifact
     stem: str = ""
 
 
-def candidates(found: Iterable[Paper]) -> list[Candidate]:
+def candidates(found: Iterable[Artifact]) -> list[CandidateModule]:
     """Return the modules among these files, as they were before XLA's passes.
 
     A module that JAX lowered is preferred to XLA's dump of it: it is the same program, but closer
@@ -231,49 +231,49 @@ def candidates(found: Iterable[Paper]) -> list[Candidate]:
     return lowered or [candidate for paper in papers if (candidate := _dumped(paper))]
 
 
-def scheduled(found: Iterable[Paper]) -> list[str]:
+def scheduled(found: Iterable[Artifact]) -> list[str]:
     """Return the locations of modules after XLA's passes, which can't be compiled again."""
     return [paper.place for paper in found if is_scheduled(paper)]
 
 
-def is_scheduled(paper: Paper) -> bool:
+def is_scheduled(paper: Artifact) -> bool:
     """Return whether it is a module after XLA's passes, by its name."""
     return _SCHEDULED.search(paper.name) is not None
 
 
-def ranked(found: Iterable[Candidate]) -> list[Candidate]:
+def ranked(found: Iterable[CandidateModule]) -> list[CandidateModule]:
     """Return the largest by FLOPs first, then by size; one compile per module."""
     found = list(found)
     largest = max((candidate_file.paper.size for candidate_file in found), default=0)
-    weigh: Callable[[Candidate], tuple[float, int]] = partial(_weight, largest)
-    best: dict[str, Candidate] = {}
+    weigh: Callable[[CandidateModule], tuple[float, int]] = partial(_weight, largest)
+    best: dict[str, CandidateModule] = {}
     for candidate in sorted(found, key=weigh, reverse=True):
         best.setdefault(candidate.name, candidate)
     return list(best.values())
 
 
-def _lowered(paper: Paper) -> Candidate | None:
+def _lowered(paper: Artifact) -> CandidateModule | None:
     for pattern in _LOWERED_NAMES:
         if found := pattern.fullmatch(paper.name):
             parts = found.groupdict()
-            return Candidate(parts["name"], Form.MLIR, paper, parts.get("stem") or "")
+            return CandidateModule(parts["name"], ProgramForm.MLIR, paper, parts.get("stem") or "")
     return None
 
 
-def _dumped(paper: Paper) -> Candidate | None:
+def _dumped(paper: Artifact) -> CandidateModule | None:
     found = _DUMPED.fullmatch(paper.name)
     if found is None:
         return None
-    form = Form.HLO_TEXT if found[3] == "txt" else Form.HLO_PROTO
-    return Candidate(found[2], form, paper, found[1])
+    form = ProgramForm.HLO_TEXT if found[3] == "txt" else ProgramForm.HLO_PROTO
+    return CandidateModule(found[2], form, paper, found[1])
 
 
-def _weight(largest: int, candidate: Candidate) -> tuple[float, int]:
+def _weight(largest: int, candidate: CandidateModule) -> tuple[float, int]:
     size = candidate.paper.size
     if size < _SMALL * largest:
         return 0.0, size
     try:
-        if candidate.form is Form.MLIR:
+        if candidate.form is ProgramForm.MLIR:
             return lowered_flops(as_text(candidate.paper.read(), candidate.paper.place)), size
         return hlo_flops(read_program(candidate.paper.read())), size
     except (InputError, UsageError):

@@ -17,19 +17,19 @@ from typing import Final
 
 from counterpoint.compile.inputs.artifacts import (
     BYTECODE,
-    Candidate,
-    Paper,
+    Artifact,
+    CandidateModule,
+    artifacts,
     as_text,
     candidates,
     counts,
     hlo_flops,
     is_scheduled,
-    papers,
     ranked,
     symbol,
 )
 from counterpoint.compile.inputs.artifacts import scheduled as scheduled_places
-from counterpoint.compile.workers.child import Form
+from counterpoint.compile.workers.child import ProgramForm
 from counterpoint.core import InputError, UsageError
 from counterpoint.hardware import Target, find_described
 from counterpoint.hardware.targets import even_hosts
@@ -63,7 +63,7 @@ class Workload:
     """One module before XLA's passes."""
 
     name: str
-    form: Form
+    form: ProgramForm
     program: bytes = field(repr=False)
     origin: str  # the file it was read from
     # For an HLO proto; StableHLO contains them.
@@ -76,7 +76,9 @@ class Workload:
     # Flags of that compile, as far as they matter.
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     others: tuple[str, ...] = ()  # modules of the same dump, the larger first
-    scheduled: tuple[Paper, ...] = field(default=(), repr=False)  # its modules after XLA's passes
+    scheduled: tuple[Artifact, ...] = field(
+        default=(), repr=False
+    )  # its modules after XLA's passes
 
     @property
     def devices(self) -> int:
@@ -94,67 +96,67 @@ def load_workload(
     `option` is the option that gave the name.
     """
     path = Path(path)
-    files = papers_of(path)
-    wanted = None if module is None else _Wanted(module, option)
+    files = artifacts_of(path)
+    wanted = None if module is None else _ModuleChoice(module, option)
     if len(files) == 1 and path.is_file():
         return _single(files[0], wanted)
     return _chosen(path, files, wanted)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _ModuleChoice:
     """A module's name, or a part of it, and the option that gave it."""
 
     name: str
     option: str
 
 
-def papers_of(path: Path) -> list[Paper]:
+def artifacts_of(path: Path) -> list[Artifact]:
     """Return the files at a path; for a Run, those of its first rank."""
-    return _of_run(path) if is_run(path) else papers(path)
+    return _of_run(path) if is_run(path) else artifacts(path)
 
 
-def _of_run(path: Path) -> list[Paper]:
+def _of_run(path: Path) -> list[Artifact]:
     """Return the files of the first rank: the ranks of a run compile the same program."""
     for rank in read_run(path).ranks:
         files = [*rank.lowered, *rank.unoptimized]
         if files:
             beside = {file.parent for file in (*rank.unoptimized, *rank.hlo, *rank.debug_options)}
-            return [paper for file in files for paper in papers(file)] + [
-                paper for directory in beside for paper in papers(directory)
+            return [paper for file in files for paper in artifacts(file)] + [
+                paper for directory in beside for paper in artifacts(directory)
             ]
-    return papers(path)
+    return artifacts(path)
 
 
-def _single(paper: Paper, wanted: _Wanted | None) -> Workload:
+def _single(paper: Artifact, wanted: _ModuleChoice | None) -> Workload:
     data = as_text(paper.read(), paper.place)
     if not data:
         raise InputError(f"{paper.place}: empty, so there is no program in it", next=_HELP)
     form = form_of(data)
     if form is None:
         raise InputError(f"{paper.place}: neither StableHLO nor an HLO module", next=_HELP)
-    name = (symbol(data) if form is Form.MLIR else None) or paper.name.partition(".")[0]
-    workload = _workload(Candidate(name, form, paper), data)
+    name = (symbol(data) if form is ProgramForm.MLIR else None) or paper.name.partition(".")[0]
+    workload = _workload(CandidateModule(name, form, paper), data)
     if wanted is not None and wanted.name not in workload.name:
         option_text = f"{wanted.option} {wanted.name}"
         raise UsageError(f"{option_text}: {paper.place} holds module {workload.name} alone")
     return workload
 
 
-def form_of(data: bytes) -> Form | None:
+def form_of(data: bytes) -> ProgramForm | None:
     """Return the form of a module, from its content; None if it is not a module."""
     if data.startswith(BYTECODE):
-        return Form.MLIR
+        return ProgramForm.MLIR
     head = data.lstrip()[:4096]
     if head.startswith(_HLO_TEXT) or b"\n" + _HLO_TEXT in head:
-        return Form.HLO_TEXT
+        return ProgramForm.HLO_TEXT
     if symbol(data) is not None:
-        return Form.MLIR
+        return ProgramForm.MLIR
     # Text has no zero bytes, a proto soon has some.
-    return Form.HLO_PROTO if b"\x00" in head else None
+    return ProgramForm.HLO_PROTO if b"\x00" in head else None
 
 
-def _chosen(path: Path, found: list[Paper], wanted: _Wanted | None) -> Workload:
+def _chosen(path: Path, found: list[Artifact], wanted: _ModuleChoice | None) -> Workload:
     modules = ranked(candidates(found))
     if not modules:
         raise _nothing(path, found)
@@ -171,7 +173,7 @@ def _chosen(path: Path, found: list[Paper], wanted: _Wanted | None) -> Workload:
     )
 
 
-def _is_end_of(chosen: Candidate, paper: Paper) -> bool:
+def _is_end_of(chosen: CandidateModule, paper: Artifact) -> bool:
     """Return whether this is the module after XLA's passes."""
     if not paper.name.endswith("after_optimizations.hlo.pb"):
         return False
@@ -180,7 +182,7 @@ def _is_end_of(chosen: Candidate, paper: Paper) -> bool:
     return f".{chosen.name}." in paper.name
 
 
-def _named(path: Path, modules: list[Candidate], wanted: _Wanted) -> Candidate:
+def _named(path: Path, modules: list[CandidateModule], wanted: _ModuleChoice) -> CandidateModule:
     for matches in (
         [candidate for candidate in modules if candidate.name == wanted.name],
         [candidate for candidate in modules if wanted.name in candidate.name],
@@ -196,7 +198,7 @@ def _named(path: Path, modules: list[Candidate], wanted: _Wanted) -> Candidate:
     )
 
 
-def _companion(chosen: Candidate, beside: dict[str, Paper], kind: str) -> bytes | None:
+def _companion(chosen: CandidateModule, beside: dict[str, Artifact], kind: str) -> bytes | None:
     """Return a file of the same compile; for StableHLO, of the same module."""
     if chosen.stem:
         paper = beside.get(f"{chosen.stem}.{kind}")
@@ -216,7 +218,7 @@ def _options(reported: bytes | None) -> dict[str, str]:
     }
 
 
-def _nothing(path: Path, found: list[Paper]) -> InputError:
+def _nothing(path: Path, found: list[Artifact]) -> InputError:
     places = scheduled_places(found)
     if places:
         return InputError(
@@ -228,19 +230,19 @@ def _nothing(path: Path, found: list[Paper]) -> InputError:
 
 
 def _workload(
-    chosen: Candidate,
+    chosen: CandidateModule,
     data: bytes,
     config: bytes | None = None,
     autotuned: bytes | None = None,
     options: Mapping[str, str] | None = None,
     others: tuple[str, ...] = (),
-    scheduled: tuple[Paper, ...] = (),
+    scheduled: tuple[Artifact, ...] = (),
 ) -> Workload:
     head = _head(chosen, data)
     return Workload(
         name=head.name,
         form=chosen.form,
-        program=module_bytes(data) if chosen.form is Form.HLO_PROTO else data,
+        program=module_bytes(data) if chosen.form is ProgramForm.HLO_PROTO else data,
         origin=chosen.paper.place,
         replicas=head.replicas,
         partitions=head.partitions,
@@ -262,10 +264,12 @@ class _Head:
     is_scheduled: bool = False
 
 
-def _head(chosen: Candidate, data: bytes) -> _Head:
-    if chosen.form is Form.MLIR:
+def _head(chosen: CandidateModule, data: bytes) -> _Head:
+    if chosen.form is ProgramForm.MLIR:
         return _Head(chosen.name)
-    head = _head_of_text(data) if chosen.form is Form.HLO_TEXT else _head_of_proto(chosen, data)
+    head = (
+        _head_of_text(data) if chosen.form is ProgramForm.HLO_TEXT else _head_of_proto(chosen, data)
+    )
     if head.is_scheduled:
         raise InputError(
             f"{chosen.paper.place}: module {head.name} is scheduled already",
@@ -287,7 +291,7 @@ def _head_of_text(data: bytes) -> _Head:
     )
 
 
-def _head_of_proto(chosen: Candidate, data: bytes) -> _Head:
+def _head_of_proto(chosen: CandidateModule, data: bytes) -> _Head:
     try:
         program = read_program(data)
     except InputError as error:
@@ -341,7 +345,7 @@ def load_scheduled(path: Path | str, module: str | None = None) -> Program | Non
     Of several, the one with the most FLOPs, or the one of that name.
     """
     path = Path(path)
-    found = papers_of(path)
+    found = artifacts_of(path)
     if len(found) == 1 and path.is_file():
         return _scheduled_program(found[0])
     papers = [paper for paper in found if is_scheduled(paper)]
@@ -350,11 +354,14 @@ def load_scheduled(path: Path | str, module: str | None = None) -> Program | Non
     return _chosen_program(path, [_with_text(paper.read()) for paper in _once(papers)], module)
 
 
-def _scheduled_program(paper: Paper) -> Program | None:
+def _scheduled_program(paper: Artifact) -> Program | None:
     data = paper.read()
-    if form_of(data) not in (Form.HLO_PROTO, Form.HLO_TEXT):
+    if form_of(data) not in (ProgramForm.HLO_PROTO, ProgramForm.HLO_TEXT):
         return None
-    if form_of(data) is Form.HLO_TEXT and b"is_scheduled=true" not in data.partition(b"\n\n")[0]:
+    if (
+        form_of(data) is ProgramForm.HLO_TEXT
+        and b"is_scheduled=true" not in data.partition(b"\n\n")[0]
+    ):
         return None
     program = _with_text(data)
     return program if program.is_scheduled else None
@@ -365,7 +372,7 @@ def _with_text(data: bytes) -> Program:
     return replace(read_program(data), written=data)
 
 
-def _once(papers: list[Paper]) -> list[Paper]:
+def _once(papers: list[Artifact]) -> list[Artifact]:
     """Keep one file per module: XLA dumps text and proto, and the proto has more data."""
     protos = [paper for paper in papers if paper.name.endswith(".pb")]
     stems = {paper.name.removesuffix(".hlo.pb") for paper in protos}

@@ -24,10 +24,10 @@ from counterpoint.compile.workers.child import (
     LOG,
     MODULE,
     PROGRAM,
-    Ended,
-    Job,
-    Outcome,
+    CompileJob,
+    CompileOutcome,
     Worker,
+    WorkerEnded,
     read_outcome,
     write_job,
 )
@@ -38,23 +38,23 @@ _MOST_KIB: Final = 3 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class CompileAttempt:
     """The result of one try.
 
     Without an outcome the worker died, with `status` or by the timeout.
     """
 
-    outcome: Outcome | None
+    outcome: CompileOutcome | None
     status: int | None
     log: str
     module: bytes = b""
 
 
-class Stopped(Exception):
+class SlotStopped(Exception):
     """Raised if the bench was stopped: nothing waits for this compile."""
 
 
-class Bench:
+class WorkerSlot:
     """Use it in one thread; only `stop` may be called from another."""
 
     def __init__(self) -> None:
@@ -89,13 +89,13 @@ class Bench:
 
     def attempt(
         self,
-        job: Job,
+        job: CompileJob,
         program: bytes,
         variables: Mapping[str, str],
         timeout_s: float,
         *,
         alone: bool = False,
-    ) -> Attempt:
+    ) -> CompileAttempt:
         """Try a job with these variables; `alone` means in a worker of its own."""
         while True:
             if alone:
@@ -104,7 +104,7 @@ class Bench:
             worker = self._ready(place, variables)
             ended = worker.compile(place, timeout_s)
             if self._stopped:
-                raise Stopped
+                raise SlotStopped
             result = _read(place, ended)
             shutil.rmtree(place, ignore_errors=True)
             if ended or alone or _is_worn(worker, result.outcome):
@@ -125,7 +125,7 @@ class Bench:
         self._end_worker()
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _place(self, job: Job, program: bytes) -> Path:
+    def _place(self, job: CompileJob, program: bytes) -> Path:
         place = self.directory / f"job{next(self._numbers)}"
         place.mkdir()
         (place / PROGRAM).write_bytes(program)
@@ -139,7 +139,7 @@ class Bench:
         self._end_worker()
         with self._lock:
             if self._stopped:
-                raise Stopped
+                raise SlotStopped
             self._worker = Worker(place, variables)
             self._variables = dict(variables)
             return self._worker
@@ -151,12 +151,12 @@ class Bench:
             self._worker = None
 
 
-def _is_worn(worker: Worker, outcome: Outcome | None) -> bool:
+def _is_worn(worker: Worker, outcome: CompileOutcome | None) -> bool:
     grown = outcome is not None and outcome.resident_kib > _MOST_KIB
     return grown or worker.served >= _MOST_COMPILES
 
 
-def _read(place: Path, ended: Ended | None) -> Attempt:
+def _read(place: Path, ended: WorkerEnded | None) -> CompileAttempt:
     try:
         log = (place / LOG).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:  # the worker died before it received the job
@@ -165,7 +165,7 @@ def _read(place: Path, ended: Ended | None) -> Attempt:
     module = b""
     if outcome is not None and outcome.failure is None:
         module = (place / MODULE).read_bytes()
-    return Attempt(outcome, ended.status if ended else None, log, module)
+    return CompileAttempt(outcome, ended.status if ended else None, log, module)
 
 
 _ONE_COMPILE: Final = 1.5 * 2**30

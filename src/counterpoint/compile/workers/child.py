@@ -37,7 +37,7 @@ OUTCOME: Final = "outcome.json"
 MODULE: Final = "module.hlo.pb"
 
 
-class Form(StrEnum):
+class ProgramForm(StrEnum):
     """The form in which a program is stored."""
 
     MLIR = "mlir"  # StableHLO with shardings, text or bytecode
@@ -45,7 +45,7 @@ class Form(StrEnum):
     HLO_TEXT = "hlo text"
 
 
-class Failure(StrEnum):
+class FailureKind(StrEnum):
     """Why a worker could not compile."""
 
     NO_JAX = "no jax"
@@ -59,10 +59,10 @@ class Failure(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class CompileJob:
     """One compile for a worker."""
 
-    form: Form
+    form: ProgramForm
     config: str
     hosts: int
     gpus_per_host: int
@@ -74,10 +74,10 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class CompileOutcome:
     """The result: either a module lies beside it, or `failure` says what happened."""
 
-    failure: Failure | None = None
+    failure: FailureKind | None = None
     detail: str = ""
     option: str | None = None
     seconds: float = 0.0
@@ -88,23 +88,23 @@ class Outcome:
     resident_kib: int = 0  # the worker's peak memory so far
 
 
-def write_job(directory: Path, job: Job) -> None:
+def write_job(directory: Path, job: CompileJob) -> None:
     (directory / JOB).write_text(json.dumps(asdict(job)), encoding="utf-8")
 
 
-def read_job(directory: Path) -> Job:
+def read_job(directory: Path) -> CompileJob:
     fields: dict[str, Any] = json.loads((directory / JOB).read_text(encoding="utf-8"))
-    form = Form(fields.pop("form"))
-    return Job(form=form, **fields)
+    form = ProgramForm(fields.pop("form"))
+    return CompileJob(form=form, **fields)
 
 
-def write_outcome(directory: Path, outcome: Outcome) -> None:
+def write_outcome(directory: Path, outcome: CompileOutcome) -> None:
     part = directory / f"{OUTCOME}.part"
     part.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
     part.replace(directory / OUTCOME)
 
 
-def read_outcome(directory: Path) -> Outcome | None:
+def read_outcome(directory: Path) -> CompileOutcome | None:
     """Return the outcome; None if the worker died before it wrote one."""
     try:
         fields: dict[str, Any] = json.loads((directory / OUTCOME).read_text(encoding="utf-8"))
@@ -113,10 +113,10 @@ def read_outcome(directory: Path) -> Outcome | None:
     return outcome_of(fields)
 
 
-def outcome_of(fields: dict[str, Any]) -> Outcome:
+def outcome_of(fields: dict[str, Any]) -> CompileOutcome:
     """Return the Outcome that was stored as these fields."""
     failure = fields.pop("failure")
-    return Outcome(failure=failure and Failure(failure), **fields)
+    return CompileOutcome(failure=failure and FailureKind(failure), **fields)
 
 
 # Variables that would change a compile unnoticed. JAX_PLATFORMS and the like are set below.
@@ -129,10 +129,10 @@ _COMPILE_ONLY: Final = {
 }
 
 
-class Refusal(Exception):
+class CompileRefused(Exception):
     """Raised if the program, the options or the machine don't allow it."""
 
-    def __init__(self, failure: Failure, detail: str, option: str | None = None) -> None:
+    def __init__(self, failure: FailureKind, detail: str, option: str | None = None) -> None:
         super().__init__(detail)
         self.failure = failure
         self.detail = detail
@@ -140,7 +140,7 @@ class Refusal(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class WorkerEnded:
     """A worker that has ended: with its exit status, or by the timeout (None)."""
 
     status: int | None
@@ -177,7 +177,7 @@ class Worker:
             os.close(theirs_in)
             os.close(theirs_out)
 
-    def compile(self, job: Path, timeout_s: float) -> Ended | None:
+    def compile(self, job: Path, timeout_s: float) -> WorkerEnded | None:
         """Compile the job in that directory; return None when there is an answer."""
         self.served += 1
         with contextlib.suppress(BrokenPipeError):  # it died before: its output has ended, too
@@ -186,10 +186,10 @@ class Worker:
         waiting.register(self._answers, select.POLLIN)
         if not waiting.poll(1000 * timeout_s):
             self.kill()
-            return Ended(None)
+            return WorkerEnded(None)
         if os.read(self._answers, 1):
             return None
-        return Ended(self._process.wait())
+        return WorkerEnded(self._process.wait())
 
     def kill(self) -> None:
         """Kill it and its children. Any thread may call it."""

@@ -13,7 +13,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Remedy:
+class Workaround:
     """The text of a failure, the option to compile with instead, and its consequence."""
 
     mark: re.Pattern[str]
@@ -22,9 +22,9 @@ class Remedy:
     note: str
 
 
-REMEDIES: Final = (
+WORKAROUNDS: Final = (
     # Code of a custom call is looked up when kernels are generated, long after scheduling.
-    Remedy(
+    Workaround(
         re.compile(r"No FFI handler registered|No registered implementation for custom call"),
         "xla_gpu_mock_custom_calls",
         "True",
@@ -32,7 +32,7 @@ REMEDIES: Final = (
         " the executable",
     ),
     # jaxlib 0.12.0: an all-reduce of one integer, combined with others.
-    Remedy(
+    Workaround(
         re.compile(r"compiling Triton kernel:.*\n?.*all-reduce"),
         "xla_gpu_experimental_use_collective_kernels",
         "",
@@ -41,17 +41,17 @@ REMEDIES: Final = (
 )
 
 
-def remedy(said: str, tried: Mapping[str, str]) -> Remedy | None:
+def find_workaround(said: str, tried: Mapping[str, str]) -> Workaround | None:
     """Return the remedy for this failure, unless it was tried or the user set its option."""
-    for known in REMEDIES:
+    for known in WORKAROUNDS:
         if known.option not in tried and known.mark.search(said):
             return known
     return None
 
 
-def remedied(taken: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str]:
+def workaround_notes(taken: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str]:
     """Yield notes on the options that were added."""
-    for known in REMEDIES:
+    for known in WORKAROUNDS:
         if known.option in taken and known.option not in asked:
             yield known.note
 

@@ -21,7 +21,13 @@ from jax.experimental import topologies
 from jaxlib import _jax, version
 from jaxlib.mlir import ir
 
-from counterpoint.compile.workers.child import Failure, Form, Job, Outcome, Refusal
+from counterpoint.compile.workers.child import (
+    CompileJob,
+    CompileOutcome,
+    CompileRefused,
+    FailureKind,
+    ProgramForm,
+)
 
 
 def without_field(text: str, name: str) -> str:
@@ -69,8 +75,10 @@ def _of_length(message: bytes) -> bytes:
     raise _odd()
 
 
-def _odd() -> Refusal:
-    return Refusal(Failure.COMPILER, "this XLA serializes what it compiled in a form not known")
+def _odd() -> CompileRefused:
+    return CompileRefused(
+        FailureKind.COMPILER, "this XLA serializes what it compiled in a form not known"
+    )
 
 
 # The compiler's client has no types.
@@ -105,7 +113,7 @@ _MEMORY: Final = {
 }
 
 
-def compile_program(job: Job, program: bytes, log: Path) -> tuple[bytes, Outcome]:
+def compile_program(job: CompileJob, program: bytes, log: Path) -> tuple[bytes, CompileOutcome]:
     """Return the scheduled module, and the outcome. `log` is the file of stderr."""
     _check_plugin()
     devices, notes = _devices(job, log)
@@ -113,12 +121,12 @@ def compile_program(job: Job, program: bytes, log: Path) -> tuple[bytes, Outcome
         module, shardy = _module(job.form, program)
         replicas, partitions = _counts(module, job)
         if replicas * partitions != len(devices):
-            raise Refusal(Failure.DEVICES, f"{replicas * partitions} {len(devices)}")
+            raise CompileRefused(FailureKind.DEVICES, f"{replicas * partitions} {len(devices)}")
         options = _options(job, replicas, partitions, shardy=shardy)
         started = time.perf_counter()
         executable = _compile(module, devices, options)
         seconds = time.perf_counter() - started
-    return _scheduled(executable), Outcome(
+    return _scheduled(executable), CompileOutcome(
         seconds=seconds,
         devices=len(devices),
         memory=_memory(executable.get_compiled_memory_stats()),
@@ -152,7 +160,9 @@ def _check_plugin() -> None:
         except metadata.PackageNotFoundError:
             continue
         if plugin.split(".")[:2] != jax.__version__.split(".")[:2]:
-            raise Refusal(Failure.NO_PLUGIN, f"{name} {plugin} is of another release than jax")
+            raise CompileRefused(
+                FailureKind.NO_PLUGIN, f"{name} {plugin} is of another release than jax"
+            )
 
 
 def _memory(stats: Stats) -> dict[str, int]:
@@ -166,7 +176,7 @@ def _memory(stats: Stats) -> dict[str, int]:
     return sizes
 
 
-def _devices(job: Job, log: Path) -> tuple[list[Device], list[str]]:
+def _devices(job: CompileJob, log: Path) -> tuple[list[Device], list[str]]:
     """Return the absent devices, leaving out configuration fields that this XLA does not know."""
     config, left_out = job.config, list[str]()
     while True:
@@ -179,9 +189,11 @@ def _devices(job: Job, log: Path) -> tuple[list[Device], list[str]]:
         except (RuntimeError, NotImplementedError, AssertionError, KeyError) as error:
             unknown = _UNKNOWN_FIELD.findall(log.read_text(errors="replace"))
             if "GpuTargetConfigProto" not in str(error):
-                raise Refusal(Failure.NO_PLUGIN, f"{type(error).__name__}: {error}") from error
+                raise CompileRefused(
+                    FailureKind.NO_PLUGIN, f"{type(error).__name__}: {error}"
+                ) from error
             if not unknown or unknown[-1] in left_out:
-                raise Refusal(Failure.TARGET, str(error)) from error
+                raise CompileRefused(FailureKind.TARGET, str(error)) from error
             left_out.append(unknown[-1])
             config = without_field(config, unknown[-1])
         else:
@@ -189,19 +201,19 @@ def _devices(job: Job, log: Path) -> tuple[list[Device], list[str]]:
             return list(topology.devices), notes
 
 
-def _module(form: Form, program: bytes) -> tuple[Module, bool]:
+def _module(form: ProgramForm, program: bytes) -> tuple[Module, bool]:
     """Return the module, and whether Shardy is to partition it.
 
     Programs older than Shardy have the shardings of GSPMD, and are partitioned as they were.
     """
     try:
-        if form is Form.MLIR:
+        if form is ProgramForm.MLIR:
             return ir.Module.parse(program), b"sdy." in program or _GSPMD not in program
-        if form is Form.HLO_TEXT:
+        if form is ProgramForm.HLO_TEXT:
             program = _proto_of_text(program.decode(errors="replace"))
         return _from_hlo(ir.Module.parse(_jax.mlir.hlo_to_stablehlo(program)))
     except (RuntimeError, ValueError, ir.MLIRError) as error:
-        raise Refusal(Failure.UNREADABLE, str(error)) from error
+        raise CompileRefused(FailureKind.UNREADABLE, str(error)) from error
 
 
 def _proto_of_text(text: str) -> bytes:
@@ -222,7 +234,7 @@ def _from_hlo(module: Module) -> tuple[Module, bool]:
     return module, _GSPMD.decode() not in text
 
 
-def _counts(module: Module, job: Job) -> tuple[int, int]:
+def _counts(module: Module, job: CompileJob) -> tuple[int, int]:
     if job.replicas and job.partitions:
         return job.replicas, job.partitions
     attributes = module.operation.attributes
@@ -233,7 +245,7 @@ def _counts(module: Module, job: Job) -> tuple[int, int]:
     return replicas, partitions
 
 
-def _options(job: Job, replicas: int, partitions: int, *, shardy: bool) -> Options:
+def _options(job: CompileJob, replicas: int, partitions: int, *, shardy: bool) -> Options:
     options = compiler.get_compile_options(
         num_replicas=replicas,
         num_partitions=partitions,
@@ -271,9 +283,9 @@ def _compile(module: Module, devices: list[Device], options: Options) -> Executa
         raise _refusal(str(error)) from error
 
 
-def _refusal(message: str) -> Refusal:
+def _refusal(message: str) -> CompileRefused:
     if found := _NO_OPTION.search(message):
-        return Refusal(Failure.NO_OPTION, message, found[1])
+        return CompileRefused(FailureKind.NO_OPTION, message, found[1])
     if found := _BAD_VALUE.search(message):
-        return Refusal(Failure.BAD_VALUE, message, found[1])
-    return Refusal(Failure.COMPILER, message)
+        return CompileRefused(FailureKind.BAD_VALUE, message, found[1])
+    return CompileRefused(FailureKind.COMPILER, message)

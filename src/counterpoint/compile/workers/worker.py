@@ -20,9 +20,9 @@ from counterpoint.compile.workers.child import (
     LOG,
     MODULE,
     PROGRAM,
-    Failure,
-    Outcome,
-    Refusal,
+    CompileOutcome,
+    CompileRefused,
+    FailureKind,
     read_job,
     write_outcome,
 )
@@ -62,13 +62,15 @@ def _compile(directory: Path) -> None:
         from counterpoint.compile.workers.session import compile_program
 
         module, outcome = compile_program(job, program, directory / LOG)
-    except Refusal as refusal:
+    except CompileRefused as refusal:
         module = None
-        outcome = Outcome(failure=refusal.failure, detail=refusal.detail, option=refusal.option)
+        outcome = CompileOutcome(
+            failure=refusal.failure, detail=refusal.detail, option=refusal.option
+        )
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in ("jax", "jaxlib"):
             raise
-        module, outcome = None, Outcome(failure=Failure.NO_JAX, detail=str(missing))
+        module, outcome = None, CompileOutcome(failure=FailureKind.NO_JAX, detail=str(missing))
     if module is not None:
         (directory / MODULE).write_bytes(module)
     write_outcome(directory, replace(outcome, resident_kib=_resident_kib()))

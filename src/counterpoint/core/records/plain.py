@@ -19,7 +19,7 @@ from counterpoint.core.errors import CounterpointError
 T = TypeVar("T")
 
 
-class Misfit(ValueError):
+class RecordError(ValueError):
     """Raised for a value of the wrong type."""
 
 
@@ -28,7 +28,7 @@ def to_plain(value: object) -> Any:  # noqa: ANN401 - whatever JSON may hold
     return _finite(msgspec.to_builtins(value, enc_hook=_encoded))
 
 
-def of_plain(kind: type[T], plain: object) -> T:
+def from_plain(kind: type[T], plain: object) -> T:
     """Convert plain data to the type; raise Misfit if it does not match."""
     try:
         return msgspec.convert(plain, kind, dec_hook=_decoded)
@@ -48,7 +48,7 @@ def _with_texts(kind: type[T], plain: object) -> T:
 
 def _misfit(error: msgspec.ValidationError) -> Exception:
     cause = error.__cause__
-    return cause if isinstance(cause, CounterpointError) else Misfit(str(error))
+    return cause if isinstance(cause, CounterpointError) else RecordError(str(error))
 
 
 def _encoded(value: object) -> object:

@@ -37,7 +37,7 @@ _HEADING: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 _FENCE: Final = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-class Documented(Protocol):
+class DocumentedRule(Protocol):
     """The documented properties of a rule's module, as named constants."""
 
     __doc__: str | None
@@ -51,7 +51,7 @@ class Documented(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class FencedBlock:
     """A fenced block: its language, its options, and its content."""
 
     language: str
@@ -60,7 +60,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RulePage:
     """The documentation of one rule; `sections` by heading, without the headings."""
 
     code: str
@@ -69,13 +69,13 @@ class Page:
     title: str
     sections: Mapping[str, str]
 
-    def blocks(self, heading: str) -> tuple[Block, ...]:
+    def blocks(self, heading: str) -> tuple[FencedBlock, ...]:
         """Return the fenced blocks of a section."""
         found = _FENCE.finditer(self.sections[heading])
-        return tuple(Block(match[1], _options(match[2]), match[3]) for match in found)
+        return tuple(FencedBlock(match[1], _options(match[2]), match[3]) for match in found)
 
 
-def read_page(rule: Documented) -> Page:
+def read_page(rule: DocumentedRule) -> RulePage:
     """Parse the documentation of a rule; a malformed docstring raises a ValueError."""
     text = cleandoc(rule.__doc__ or "")
     title, *parts = _HEADING.split(text)
@@ -88,16 +88,16 @@ def read_page(rule: Documented) -> Page:
     empty = [heading for heading, body in sections.items() if not body.strip()]
     if empty or not title.strip():
         raise ValueError(f"{rule.CODE}: nothing under {', '.join(empty) or 'the title'}")
-    return Page(rule.CODE, rule.NAME, rule.SINCE, " ".join(title.split()), sections)
+    return RulePage(rule.CODE, rule.NAME, rule.SINCE, " ".join(title.split()), sections)
 
 
-def find_rule(rules: Sequence[Documented], code: str) -> Documented | None:
+def find_rule(rules: Sequence[DocumentedRule], code: str) -> DocumentedRule | None:
     """Return a rule by its code or its name, in any case; None if there is none."""
     wanted = code.strip().lower()
     return next((rule for rule in rules if wanted in (rule.CODE.lower(), rule.NAME.lower())), None)
 
 
-def near_codes(rules: Iterable[Documented], code: str, count: int = 5) -> tuple[str, ...]:
+def similar_codes(rules: Iterable[DocumentedRule], code: str, count: int = 5) -> tuple[str, ...]:
     """Return codes that may have been meant, of rules with a similar code or name."""
     import difflib
 
@@ -110,7 +110,7 @@ def near_codes(rules: Iterable[Documented], code: str, count: int = 5) -> tuple[
     return tuple(dict.fromkeys(close))[:count]
 
 
-def as_text(page: Page) -> str:
+def as_text(page: RulePage) -> str:
     """Format the page for a terminal: no fences, headings underlined."""
     lines = [f"{page.code} {page.name} (since {page.since})", "", page.title]
     for heading, body in page.sections.items():

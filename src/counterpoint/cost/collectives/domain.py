@@ -7,9 +7,9 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
-from counterpoint.cost.collectives.nccl import Group, Machine, estimates
+from counterpoint.cost.collectives.nccl import NcclGroup, NcclMachine, estimates
 from counterpoint.cost.collectives.size_curve import SizeCurve, curve
-from counterpoint.cost.model import Family, Price, Source, around
+from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
 from counterpoint.hardware import Target
 
 TABLE_OF: Final = {
@@ -32,7 +32,7 @@ _PERMUTE: Final = 0.63
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _TableRow:
     ranks: int
     groups: int
     curve: SizeCurve
@@ -44,12 +44,14 @@ def price_within(
     """Price a collective of `ranks` devices of one domain, or of one host joined by its `bus`."""
     bus = bus or not target.links.domain_bytes_per_s
     if ranks < 2 or size == 0:
-        return around(_launch(), 1.0, Source.ANALYTIC, Family.DOMAIN, "nothing to send", "latency")
+        return price_around(
+            _launch(), 1.0, PriceSource.ANALYTIC, PriceFamily.DOMAIN, "nothing to send", "latency"
+        )
     found = None if bus else _from_table(kind, size, ranks, target, pattern)
     return found or _from_model(kind, size, ranks, target, bus)
 
 
-def machine(target: Target, nic_bytes_per_s: float = 0.0, bus: bool = False) -> Machine:
+def machine(target: Target, nic_bytes_per_s: float = 0.0, bus: bool = False) -> NcclMachine:
     """Return the machine that groups have within a domain of the target."""
     links = target.links
     nvlink = links.domain_bytes_per_s > 0 and not bus
@@ -58,7 +60,7 @@ def machine(target: Target, nic_bytes_per_s: float = 0.0, bus: bool = False) -> 
     # NVLink SHARP versus a ring on 8 GPUs: 480 and 367 GB/s on H200s, 735 and 700 on B200s.
     sharp = 0.0 if not nvlink or capability < 9 else 1.3 if capability < 10 else 1.05
     rate = 0.8 * links.domain_bytes_per_s if nvlink else 0.7 * links.host_bytes_per_s
-    return Machine(rate, nvlink, sharp, nic_bytes_per_s)
+    return NcclMachine(rate, nvlink, sharp, nic_bytes_per_s)
 
 
 def _launch() -> float:
@@ -81,11 +83,11 @@ def _from_table(kind: str, size: int, ranks: int, target: Target, pattern: str) 
     seconds = floor + (seconds - floor) * slower
     other = "" if row.ranks == ranks else f", measured with {row.ranks}"
     latency = seconds < 2 * floor
-    return around(
+    return price_around(
         seconds,
         _LATENCY_REACH if latency else _TABLE_REACH if not other else 2 * _TABLE_REACH,
-        Source.TABLE,
-        Family.DOMAIN,
+        PriceSource.TABLE,
+        PriceFamily.DOMAIN,
         f"{ranks} ranks{other}, XLA's table",
         "latency" if latency else "bandwidth",
         target.links.generation,
@@ -109,19 +111,21 @@ def _from_model(kind: str, size: int, ranks: int, target: Target, bus: bool) -> 
         how, seconds = "point to point", latency + transfer
         bound = "latency" if latency > transfer else "bandwidth"
     else:
-        found = estimates(kind, size, Group(ranks, 1, ranks), machine(target, bus=bus))
+        found = estimates(kind, size, NcclGroup(ranks, 1, ranks), machine(target, bus=bus))
         best = min(found, key=lambda estimate: estimate.seconds)
         how, seconds, bound = f"{best.algorithm} {best.protocol}", best.seconds, best.bound_by
     reach = _LATENCY_REACH if bound == "latency" else _FORMULA_REACH
     joined = "PCIe" if bus and links.domain_bytes_per_s else links.generation
     how = f"{how}, {ranks} ranks, {joined}"
-    return around(seconds, reach, Source.ANALYTIC, Family.DOMAIN, how, bound, joined)
+    return price_around(
+        seconds, reach, PriceSource.ANALYTIC, PriceFamily.DOMAIN, how, bound, joined
+    )
 
 
 @cache
-def _table() -> dict[tuple[str, str, str], tuple[_Row, ...]]:
+def _table() -> dict[tuple[str, str, str], tuple[_TableRow, ...]]:
     text = resources.files("counterpoint.cost.collectives").joinpath("xla_collectives.csv")
-    rows: dict[tuple[str, str, str], list[_Row]] = {}
+    rows: dict[tuple[str, str, str], list[_TableRow]] = {}
     for line in text.read_text("utf-8").splitlines():
         if line.startswith("#"):
             continue
@@ -130,5 +134,5 @@ def _table() -> dict[tuple[str, str, str], tuple[_Row, ...]]:
         found = curve((int(size), float(us) * 1e-6) for size, us in pairs)
         pattern = layout if kind == "collective-permute" else ""
         groups = int(layout) if not pattern else 1
-        rows.setdefault((device, kind, pattern), []).append(_Row(int(ranks), groups, found))
+        rows.setdefault((device, kind, pattern), []).append(_TableRow(int(ranks), groups, found))
     return {key: tuple(found) for key, found in rows.items()}

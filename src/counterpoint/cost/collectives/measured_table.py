@@ -14,7 +14,7 @@ from typing import Final
 from counterpoint.cost.collectives.network import price_across
 from counterpoint.cost.collectives.placement import Placement
 from counterpoint.cost.collectives.size_curve import SizeCurve, curve
-from counterpoint.cost.model import Family, Price, Source, around
+from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
 from counterpoint.cost.scalars import Scalars
 from counterpoint.cost.tables.nccl_tests import CollectiveTable
 from counterpoint.hardware import Target
@@ -34,11 +34,11 @@ def from_tables(
     points = _curve(tuple(sorted(table.seconds.items())))
     spanned = points.sizes[0] <= size <= points.sizes[-1]
     seconds = points.at(size)
-    return around(
+    return price_around(
         seconds,
         _REACH if spanned else _BEYOND,
-        Source.USER_TABLE,
-        Family.NETWORK if where.crosses else Family.DOMAIN,
+        PriceSource.USER_TABLE,
+        PriceFamily.NETWORK if where.crosses else PriceFamily.DOMAIN,
         f"{where}, {table.origin}",
         "latency" if seconds < 2 * points.floor else "bandwidth",
     )
@@ -63,11 +63,11 @@ def corrected(
     points = _curve(tuple(sorted(table.seconds.items())))
     seconds = price.seconds * points.at(size) / modelled.seconds
     spanned = points.sizes[0] <= size <= points.sizes[-1]
-    return around(
+    return price_around(
         seconds,
         _ELSEWHERE if spanned else _BEYOND,
-        Source.USER_TABLE,
-        Family.NETWORK,
+        PriceSource.USER_TABLE,
+        PriceFamily.NETWORK,
         f"{price.how}, corrected by {table.nodes} hosts of {table.origin}",
         price.bound_by,
         price.link,

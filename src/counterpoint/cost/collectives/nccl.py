@@ -2,7 +2,7 @@
 
 time = latency of the steps + bytes / rate, the minimum over algorithms and protocols, as NCCL
 itself chooses (src/graph/tuning.cc). Three of its choices do not work on all clusters, see
-`Estimate.hopeful`. Not modeled: PAT, CollNet (SHARP in switches), user buffers.
+`NcclEstimate.hopeful`. Not modeled: PAT, CollNet (SHARP in switches), user buffers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NVLS_LEAST: Final = 4  # minimum ranks of a node for NVLink SHARP
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class NcclMachine:
     """The machine of a group: rates in bytes per second."""
 
     domain_bytes_per_s: float  # of one device's links within the domain, as a ring uses them
@@ -31,7 +31,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class NcclGroup:
     """Ranks, the number of their domains, and the fewest ranks in one."""
 
     ranks: int
@@ -44,7 +44,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class NcclEstimate:
     """Seconds of one algorithm: of its steps, and of its bytes."""
 
     algorithm: str
@@ -67,7 +67,9 @@ class Estimate:
         return "latency" if self.latency > self.transfer else "bandwidth"
 
 
-def estimates(kind: str, size: int, group: Group, machine: Machine) -> Iterator[Estimate]:
+def estimates(
+    kind: str, size: int, group: NcclGroup, machine: NcclMachine
+) -> Iterator[NcclEstimate]:
     """Yield all of NCCL's options; `kind` is a Collective's."""
     protocols = ("ll", "ll128", "simple")
     for protocol in protocols:
@@ -83,7 +85,9 @@ def steps(kind: str, ranks: int) -> int:
     return {"all-reduce": 2 * (ranks - 1), "collective-broadcast": ranks}.get(kind, ranks - 1)
 
 
-def _ring(kind: str, size: int, group: Group, machine: Machine, protocol: str) -> Estimate:
+def _ring(
+    kind: str, size: int, group: NcclGroup, machine: NcclMachine, protocol: str
+) -> NcclEstimate:
     table = _constants()
     rounds = steps(kind, group.ranks)
     within = _within(machine)["ring"][protocol]
@@ -108,7 +112,7 @@ def _ring(kind: str, size: int, group: Group, machine: Machine, protocol: str) -
     return _estimate("ring", protocol, latency, transfer, lucky, _is_within(group, machine))
 
 
-def _tree(size: int, group: Group, machine: Machine, protocol: str) -> Estimate:
+def _tree(size: int, group: NcclGroup, machine: NcclMachine, protocol: str) -> NcclEstimate:
     table = _constants()
     within = _within(machine)["tree"][protocol]
     latency = table["base"]["tree"][protocol]
@@ -128,7 +132,7 @@ def _tree(size: int, group: Group, machine: Machine, protocol: str) -> Estimate:
     return _estimate("tree", protocol, latency, transfer, lucky, _is_within(group, machine, net))
 
 
-def _nvls(size: int, group: Group, machine: Machine) -> Estimate:
+def _nvls(size: int, group: NcclGroup, machine: NcclMachine) -> NcclEstimate:
     table = _constants()
     latency = table["nvlink"]["nvls"]["simple"]
     latency += 2 * math.log2(group.domains) * table["net"]["nvls"]["simple"]
@@ -148,19 +152,19 @@ def _estimate(
     transfer: float,
     hopeful: bool,
     within: bool = False,
-) -> Estimate:
+) -> NcclEstimate:
     """Build an Estimate from a latency in microseconds and a transfer in seconds."""
     seconds = (latency + _constants()["base"]["kernel"]) * _US
-    return Estimate(algorithm, _SPELT[protocol], seconds, transfer, hopeful, within)
+    return NcclEstimate(algorithm, _SPELT[protocol], seconds, transfer, hopeful, within)
 
 
-def _lucky(protocol: str, size: int, group: Group) -> bool:
+def _lucky(protocol: str, size: int, group: NcclGroup) -> bool:
     if group.domains == 1 or protocol == "simple":
         return False
     return protocol == "ll128" or size > _LL_MOST
 
 
-def _bus(group: Group, machine: Machine, net: float = 1.0) -> float:
+def _bus(group: NcclGroup, machine: NcclMachine, net: float = 1.0) -> float:
     """Return the bytes per second that pass every point of a ring."""
     if group.domains == 1:
         return machine.domain_bytes_per_s
@@ -168,20 +172,20 @@ def _bus(group: Group, machine: Machine, net: float = 1.0) -> float:
     return crossing if group.local == 1 else min(machine.domain_bytes_per_s, crossing)
 
 
-def _is_within(group: Group, machine: Machine, net: float = 1.0) -> bool:
+def _is_within(group: NcclGroup, machine: NcclMachine, net: float = 1.0) -> bool:
     crossing = _net(group, machine) * net
     return group.domains > 1 and _bus(group, machine, net) < crossing
 
 
-def _net(group: Group, machine: Machine) -> float:
+def _net(group: NcclGroup, machine: NcclMachine) -> float:
     return machine.nic_bytes_per_s * group.local
 
 
-def _within(machine: Machine) -> dict[str, dict[str, float]]:
+def _within(machine: NcclMachine) -> dict[str, dict[str, float]]:
     return _constants()["nvlink" if machine.nvlink else "pcie"]
 
 
-def _ll_most(group: Group) -> float:
+def _ll_most(group: NcclGroup) -> float:
     nodes = "one" if group.domains == 1 else "two" if group.domains == 2 else "more"
     return _constants()["rate"]["ll_most"][nodes] * 1e9
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from counterpoint.cost.collectives.domain import machine
-from counterpoint.cost.collectives.nccl import Estimate, Group, estimates
+from counterpoint.cost.collectives.nccl import NcclEstimate, NcclGroup, estimates
 from counterpoint.cost.collectives.placement import Placement
-from counterpoint.cost.model import Family, Price, Source
+from counterpoint.cost.model import Price, PriceFamily, PriceSource
 from counterpoint.cost.scalars import Scalars
 from counterpoint.hardware import Target
 
@@ -31,7 +31,7 @@ def price_across(kind: str, size: int, where: Placement, target: Target, scalars
         best = _all_to_all(size, where, nic, target)
         fastest = best
     else:
-        group = Group(where.ranks, where.domains, where.local)
+        group = NcclGroup(where.ranks, where.domains, where.local)
         found = list(estimates(kind, size, group, domain_machine))
         fastest = min(found, key=lambda estimate: estimate.seconds)
         best = min(
@@ -51,11 +51,11 @@ def price_across(kind: str, size: int, where: Placement, target: Target, scalars
 def price_pair(size: int, nic_bytes_per_s: float, scalars: Scalars) -> Price:
     """Price one rank's message to another across the network."""
     nic = nic_bytes_per_s * min(scalars.network.value, 1.0) * _PAIR
-    found = Estimate("pair", "Simple", _BASE_S, size / nic)
+    found = NcclEstimate("pair", "Simple", _BASE_S, size / nic)
     return _price(found, found, f"pairs, {nic / 1e9:.3g} GB/s each", scalars)
 
 
-def _all_to_all(size: int, where: Placement, nic: float, target: Target) -> Estimate:
+def _all_to_all(size: int, where: Placement, nic: float, target: Target) -> NcclEstimate:
     """Price an all-to-all: traffic within and out of a domain is concurrent.
 
     Each peer gets a message.
@@ -70,15 +70,19 @@ def _all_to_all(size: int, where: Placement, nic: float, target: Target) -> Esti
     crossing_s, inside_s = outside / (nic * _ALL_TO_ALL), inside / within
     latency = _BASE_S + (where.ranks - stays - 1) * _PEER_S
     transfer = max(crossing_s, inside_s)
-    return Estimate("point to point", "", latency, transfer, within=inside_s > crossing_s)
+    return NcclEstimate("point to point", "", latency, transfer, within=inside_s > crossing_s)
 
 
-def _price(best: Estimate, fastest: Estimate, how: str, scalars: Scalars, link: str = NIC) -> Price:
+def _price(
+    best: NcclEstimate, fastest: NcclEstimate, how: str, scalars: Scalars, link: str = NIC
+) -> Price:
     wire = scalars.network.reach + _BANDWIDTH_REACH
     low = min(fastest.seconds, best.latency / (1 + _LATENCY_REACH) + best.transfer / (1 + wire))
     high = best.latency * (1 + _LATENCY_REACH) + best.transfer * (1 + wire)
     bound = best.bound_by
-    return Price(best.seconds, low, high, Source.ANALYTIC, Family.NETWORK, how, bound, link)
+    return Price(
+        best.seconds, low, high, PriceSource.ANALYTIC, PriceFamily.NETWORK, how, bound, link
+    )
 
 
 def _nics(where: Placement, nic: float) -> str:

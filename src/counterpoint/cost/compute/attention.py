@@ -11,9 +11,9 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final, cast
 
-from counterpoint.cost.compute.machine import Machine
+from counterpoint.cost.compute.machine import ComputeDevice
 from counterpoint.cost.compute.settings_of import settings_of
-from counterpoint.cost.model import Family, Price, Source, around
+from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
 from counterpoint.hlo import Instruction, Program, Shape
 
 _BACKWARD: Final = re.compile(r"backward|bwd|grad|dkv|_dq|transpose\(", re.IGNORECASE)
@@ -171,7 +171,9 @@ _HOPPER_LONG: Final = 604.0
 _BACKWARD_LONG: Final = 517.0
 
 
-def price_attention(program: Program, instruction: Instruction, machine: Machine) -> Price | None:
+def price_attention(
+    program: Program, instruction: Instruction, machine: ComputeDevice
+) -> Price | None:
     """Price attention; None if its shapes are unknown."""
     found = attention_of(program, instruction)
     if found is None or found.flops <= 0:
@@ -182,18 +184,20 @@ def price_attention(program: Program, instruction: Instruction, machine: Machine
     moved = _bytes(program, instruction) / machine.memory_rate
     seconds = _START_S + max(found.flops / rate, moved)
     reach = machine.scalars.attention.reach + _REACH
-    price = around(seconds, reach, Source.ANALYTIC, Family.ATTENTION, _how(found, rate, machine))
+    price = price_around(
+        seconds, reach, PriceSource.ANALYTIC, PriceFamily.ATTENTION, _how(found, rate, machine)
+    )
     if found.mask != "unknown":
         return price
     return Price(seconds, price.low, seconds * _GUESSED_MASK, price.source, price.family, price.how)
 
 
-def _how(found: Attention, rate: float, machine: Machine) -> str:
+def _how(found: Attention, rate: float, machine: ComputeDevice) -> str:
     share = rate / machine.peak(found.dtype)
     return f"{found}, {rate / 1e12:.0f} TFLOP/s, {share:.0%} of peak"
 
 
-def attention_rate(found: Attention, machine: Machine) -> float:
+def attention_rate(found: Attention, machine: ComputeDevice) -> float:
     """Return the FLOP/s that its kernel reaches."""
     direction = "backward" if found.backward else "forward"
     long = _BACKWARD_LONG if found.backward else _HOPPER_LONG

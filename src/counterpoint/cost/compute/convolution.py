@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from counterpoint.cost.compute.machine import Machine
-from counterpoint.cost.model import Family, Price, Source, around
+from counterpoint.cost.compute.machine import ComputeDevice
+from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.model import element_bits
 from counterpoint.hlo.work import bytes_accessed, flops
@@ -21,7 +21,9 @@ _REACH: Final = 0.35
 _DEEPEST: Final = 3
 
 
-def price_convolution(program: Program, instruction: Instruction, machine: Machine) -> Price | None:
+def price_convolution(
+    program: Program, instruction: Instruction, machine: ComputeDevice
+) -> Price | None:
     """Price a convolution; None if its operations can't be counted."""
     found = list(_convolutions(program, instruction))
     counts = [flops(program, member) for member in found]
@@ -37,7 +39,7 @@ def price_convolution(program: Program, instruction: Instruction, machine: Machi
     moving = (bytes_accessed(program, instruction) or 0) / machine.memory_rate
     seconds = _START_S + max(operations / rate, moving)
     how = f"convolution, {operations / 1e9:.3g} GFLOP {dtype} at {share:.0%} of peak"
-    return around(seconds, _REACH, Source.ANALYTIC, Family.MATMUL, how)
+    return price_around(seconds, _REACH, PriceSource.ANALYTIC, PriceFamily.MATMUL, how)
 
 
 def _convolutions(program: Program, it: Instruction, depth: int = 0) -> Iterator[Instruction]:
@@ -58,7 +60,7 @@ def _type(dtype: str) -> str:
     return "f32"
 
 
-Pricer = Callable[[Program, Instruction, Machine], Price | None]
+Pricer = Callable[[Program, Instruction, ComputeDevice], Price | None]
 """Returns None for a call that it can't price; then the next pricer is tried."""
 
 _USERS: Final[list[tuple[re.Pattern[str], Pricer]]] = []
@@ -80,7 +82,9 @@ def unregister(pricer: Pricer) -> None:
     _USERS[:] = [entry for entry in _USERS if entry[1] is not pricer]
 
 
-def price_registered(program: Program, instruction: Instruction, machine: Machine) -> Price | None:
+def price_registered(
+    program: Program, instruction: Instruction, machine: ComputeDevice
+) -> Price | None:
     """Return the price from the first registered pricer that knows the call."""
     description = f"{instruction.custom_call_target} {instruction.name} {instruction.op_name}"
     for pattern, pricer in _USERS:

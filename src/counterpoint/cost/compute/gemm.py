@@ -10,8 +10,8 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Final
 
-from counterpoint.cost.compute.machine import GemmKernels, Machine
-from counterpoint.cost.model import Family, Price, Source, around
+from counterpoint.cost.compute.machine import ComputeDevice, GemmKernels
+from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
 from counterpoint.cost.tables.gemm_csv import GemmTable
 from counterpoint.hardware import chip_named
 
@@ -52,7 +52,7 @@ class Gemm:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class GemmDevice:
     """The hardware of GEMMs: its rates before any derating, and its kernels."""
 
     peak: float
@@ -62,7 +62,7 @@ class Engine:
 
 
 @lru_cache(maxsize=4096)
-def tiled_seconds(gemm: Gemm, engine: Engine) -> float:
+def tiled_seconds(gemm: Gemm, engine: GemmDevice) -> float:
     """Return seconds by the formula alone.
 
     A GEMM library cuts the result into tiles and gives each core one after another, so the last
@@ -76,7 +76,9 @@ def tiled_seconds(gemm: Gemm, engine: Engine) -> float:
     return kernels.start_us * 1e-6 + max(work, gemm.bytes / memory_rate)
 
 
-def _by_tile(gemm: Gemm, engine: Engine, core_rate: float, memory_rate: float) -> Iterator[float]:
+def _by_tile(
+    gemm: Gemm, engine: GemmDevice, core_rate: float, memory_rate: float
+) -> Iterator[float]:
     kernels = engine.kernels
     partial = gemm.batch * gemm.m * gemm.n * 4 / memory_rate
     for rows, columns in _TILES:
@@ -110,7 +112,7 @@ def rates() -> Mapping[tuple[str, str], Mapping[tuple[int, int, int, int], float
     return found
 
 
-def correction(gemm: Gemm, engine: Engine, architecture: str) -> float | None:
+def correction(gemm: Gemm, engine: GemmDevice, architecture: str) -> float | None:
     """Return the factor from the formula to the table; None if there is no table.
 
     `engine` is the device that was measured.
@@ -136,7 +138,7 @@ def correction(gemm: Gemm, engine: Engine, architecture: str) -> float | None:
     return math.exp(total)
 
 
-def _off(point: tuple[int, int, int, int], rate: float, gemm: Gemm, engine: Engine) -> float:
+def _off(point: tuple[int, int, int, int], rate: float, gemm: Gemm, engine: GemmDevice) -> float:
     batch, m, n, k = point
     at = replace(gemm, batch=batch, m=m, n=n, k=k)
     return math.log(at.flops / rate / tiled_seconds(at, engine))
@@ -158,15 +160,15 @@ _SMALL_FLOPS: Final = 2e10
 """Below about 30 us the library's choice of kernel decides: twice the uncertainty."""
 
 
-def price_gemm(gemm: Gemm, machine: Machine, tables: Sequence[GemmTable] = ()) -> Price:
+def price_gemm(gemm: Gemm, machine: ComputeDevice, tables: Sequence[GemmTable] = ()) -> Price:
     """Price one GEMM alone."""
     for table in tables:
         seconds = table.seconds(gemm.batch, gemm.m, gemm.n, gemm.k, gemm.dtype)
         if seconds is not None:
             load = machine.scalars.matmul
             how = f"{gemm}, {table.origin}, at {load.value:.2f} of its rate under load"
-            return around(seconds / load.value, load.reach + 0.02, Source.USER_TABLE,
-                          Family.MATMUL, how)  # fmt: skip
+            return price_around(seconds / load.value, load.reach + 0.02, PriceSource.USER_TABLE,
+                          PriceFamily.MATMUL, how)  # fmt: skip
     seconds, from_table = _seconds(gemm, _engine(machine, gemm.dtype), machine.architecture)
     scalar = machine.scalars.matmul
     seconds = seconds / scalar.value
@@ -175,12 +177,12 @@ def price_gemm(gemm: Gemm, machine: Machine, tables: Sequence[GemmTable] = ()) -
         reach *= 2
     rate = gemm.flops / seconds
     how = f"{gemm}, {rate / 1e12:.0f} TFLOP/s, {rate / machine.peak(gemm.dtype):.0%} of peak"
-    source = Source.TABLE if from_table else Source.ANALYTIC
-    return around(seconds, reach, source, Family.MATMUL, how)
+    source = PriceSource.TABLE if from_table else PriceSource.ANALYTIC
+    return price_around(seconds, reach, source, PriceFamily.MATMUL, how)
 
 
 @lru_cache(maxsize=4096)
-def _seconds(gemm: Gemm, engine: Engine, architecture: str) -> tuple[float, bool]:
+def _seconds(gemm: Gemm, engine: GemmDevice, architecture: str) -> tuple[float, bool]:
     """Return seconds at full clock, and whether a table was used."""
     seconds = tiled_seconds(gemm, engine)
     measured = _MEASURED_ON.get(architecture)
@@ -190,13 +192,13 @@ def _seconds(gemm: Gemm, engine: Engine, architecture: str) -> tuple[float, bool
     if chip is None:
         return seconds, False
     peak = chip.flops.get(gemm.dtype, engine.peak)
-    measured_engine = Engine(peak, chip.hbm_bytes, measured[1], engine.kernels)
+    measured_engine = GemmDevice(peak, chip.hbm_bytes, measured[1], engine.kernels)
     factor = correction(gemm, measured_engine, architecture)
     return (seconds, False) if factor is None else (seconds * factor, True)
 
 
-def _engine(machine: Machine, dtype: str) -> Engine:
-    return Engine(
+def _engine(machine: ComputeDevice, dtype: str) -> GemmDevice:
+    return GemmDevice(
         machine.peak(dtype), machine.memory_bytes_per_s, machine.cores, machine.gemm(dtype)
     )
 

@@ -26,7 +26,7 @@ class GemmKernels:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class ComputeDevice:
     """One device, as a kernel sees it.
 
     Rates are the data sheet's; scalars give the reached shares.
@@ -90,7 +90,7 @@ def kernels() -> dict[str, dict[str, Any]]:
     return tomllib.loads(file.read_text("utf-8"))
 
 
-def machine_of(target: Target, scalars: Scalars) -> Machine:
+def machine_of(target: Target, scalars: Scalars) -> ComputeDevice:
     """Return the Machine of a Target."""
     chip, gpu = target.chip, target.known_gpu
     architecture = architecture_of(chip.name)
@@ -98,7 +98,7 @@ def machine_of(target: Target, scalars: Scalars) -> Machine:
     if gpu is not None:
         cores, clock, lanes = gpu.cores, gpu.clock_ghz * 1e9, gpu.fpus_per_core
         cache_bytes = gpu.l2_bytes
-    return Machine(
+    return ComputeDevice(
         chip=chip.name,
         architecture=architecture,
         flops=chip.flops,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from counterpoint.cost.compute.machine import Machine
-from counterpoint.cost.model import Family, Price, Source, around
+from counterpoint.cost.compute.machine import ComputeDevice
+from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
 from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.work import Category, bytes_accessed, category
 
@@ -101,7 +101,7 @@ _ISSUE: Final = 0.9
 """Share of the scalar rate that elementwise code reaches beside address computation."""
 
 
-def price_memory_bound(program: Program, instruction: Instruction, machine: Machine) -> Price:
+def price_memory_bound(program: Program, instruction: Instruction, machine: ComputeDevice) -> Price:
     """Price one of XLA's own kernels."""
     moved = bytes_accessed(program, instruction)
     if moved is None:
@@ -116,18 +116,18 @@ def price_memory_bound(program: Program, instruction: Instruction, machine: Mach
         seconds = start + math.hypot(moving, computing)
     else:
         seconds = _START_S + max(moving, computing)
-    family = Family.LAUNCH if moving < _START_S > computing else Family.MEMORY
+    family = PriceFamily.LAUNCH if moving < _START_S > computing else PriceFamily.MEMORY
     reach = machine.scalars.memory.reach + (
         0.1 if share > 0.8 and kind is not Category.SORT else 0.4
     )
-    if family is Family.LAUNCH:
+    if family is PriceFamily.LAUNCH:
         reach = 0.4
     rate = f"{moved / 1e6:.3g} MB{walk} at {moved / seconds / 1e9:.0f} GB/s"
     how = rate if moving >= computing else f"{rate}, bound by arithmetic"
-    return around(seconds, reach, Source.ANALYTIC, family, how)
+    return price_around(seconds, reach, PriceSource.ANALYTIC, family, how)
 
 
-def memory_rate(machine: Machine, moved: float) -> float:
+def memory_rate(machine: ComputeDevice, moved: float) -> float:
     """Return bytes per second of a plain kernel that accesses this many."""
     cached = moved <= machine.l2_bytes * _CACHE_SHARE
     return machine.memory_rate * (_CACHED if cached else 1.0)
@@ -139,7 +139,7 @@ def whole_bytes(program: Program, instruction: Instruction) -> int:
     return read + instruction.shape.bytes
 
 
-def _scalar_rate(machine: Machine) -> float:
+def _scalar_rate(machine: ComputeDevice) -> float:
     return machine.cores * machine.lanes * machine.clock_hz * _ISSUE
 
 

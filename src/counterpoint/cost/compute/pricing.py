@@ -11,9 +11,9 @@ from counterpoint.cost.compute.attention import price_attention
 from counterpoint.cost.compute.convolution import price_convolution, price_registered
 from counterpoint.cost.compute.gemm import price_gemm, sum_of
 from counterpoint.cost.compute.gemm_shape import gemms
-from counterpoint.cost.compute.machine import Machine
+from counterpoint.cost.compute.machine import ComputeDevice
 from counterpoint.cost.compute.memory import memory_rate, price_memory_bound, whole_bytes
-from counterpoint.cost.model import FREE, Family, Price, Source, around
+from counterpoint.cost.model import FREE, Price, PriceFamily, PriceSource, price_around
 from counterpoint.cost.tables.gemm_csv import GemmTable
 from counterpoint.cost.tables.kernel_toml import Kernel, KernelTable, amount
 from counterpoint.hlo import Instruction, Program
@@ -34,12 +34,14 @@ def is_offloaded(program: Program, instruction: Instruction) -> bool:
     return any(leaf.memory_space == _HOST_MEMORY for value in shapes for leaf in value.leaves)
 
 
-def price_host_transfer(program: Program, instruction: Instruction, machine: Machine) -> Price:
+def price_host_transfer(
+    program: Program, instruction: Instruction, machine: ComputeDevice
+) -> Price:
     """Price a transfer to or from pinned memory of the host."""
     moved = _moved(program, instruction)
     seconds = _START_S + moved / machine.host_bytes_per_s
     how = f"{moved / 1e6:.3g} MB at {machine.host_bytes_per_s / 1e9:.0f} GB/s"
-    return around(seconds, _REACH, Source.ANALYTIC, Family.HOST, how)
+    return price_around(seconds, _REACH, PriceSource.ANALYTIC, PriceFamily.HOST, how)
 
 
 def _moved(program: Program, instruction: Instruction) -> int:
@@ -55,7 +57,10 @@ _TABLE_REACH: Final = {"time": 0.05, "work": 0.25}
 
 
 def price_described(
-    program: Program, instruction: Instruction, machine: Machine, tables: Sequence[KernelTable]
+    program: Program,
+    instruction: Instruction,
+    machine: ComputeDevice,
+    tables: Sequence[KernelTable],
 ) -> Price | None:
     """Price a custom call by the user's tables; None if it is not one, or in no table."""
     if not instruction.custom_call_target:
@@ -70,7 +75,7 @@ def price_described(
 
 
 def _price(
-    program: Program, instruction: Instruction, machine: Machine, kernel: Kernel, origin: str
+    program: Program, instruction: Instruction, machine: ComputeDevice, kernel: Kernel, origin: str
 ) -> Price | None:
     args = [operand.shape.dims for operand in program.operands(instruction)]
     outs = [leaf.dims for leaf in instruction.shape.leaves]
@@ -79,7 +84,9 @@ def _price(
         how = f"{origin}: {kernel.match.pattern}"
         if us is None:
             return None
-        return around(us * 1e-6, _TABLE_REACH["time"], Source.USER_TABLE, Family.CUSTOM, how)
+        return price_around(
+            us * 1e-6, _TABLE_REACH["time"], PriceSource.USER_TABLE, PriceFamily.CUSTOM, how
+        )
     flops = amount(kernel.flops or 0.0, args, outs)
     moved = amount(kernel.bytes or 0.0, args, outs)
     if flops is None or moved is None:
@@ -87,7 +94,9 @@ def _price(
     computing = flops / (machine.peak(kernel.dtype) * kernel.efficiency)
     seconds = _KERNEL_START_S + max(computing, moved / machine.memory_rate)
     how = f"{origin}: {kernel.match.pattern}, {flops / 1e9:.3g} GFLOP, {moved / 1e6:.3g} MB"
-    return around(seconds, _TABLE_REACH["work"], Source.USER_TABLE, Family.CUSTOM, how)
+    return price_around(
+        seconds, _TABLE_REACH["work"], PriceSource.USER_TABLE, PriceFamily.CUSTOM, how
+    )
 
 
 _CALL_START_S: Final = 2.5e-6
@@ -113,7 +122,7 @@ _CALLBACK_S: Final = (20e-6, 300e-6, 10e-3)
 """A call into Python on the host: minimum, likely, maximum."""
 
 
-def price_custom_call(program: Program, instruction: Instruction, machine: Machine) -> Price:
+def price_custom_call(program: Program, instruction: Instruction, machine: ComputeDevice) -> Price:
     """Price one execution; never free if a kernel runs.
 
     Tried in order: pricers that a user registered, then those for its kind (attention, convolution,
@@ -134,7 +143,7 @@ def price_custom_call(program: Program, instruction: Instruction, machine: Machi
 
 
 def _known(
-    program: Program, instruction: Instruction, machine: Machine, kind: Category
+    program: Program, instruction: Instruction, machine: ComputeDevice, kind: Category
 ) -> Price | None:
     if kind is Category.ATTENTION:
         return price_attention(program, instruction, machine)
@@ -147,11 +156,11 @@ def _known(
         moved = whole_bytes(program, instruction)
         seconds = _CALL_START_S + moved / machine.memory_rate
         how = f"{moved / 1e6:.3g} MB read or written once"
-        return around(seconds, _MEMORY_REACH, Source.ANALYTIC, Family.CUSTOM, how)
+        return price_around(seconds, _MEMORY_REACH, PriceSource.ANALYTIC, PriceFamily.CUSTOM, how)
     return None
 
 
-def bound(program: Program, instruction: Instruction, machine: Machine) -> Price:
+def bound(program: Program, instruction: Instruction, machine: ComputeDevice) -> Price:
     """Return bounds for unknown work, from the bytes it accesses."""
     crossing = whole_bytes(program, instruction) / machine.memory_bytes_per_s
     low = 1e-6 + crossing
@@ -159,21 +168,21 @@ def bound(program: Program, instruction: Instruction, machine: Machine) -> Price
         _CALL_START_S + crossing * _LIKELY,
         low,
         _MOST_START_S + crossing * _MOST,
-        Source.BOUND,
-        Family.CUSTOM,
+        PriceSource.BOUND,
+        PriceFamily.CUSTOM,
         "nothing is known of it: its operands and results cross memory 1 to 16 times",
     )
 
 
-def _host_call(program: Program, instruction: Instruction, machine: Machine) -> Price:
+def _host_call(program: Program, instruction: Instruction, machine: ComputeDevice) -> Price:
     low, likely, high = _CALLBACK_S
     moving = whole_bytes(program, instruction) / machine.host_bytes_per_s
     return Price(
         likely + moving,
         low + moving,
         high + moving,
-        Source.BOUND,
-        Family.CUSTOM,
+        PriceSource.BOUND,
+        PriceFamily.CUSTOM,
         f"waits for Python: {low * 1e3:g} to {high * 1e3:g} ms",
     )
 
@@ -194,7 +203,7 @@ _WALKED: Final = ("while", "conditional", "call", "call-start", "async-start")
 def price_compute(
     program: Program,
     instruction: Instruction,
-    machine: Machine,
+    machine: ComputeDevice,
     tables: Sequence[GemmTable] = (),
 ) -> Price:
     """Price one execution of an instruction that launches work and is not a collective."""
@@ -217,7 +226,7 @@ def price_compute(
 
 
 def _matmul(
-    program: Program, instruction: Instruction, machine: Machine, tables: Sequence[GemmTable]
+    program: Program, instruction: Instruction, machine: ComputeDevice, tables: Sequence[GemmTable]
 ) -> Price | None:
     """Price a GEMM with its fused parts: the longer of products and memory."""
     if instruction.custom_call_target:
@@ -239,7 +248,7 @@ def _matmul(
 
 
 def _special(
-    program: Program, instruction: Instruction, machine: Machine, kind: Category
+    program: Program, instruction: Instruction, machine: ComputeDevice, kind: Category
 ) -> Price | None:
     if kind is Category.CONVOLUTION:
         return price_convolution(program, instruction, machine)
@@ -252,7 +261,7 @@ def _special(
     return None
 
 
-def _wrapped(program: Program, instruction: Instruction, machine: Machine) -> Price | None:
+def _wrapped(program: Program, instruction: Instruction, machine: ComputeDevice) -> Price | None:
     """Price a fusion around a custom call: slices that it reads and writes in place are free."""
     for inner in program.body(instruction):
         if inner.opcode == "custom-call":

@@ -60,7 +60,7 @@ class CollectiveTable:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _LogRow:
     size: int
     seconds: float
     ratio: float | None  # bus over algorithm bandwidth, if both are large enough
@@ -74,7 +74,7 @@ class _Test:
     program: str = ""
     per_process: int = 0  # GPUs of a process, from the header
     ranks: list[re.Match[str]] = field(default_factory=list[re.Match[str]])
-    rows: list[_Row] = field(default_factory=list[_Row])
+    rows: list[_LogRow] = field(default_factory=list[_LogRow])
 
 
 def looks_like_nccl_log(text: str) -> bool:
@@ -131,7 +131,7 @@ def _tests(text: str) -> list[_Test]:
     return tests
 
 
-def _row(line: str) -> _Row | None:
+def _row(line: str) -> _LogRow | None:
     found = _ROW.search(line)
     if found is None or not _TYPES.fullmatch(found[3]):
         return None
@@ -144,7 +144,7 @@ def _row(line: str) -> _Row | None:
         # A reduction and a root may precede the time: the rate shows which number is the time.
         if microseconds > 0 and abs(algbw - size / 1e3 / microseconds) <= 0.006 + 0.01 * algbw:
             ratio = busbw / algbw if min(algbw, busbw) >= 1 else None
-            return _Row(size, microseconds * 1e-6, ratio, words[0] in _REDUCES)
+            return _LogRow(size, microseconds * 1e-6, ratio, words[0] in _REDUCES)
     return None
 
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 from counterpoint.core import Basis
 from counterpoint.cost import Price
 from counterpoint.cost.collectives import steps
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.wire import Link, Wire
 
 
@@ -83,7 +83,7 @@ _SPELT: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class ExecutionFigures:
     """Figures of one execution, in milliseconds; None is not known."""
 
     total_ms: float
@@ -101,7 +101,7 @@ class Facts:
     predicted: bool = False  # its transfer time is the cost model's price
 
 
-def judge(facts: Facts) -> tuple[Bound, str]:
+def judge(facts: ExecutionFigures) -> tuple[Bound, str]:
     """Return the bound and the figures that show it."""
     if facts.exposed_ms <= HIDDEN * facts.total_ms:
         share = facts.exposed_ms / facts.total_ms if facts.total_ms else 0.0
@@ -128,7 +128,7 @@ def is_tiny(sent: float | None, transfer_ms: float | None) -> bool:
     return sent / _SLOW_LINK * 1e3 <= 0.1 * transfer_ms
 
 
-def _by_schedule(facts: Facts) -> tuple[Bound, str] | None:
+def _by_schedule(facts: ExecutionFigures) -> tuple[Bound, str] | None:
     slack, movable = facts.slack_ms, facts.movable_ms
     # If it is not known who waited for whom, work has to cover the waiting too.
     needs = facts.transfer_ms if facts.transfer_ms is not None else facts.total_ms
@@ -145,7 +145,7 @@ def _by_schedule(facts: Facts) -> tuple[Bound, str] | None:
     )
 
 
-def _priced(facts: Facts) -> tuple[Bound, str]:
+def _priced(facts: ExecutionFigures) -> tuple[Bound, str]:
     """Judge a prediction: its rate comes from the cost model and proves nothing about the links."""
     slack, movable = facts.slack_ms, facts.movable_ms
     if slack is None or movable is None:
@@ -163,7 +163,7 @@ def _priced(facts: Facts) -> tuple[Bound, str]:
     )
 
 
-def _price(facts: Facts) -> str:
+def _price(facts: ExecutionFigures) -> str:
     price = facts.wire.priced or facts.wire.price
     how = f" ({price.how})" if price and price.how else ""
     price_text = f"priced at {facts.transfer_ms or facts.total_ms:.3g} ms"
@@ -172,7 +172,7 @@ def _price(facts: Facts) -> str:
     return f"{price_text}, {_share(facts, facts.achieved).split(',')[0]}{how}"
 
 
-def _by_links(facts: Facts) -> tuple[Bound, str]:
+def _by_links(facts: ExecutionFigures) -> tuple[Bound, str]:
     if facts.transfer_ms is None or facts.achieved is None:
         return Bound.UNKNOWN, _missing(facts.wire)
     if facts.wire.capacity is None:
@@ -198,7 +198,7 @@ def _missing(wire: Wire) -> str:
     return f"nothing tells {missing}"
 
 
-def _unheld(facts: Facts, transfer_ms: float, achieved: float) -> tuple[Bound, str]:
+def _unheld(facts: ExecutionFigures, transfer_ms: float, achieved: float) -> tuple[Bound, str]:
     """Judge a collective for which there is no expected rate."""
     if is_tiny(facts.wire.bytes, transfer_ms):
         return Bound.LATENCY, (
@@ -214,7 +214,7 @@ def _unheld(facts: Facts, transfer_ms: float, achieved: float) -> tuple[Bound, s
 
 
 def _against_price(
-    facts: Facts, price: Price, transfer_ms: float, achieved: float
+    facts: ExecutionFigures, price: Price, transfer_ms: float, achieved: float
 ) -> tuple[Bound, str]:
     """Judge by the cost model's price; no message reaches the rate of the data sheet."""
     expected_ms = price.seconds * 1e3
@@ -237,7 +237,7 @@ def _against_price(
 
 
 def _on_ici(
-    facts: Facts, transfer_ms: float, achieved: float, capacity: float
+    facts: ExecutionFigures, transfer_ms: float, achieved: float, capacity: float
 ) -> tuple[Bound, str]:
     latency_ms = steps(facts.kind, facts.ranks or 2) * _HOP_MS
     sends_ms = (facts.wire.bytes or 0.0) / capacity * 1e3
@@ -252,7 +252,7 @@ def _on_ici(
     return Bound.UNKNOWN, f"{rate}; how many of a chip's links its group uses is not known"
 
 
-def _carried(facts: Facts, transfer_ms: float) -> str:
+def _carried(facts: ExecutionFigures, transfer_ms: float) -> str:
     """Describe the share of the transfer that the bytes need at the link's full rate."""
     if not facts.wire.capacity or facts.wire.bytes is None:
         return ""
@@ -260,11 +260,11 @@ def _carried(facts: Facts, transfer_ms: float) -> str:
     return f", {ms / transfer_ms:.0%} of it for the bytes at {facts.wire.capacity / 1e9:.3g} GB/s"
 
 
-def _among(facts: Facts) -> str:
+def _among(facts: ExecutionFigures) -> str:
     return f" among {facts.ranks:,} ranks" if facts.ranks else ""
 
 
-def _share(facts: Facts, achieved: float) -> str:
+def _share(facts: ExecutionFigures, achieved: float) -> str:
     capacity = facts.wire.capacity
     rate = f"{achieved / 1e9:.3g} GB/s"
     if not capacity:
@@ -272,7 +272,7 @@ def _share(facts: Facts, achieved: float) -> str:
     return f"{rate} of {capacity / 1e9:.3g} GB/s, {achieved / capacity:.0%}"
 
 
-def _bytes(facts: Facts) -> str:
+def _bytes(facts: ExecutionFigures) -> str:
     size = facts.wire.bytes or 0.0
     for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if size >= scale:
@@ -297,13 +297,13 @@ _MIB: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class _One:
+class _Candidate:
     row: dict[str, Any]
     wire: Wire
     operands: int
     rate: float  # bytes per second
 
-    def is_like(self, other: _One) -> bool:
+    def is_like(self, other: _Candidate) -> bool:
         """Return whether `other` is comparable with this collective."""
         same = all(self.row[key] == other.row[key] for key in ("program", "kind", "group_size"))
         ratio = (self.wire.bytes or 1.0) / (other.wire.bytes or 1.0)
@@ -311,7 +311,7 @@ class _One:
 
 
 def many_pieces(
-    case: Case, rows: Sequence[dict[str, Any]], wires: Sequence[Wire]
+    case: StepData, rows: Sequence[dict[str, Any]], wires: Sequence[Wire]
 ) -> dict[tuple[int | None, str], str]:
     """Describe, by program and name, the collectives slowed down by many operands.
 
@@ -325,7 +325,7 @@ def many_pieces(
     candidates = [
         candidate
         for row, wire in zip(rows, wires, strict=True)
-        if (candidate := _one(case, row, wire))
+        if (candidate := _candidate(case, row, wire))
     ]
     slow: dict[tuple[int | None, str], str] = {}
     fewest = min((candidate.operands for candidate in candidates), default=0)
@@ -340,11 +340,13 @@ def many_pieces(
             continue
         usual = median(other.rate for other in fewer)
         if candidate.rate < _SLOWER * usual:
-            slow[candidate.row["program"], candidate.row["op"]] = _said(candidate, usual, fewer)
+            slow[candidate.row["program"], candidate.row["op"]] = _describe_pieces(
+                candidate, usual, fewer
+            )
     return slow
 
 
-def _said(one: _One, usual: float, others: Sequence[_One]) -> str:
+def _describe_pieces(one: _Candidate, usual: float, others: Sequence[_Candidate]) -> str:
     each = (one.row["bytes"] or 0) / one.operands / _MIB
     return (
         f"it is made of {one.operands:,} operands of {each:.2g} MiB on average, and moves"
@@ -353,7 +355,7 @@ def _said(one: _One, usual: float, others: Sequence[_One]) -> str:
     )
 
 
-def _one(case: Case, row: dict[str, Any], wire: Wire) -> _One | None:
+def _candidate(case: StepData, row: dict[str, Any], wire: Wire) -> _Candidate | None:
     index, transfer_ms = row["program"], row["transfer_ms"]
     if index is None or not transfer_ms or not wire.bytes:
         return None
@@ -361,4 +363,6 @@ def _one(case: Case, row: dict[str, Any], wire: Wire) -> _One | None:
     instruction = program.instruction(row["op"]) if program else None
     if instruction is None or program is None:
         return None
-    return _One(row, wire, len(list(program.operands(instruction))), wire.bytes / transfer_ms * 1e3)
+    return _Candidate(
+        row, wire, len(list(program.operands(instruction))), wire.bytes / transfer_ms * 1e3
+    )

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core import Basis
 from counterpoint.core.columns import Intervals, union
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.slack import slack_per_op
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
 from counterpoint.timeline import Lane, Timeline
@@ -51,7 +51,7 @@ SCHEMA: Final = {
 }
 
 
-def collective_profile(case: Case) -> pl.DataFrame:
+def collective_profile(case: StepData) -> pl.DataFrame:
     """Return one row per collective instruction, most exposed first."""
     selection, spans = case.selection, case.spans
     found = case.ask(exposed_executions)
@@ -87,7 +87,7 @@ def collective_profile(case: Case) -> pl.DataFrame:
     )
 
 
-def exposed_executions(case: Case) -> pl.DataFrame:
+def exposed_executions(case: StepData) -> pl.DataFrame:
     """Return all executions of collectives in the typical steps, with `exposed_ps`.
 
     If a collective has a span for its whole duration, the spans of its parts are not counted again.

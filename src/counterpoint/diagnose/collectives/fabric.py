@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.hardware import (
     Ici,
     Links,
@@ -36,7 +36,7 @@ class Fabric:
     source: str  # where the rates come from
 
 
-def fabric_of(case: Case) -> Fabric:
+def fabric_of(case: StepData) -> Fabric:
     """Return the fabric of the case's devices."""
     timeline = case.timeline
     kinds = {timeline.devices[index].kind for index in case.selection.devices}
@@ -80,7 +80,7 @@ def _why_unknown(chip: str | None, target: Target | None) -> str:
     return f"nothing is known of the links of {chip or 'this chip'}"
 
 
-def _made_up(case: Case, chip_name: str | None) -> Target | None:
+def _made_up(case: StepData, chip_name: str | None) -> Target | None:
     """Build a Target from the profile's own devices, as many as its program runs on."""
     program = case.program
     count = program.num_partitions * program.num_replicas if program else 0
@@ -101,7 +101,7 @@ def _made_up(case: Case, chip_name: str | None) -> Target | None:
     return Target(gpu=gpu.name, gpus_per_host=per_host, hosts=hosts, config=target_config(gpu))
 
 
-def _per_machine(case: Case) -> int | None:
+def _per_machine(case: StepData) -> int | None:
     """Return the number of devices per machine; None if machines of the profile differ."""
     timeline = case.timeline
     counts = Counter(timeline.hosts[device.host].machine for device in timeline.devices)

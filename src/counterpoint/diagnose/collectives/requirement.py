@@ -14,9 +14,9 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core import Basis
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.between import callees, done_of
-from counterpoint.diagnose.collectives.bound import Bound, Facts, judge, many_pieces
+from counterpoint.diagnose.collectives.bound import Bound, ExecutionFigures, judge, many_pieces
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.slack import NO_SLACK_PS, slack_table
 from counterpoint.diagnose.collectives.wire import Link, Wire, wires
@@ -36,7 +36,7 @@ _TOP: Final = 5
 _Row = tuple[int | None, str, float | None, list[str]]
 
 
-def movable_work(case: Case) -> pl.DataFrame:
+def movable_work(case: StepData) -> pl.DataFrame:
     """Return, per collective, independent work outside its start and done: MOVABLE_SCHEMA.
 
     Independent work is in the same computation, does not need the collective's result (is no
@@ -46,7 +46,7 @@ def movable_work(case: Case) -> pl.DataFrame:
     """
     collectives = case.ask(collective_profile).select("program", "op", "count")
     works = {
-        index: _Work(program, _measured(case, index))
+        index: _MovableWork(program, _measured(case, index))
         for index in collectives["program"].drop_nulls().unique().to_list()
         if (program := case.timeline.programs[int(index)].hlo()) and program.is_scheduled
     }
@@ -57,7 +57,7 @@ def movable_work(case: Case) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=MOVABLE_SCHEMA, orient="row")
 
 
-def _work_row(work: _Work | None, program: int | None, op: str, count: float) -> _Row:
+def _work_row(work: _MovableWork | None, program: int | None, op: str, count: float) -> _Row:
     found = work.outside(op) if work is not None else None
     if found is None or not count:
         return program, op, None, []
@@ -65,7 +65,7 @@ def _work_row(work: _Work | None, program: int | None, op: str, count: float) ->
     return program, op, sum(found.values()) / count, longest
 
 
-def _measured(case: Case, program: int) -> dict[str, float]:
+def _measured(case: StepData, program: int) -> dict[str, float]:
     """Return milliseconds in a median step of each op that computes or copies, by instruction."""
     works = pl.col("lane").is_in([Lane.COMPUTE, Lane.COPY]) & pl.col("pair").is_null()
     kinds = case.timeline.ops.filter(works).select("program", op=pl.coalesce("op", "name"))
@@ -76,7 +76,7 @@ def _measured(case: Case, program: int) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Work:
+class _MovableWork:
     """A program with the measured times of its instructions."""
 
     program: Program
@@ -146,7 +146,7 @@ SCHEMA: Final = {
 _GIGA: Final = 1e9
 
 
-def classify(case: Case) -> pl.DataFrame:
+def classify(case: StepData) -> pl.DataFrame:
     """Return one row per collective, in the order of `case.ask(collective_profile)`: SCHEMA.
 
     Considers links and schedule alone; `exposure.shares.causes` adds what follows from its place in
@@ -176,7 +176,7 @@ def classify(case: Case) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def _busy(case: Case, found: list[Wire]) -> dict[Link | None, float]:
+def _busy(case: StepData, found: list[Wire]) -> dict[Link | None, float]:
     """Return milliseconds of a median step in which each link carries a collective."""
     busy: dict[Link | None, float] = {}
     for row, wire in zip(case.ask(collective_profile).iter_rows(named=True), found, strict=True):
@@ -187,7 +187,7 @@ def _busy(case: Case, found: list[Wire]) -> dict[Link | None, float]:
 def _row(row: dict[str, Any], wire: Wire, link_busy: float) -> dict[str, Any]:
     required = _rate(wire.bytes, row["slack_ms"], at_least_ms=NO_SLACK_PS / PS_PER_MS)
     achieved = _rate(wire.bytes, row["mean_transfer_ms"])
-    facts = Facts(
+    facts = ExecutionFigures(
         total_ms=row["total_ms"] / row["count"],
         exposed_ms=row["exposed_ms"] / row["count"],
         wait_ms=None if row["wait_ms"] is None else row["wait_ms"] / row["count"],

@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, union
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.arrivals import arrivals, is_transfer
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
 from counterpoint.timeline import Lane
@@ -45,7 +45,7 @@ _NO_SCHEDULE: Final = "nothing tells where it is awaited: the profile holds no s
 Longs = NDArray[np.int64]
 
 
-def slack_table(case: Case) -> pl.DataFrame:
+def slack_table(case: StepData) -> pl.DataFrame:
     """Return one row per collective and host transfer of a step, least slack first: SCHEMA."""
     return slacks(case.selection, case.spans)
 

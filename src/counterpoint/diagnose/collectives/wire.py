@@ -17,7 +17,7 @@ from counterpoint.cost.collectives import (
     price_collective,
     price_within,
 )
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.fabric import Fabric, fabric_of
 from counterpoint.hardware import Target
@@ -60,7 +60,7 @@ class Wire:
     priced: Priced | None = None  # of a prediction
 
 
-def wires(case: Case) -> list[Wire]:
+def wires(case: StepData) -> list[Wire]:
     """Return the wire of each row of `case.ask(collective_profile)`."""
     rows = case.ask(collective_profile).select("program", "op").rows()
     priced = _prices(case)
@@ -70,7 +70,7 @@ def wires(case: Case) -> list[Wire]:
     ]
 
 
-def _prices(case: Case) -> dict[tuple[Any, ...], Priced]:
+def _prices(case: StepData) -> dict[tuple[Any, ...], Priced]:
     """Return the simulator's prices by program and op; none for measured collectives."""
     ops = case.timeline.ops
     if not {*PRICED} <= {*ops.columns}:
@@ -82,7 +82,7 @@ def _prices(case: Case) -> dict[tuple[Any, ...], Priced]:
     }
 
 
-def _unpriced(case: Case) -> list[Wire]:
+def _unpriced(case: StepData) -> list[Wire]:
     fabric = fabric_of(case)
     between_slices = set(host_transfers(case.timeline).select("program", "name").rows())
     rows = case.ask(collective_profile).join(
@@ -94,14 +94,14 @@ def _unpriced(case: Case) -> list[Wire]:
     ]
 
 
-def _factors(case: Case) -> pl.DataFrame:
+def _factors(case: StepData) -> pl.DataFrame:
     """Return, for each collective, the bytes a device sends per byte of its size."""
     ops = case.timeline.ops.filter(pl.col("bus_factor").is_not_null())
     named = ops.with_columns(op=pl.coalesce("pair", "op", "name"))
     return named.group_by("program", "op").agg(pl.first("bus_factor"))
 
 
-def _wire(case: Case, fabric: Fabric, row: dict[str, Any]) -> Wire:
+def _wire(case: StepData, fabric: Fabric, row: dict[str, Any]) -> Wire:
     sent = _sent(row)
     if row["dcn"]:
         return Wire(link=Link.DCN, bytes=sent)
@@ -127,7 +127,7 @@ def _sent(row: dict[str, Any]) -> float | None:
 
 
 def _instruction(
-    case: Case, row: dict[str, Any]
+    case: StepData, row: dict[str, Any]
 ) -> tuple[Program, Instruction] | tuple[None, None]:
     index = row["program"]
     program = None if index is None else case.timeline.programs[int(index)].hlo()

@@ -14,16 +14,21 @@ from typing import Any
 
 import polars as pl
 
-from counterpoint.core import Basis, InputError, Unknown, UsageError, drawn, listed
-from counterpoint.diagnose.case import Case
+from counterpoint.core import Basis, InputError, Unknown, UsageError, as_html, shorten_names
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.collectives import collective_profile
-from counterpoint.diagnose.compare.experiment import About, Differs, differences, step_hlo
-from counterpoint.diagnose.compare.matching import How, Match, match_items
-from counterpoint.diagnose.compare.row import Row, rows_of
+from counterpoint.diagnose.compare.experiment import (
+    DifferenceKind,
+    SideDifference,
+    differences,
+    step_hlo,
+)
+from counterpoint.diagnose.compare.matching import MatchStage, OpMatch, match_items
+from counterpoint.diagnose.compare.row import OpChange, rows_of
 from counterpoint.diagnose.compare.side import (
     STEP,
+    ComparedOp,
     Input,
-    Item,
     Side,
     cases_of,
     items_of,
@@ -32,17 +37,17 @@ from counterpoint.diagnose.compare.side import (
 )
 from counterpoint.diagnose.compare.step_time import StepChange, step_change
 from counterpoint.diagnose.metrics.attribution import PHASES
-from counterpoint.diagnose.selection import Window
+from counterpoint.diagnose.selection import WindowKind
 from counterpoint.hlo import Program
-from counterpoint.pgle.applying import Move, movement
-from counterpoint.runs.scores import INDIFFERENT, RUNS_DIFFER
+from counterpoint.pgle.applying import CollectiveMove, movement
+from counterpoint.runs.scores import NEGLIGIBLE_CHANGE, RUN_TO_RUN_NOISE
 from counterpoint.timeline import Progress
 
 _US_PER_MS = 1e3
 
 
 @dataclass(frozen=True, slots=True)
-class Regrouped:
+class RegroupedCollectives:
     """Collectives of A merged into one in B, or the reverse; `bytes` per step."""
 
     a: tuple[str, ...]
@@ -52,27 +57,29 @@ class Regrouped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class ScheduleChanges:
     """Changes of the schedule; moves are of collectives that both sides have, most costly first."""
 
-    moves: tuple[Move, ...] | Unknown
-    regrouped: tuple[Regrouped, ...]
+    moves: tuple[CollectiveMove, ...] | Unknown
+    regrouped: tuple[RegroupedCollectives, ...]
     compared: int  # number of collectives that both have
 
     @property
-    def now_async(self) -> tuple[Move, ...]:
+    def now_async(self) -> tuple[CollectiveMove, ...]:
         """Collectives that were sync before."""
         moves = () if isinstance(self.moves, Unknown) else self.moves
         return tuple(move for move in moves if move.before.sync and not move.after.sync)
 
     @property
-    def now_sync(self) -> tuple[Move, ...]:
+    def now_sync(self) -> tuple[CollectiveMove, ...]:
         """Collectives that were async before."""
         moves = () if isinstance(self.moves, Unknown) else self.moves
         return tuple(move for move in moves if move.after.sync and not move.before.sync)
 
 
-def schedule_changes(a: Program | None, b: Program | None, matches: Sequence[Match]) -> Schedule:
+def schedule_changes(
+    a: Program | None, b: Program | None, matches: Sequence[OpMatch]
+) -> ScheduleChanges:
     """Compare the schedules of the step's programs.
 
     Moves are measured in the compute that was passed, at A's prices on both sides: a kernel that
@@ -83,7 +90,7 @@ def schedule_changes(a: Program | None, b: Program | None, matches: Sequence[Mat
         for match in matches
         if len(match.a) == len(match.b) == 1 and match.a[0].is_collective
     }
-    return Schedule(
+    return ScheduleChanges(
         moves=_moves(a, b, pairs, matches),
         regrouped=tuple(_regrouped(matches)),
         compared=len(pairs),
@@ -91,8 +98,8 @@ def schedule_changes(a: Program | None, b: Program | None, matches: Sequence[Mat
 
 
 def _moves(
-    a: Program | None, b: Program | None, pairs: dict[str, str], matches: Iterable[Match]
-) -> tuple[Move, ...] | Unknown:
+    a: Program | None, b: Program | None, pairs: dict[str, str], matches: Iterable[OpMatch]
+) -> tuple[CollectiveMove, ...] | Unknown:
     for name, program in (("A", a), ("B", b)):
         if program is None:
             return Unknown(f"{name} carries no HLO of its step, so its schedule is not known")
@@ -105,7 +112,7 @@ def _moves(
     return tuple(move for move in found.moves if move.moved)
 
 
-def _prices(matches: Iterable[Match]) -> tuple[dict[str, float], dict[str, float]]:
+def _prices(matches: Iterable[OpMatch]) -> tuple[dict[str, float], dict[str, float]]:
     """Return microseconds per execution, by the names of each side, at A's prices where known."""
     of_a: dict[str, float] = {}
     of_b: dict[str, float] = {}
@@ -123,27 +130,27 @@ def _prices(matches: Iterable[Match]) -> tuple[dict[str, float], dict[str, float
     return of_a, of_b
 
 
-def _us(it: Item) -> float:
+def _us(it: ComparedOp) -> float:
     return it.self_ms * _US_PER_MS / it.count if it.count else 0.0
 
 
-def _regrouped(matches: Iterable[Match]) -> Iterable[Regrouped]:
+def _regrouped(matches: Iterable[OpMatch]) -> Iterable[RegroupedCollectives]:
     for match in matches:
-        if match.how is How.MERGED:
+        if match.how is MatchStage.MERGED:
             moved = sum(round((item.bytes or 0) * item.count) for item in match.a)
             kind = match.a[0].kind or "collective"
             names = tuple(item.op for item in match.a), tuple(item.op for item in match.b)
-            yield Regrouped(*names, kind, moved)
+            yield RegroupedCollectives(*names, kind, moved)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class CollectiveChange:
     """A row of collectives with the figures of A and B; sums over its members, None: not known.
 
     Bandwidth is that of all members together: the bytes they move over the time of their transfers.
     """
 
-    row: Row
+    row: OpChange
     exposed_ms: tuple[float | None, float | None]
     wait_ms: tuple[float | None, float | None]
     busbw_gbps: tuple[float | None, float | None]
@@ -152,11 +159,13 @@ class Network:
 _Told = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
-def networks_of(rows: Iterable[Row], cases: tuple[Case, Case]) -> tuple[Network, ...]:
+def networks_of(
+    rows: Iterable[OpChange], cases: tuple[StepData, StepData]
+) -> tuple[CollectiveChange, ...]:
     """Return the rows that are collectives, in the order of the rows."""
-    a, b = (_told(case) for case in cases)
+    a, b = (_collective_rows(case) for case in cases)
     return tuple(
-        Network(
+        CollectiveChange(
             row=row,
             exposed_ms=(_sum("exposed_ms", row.match.a, a), _sum("exposed_ms", row.match.b, b)),
             wait_ms=(_sum("wait_ms", row.match.a, a), _sum("wait_ms", row.match.b, b)),
@@ -167,25 +176,25 @@ def networks_of(rows: Iterable[Row], cases: tuple[Case, Case]) -> tuple[Network,
     )
 
 
-def _told(case: Case) -> _Told:
+def _collective_rows(case: StepData) -> _Told:
     return {
         (label_of(case.timeline, row["program"]), row["op"]): row
         for row in case.ask(collective_profile).iter_rows(named=True)
     }
 
 
-def _of(items: Sequence[Item], told: _Told) -> Iterator[Mapping[str, Any]]:
+def _of(items: Sequence[ComparedOp], told: _Told) -> Iterator[Mapping[str, Any]]:
     return (told.get((item.program, item.op), {}) for item in items)
 
 
-def _sum(column: str, items: Sequence[Item], told: _Told) -> float | None:
+def _sum(column: str, items: Sequence[ComparedOp], told: _Told) -> float | None:
     figures = [row.get(column) for row in _of(items, told)]
     if not figures or None in figures:
         return None
     return math.fsum(figure for figure in figures if figure is not None)
 
 
-def _bandwidth(items: Sequence[Item], told: _Told) -> float | None:
+def _bandwidth(items: Sequence[ComparedOp], told: _Told) -> float | None:
     moved = took = 0.0
     for row in _of(items, told):
         size, alg, bus, count = (
@@ -199,7 +208,7 @@ def _bandwidth(items: Sequence[Item], told: _Told) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PartChange:
     """A figure of both sides, in ms of a median step."""
 
     what: str
@@ -212,18 +221,18 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class StepDifference:
     """The time of a median step on both sides, or of what `window` names, and where it goes."""
 
-    window: Window
-    step: Change
-    busy: Change
-    idle: Change
-    parts: tuple[Change, ...]
-    phases: tuple[Change, ...] | Unknown
-    ops: tuple[Row, ...]
-    collectives: tuple[Network, ...]
-    schedule: Schedule
+    window: WindowKind
+    step: PartChange
+    busy: PartChange
+    idle: PartChange
+    parts: tuple[PartChange, ...]
+    phases: tuple[PartChange, ...] | Unknown
+    ops: tuple[OpChange, ...]
+    collectives: tuple[CollectiveChange, ...]
+    schedule: ScheduleChanges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,8 +243,8 @@ class Comparison:
     b: Side
     runs: tuple[int, int]
     step: StepChange | Unknown
-    differs: tuple[Differs, ...]
-    work: Work | Unknown
+    differs: tuple[SideDifference, ...]
+    work: StepDifference | Unknown
     notes: tuple[str, ...]
 
     def __repr__(self) -> str:
@@ -245,10 +254,10 @@ class Comparison:
             if isinstance(step, Unknown)
             else f"step {step.a_s * 1e3:,.2f} and {step.b_s * 1e3:,.2f} ms ({step.change:+.1%})"
         )
-        return f"<Comparison of {listed((self.a.name, self.b.name))}: {result}>"
+        return f"<Comparison of {shorten_names((self.a.name, self.b.name))}: {result}>"
 
     def _repr_html_(self) -> str | None:
-        return drawn(self)
+        return as_html(self)
 
     @property
     def same_experiment(self) -> bool:
@@ -256,10 +265,12 @@ class Comparison:
         return not self.other_experiment
 
     @property
-    def other_experiment(self) -> tuple[Differs, ...]:
+    def other_experiment(self) -> tuple[SideDifference, ...]:
         """The differences that make it another experiment."""
         return tuple(
-            difference for difference in self.differs if difference.about is About.EXPERIMENT
+            difference
+            for difference in self.differs
+            if difference.about is DifferenceKind.EXPERIMENT
         )
 
     @property
@@ -270,7 +281,7 @@ class Comparison:
         differ = self.work.step.difference_ms
         share = differ / max(self.work.step.a_ms, self.work.step.b_ms) if differ else 0.0
         least = min(abs(share), abs(self.step.change))
-        if share * self.step.change >= 0 or least <= INDIFFERENT:
+        if share * self.step.change >= 0 or least <= NEGLIGIBLE_CHANGE:
             return None
         return (
             f"the steps of the tables below are {abs(share):.1%} "
@@ -311,7 +322,7 @@ def compare(
         [side.times for side in a_sides if side.times],
         [side.times for side in b_sides if side.times],
     )
-    differ = RUNS_DIFFER if isinstance(step, Unknown) else step.runs_differ
+    differ = RUN_TO_RUN_NOISE if isinstance(step, Unknown) else step.runs_differ
     return Comparison(
         a=first,
         b=second,
@@ -358,22 +369,22 @@ def _middle(sides: list[Side]) -> Side:
     )
 
 
-def _work(a: Side, b: Side, differ: float) -> Work | Unknown:
+def _work(a: Side, b: Side, differ: float) -> StepDifference | Unknown:
     cases = cases_of(a, b)
     if isinstance(cases, Unknown):
         return cases
     items = [items_of(case) for case in cases]
     matches = match_items(*items)
-    step = Change("step", cases[0].step_ms, cases[1].step_ms)
+    step = PartChange("step", cases[0].step_ms, cases[1].step_ms)
     parts = _parts(cases)
     idle = parts[-1]
     # Comparing a measurement with itself leaves nothing to chance.
     measured = None if items[0] == items[1] else _measured_steps(cases)
     rows = rows_of(matches, max(step.a_ms, step.b_ms), measured, differ)
-    return Work(
+    return StepDifference(
         window=cases[0].selection.window,
         step=step,
-        busy=Change("busy", step.a_ms - idle.a_ms, step.b_ms - idle.b_ms),
+        busy=PartChange("busy", step.a_ms - idle.a_ms, step.b_ms - idle.b_ms),
         idle=idle,
         parts=parts,
         phases=_phases(cases),
@@ -383,13 +394,13 @@ def _work(a: Side, b: Side, differ: float) -> Work | Unknown:
     )
 
 
-def _measured_steps(cases: Sequence[Case]) -> int | None:
+def _measured_steps(cases: Sequence[StepData]) -> int | None:
     """Return the number of steps on the side with fewer; None for predictions (no noise)."""
     measured = [case.selection for case in cases if case.basis is Basis.MEASURED]
     return min((selection.windows["step"].n_unique() for selection in measured), default=None)
 
 
-def _schedule(cases: tuple[Case, Case], matches: Sequence[Match]) -> Schedule:
+def _schedule(cases: tuple[StepData, StepData], matches: Sequence[OpMatch]) -> ScheduleChanges:
     a, b = (step_hlo(case.timeline) for case in cases)
     return schedule_changes(a, b, matches)
 
@@ -402,12 +413,12 @@ _PARTS = (
 )
 
 
-def _parts(cases: tuple[Case, Case]) -> tuple[Change, ...]:
+def _parts(cases: tuple[StepData, StepData]) -> tuple[PartChange, ...]:
     a, b = (case.breakdown for case in cases)
-    return tuple(Change(name, getattr(a, key), getattr(b, key)) for name, key in _PARTS)
+    return tuple(PartChange(name, getattr(a, key), getattr(b, key)) for name, key in _PARTS)
 
 
-def _phases(cases: tuple[Case, Case]) -> tuple[Change, ...] | Unknown:
+def _phases(cases: tuple[StepData, StepData]) -> tuple[PartChange, ...] | Unknown:
     for name, case in zip("AB", cases, strict=True):
         if not case.timeline.ops["phase"].is_not_null().any():
             return Unknown(f"no op of {name} tells its phase")
@@ -416,4 +427,4 @@ def _phases(cases: tuple[Case, Case]) -> tuple[Change, ...] | Unknown:
         totals = case.attributed.group_by("phase").agg(pl.col("ps").sum())
         by_phase: dict[str, float] = dict(totals.select("phase", "ps").iter_rows())
         sums.append({name: by_phase.get(name, 0) * case.selection.scale for name in PHASES})
-    return tuple(Change(name, sums[0][name], sums[1][name]) for name in PHASES)
+    return tuple(PartChange(name, sums[0][name], sums[1][name]) for name in PHASES)

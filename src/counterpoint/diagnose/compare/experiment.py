@@ -14,7 +14,7 @@ from typing import Final
 
 from counterpoint.core import Basis, CounterpointError
 from counterpoint.diagnose.compare.side import Side
-from counterpoint.flags import Settings, difference, sound
+from counterpoint.flags import Settings, difference, valid_pairs
 from counterpoint.flags.text import parse_xla_flags
 from counterpoint.hlo import Program
 from counterpoint.runs import Run
@@ -32,7 +32,7 @@ _OF_ITSELF: Final = ("profile_", "prediction_", "process_id", "EXPORT_")
 _SHOWN: Final = 3
 
 
-class About(StrEnum):
+class DifferenceKind(StrEnum):
     """The subject of a difference; the first one makes it another experiment."""
 
     EXPERIMENT = "experiment"
@@ -42,18 +42,18 @@ class About(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Differs:
+class SideDifference:
     """One difference; None if a side lacks it or does not record it."""
 
-    about: About
+    about: DifferenceKind
     what: str
     a: str | None
     b: str | None
 
 
-def differences(a: Side, b: Side) -> tuple[Differs, ...]:
+def differences(a: Side, b: Side) -> tuple[SideDifference, ...]:
     """Return all differences known on both sides; first those that make it another experiment."""
-    found: list[Differs] = []
+    found: list[SideDifference] = []
     if a.timeline is not None and b.timeline is not None:
         found += _machines(a.timeline, b.timeline)
         found += _programs(a.timeline, b.timeline)
@@ -61,36 +61,38 @@ def differences(a: Side, b: Side) -> tuple[Differs, ...]:
         found += _runs(a.run, b.run, _step_names(a, b))
     elif a.timeline is not None and b.timeline is not None:
         found += _circumstances(a.timeline, b.timeline)
-    order = list(About)
+    order = list(DifferenceKind)
     return tuple(sorted(found, key=lambda entry: order.index(entry.about)))
 
 
-def _machines(a: Timeline, b: Timeline) -> Iterator[Differs]:
+def _machines(a: Timeline, b: Timeline) -> Iterator[SideDifference]:
     facts: tuple[tuple[str, str | None, str | None], ...] = (
         ("devices are", _kinds(a), _kinds(b)),
         ("chip", _chips(a), _chips(b)),
     )
     for what, of_a, of_b in facts:
         if of_a != of_b and of_a is not None and of_b is not None:
-            yield Differs(About.EXPERIMENT, what, of_a, of_b)
+            yield SideDifference(DifferenceKind.EXPERIMENT, what, of_a, of_b)
     if Basis.PREDICTED is a.basis is b.basis and a.hosts[0].name != b.hosts[0].name:
-        yield Differs(About.EXPERIMENT, "simulated", a.hosts[0].name, b.hosts[0].name)
+        yield SideDifference(
+            DifferenceKind.EXPERIMENT, "simulated", a.hosts[0].name, b.hosts[0].name
+        )
     if a.basis is b.basis and len(a.devices) != len(b.devices):
         counts = str(len(a.devices)), str(len(b.devices))
-        yield Differs(About.EXPERIMENT, "devices in the profile", *counts)
+        yield SideDifference(DifferenceKind.EXPERIMENT, "devices in the profile", *counts)
 
 
-def _circumstances(a: Timeline, b: Timeline) -> Iterator[Differs]:
+def _circumstances(a: Timeline, b: Timeline) -> Iterator[SideDifference]:
     """Compare what profiles record of their environment."""
-    for name, of_a, of_b in _unequal(_told(a), _told(b)):
-        about = About.SETTING if _is_variable(name) else About.VERSION
-        yield Differs(about, name, of_a, of_b)
+    for name, of_a, of_b in _unequal(_environment(a), _environment(b)):
+        about = DifferenceKind.SETTING if _is_variable(name) else DifferenceKind.VERSION
+        yield SideDifference(about, name, of_a, of_b)
     given = (_flags(timeline.environment.get("XLA_FLAGS", "")) for timeline in (a, b))
     for changed in difference(*map(_without_ours, given)):
-        yield Differs(About.SETTING, changed.name, changed.before, changed.after)
+        yield SideDifference(DifferenceKind.SETTING, changed.name, changed.before, changed.after)
 
 
-def _told(timeline: Timeline) -> dict[str, str]:
+def _environment(timeline: Timeline) -> dict[str, str]:
     """Return what a profile records of its environment, without what differs in every profile."""
     entries = timeline.environment.items()
     return {name: value for name, value in entries if not name.startswith((*_OWN, *_OF_ITSELF))}
@@ -103,7 +105,7 @@ def _is_variable(name: str) -> bool:
 def _flags(text: str) -> dict[str, str]:
     """Return flags as XLA merges them; empty if the text cannot be parsed."""
     try:
-        return Settings(sound(parse_xla_flags(text))).flags
+        return Settings(valid_pairs(parse_xla_flags(text))).flags
     except CounterpointError:
         return {}
 
@@ -128,7 +130,7 @@ def step_hlo(timeline: Timeline) -> Program | None:
     return None if index is None else timeline.programs[index].hlo()
 
 
-def _programs(a: Timeline, b: Timeline) -> Iterator[Differs]:
+def _programs(a: Timeline, b: Timeline) -> Iterator[SideDifference]:
     program_a, program_b = step_hlo(a), step_hlo(b)
     if program_a is None or program_b is None:
         return
@@ -137,16 +139,20 @@ def _programs(a: Timeline, b: Timeline) -> Iterator[Differs]:
         ("replicas", program_a.num_replicas, program_b.num_replicas),
     ):
         if of_a != of_b:
-            yield Differs(About.EXPERIMENT, what, str(of_a), str(of_b))
+            yield SideDifference(DifferenceKind.EXPERIMENT, what, str(of_a), str(of_b))
     inputs = _inputs(program_a), _inputs(program_b)
     if inputs[0] != inputs[1]:
         gone, new = inputs[0] - inputs[1], inputs[1] - inputs[0]
-        yield Differs(About.EXPERIMENT, "inputs of a device", _some(gone), _some(new))
+        yield SideDifference(
+            DifferenceKind.EXPERIMENT, "inputs of a device", _some(gone), _some(new)
+        )
     if program_a.name != program_b.name:
-        yield Differs(About.PROGRAM, "step's program", program_a.name, program_b.name)
+        yield SideDifference(
+            DifferenceKind.PROGRAM, "step's program", program_a.name, program_b.name
+        )
     prints = program_a.fingerprint, program_b.fingerprint
     if None not in prints and prints[0] != prints[1]:
-        yield Differs(About.PROGRAM, "fingerprint", *prints)
+        yield SideDifference(DifferenceKind.PROGRAM, "fingerprint", *prints)
 
 
 def _inputs(program: Program) -> Counter[str]:
@@ -170,18 +176,24 @@ def _step_names(a: Side, b: Side) -> tuple[str, ...]:
     return tuple(program.name for program in programs if program is not None)
 
 
-def _runs(a: Run, b: Run, step: tuple[str, ...]) -> Iterator[Differs]:
+def _runs(a: Run, b: Run, step: tuple[str, ...]) -> Iterator[SideDifference]:
     if a.world_size != b.world_size:
-        yield Differs(About.EXPERIMENT, "ranks", str(a.world_size), str(b.world_size))
+        yield SideDifference(
+            DifferenceKind.EXPERIMENT, "ranks", str(a.world_size), str(b.world_size)
+        )
     devices = _count(a), _count(b)
     if devices[0] != devices[1] and None not in devices:
-        yield Differs(About.EXPERIMENT, "devices of the run", str(devices[0]), str(devices[1]))
+        yield SideDifference(
+            DifferenceKind.EXPERIMENT, "devices of the run", str(devices[0]), str(devices[1])
+        )
     if a.command != b.command:
-        yield Differs(About.PROGRAM, "command", " ".join(a.command), " ".join(b.command))
+        yield SideDifference(
+            DifferenceKind.PROGRAM, "command", " ".join(a.command), " ".join(b.command)
+        )
     for changed in difference(*_settings_of(a, b, step)):
-        yield Differs(About.SETTING, changed.name, changed.before, changed.after)
+        yield SideDifference(DifferenceKind.SETTING, changed.name, changed.before, changed.after)
     for name, of_a, of_b in _unequal(a.versions, b.versions):
-        yield Differs(About.VERSION, name, of_a, of_b)
+        yield SideDifference(DifferenceKind.VERSION, name, of_a, of_b)
 
 
 def _count(run: Run) -> int | None:
@@ -223,7 +235,7 @@ def _settings(run: Run, flags: Mapping[str, str]) -> Settings:
         flags = _flags(variables.get("XLA_FLAGS", "")) or dict(run.settings.xla)
     return Settings(
         _without_ours(flags).xla,
-        sound(
+        valid_pairs(
             (name, value)
             for name, value in {**variables, **dict(run.settings.env)}.items()
             if not name.startswith(_OWN)

@@ -32,21 +32,21 @@ from itertools import accumulate, groupby
 from math import isclose
 from typing import Final
 
-from counterpoint.diagnose.compare.side import Atom, Item
+from counterpoint.diagnose.compare.side import Atom, ComparedOp
 
-Group = tuple[tuple[Item, ...], tuple[Item, ...]]
+Group = tuple[tuple[ComparedOp, ...], tuple[ComparedOp, ...]]
 
 _COMMON: Final = 64
 """Ops of a side; content that more of them share (a loop's index, casts) is not used as a link."""
 
 
-def fused_groups(a: Sequence[Item], b: Sequence[Item]) -> Iterator[Group]:
+def fused_groups(a: Sequence[ComparedOp], b: Sequence[ComparedOp]) -> Iterator[Group]:
     """Yield groups of the two sides that share most of their content.
 
     An op of A and one of B belong together if half of the content of the smaller is in the other.
     Ops connected this way form one group, which is compared as a whole.
     """
-    a_items, b_items = _told(a), _told(b)
+    a_items, b_items = _with_content(a), _with_content(b)
     holders: defaultdict[tuple[str, Atom], list[int]] = defaultdict(list)
     for index, item in enumerate(b_items):
         for atom in item.content:
@@ -65,7 +65,7 @@ def fused_groups(a: Sequence[Item], b: Sequence[Item]) -> Iterator[Group]:
     yield from _groups(home, a_items, b_items)
 
 
-def _told(items: Sequence[Item]) -> list[Item]:
+def _with_content(items: Sequence[ComparedOp]) -> list[ComparedOp]:
     return [item for item in items if item.content and not item.is_collective]
 
 
@@ -76,8 +76,10 @@ def _root(home: list[int], at: int) -> int:
     return at
 
 
-def _groups(home: list[int], mine: list[Item], theirs: list[Item]) -> Iterator[Group]:
-    sides: defaultdict[int, tuple[list[Item], list[Item]]] = defaultdict(lambda: ([], []))
+def _groups(home: list[int], mine: list[ComparedOp], theirs: list[ComparedOp]) -> Iterator[Group]:
+    sides: defaultdict[int, tuple[list[ComparedOp], list[ComparedOp]]] = defaultdict(
+        lambda: ([], [])
+    )
     for index, item in enumerate((*mine, *theirs)):
         sides[_root(home, index)][index >= len(mine)].append(item)
     for left, right in sides.values():
@@ -89,7 +91,7 @@ _NUMBER: Final = re.compile(r"[._-]?\d+$")
 _AS_OFTEN: Final = 1e-3
 
 
-def looped_groups(a: Sequence[Item], b: Sequence[Item]) -> Iterator[Group]:
+def looped_groups(a: Sequence[ComparedOp], b: Sequence[ComparedOp]) -> Iterator[Group]:
     """Yield groups of unequal size that do the same work equally often in a step.
 
     `lax.scan` over layers runs one instruction n times where a Python loop has n instructions.
@@ -102,8 +104,8 @@ def looped_groups(a: Sequence[Item], b: Sequence[Item]) -> Iterator[Group]:
             yield tuple(left), tuple(right)
 
 
-def _by_work(items: Sequence[Item]) -> dict[Hashable, list[Item]]:
-    found: defaultdict[Hashable, list[Item]] = defaultdict(list)
+def _by_work(items: Sequence[ComparedOp]) -> dict[Hashable, list[ComparedOp]]:
+    found: defaultdict[Hashable, list[ComparedOp]] = defaultdict(list)
     for item in items:
         if item.content and item.scope and not item.is_collective:
             scope = _unnumbered(item.scope)
@@ -119,7 +121,7 @@ def _unnumbered(scope: str) -> str:
     return "/".join(part for part, _ in groupby(parts))
 
 
-def _as_often(a: Sequence[Item], b: Sequence[Item]) -> bool:
+def _as_often(a: Sequence[ComparedOp], b: Sequence[ComparedOp]) -> bool:
     counts = [sum(item.count for item in side) for side in (a, b)]
     return isclose(*counts, rel_tol=_AS_OFTEN)
 
@@ -127,7 +129,7 @@ def _as_often(a: Sequence[Item], b: Sequence[Item]) -> bool:
 _Kind = tuple[str, str | None, int | None]
 
 
-def merged_groups(a: Sequence[Item], b: Sequence[Item]) -> Iterator[Group]:
+def merged_groups(a: Sequence[ComparedOp], b: Sequence[ComparedOp]) -> Iterator[Group]:
     """Yield groups of the two sides with equal bytes, one of them with several members.
 
     XLA's combiner joins collectives of one kind and group. Bytes are summed over all executions in
@@ -146,18 +148,20 @@ def merged_groups(a: Sequence[Item], b: Sequence[Item]) -> Iterator[Group]:
             yield tuple(left), tuple(right)
 
 
-def _by_kind(items: Sequence[Item]) -> defaultdict[_Kind, list[Item]]:
+def _by_kind(items: Sequence[ComparedOp]) -> defaultdict[_Kind, list[ComparedOp]]:
     """Group collectives by kind, in order of the schedule; those of unknown size are left out."""
-    found: defaultdict[_Kind, list[Item]] = defaultdict(list)
+    found: defaultdict[_Kind, list[ComparedOp]] = defaultdict(list)
     for item in items:
         if item.is_collective and item.bytes and item.count:
             found[item.program, item.kind, item.group_size].append(item)
     return found
 
 
-def _one_for_many(few: list[Item], many: list[Item]) -> list[tuple[Item, tuple[Item, ...]]]:
+def _one_for_many(
+    few: list[ComparedOp], many: list[ComparedOp]
+) -> list[tuple[ComparedOp, tuple[ComparedOp, ...]]]:
     """Find neighbors in the schedule whose bytes add up to those of one; each is used once."""
-    found: list[tuple[Item, tuple[Item, ...]]] = []
+    found: list[tuple[ComparedOp, tuple[ComparedOp, ...]]] = []
     free = list(many)
     for single in few:
         run = _run_of(free, _volume(single))
@@ -167,7 +171,7 @@ def _one_for_many(few: list[Item], many: list[Item]) -> list[tuple[Item, tuple[I
     return found
 
 
-def _run_of(items: list[Item], volume: int) -> tuple[Item, ...]:
+def _run_of(items: list[ComparedOp], volume: int) -> tuple[ComparedOp, ...]:
     """Return the first run of neighbors that moves `volume` bytes."""
     sums = [0, *accumulate(_volume(item) for item in items)]
     reached: dict[int, int] = {}
@@ -178,18 +182,18 @@ def _run_of(items: list[Item], volume: int) -> tuple[Item, ...]:
     return ()
 
 
-def _volume(it: Item) -> int:
+def _volume(it: ComparedOp) -> int:
     return round((it.bytes or 0) * it.count)
 
 
-def _moved(items: Sequence[Item]) -> int:
+def _moved(items: Sequence[ComparedOp]) -> int:
     return sum(map(_volume, items))
 
 
 _NUMBERING: Final = re.compile(r"([._](\d+|clone|remat\d*))+$")
 
 
-class How(StrEnum):
+class MatchStage(StrEnum):
     """The stage that matched the ops."""
 
     LOOPED = "looped"
@@ -205,55 +209,58 @@ class How(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class OpMatch:
     """Ops of A that correspond to those of B; one side is empty if nothing was found."""
 
-    a: tuple[Item, ...]
-    b: tuple[Item, ...]
-    how: How
+    a: tuple[ComparedOp, ...]
+    b: tuple[ComparedOp, ...]
+    how: MatchStage
 
 
-Identity = Callable[[Item], Hashable]
+Identity = Callable[[ComparedOp], Hashable]
 """None: the item has no identity in this stage and is left to the next."""
 
 
-def match_items(a: Sequence[Item], b: Sequence[Item]) -> tuple[Match, ...]:
+def match_items(a: Sequence[ComparedOp], b: Sequence[ComparedOp]) -> tuple[OpMatch, ...]:
     """Return every item of both sides, in exactly one match."""
-    left = _Left(list(a), list(b))
-    found = left.group(How.LOOPED, looped_groups(left.a, left.b))
-    for how, identity in (*_FIRST, (How.NAME, _name_unless(_told_of(a) & _told_of(b)))):
+    left = _Unmatched(list(a), list(b))
+    found = left.group(MatchStage.LOOPED, looped_groups(left.a, left.b))
+    for how, identity in (
+        *_FIRST,
+        (MatchStage.NAME, _name_unless(_programs_with_hlo(a) & _programs_with_hlo(b))),
+    ):
         found += left.pair(how, identity)
-    found += left.group(How.MERGED, merged_groups(left.a, left.b))
+    found += left.group(MatchStage.MERGED, merged_groups(left.a, left.b))
     for how, identity in _SHAPES:
         found += left.pair(how, identity)
-    found += left.group(How.FUSED, fused_groups(left.a, left.b))
+    found += left.group(MatchStage.FUSED, fused_groups(left.a, left.b))
     for how, identity in _LAST:
         found += left.pair(how, identity)
     for how, identity in _RENAMED:
         found += left.pair(how, identity, renamed=True)
-    found += [Match((item,), (), How.ALONE) for item in left.a]
-    found += [Match((), (item,), How.ALONE) for item in left.b]
+    found += [OpMatch((item,), (), MatchStage.ALONE) for item in left.a]
+    found += [OpMatch((), (item,), MatchStage.ALONE) for item in left.b]
     return tuple(found)
 
 
-class _Left:
+class _Unmatched:
     """Items that no stage has matched yet."""
 
-    def __init__(self, a: list[Item], b: list[Item]) -> None:
+    def __init__(self, a: list[ComparedOp], b: list[ComparedOp]) -> None:
         self.a, self.b = a, b
 
-    def pair(self, how: How, identity: Identity, *, renamed: bool = False) -> list[Match]:
+    def pair(self, how: MatchStage, identity: Identity, *, renamed: bool = False) -> list[OpMatch]:
         """Pair items of A and B with equal identity, in order; the rest stays.
 
         Scopes must agree where both are known, unless scopes were renamed: then both sides must
         have equally many, since otherwise it is a guess which is which.
         """
-        waiting: defaultdict[Hashable, list[Item]] = defaultdict(list)
+        waiting: defaultdict[Hashable, list[ComparedOp]] = defaultdict(list)
         for item in reversed(self.b):
             if (known := identity(item)) is not None:
                 waiting[known].append(item)
         found = [
-            Match((item,), (waiting[known].pop(),), how)
+            OpMatch((item,), (waiting[known].pop(),), how)
             for item in self.a
             if (known := identity(item)) is not None and waiting.get(known)
         ]
@@ -263,20 +270,22 @@ class _Left:
             found = [match for match in found if not match.a[0].content & match.b[0].content]
         else:
             found = [match for match in found if _agree(match.a[0].scope, match.b[0].scope)]
-        if how is How.NAME:  # a collective of 1 GiB must not match one of 16 MiB
+        if how is MatchStage.NAME:  # a collective of 1 GiB must not match one of 16 MiB
             found = [match for match in found if _agree(match.a[0].bytes, match.b[0].bytes)]
         self._take(found)
         return found
 
     def group(
-        self, how: How, groups: Iterable[tuple[tuple[Item, ...], tuple[Item, ...]]]
-    ) -> list[Match]:
+        self,
+        how: MatchStage,
+        groups: Iterable[tuple[tuple[ComparedOp, ...], tuple[ComparedOp, ...]]],
+    ) -> list[OpMatch]:
         """Match several of A with several of B."""
-        found = [Match(a, b, how) for a, b in groups]
+        found = [OpMatch(a, b, how) for a, b in groups]
         self._take(found)
         return found
 
-    def _take(self, found: Iterable[Match]) -> None:
+    def _take(self, found: Iterable[OpMatch]) -> None:
         gone = {id(item) for match in found for item in (*match.a, *match.b)}
         self.a = [item for item in self.a if id(item) not in gone]
         self.b = [item for item in self.b if id(item) not in gone]
@@ -286,7 +295,7 @@ def _equally(known: Hashable, a: Counter[Hashable], b: Counter[Hashable]) -> boo
     return a[known] == b[known]
 
 
-def _exact(it: Item) -> Hashable:
+def _exact(it: ComparedOp) -> Hashable:
     """Return the identity of an item; for a collective it does not depend on sync or async."""
     if it.is_collective:
         if it.bytes is None:
@@ -296,11 +305,11 @@ def _exact(it: Item) -> Hashable:
     return None if it.key is None else (it.program, it.key, it.content)
 
 
-def _exact_by_name(it: Item) -> Hashable:
+def _exact_by_name(it: ComparedOp) -> Hashable:
     return None if (known := _exact(it)) is None else (known, it.op)
 
 
-def _told_of(items: Sequence[Item]) -> set[str]:
+def _programs_with_hlo(items: Sequence[ComparedOp]) -> set[str]:
     """Return the programs whose HLO is known."""
     return {item.program for item in items if item.key is not None}
 
@@ -308,7 +317,7 @@ def _told_of(items: Sequence[Item]) -> set[str]:
 def _name_unless(told: set[str]) -> Identity:
     """Match names only without better evidence: for programs without HLO, or ops outside of it."""
 
-    def named(it: Item) -> Hashable:
+    def named(it: ComparedOp) -> Hashable:
         if it.program in told and it.key is not None:
             return None
         return (it.program, it.op)
@@ -320,48 +329,48 @@ def _agree(a: Hashable, b: Hashable) -> bool:
     return a is None or b is None or a == b
 
 
-def _work(it: Item) -> Hashable:
+def _work(it: ComparedOp) -> Hashable:
     if it.is_collective or not it.content:
         return None
     return (it.program, it.scope, it.primitive, it.phase, it.result, it.content)
 
 
-def _figures(it: Item) -> Hashable:
+def _figures(it: ComparedOp) -> Hashable:
     """Return the figures of an op without HLO."""
     return None if it.key is not None or it.figures is None else (it.program, it.figures)
 
 
-def _figures_by_name(it: Item) -> Hashable:
+def _figures_by_name(it: ComparedOp) -> Hashable:
     return None if (known := _figures(it)) is None else (known, it.op)
 
 
-def _shapes(it: Item) -> Hashable:
+def _shapes(it: ComparedOp) -> Hashable:
     if it.is_collective or not it.content:
         return None
     return (it.program, it.scope, it.primitive, it.phase, it.content)
 
 
-def _kin(it: Item) -> Hashable:
+def _kin(it: ComparedOp) -> Hashable:
     """Return the place of a collective, whose size may differ; None if no place is known."""
     if not it.is_collective or not (it.scope or it.source):
         return None
     return (it.program, it.kind, it.group_size, it.scope, it.phase)
 
 
-def _place(it: Item) -> Hashable:
+def _place(it: ComparedOp) -> Hashable:
     if not (it.scope or it.source):
         return None
     return (it.program, it.category, it.scope, it.primitive or _stem(it.op), it.phase)
 
 
-def _made(it: Item) -> Hashable:
+def _made(it: ComparedOp) -> Hashable:
     """Return the identity of what XLA itself made: a copy of a shape, a kernel of a name."""
     if it.scope or it.source or it.is_collective:
         return None
     return (it.program, it.category, it.result, _stem(it.op))
 
 
-def _renamed(it: Item) -> Hashable:
+def _renamed(it: ComparedOp) -> Hashable:
     """Return what remains without anything a user may rename: scopes and names of functions."""
     if it.is_collective:
         return None if it.bytes is None else (it.program, it.kind, it.group_size, it.bytes)
@@ -370,7 +379,7 @@ def _renamed(it: Item) -> Hashable:
     return (it.program, it.category, it.phase, it.result, it.unscoped)
 
 
-def _renamed_at_one_place(it: Item) -> Hashable:
+def _renamed_at_one_place(it: ComparedOp) -> Hashable:
     if (known := _renamed(it)) is None or not it.source:
         return None
     return (known, it.source)
@@ -380,20 +389,20 @@ def _stem(op: str) -> str:
     return _NUMBERING.sub("", op)
 
 
-_FIRST: Final[tuple[tuple[How, Identity], ...]] = (
-    (How.SAME, _exact_by_name),
-    (How.SAME, _exact),
-    (How.WORK, _work),
-    (How.WORK, _figures_by_name),
-    (How.WORK, _figures),
+_FIRST: Final[tuple[tuple[MatchStage, Identity], ...]] = (
+    (MatchStage.SAME, _exact_by_name),
+    (MatchStage.SAME, _exact),
+    (MatchStage.WORK, _work),
+    (MatchStage.WORK, _figures_by_name),
+    (MatchStage.WORK, _figures),
 )
-_SHAPES: Final[tuple[tuple[How, Identity], ...]] = ((How.SHAPES, _shapes),)
-_LAST: Final[tuple[tuple[How, Identity], ...]] = (
-    (How.PLACE, _kin),
-    (How.PLACE, _place),
-    (How.PLACE, _made),
+_SHAPES: Final[tuple[tuple[MatchStage, Identity], ...]] = ((MatchStage.SHAPES, _shapes),)
+_LAST: Final[tuple[tuple[MatchStage, Identity], ...]] = (
+    (MatchStage.PLACE, _kin),
+    (MatchStage.PLACE, _place),
+    (MatchStage.PLACE, _made),
 )
-_RENAMED: Final[tuple[tuple[How, Identity], ...]] = (
-    (How.RENAMED, _renamed_at_one_place),
-    (How.RENAMED, _renamed),
+_RENAMED: Final[tuple[tuple[MatchStage, Identity], ...]] = (
+    (MatchStage.RENAMED, _renamed_at_one_place),
+    (MatchStage.RENAMED, _renamed),
 )

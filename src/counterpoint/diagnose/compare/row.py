@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.diagnose.compare.matching import How, Match
-from counterpoint.diagnose.compare.side import Item
-from counterpoint.runs.scores import RUNS_DIFFER, student
+from counterpoint.diagnose.compare.matching import MatchStage, OpMatch
+from counterpoint.diagnose.compare.side import ComparedOp
+from counterpoint.runs.scores import RUN_TO_RUN_NOISE, student_t
 
-_WORTH_A_WORD: Final = 0.001  # of the step
+_MIN_REPORTED_SHARE: Final = 0.001  # of the step
 _LARGE: Final = 1000  # degrees of freedom from which Student's t equals the normal distribution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class OpChange:
     """One match. `a_ms` and `b_ms` are the shares of its ops in a median step of each side.
 
     `noise_ms` is the difference that two identical runs may show in any of the rows, 0.0 if A and B
@@ -25,7 +25,7 @@ class Row:
     step, is not `clear`.
     """
 
-    match: Match
+    match: OpMatch
     a_ms: float
     b_ms: float
     a_self_ms: float  # including hidden time
@@ -39,7 +39,7 @@ class Row:
         return self.b_ms - self.a_ms
 
     @property
-    def shown(self) -> Item:
+    def shown(self) -> ComparedOp:
         """The item that represents the row: the most expensive one, of A if there is one."""
         return max(self.match.a or self.match.b, key=lambda item: item.held_ms)
 
@@ -51,12 +51,12 @@ class Row:
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     @property
-    def how(self) -> How:
+    def how(self) -> MatchStage:
         return self.match.how
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noise:
+class OpNoise:
     """Parameters of a row's noise. `steps` is the number measured on the side with fewer."""
 
     step_ms: float
@@ -65,7 +65,7 @@ class Noise:
     rows: int = 1  # number of rows judged: together they are to show no difference by chance
     collectives_ms: float = 0.0  # time of all collectives in a step
 
-    def of(self, match: Match, held_ms: float) -> float | None:
+    def of(self, match: OpMatch, held_ms: float) -> float | None:
         """Return the noise of a row, from the scatter of steps and from run-to-run differences.
 
         Run-to-run differences appear where devices wait for each other: the collectives share the
@@ -75,7 +75,7 @@ class Noise:
             return None
         items = (*match.a, *match.b)
         freedom = 2 * (self.steps - 1)
-        each = student(freedom, self.rows) * math.hypot(*(item.error_ms or 0.0 for item in items))
+        each = student_t(freedom, self.rows) * math.hypot(*(item.error_ms or 0.0 for item in items))
         affected_ms = held_ms
         if any(item.is_collective for item in items) and self.collectives_ms:
             affected_ms *= self.step_ms / self.collectives_ms
@@ -84,19 +84,19 @@ class Noise:
     @property
     def _runs_differ(self) -> float:
         """The minimum run-to-run difference, which shifts all rows, with a random part added."""
-        more = math.sqrt(max(self.runs_differ**2 - RUNS_DIFFER**2, 0.0))
-        chances = student(_LARGE, self.rows) / student(_LARGE)
-        return math.hypot(RUNS_DIFFER, more * chances)
+        more = math.sqrt(max(self.runs_differ**2 - RUN_TO_RUN_NOISE**2, 0.0))
+        chances = student_t(_LARGE, self.rows) / student_t(_LARGE)
+        return math.hypot(RUN_TO_RUN_NOISE, more * chances)
 
 
 def rows_of(
-    matches: Sequence[Match], step_ms: float, steps: int | None, runs_differ: float
-) -> tuple[Row, ...]:
+    matches: Sequence[OpMatch], step_ms: float, steps: int | None, runs_differ: float
+) -> tuple[OpChange, ...]:
     """Return rows, largest difference first; `steps` is the number measured, None: no noise."""
     noise = None
     if steps is not None:
         judged = sum(_is_judged(match, step_ms) for match in matches)
-        noise = Noise(
+        noise = OpNoise(
             step_ms=step_ms,
             steps=steps,
             runs_differ=runs_differ,
@@ -107,11 +107,11 @@ def rows_of(
     return tuple(sorted(rows, key=lambda row: (-abs(row.difference_ms), row.shown.op)))
 
 
-def _is_judged(match: Match, step_ms: float) -> bool:
-    return max(_held(match.a), _held(match.b)) > _WORTH_A_WORD * step_ms
+def _is_judged(match: OpMatch, step_ms: float) -> bool:
+    return max(_held(match.a), _held(match.b)) > _MIN_REPORTED_SHARE * step_ms
 
 
-def _held_by_collectives(matches: Sequence[Match]) -> float:
+def _held_by_collectives(matches: Sequence[OpMatch]) -> float:
     """Return the time of collectives on the side where it is larger."""
     sides = ((match.a for match in matches), (match.b for match in matches))
     return max(
@@ -120,14 +120,14 @@ def _held_by_collectives(matches: Sequence[Match]) -> float:
     )
 
 
-def _row(match: Match, step_ms: float, told: Noise | None) -> Row:
+def _row(match: OpMatch, step_ms: float, told: OpNoise | None) -> OpChange:
     a_ms, b_ms = _held(match.a), _held(match.b)
     noise = 0.0 if told is None else told.of(match, max(a_ms, b_ms))
     difference = abs(b_ms - a_ms)
-    worth_a_word = difference > _WORTH_A_WORD * step_ms
+    worth_a_word = difference > _MIN_REPORTED_SHARE * step_ms
     if noise is not None and noise >= max(a_ms, b_ms) and worth_a_word:
         noise = None
-    return Row(
+    return OpChange(
         match=match,
         a_ms=a_ms,
         b_ms=b_ms,
@@ -138,5 +138,5 @@ def _row(match: Match, step_ms: float, told: Noise | None) -> Row:
     )
 
 
-def _held(items: Iterable[Item]) -> float:
+def _held(items: Iterable[ComparedOp]) -> float:
     return math.fsum(item.held_ms for item in items)

@@ -21,11 +21,11 @@ from typing import Any, Final, TypeAlias
 import polars as pl
 
 from counterpoint.core import Basis, InputError, Unknown
-from counterpoint.diagnose.case import Case, context_of
+from counterpoint.diagnose.case import StepData, context_of
 from counterpoint.diagnose.collectives.collectives import collective_profile
-from counterpoint.diagnose.compare.step_time import StepTimes
+from counterpoint.diagnose.compare.step_time import RunSteps
 from counterpoint.diagnose.metrics.attribution import holding
-from counterpoint.diagnose.selection import PS_PER_MS, Selection, Window, select, select_runs
+from counterpoint.diagnose.selection import PS_PER_MS, Selection, WindowKind, select, select_runs
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.origin import provenance, stable_key
 from counterpoint.runs import Run, is_run, read_run
@@ -47,7 +47,7 @@ class Side:
     name: str
     run: Run | None
     timeline: Timeline | None
-    times: StepTimes | None
+    times: RunSteps | None
     missing: tuple[str, ...] = ()
 
     @property
@@ -82,7 +82,7 @@ def _of_run(run: Run, progress: Progress | None) -> Side:
             missing.append(failure.what)
     found = score_of_steps(run)
     if found is not None:
-        times = StepTimes(found.each_s, found.source, Basis.MEASURED, on_host=_on_host(run))
+        times = RunSteps(found.each_s, found.source, Basis.MEASURED, on_host=_on_host(run))
     else:
         times = None if timeline is None else _times(timeline)
     if times is None:
@@ -105,12 +105,12 @@ def _of_timeline(timeline: Timeline, name: str) -> Side:
     return Side(name=name, run=None, timeline=timeline, times=times, missing=missing)
 
 
-def _times(timeline: Timeline) -> StepTimes | None:
+def _times(timeline: Timeline) -> RunSteps | None:
     lengths = select(timeline).step_lengths_ms
     if not lengths or min(lengths) <= 0:
         return None
     source = "prediction" if timeline.basis is Basis.PREDICTED else "profile"
-    return StepTimes(
+    return RunSteps(
         tuple(ms / _MS_PER_S for ms in lengths),
         source,
         timeline.basis,
@@ -155,19 +155,21 @@ def _refuse_report(name: str) -> None:
             )
 
 
-def cases_of(a: Side, b: Side) -> tuple[Case, Case] | Unknown:
+def cases_of(a: Side, b: Side) -> tuple[StepData, StepData] | Unknown:
     """Select typical steps of both; if one has no whole step, runs of it or whole profiles."""
     for name, side in (("A", a), ("B", b)):
         if side.timeline is None:
             return Unknown("; ".join(side.missing) or f"{name} has no profile")
     timelines = [side.timeline for side in (a, b) if side.timeline is not None]
     chosen = [select(timeline) for timeline in timelines]
-    if any(selection.window is not Window.STEP for selection in chosen):
+    if any(selection.window is not WindowKind.STEP for selection in chosen):
         chosen = [select_runs(timeline) for timeline in timelines]
-    if any(selection.window is Window.PROFILE or not selection.occurrences for selection in chosen):
+    if any(
+        selection.window is WindowKind.PROFILE or not selection.occurrences for selection in chosen
+    ):
         chosen = [_whole(timeline) for timeline in timelines]
     cases = [
-        Case(selection=selection, context=context_of(side.run))
+        StepData(selection=selection, context=context_of(side.run))
         for selection, side in zip(chosen, (a, b), strict=True)
     ]
     return cases[0], cases[1]
@@ -193,7 +195,7 @@ def _whole(timeline: Timeline) -> Selection:
         lengths_ms=(mean,),
         windows=windows,
         scale=1 / PS_PER_MS / max(len(lengths), 1),
-        window=Window.PROFILE,
+        window=WindowKind.PROFILE,
     )
 
 
@@ -208,7 +210,7 @@ Atom = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class ComparedOp:
     """An op. Times are of a median step, mean over devices; `held_ms` adds up to the busy time.
 
     `error_ms` is the standard error of `held_ms` over the steps; None with only one step.
@@ -246,7 +248,7 @@ class Item:
         return self.kind is not None
 
 
-def items_of(case: Case) -> tuple[Item, ...]:
+def items_of(case: StepData) -> tuple[ComparedOp, ...]:
     """Return all ops that did work in the selected steps, in order of the schedule."""
     ops = _named(case)
     held = holding(case.selection, case.spans).join(
@@ -272,7 +274,7 @@ _FACTS: Final = (
 )
 
 
-def _named(case: Case) -> pl.DataFrame:
+def _named(case: StepData) -> pl.DataFrame:
     """Return the Timeline's working ops under the names used by `ops` and `collectives`."""
     start = pl.when(pl.col("lane") == Lane.COLLECTIVE).then("pair")
     return case.timeline.ops.with_columns(
@@ -280,7 +282,7 @@ def _named(case: Case) -> pl.DataFrame:
     ).filter(pl.col("lane") != Lane.CONTROL)
 
 
-def _costs(case: Case) -> pl.DataFrame:
+def _costs(case: StepData) -> pl.DataFrame:
     """Return executions and self time; for collectives with windows only, those of the windows."""
     own = case.ops.select("program", pl.col("op").alias("name"), "count", "self_ms")
     windows = case.ask(collective_profile).select(
@@ -290,14 +292,14 @@ def _costs(case: Case) -> pl.DataFrame:
     return both.unique(["program", "name"], keep="first")
 
 
-def _item(case: Case, row: dict[str, Any]) -> Item:
+def _item(case: StepData, row: dict[str, Any]) -> ComparedOp:
     timeline = case.timeline
     index: int | None = row["program"]
     program = None if index is None else timeline.programs[index].hlo()
     found = program.instruction(row["name"]) if program else None
-    known = _Known() if program is None or found is None else _known(program, found)
+    known = _HloFacts() if program is None or found is None else _hlo_facts(program, found)
     opcode = found.opcode if found else row["opcode"] or ""
-    return Item(
+    return ComparedOp(
         program=label_of(timeline, index),
         op=row["name"],
         order=(found.computation, found.index) if found else ("", row["position"] or 0),
@@ -337,7 +339,7 @@ def label_of(timeline: Timeline, program: int | None) -> str:
     return STEP if program == timeline.step_program else timeline.programs[program].name
 
 
-def _error(each_ps: list[float], case: Case) -> float | None:
+def _error(each_ps: list[float], case: StepData) -> float | None:
     """Return the standard error of the mean over steps; an op may be absent from some steps."""
     steps = case.selection.windows["step"].n_unique()
     if steps < 2:
@@ -348,7 +350,7 @@ def _error(each_ps: list[float], case: Case) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _HloFacts:
     """What the HLO says about an instruction."""
 
     primitive: str = ""
@@ -358,12 +360,12 @@ class _Known:
     unscoped: Hashable = None
 
 
-def _known(program: Program, it: Instruction) -> _Known:
+def _hlo_facts(program: Program, it: Instruction) -> _HloFacts:
     key = stable_key(program, it)
     fused = program.body(it) if it.opcode == "fusion" else ()
     content = frozenset(filter(None, (_atom(program, instruction) for instruction in (it, *fused))))
     shapes = _no_workspace(it, str(key.shapes))
-    return _Known(
+    return _HloFacts(
         primitive=provenance(program, it).primitive,
         result=_result(it),
         key=(key.scope, key.phase, key.opcode, shapes),

@@ -20,7 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core import Basis, Range, Unknown
-from counterpoint.runs.scores import CONFIDENCE, INDIFFERENT, RUNS_DIFFER, assumed, student
+from counterpoint.runs.scores import (
+    CONFIDENCE,
+    NEGLIGIBLE_CHANGE,
+    RUN_TO_RUN_NOISE,
+    assumed_noise,
+    student_t,
+)
 
 PREDICTIONS_TIE: Final = 0.015
 """Predictions of two settings closer than this count as equal (rule of thumb)."""
@@ -31,7 +37,7 @@ _AT_ONCE: Final = 2_000_000  # steps drawn at a time, to limit memory
 _MOST: Final = 10_000  # maximum number of steps; of more, as many from the middle
 
 
-class Verdict(StrEnum):
+class StepVerdict(StrEnum):
     """The conclusion about B relative to A."""
 
     FASTER = "faster"
@@ -44,7 +50,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class StepTimes:
+class RunSteps:
     """The steps of one run, in order, and where they come from."""
 
     each_s: tuple[float, ...]
@@ -73,12 +79,12 @@ class StepChange:
     change: float
     range: Range | Unknown
     of_steps: Range | Unknown
-    verdict: Verdict
+    verdict: StepVerdict
     how: str
-    runs_differ: float = RUNS_DIFFER
+    runs_differ: float = RUN_TO_RUN_NOISE
 
 
-def step_change(a: Sequence[StepTimes], b: Sequence[StepTimes]) -> StepChange | Unknown:
+def step_change(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> StepChange | Unknown:
     """Compare runs by their median steps; Unknown if a side has none."""
     for name, side in (("A", a), ("B", b)):
         if not side:
@@ -114,14 +120,14 @@ def step_change(a: Sequence[StepTimes], b: Sequence[StepTimes]) -> StepChange | 
 
 
 def _runs_differ(
-    a: Sequence[StepTimes], b: Sequence[StepTimes], logs: Sequence[Sequence[float]]
+    a: Sequence[RunSteps], b: Sequence[RunSteps], logs: Sequence[Sequence[float]]
 ) -> float:
     """Return the possible difference of two single runs, from several runs or the steps of one."""
     if len(a) + len(b) > 2:
         _, spread, freedom = _spread_of(*logs)
-        return max(student(freedom) * math.sqrt(2) * spread, RUNS_DIFFER)
+        return max(student_t(freedom) * math.sqrt(2) * spread, RUN_TO_RUN_NOISE)
     measured = [times.each_s for times in (*a, *b) if times.basis is Basis.MEASURED]
-    return assumed(measured[0], measured[-1])
+    return assumed_noise(measured[0], measured[-1])
 
 
 _Told = tuple[Range | Unknown, Range | Unknown, str]
@@ -134,7 +140,7 @@ def _mixed() -> _Told:
     return unknown, unknown, "measured against predicted: no range"
 
 
-def _predicted(a: Sequence[StepTimes], b: Sequence[StepTimes], moved: float) -> _Told:
+def _predicted(a: Sequence[RunSteps], b: Sequence[RunSteps], moved: float) -> _Told:
     """Compare predictions: the model's errors cancel only on the same chip."""
     none = Unknown("a predicted step is one step")
     if _one_target(a, b):
@@ -155,7 +161,7 @@ def _predicted(a: Sequence[StepTimes], b: Sequence[StepTimes], moved: float) -> 
     return interval, none, f"{how}; the ranges of both, as independent ones"
 
 
-def _one_target(a: Sequence[StepTimes], b: Sequence[StepTimes]) -> bool:
+def _one_target(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> bool:
     return len({times.target for times in (*a, *b)}) == 1
 
 
@@ -163,7 +169,7 @@ def _of_runs(a: Sequence[float], b: Sequence[float]) -> tuple[Range, str]:
     moved, spread, freedom = _spread_of(a, b)
     error = spread * math.sqrt(1 / len(a) + 1 / len(b))
     how = f"95 %, by Student's t on the logarithms of the medians of {len(a)} and {len(b)} runs"
-    return _around(moved, student(freedom) * error), how
+    return _around(moved, student_t(freedom) * error), how
 
 
 def _spread_of(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, int]:
@@ -173,10 +179,10 @@ def _spread_of(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, in
     return fmean(b) - fmean(a), math.sqrt(squares / freedom), freedom
 
 
-def _of_steps(one: StepTimes, other: StepTimes, moved: float) -> _Told:
+def _of_steps(one: RunSteps, other: RunSteps, moved: float) -> _Told:
     """Compare one run each: the range from the steps, widened by run-to-run differences."""
     a, b = one.each_s, other.each_s
-    added = f"identical runs have been seen to differ by {RUNS_DIFFER:.1%} (rule of thumb)"
+    added = f"identical runs have been seen to differ by {RUN_TO_RUN_NOISE:.1%} (rule of thumb)"
     if a == b:
         return _around(0.0, 0.0), _around(0.0, 0.0), "the very same steps"
     if min(len(a), len(b)) < _FEWEST:
@@ -192,11 +198,11 @@ def _of_steps(one: StepTimes, other: StepTimes, moved: float) -> _Told:
     if one.on_host or other.on_host:
         shared = f"virtual devices share the host's processors: {SHARED}"
         return Unknown(shared), of_steps, seen
-    apart = assumed(a, b)
+    apart = assumed_noise(a, b)
     down, up = math.hypot(moved - low, apart), math.hypot(high - moved, apart)
-    if apart > 2 * RUNS_DIFFER:
+    if apart > 2 * RUN_TO_RUN_NOISE:
         added = f"as they scatter and drift, identical runs may differ by {apart:.1%}; {SHARED}"
-    elif apart > RUNS_DIFFER:
+    elif apart > RUN_TO_RUN_NOISE:
         added = f"{added}, {apart:.1%} as the steps scatter and drift here"
     return Range(math.expm1(moved - down), math.expm1(moved + up)), of_steps, f"{seen}; {added}"
 
@@ -232,17 +238,21 @@ _NARROW = 2.4
 
 def _verdict(
     change: float, reach: Range | Unknown, kinds: set[Basis], *, alone: bool, one_target: bool
-) -> Verdict:
+) -> StepVerdict:
     if isinstance(reach, Unknown):
-        return Verdict.OPEN
+        return StepVerdict.OPEN
     if reach.low > 0:
-        return Verdict.SLOWER
+        return StepVerdict.SLOWER
     if reach.high < 0:
-        return Verdict.FASTER
-    alike = reach.low >= -INDIFFERENT and reach.high <= INDIFFERENT
+        return StepVerdict.FASTER
+    alike = reach.low >= -NEGLIGIBLE_CHANGE and reach.high <= NEGLIGIBLE_CHANGE
     if alike or (kinds == {Basis.PREDICTED} and change == 0):
-        return Verdict.SAME
+        return StepVerdict.SAME
     if kinds == {Basis.PREDICTED}:
-        return Verdict.TIED if one_target else Verdict.OPEN
-    narrow = max(-reach.low, reach.high) <= _NARROW * RUNS_DIFFER
-    return Verdict.WITHIN if alone and narrow and abs(change) <= RUNS_DIFFER else Verdict.OPEN
+        return StepVerdict.TIED if one_target else StepVerdict.OPEN
+    narrow = max(-reach.low, reach.high) <= _NARROW * RUN_TO_RUN_NOISE
+    return (
+        StepVerdict.WITHIN
+        if alone and narrow and abs(change) <= RUN_TO_RUN_NOISE
+        else StepVerdict.OPEN
+    )

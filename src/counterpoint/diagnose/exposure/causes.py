@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.bound import is_tiny
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.requirement import SCHEMA as CLASSIFIED
 from counterpoint.diagnose.collectives.requirement import Bound, classify
-from counterpoint.diagnose.exposure.opportunities import AtEnd, Merger, at_ends, mergers
-from counterpoint.diagnose.exposure.synchrony import Synchronous, synchronous
+from counterpoint.diagnose.exposure.opportunities import Merger, StepEnd, at_ends, mergers
+from counterpoint.diagnose.exposure.synchrony import SyncReason, synchronous
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.savings import savings_of
 from counterpoint.timeline.ops import host_transfers
@@ -62,13 +62,13 @@ SCHEMA: Final = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shares:
+class ExposureShares:
     """Exposed collectives by rule; `rows` have `late_ms`, `own_ms` and `code`."""
 
     rows: tuple[dict[str, Any], ...]
-    synchronous: Mapping[str, Synchronous]
+    synchronous: Mapping[str, SyncReason]
     mergers: tuple[Merger, ...]
-    ends: Mapping[str, AtEnd]
+    ends: Mapping[str, StepEnd]
 
     def of(self, code: str) -> list[dict[str, Any]]:
         """Return the collectives that a rule reports, most expensive first."""
@@ -76,7 +76,7 @@ class Shares:
         return sorted(own, key=lambda row: -row["own_ms"])
 
 
-def shares_of(case: Case) -> Shares:
+def shares_of(case: StepData) -> ExposureShares:
     """Return the shares of all collectives of the typical steps."""
     rows = _exposed(case)
     slices = set(host_transfers(case.timeline).select("program", "name").unique().rows())
@@ -93,10 +93,10 @@ def shares_of(case: Case) -> Shares:
         in_step = row["program"] == case.timeline.step_program
         name = str(row["op"]) if in_step else ""
         row["code"] = _code(row, why.get(name), small=name in small, at_end=name in ends)
-    return Shares(tuple(rows), why, merged, ends)
+    return ExposureShares(tuple(rows), why, merged, ends)
 
 
-def causes(case: Case) -> pl.DataFrame:
+def causes(case: StepData) -> pl.DataFrame:
     """Add causes that depend on a collective's place in the program to `classify`.
 
     This is the one classification that `network` shows and rules use. `causes` splits the exposed
@@ -113,7 +113,7 @@ def causes(case: Case) -> pl.DataFrame:
 
 
 def _with_causes(
-    shares: Shares, row: dict[str, Any], known: dict[str, Any] | None
+    shares: ExposureShares, row: dict[str, Any], known: dict[str, Any] | None
 ) -> dict[str, Any]:
     if known is None:  # nothing of it is exposed
         return {**row, "code": None, "causes": []}
@@ -130,7 +130,7 @@ def _with_causes(
     return {**row, **first, "causes": found}
 
 
-def _own_cause(shares: Shares, row: dict[str, Any], code: str | None) -> dict[str, Any]:
+def _own_cause(shares: ExposureShares, row: dict[str, Any], code: str | None) -> dict[str, Any]:
     bound, why = row["own_bound"], row["own_why"]
     if code == SMALL:
         bound, why = Bound.SMALL, "XLA's combiner merges it with others at a larger threshold"
@@ -144,7 +144,7 @@ def _own_cause(shares: Shares, row: dict[str, Any], code: str | None) -> dict[st
     return {"bound": bound, "why": why, "code": code}
 
 
-def _exposed(case: Case) -> list[dict[str, Any]]:
+def _exposed(case: StepData) -> list[dict[str, Any]]:
     # Waiting while compute continues costs nothing. If slack would cover a transfer and part of it
     # is still exposed, a device arrived late.
     wait = pl.min_horizontal(pl.col("wait_ms").fill_null(0.0), "exposed_ms").clip(lower_bound=0.0)
@@ -173,7 +173,7 @@ def _shows_by_gaps(row: dict[str, Any]) -> bool:
     )
 
 
-def _code(row: dict[str, Any], why: Synchronous | None, *, small: bool, at_end: bool) -> str | None:
+def _code(row: dict[str, Any], why: SyncReason | None, *, small: bool, at_end: bool) -> str | None:
     if row["own_ms"] <= 0 or _shows_by_gaps(row):
         return None
     if small:
@@ -210,7 +210,7 @@ def exposed_ms(rows: Rows) -> float:
     return sum(row["own_ms"] for row in rows)
 
 
-def hiding(case: Case, rows: Rows) -> Saving:
+def hiding(case: StepData, rows: Rows) -> Saving:
     """Return the gain if the collectives overlapped compute: at most known independent work.
 
     None of it is certain: the scheduler may lack memory or accurate costs. If there is next to no
@@ -223,7 +223,7 @@ def hiding(case: Case, rows: Rows) -> Saving:
     return Saving(Range(0.0, min(gone.ms.high, covered)), gone.basis)
 
 
-def meanwhile(case: Case, rows: Rows) -> str:
+def meanwhile(case: StepData, rows: Rows) -> str:
     """Describe what the current schedule would allow; empty if the simulator cannot tell."""
     step = case.timeline.step_program
     gain = case.ask(savings_of).beside(row["op"] for row in rows if row["program"] == step)
@@ -242,7 +242,7 @@ def _covered(rows: Rows) -> float | None:
     return sum(min(row["own_ms"], row["movable_ms"] * row["count"]) for row in rows)
 
 
-def removing(case: Case, rows: Rows) -> Saving:
+def removing(case: StepData, rows: Rows) -> Saving:
     """Return the gain if the collectives took no time: simulated, at most the exposed time."""
     exposed = exposed_ms(rows)
     step = case.timeline.step_program
@@ -253,13 +253,13 @@ def removing(case: Case, rows: Rows) -> Saving:
     return Saving(Range(min(gain.low, high), high), Basis.PREDICTED)
 
 
-def lessening(case: Case, rows: Rows, share: float) -> Saving:
+def lessening(case: StepData, rows: Rows, share: float) -> Saving:
     """Return the gain if the collectives took less by at most `share`."""
     gone = removing(case, rows)
     return Saving(Range(0.0, gone.ms.high * share), gone.basis)
 
 
-def evidence(case: Case, rows: Rows, ms: str = "own_ms") -> tuple[Evidence, ...]:
+def evidence(case: StepData, rows: Rows, ms: str = "own_ms") -> tuple[Evidence, ...]:
     """Return the most expensive collectives as evidence."""
     return tuple(case.evidence(row, ms) for row in rows[:_SHOWN])
 
@@ -275,7 +275,7 @@ def kinds(rows: Rows) -> str:
     return " and ".join([", ".join(most[:-1]), most[-1]] if len(most) > 1 else most)
 
 
-def longest_chain(case: Case, names: Collection[str]) -> int:
+def longest_chain(case: StepData, names: Collection[str]) -> int:
     """Return the length of the longest dependency chain among these instructions.
 
     Chains are within one computation of the step's program: what a loop repeats counts once. 0

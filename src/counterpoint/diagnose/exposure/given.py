@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from counterpoint.core import CounterpointError
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.flags.text import parse_xla_flags
 
 
-def given_flags(case: Case) -> Mapping[str, str] | None:
+def given_flags(case: StepData) -> Mapping[str, str] | None:
     """Return the flags of the Run, else those recorded by the profiler; None if not recorded."""
     if case.context.flags is not None:
         return case.context.flags
@@ -28,6 +28,6 @@ def is_true(flags: Mapping[str, str], name: str) -> bool | None:
     return None if value is None else value.lower() in ("true", "1", "")
 
 
-def on_gpu(case: Case) -> bool:
+def on_gpu(case: StepData) -> bool:
     """Return whether XLA:GPU compiled the program; its flags and passes do not apply elsewhere."""
     return all(device.kind == "gpu" for device in case.timeline.devices)

@@ -9,18 +9,18 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core import Basis
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.collectives import exposed_executions
 from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.flags.combining import (
     DEFAULT,
     KINDS,
-    MOST_IN_ONE,
-    Merging,
-    Place,
+    MAX_COLLECTIVES_IN_ONE,
+    CombinerInput,
+    CombinerState,
+    combiner_inputs,
     flag_of,
-    places,
 )
 from counterpoint.timeline import Lane
 from counterpoint.timeline.hosts import number_collectives, one_clock, stays, with_groups
@@ -38,14 +38,14 @@ _GIANT: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class AtEnd:
+class StepEnd:
     """`where` is "end" or "start"; `beside_ms` is the compute between it and that end, per run."""
 
     where: str
     beside_ms: float
 
 
-def at_ends(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, AtEnd]:
+def at_ends(case: StepData, rows: list[dict[str, Any]]) -> Mapping[str, StepEnd]:
     """Return the exposed ones of `rows` (with `own_ms`) at an end of the step, by name.
 
     Nothing is left there to run beside them. Gradients merged into one collective can only be sent
@@ -63,17 +63,17 @@ def at_ends(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, AtEnd]:
     if not large:
         return {}
     compute = _around(case, [row["op"] for row in large])
-    ends: dict[str, AtEnd] = {}
+    ends: dict[str, StepEnd] = {}
     for name, runs, before, after in compute.iter_rows():
         whole = before + after
         if after <= _AT_THE_END * whole:
-            ends[name] = AtEnd("end", after / runs / PS_PER_MS)
+            ends[name] = StepEnd("end", after / runs / PS_PER_MS)
         elif before <= _AT_THE_END * whole:
-            ends[name] = AtEnd("start", before / runs / PS_PER_MS)
+            ends[name] = StepEnd("start", before / runs / PS_PER_MS)
     return ends
 
 
-def _around(case: Case, names: list[str]) -> pl.DataFrame:
+def _around(case: StepData, names: list[str]) -> pl.DataFrame:
     """Return, per name, its runs on all devices and the compute (ps) before and after it.
 
     The number of windows may differ from the number of runs they show parts of.
@@ -131,7 +131,7 @@ class Merger:
         return flag_of(self.kind)
 
 
-def mergers(case: Case, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, ...]:
+def mergers(case: StepData, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, ...]:
     """Return the mergers among the step's exposed collectives, given as `rows`.
 
     `flags.combining.combiner` computes what XLA:GPU may merge: collectives of one computation, kind
@@ -148,7 +148,7 @@ def mergers(case: Case, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, ...]
         found
         for kind in KINDS
         if kind in kinds
-        for place in places(case.program, kind)
+        for place in combiner_inputs(case.program, kind)
         if (found := _merger(kind, place, small, _in_force(kind, flags))) is not None
     )
 
@@ -166,18 +166,20 @@ def _in_force(kind: str, flags: Mapping[str, str] | None) -> int:
     return int(given) if given.isdecimal() else DEFAULT
 
 
-def _merger(kind: str, place: Place, small: Collection[str], in_force: int) -> Merger | None:
+def _merger(
+    kind: str, place: CombinerInput, small: Collection[str], in_force: int
+) -> Merger | None:
     selected = {index for index, part in enumerate(place.parts) if part.instruction in small}
     now = {place.parts[index].instruction for index in selected}
     if len(now) < 2 or len(place.parts) > _WALKED:
         return None
     best: tuple[int, int, tuple[tuple[str, ...], ...]] | None = None
-    merging = Merging(place)
+    merging = CombinerState(place)
     for threshold in _thresholds(place, selected):
         if threshold <= in_force:
             continue
         merging.reset()
-        merged = merging.run(threshold, range(len(place.parts)), MOST_IN_ONE)
+        merged = merging.run(threshold, range(len(place.parts)), MAX_COLLECTIVES_IN_ONE)
         sets = tuple(_sets(place, merged.sets, selected))
         remaining = len(now) - sum(len(names) - 1 for names in sets)
         if sets and (best is None or remaining < best[0]):
@@ -187,14 +189,14 @@ def _merger(kind: str, place: Place, small: Collection[str], in_force: int) -> M
     return Merger(kind, place.computation, place.in_loop, best[1], best[2])
 
 
-def _thresholds(place: Place, asked: set[int]) -> list[int]:
+def _thresholds(place: CombinerInput, asked: set[int]) -> list[int]:
     """Return thresholds to try: the default, the size of the small ones, and the size of all."""
     small = sum(place.parts[index].bytes for index in asked)
     return sorted({DEFAULT, max(DEFAULT, small), max(DEFAULT, sum(p.bytes for p in place.parts))})
 
 
 def _sets(
-    place: Place, sets: Sequence[tuple[int, ...]], asked: set[int]
+    place: CombinerInput, sets: Sequence[tuple[int, ...]], asked: set[int]
 ) -> Iterator[tuple[str, ...]]:
     """Yield small instructions that are separate now and would be merged."""
     for indices in sets:
@@ -211,7 +213,7 @@ _STAY: Final = ("collective", "device", "step", "turn")
 _MEETING: Final = ("collective", "step", "turn", "group")
 
 
-def waits(case: Case) -> pl.DataFrame:
+def waits(case: StepData) -> pl.DataFrame:
     """Return one row per device and typical step in which it met others in a collective.
 
     Only exposed waiting counts; beside compute it costs nothing. Between hosts a wait is only as
@@ -254,9 +256,9 @@ def _wait(comparable: bool) -> pl.Expr:
     return (start.max().over(_MEETING) - start).clip(0, stay)
 
 
-def _hosts(case: Case) -> dict[int, int]:
+def _hosts(case: StepData) -> dict[int, int]:
     return {index: device.host for index, device in enumerate(case.timeline.devices)}
 
 
-def _spreads(case: Case) -> dict[int, int]:
+def _spreads(case: StepData) -> dict[int, int]:
     return {i: host.clock_spread_ps or 0 for i, host in enumerate(case.timeline.hosts)}

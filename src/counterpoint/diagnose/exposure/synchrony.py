@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.exposure.given import given_flags, is_true, on_gpu
 from counterpoint.flags.versions import (
     DISABLED_PASSES,
@@ -18,8 +18,8 @@ from counterpoint.flags.versions import (
     PROFILE,
     SCHEDULER,
     SYNCHRONOUS,
-    false_is_obeyed,
     lhs_flag_needed,
+    scheduler_can_be_disabled,
 )
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import collective
@@ -34,14 +34,14 @@ _AMD: Final = re.compile(r"\bAMD\b|^MI\d|\bInstinct\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduler:
+class SchedulerState:
     """`ran` is None if not known; `why` says what it was inferred from, or what disabled it."""
 
     ran: bool | None
     why: str
 
 
-def scheduler_of(case: Case) -> Scheduler:
+def scheduler_of(case: StepData) -> SchedulerState:
     """Return whether the latency-hiding scheduler ran on the step's program.
 
     The latency-hiding scheduler notes the name by which it knew an instruction, so one such note
@@ -55,28 +55,28 @@ def scheduler_of(case: Case) -> Scheduler:
     """
     program = case.program
     if program is None:
-        return Scheduler(None, "the profile holds no HLO")
+        return SchedulerState(None, "the profile holds no HLO")
     if any(instruction.scheduling_name for instruction in program.instructions):
-        return Scheduler(True, "instructions carry its notes")
+        return SchedulerState(True, "instructions carry its notes")
     flags = given_flags(case)
     if flags is None:
-        return Scheduler(None, "flags are not known")
+        return SchedulerState(None, "flags are not known")
     return _by_settings(case, program, flags)
 
 
-def _by_settings(case: Case, program: Program, flags: Mapping[str, str]) -> Scheduler:
+def _by_settings(case: StepData, program: Program, flags: Mapping[str, str]) -> SchedulerState:
     version, chip = case.context.jaxlib, case.timeline.devices[0].chip
     enabled = is_true(flags, LHS)
     stopped = _switched_off(
-        flags, obeyed=false_is_obeyed(version) or lhs_flag_needed(version, chip)
+        flags, obeyed=scheduler_can_be_disabled(version) or lhs_flag_needed(version, chip)
     )
     if stopped:
-        return Scheduler(False, f"{stopped} switches it off")
+        return SchedulerState(False, f"{stopped} switches it off")
     if enabled or PROFILE in flags:
-        return Scheduler(True, f"--{LHS if enabled else PROFILE} switches it on")
+        return SchedulerState(True, f"--{LHS if enabled else PROFILE} switches it on")
     if version is None or chip is None or _AMD.search(chip):
-        return Scheduler(None, "whether it runs unasked on this chip and release is not known")
-    return _unasked(program, version, chip)
+        return SchedulerState(None, "whether it runs unasked on this chip and release is not known")
+    return _by_default(program, version, chip)
 
 
 def _switched_off(flags: Mapping[str, str], *, obeyed: bool) -> str | None:
@@ -85,13 +85,15 @@ def _switched_off(flags: Mapping[str, str], *, obeyed: bool) -> str | None:
     return f"--{LHS}=false" if is_true(flags, LHS) is False and obeyed else None
 
 
-def _unasked(program: Program, version: str, chip: str) -> Scheduler:
+def _by_default(program: Program, version: str, chip: str) -> SchedulerState:
     if lhs_flag_needed(version, chip):
-        return Scheduler(False, f"on {chip} jaxlib {version} runs it only if asked to")
+        return SchedulerState(False, f"on {chip} jaxlib {version} runs it only if asked to")
     stopped = _unmodelled(program)
     if stopped:
-        return Scheduler(False, f"XLA has no model of {stopped}, which leaves it off everywhere")
-    return Scheduler(True, f"on {chip} jaxlib {version} runs it unasked")
+        return SchedulerState(
+            False, f"XLA has no model of {stopped}, which leaves it off everywhere"
+        )
+    return SchedulerState(True, f"on {chip} jaxlib {version} runs it unasked")
 
 
 def _unmodelled(program: Program) -> str | None:
@@ -115,7 +117,7 @@ _WORTH: Final = 0.1
 """Share of a collective that other work must cover for it to be worth moving."""
 
 
-class Cause(IntEnum):
+class SyncCause(IntEnum):
     """Causes, the most certain first."""
 
     ASKED = 1
@@ -128,23 +130,23 @@ class Cause(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Synchronous:
+class SyncReason:
     """The cause in words: `why` completes "it is synchronous because"."""
 
-    cause: Cause
+    cause: SyncCause
     why: str
 
     @property
     def by_setting(self) -> bool:
-        return self.cause in (Cause.ASKED, Cause.SCHEDULER_OFF)
+        return self.cause in (SyncCause.ASKED, SyncCause.SCHEDULER_OFF)
 
     @property
     def can_change(self) -> bool:
         """True if a setting or the scheduler could hide it with the program as it is."""
-        return self.cause not in (Cause.NOTHING, Cause.KERNEL, Cause.UNTOLD)
+        return self.cause not in (SyncCause.NOTHING, SyncCause.KERNEL, SyncCause.UNTOLD)
 
 
-def synchronous(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, Synchronous]:
+def synchronous(case: StepData, rows: list[dict[str, Any]]) -> Mapping[str, SyncReason]:
     """Return the step's synchronous collectives by name; `rows` have their `movable_ms`.
 
     XLA makes every collective a start and a done, then the scheduler moves work between them. If
@@ -164,7 +166,7 @@ def synchronous(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, Synchron
         return {row["op"]: _UNTOLD for row in rows if row["op"] in named}
     flags = given_flags(case) or {}
     scheduler = scheduler_of(case)
-    found: dict[str, Synchronous] = {}
+    found: dict[str, SyncReason] = {}
     for row in rows:
         instruction = program.instruction(row["op"])
         described = collective(program, instruction) if instruction is not None else None
@@ -182,12 +184,13 @@ def synchronous(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, Synchron
     return found
 
 
-_UNTOLD: Final = Synchronous(
-    Cause.UNTOLD, "the compiler left it in one piece; why, is not told without the program's HLO"
+_UNTOLD: Final = SyncReason(
+    SyncCause.UNTOLD,
+    "the compiler left it in one piece; why, is not told without the program's HLO",
 )
 
 
-def _without_done(case: Case) -> set[str]:
+def _without_done(case: StepData) -> set[str]:
     """Return the names of collectives with a known instruction that have no start and done."""
     ops = case.timeline.ops.filter(pl.col("lane") == Lane.COLLECTIVE)
     plain = (
@@ -204,31 +207,31 @@ def _cause(
     program: Program,
     it: Instruction,
     row: dict[str, Any],
-    scheduler: Scheduler,
+    scheduler: SchedulerState,
     flags: Mapping[str, str],
-) -> Synchronous:
-    if _asked(row["kind"], flags):
-        return Synchronous(Cause.ASKED, f"--{SYNCHRONOUS}={flags[SYNCHRONOUS]} asks for it")
+) -> SyncReason:
+    if _requested_sync(row["kind"], flags):
+        return SyncReason(SyncCause.ASKED, f"--{SYNCHRONOUS}={flags[SYNCHRONOUS]} asks for it")
     if '"kernel_strategy":"TRITON' in it.backend_config.replace(" ", ""):
-        return Synchronous(Cause.KERNEL, "XLA runs it as a kernel of its own among the others")
+        return SyncReason(SyncCause.KERNEL, "XLA runs it as a kernel of its own among the others")
     if scheduler.ran is False:
         why = f"the latency-hiding scheduler did not run: {scheduler.why}"
-        return Synchronous(Cause.SCHEDULER_OFF, why)
+        return SyncReason(SyncCause.SCHEDULER_OFF, why)
     return _by_surroundings(program, it, row, flags)
 
 
 def _by_surroundings(
     program: Program, it: Instruction, row: dict[str, Any], flags: Mapping[str, str]
-) -> Synchronous:
+) -> SyncReason:
     movable = row["movable_ms"]
     if movable is not None and movable > _WORTH * (row["transfer_ms"] or row["median_ms"]):
         why = f"the scheduler put nothing beside it, though {movable:,.3g} ms of work need it not"
-        return Synchronous(Cause.LEFT_ALONE, why)
+        return SyncReason(SyncCause.LEFT_ALONE, why)
     if in_loop(program, it.computation):
-        return Synchronous(Cause.LOOP, _in_loop(row, flags))
+        return SyncReason(SyncCause.LOOP, _in_loop(row, flags))
     if movable is None:
-        return Synchronous(Cause.NOTHING, "nothing stands between its start and its done")
-    return Synchronous(Cause.NOTHING, "all work before it feeds it, and all behind it needs it")
+        return SyncReason(SyncCause.NOTHING, "nothing stands between its start and its done")
+    return SyncReason(SyncCause.NOTHING, "all work before it feeds it, and all behind it needs it")
 
 
 def _in_loop(row: dict[str, Any], flags: Mapping[str, str]) -> str:
@@ -244,6 +247,6 @@ def pipelining_flag(kind: str) -> str:
     return f"xla_gpu_enable_pipelined_{kind.replace('-', '_')}"
 
 
-def _asked(kind: str, flags: Mapping[str, str]) -> bool:
+def _requested_sync(kind: str, flags: Mapping[str, str]) -> bool:
     kinds = flags.get(SYNCHRONOUS, "").upper().replace("_", "").split(",")
     return kind.replace("-", "").upper() in kinds or "ALLCOLLECTIVES" in kinds

@@ -14,10 +14,10 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core.columns import Intervals, union
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.chains import host_transposes
-from counterpoint.diagnose.host.hosts import Cause, cause_of
-from counterpoint.diagnose.network.host_work import Work, host_work
+from counterpoint.diagnose.host.hosts import IdleCause, cause_of
+from counterpoint.diagnose.network.host_work import WorkTotals, host_work
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.runs import Compile, Rank, Run
 from counterpoint.timeline import Action, ProgramEntry
@@ -34,7 +34,7 @@ _REAL_PS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class StepCompiles:
     """Compilation within the profiled steps."""
 
     names: tuple[str, ...]  # functions and modules, longest first
@@ -43,11 +43,13 @@ class Compiled:
     cost_ms: float  # per step, on average over all steps: by how much the waiting steps were longer
 
 
-def compiled_in_steps(case: Case) -> Compiled | None:
+def compiled_in_steps(case: StepData) -> StepCompiles | None:
     """Return what hosts compiled between the first steady step and the end of the last."""
     timeline = case.timeline
     steady = timeline.steps.filter("steady")
-    wanted = [i for i, name in enumerate(timeline.host_names) if cause_of(name) is Cause.COMPILE]
+    wanted = [
+        i for i, name in enumerate(timeline.host_names) if cause_of(name) is IdleCause.COMPILE
+    ]
     if not len(steady) or not wanted:
         return None
     inside = pl.col("start_ps").is_between(steady["start_ps"].min(), steady["end_ps"].max())
@@ -60,7 +62,7 @@ def compiled_in_steps(case: Case) -> Compiled | None:
     steps, cost = _cost(steady, times)
     if not steps:
         return None
-    return Compiled(
+    return StepCompiles(
         names=_functions(case, times, events), ms=times.total / PS_PER_MS, steps=steps, cost_ms=cost
     )
 
@@ -101,7 +103,7 @@ def _holding(steady: pl.DataFrame, times: Intervals) -> frozenset[int]:
     return frozenset(int(step) for step in most["step"].to_list())
 
 
-def _functions(case: Case, times: Intervals, compiles: pl.DataFrame) -> tuple[str, ...]:
+def _functions(case: StepData, times: Intervals, compiles: pl.DataFrame) -> tuple[str, ...]:
     """Return modules named by the compiler, or else the calls around the compiles."""
     names = case.timeline.host_names
     ranked = compiles.group_by("name").agg(pl.col("dur_ps").max()).sort("dur_ps", descending=True)
@@ -191,7 +193,7 @@ _KNOWN: Final = re.compile(r'^(#loc\d*) = loc\("((?:[^"\\]|\\.)*)"', re.MULTILIN
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class LoweredArgument:
     """One argument of a build, as JAX lowered it; shapes are those of the whole array."""
 
     name: str
@@ -211,7 +213,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rebuilt:
+class Recompilation:
     """A function compiled several times; `seconds` is the time of all but the first.
 
     `apart` describes the difference between the first two builds that differ; None: not known.
@@ -225,7 +227,7 @@ class Rebuilt:
     apart: str | None
 
 
-def rebuilt(run: Run, name: str) -> Rebuilt | None:
+def recompilation_of(run: Run, name: str) -> Recompilation | None:
     """Return how often the timed rank compiled a function, with its lowering time.
 
     JAX compiles a function once for each set of shapes, types and shardings of its arguments.
@@ -239,7 +241,7 @@ def rebuilt(run: Run, name: str) -> Rebuilt | None:
     builds = [compile_ for compile_ in own if compile_.kind == "backend"]
     if len(builds) < 2:
         return None
-    return Rebuilt(
+    return Recompilation(
         name=name,
         times=len(builds),
         seconds=sum(
@@ -270,7 +272,9 @@ def _apart(rank: Rank, name: str) -> str | None:
     return note if same else None
 
 
-def _differences(first: Sequence[Argument], second: Sequence[Argument]) -> Iterator[str]:
+def _differences(
+    first: Sequence[LoweredArgument], second: Sequence[LoweredArgument]
+) -> Iterator[str]:
     """Describe differences, largest argument first."""
     if len(first) != len(second):
         yield f"it has {len(first):,} arguments, then {len(second):,}"
@@ -292,7 +296,7 @@ def _head(file: Path) -> str | None:
         return None
 
 
-def arguments(lowered: str) -> tuple[Argument, ...]:
+def arguments(lowered: str) -> tuple[LoweredArgument, ...]:
     """Return the arguments of a lowered program's main function (StableHLO, Shardy or GSPMD)."""
     main = _MAIN.search(lowered)
     if main is None:
@@ -305,10 +309,10 @@ def arguments(lowered: str) -> tuple[Argument, ...]:
     )
 
 
-def _argument(shape: str, rest: str, names: dict[str, str]) -> Argument:
+def _argument(shape: str, rest: str, names: dict[str, str]) -> LoweredArgument:
     sharding, layout, name = _SHARDING.search(rest), _LAYOUT.search(rest), _NAME.search(rest)
     called = (name["name"] or names.get(name["known"] or "", "")) if name else ""
-    return Argument(
+    return LoweredArgument(
         name=called or "without a name",
         shape=shape.removeprefix("tensor<").removesuffix(">"),
         sharding=_spec(sharding["sdy"] or sharding["hlo"]) if sharding else None,
@@ -350,11 +354,11 @@ def _parts(text: str, begin: int) -> Iterator[str]:
             return
 
 
-_WORTH_A_WORD_MS: Final = 100.0
+_MIN_REPORTED_MS: Final = 100.0
 """Startup times below this are not reported."""
 
 
-def startup(case: Case) -> Iterator[str]:
+def startup(case: StepData) -> Iterator[str]:
     """Describe the startup; nothing if it was short or the profile shows none.
 
     Profiles that begin with the program show seconds in which buffers are registered and arrays
@@ -363,13 +367,13 @@ def startup(case: Case) -> Iterator[str]:
     """
     if registered := host_work(case, Action.MAP_BUFFER):
         before, per_step = registered.before, registered.per_step
-        if before.ms > _WORTH_A_WORD_MS:
+        if before.ms > _MIN_REPORTED_MS:
             yield (
-                f"start-up: {_told(before, 'DMA registrations')}"
+                f"start-up: {_describe(before, 'DMA registrations')}"
                 f" {before.ms / 1e3:,.2f} s, summed over threads; {_in_steps(per_step)}"
             )
     transposed = host_transposes(case)
-    if transposed.busy_ms > _WORTH_A_WORD_MS and transposed.before_ms > transposed.in_steps_ms:
+    if transposed.busy_ms > _MIN_REPORTED_MS and transposed.before_ms > transposed.in_steps_ms:
         steps = (
             f"in steps {transposed.in_steps_ms:,.2f} ms each"
             if transposed.in_steps_ms
@@ -382,12 +386,12 @@ def startup(case: Case) -> Iterator[str]:
         )
 
 
-def _told(work: Work, what: str) -> str:
+def _describe(work: WorkTotals, what: str) -> str:
     size = f" of {work.bytes / 1e9:,.1f} GB" if work.bytes else ""
     return f"{work.count:,.0f} {what}{size} took"
 
 
-def _in_steps(each: Work) -> str:
+def _in_steps(each: WorkTotals) -> str:
     if not each.count:
         return "none in the steady steps"
     return f"steady steps have {each.count:,.1f} each, {each.ms:,.2f} ms"

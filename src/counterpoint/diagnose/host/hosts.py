@@ -17,12 +17,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, union
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.host.launches import calling_line, enqueuing
 from counterpoint.timeline import Timeline
 
 
-class Cause(StrEnum):
+class IdleCause(StrEnum):
     """Why a device is idle."""
 
     PROFILER = "profiler"
@@ -41,18 +41,25 @@ class Cause(StrEnum):
 
 NAMED: Final = tuple(
     cause
-    for cause in Cause
-    if cause not in (Cause.LAUNCHING, Cause.PYTHON, Cause.OTHERS, Cause.DEVICE, Cause.UNKNOWN)
+    for cause in IdleCause
+    if cause
+    not in (
+        IdleCause.LAUNCHING,
+        IdleCause.PYTHON,
+        IdleCause.OTHERS,
+        IdleCause.DEVICE,
+        IdleCause.UNKNOWN,
+    )
 )
 """Causes that causes.toml has patterns for."""
 
 
 @cache
-def _patterns() -> tuple[tuple[Cause, re.Pattern[str]], ...]:
+def _patterns() -> tuple[tuple[IdleCause, re.Pattern[str]], ...]:
     text = files("counterpoint.diagnose.host").joinpath("causes.toml").read_text(encoding="utf-8")
     return tuple(
         (
-            Cause(entry["name"]),
+            IdleCause(entry["name"]),
             re.compile("|".join(f"(?:{alternative})" for alternative in _plain(entry))),
         )
         for entry in tomllib.loads(text)["cause"]
@@ -67,26 +74,26 @@ def _plain(entry: dict[str, list[str]]) -> list[str]:
     ]
 
 
-def cause_of(name: str) -> Cause | None:
+def cause_of(name: str) -> IdleCause | None:
     """Return the cause that an event of this name indicates."""
     bare = name.removeprefix("TSL:")
     return next((cause for cause, pattern in _patterns() if pattern.search(bare)), None)
 
 
-def causes_of(names: Sequence[str]) -> list[Cause | None]:
+def causes_of(names: Sequence[str]) -> list[IdleCause | None]:
     """Return the cause per name; a profile has thousands of names and millions of events."""
     return [cause_of(name) for name in names]
 
 
 Longs = NDArray[np.int64]
-CAUSES: Final = tuple(Cause)
+CAUSES: Final = tuple(IdleCause)
 _NONE: Final = -1
-_SWALLOWED: Final = (CAUSES.index(Cause.INPUT), CAUSES.index(Cause.PYTHON))
-_SWALLOWS: Final = (CAUSES.index(Cause.DISPATCH), CAUSES.index(Cause.COMPILE))
+_SWALLOWED: Final = (CAUSES.index(IdleCause.INPUT), CAUSES.index(IdleCause.PYTHON))
+_SWALLOWS: Final = (CAUSES.index(IdleCause.DISPATCH), CAUSES.index(IdleCause.COMPILE))
 """Tracing and dispatch call `next` thousands of times; within them it is not input."""
 
-_PYTHON: Final = CAUSES.index(Cause.PYTHON)
-_UNKNOWN: Final = CAUSES.index(Cause.UNKNOWN)
+_PYTHON: Final = CAUSES.index(IdleCause.PYTHON)
+_UNKNOWN: Final = CAUSES.index(IdleCause.UNKNOWN)
 TRACED: Final = "$"
 """Prefix of the Python tracer's events."""
 
@@ -101,13 +108,15 @@ class Thread:
     cause: Longs  # an index into CAUSES
     giver: Longs  # of the event that determined the cause, an index into Timeline.host_names
 
-    def during(self, *causes: Cause) -> Intervals:
+    def during(self, *causes: IdleCause) -> Intervals:
         """Return when the thread does any of these."""
         chosen = np.isin(self.cause, [CAUSES.index(cause) for cause in causes])
         return union(self.start[chosen], self.end[chosen])
 
 
-def thread(events: pl.DataFrame, names: Sequence[str], own_cause: Sequence[Cause | None]) -> Thread:
+def thread(
+    events: pl.DataFrame, names: Sequence[str], own_cause: Sequence[IdleCause | None]
+) -> Thread:
     """Build the Thread of one line's events; `own_cause` has an entry per name.
 
     Events of a thread nest. An event whose name implies no cause has that of the event around it: a
@@ -141,7 +150,7 @@ def thread(events: pl.DataFrame, names: Sequence[str], own_cause: Sequence[Cause
 
 def _around_calls(name: Longs, own: Longs, parent: Longs, depth: Longs) -> Longs:
     """Return names of events without a cause of their own that contain calls of programs."""
-    calls = own == CAUSES.index(Cause.DISPATCH)
+    calls = own == CAUSES.index(IdleCause.DISPATCH)
     for level in range(int(depth.max(initial=0)), 0, -1):
         nested = np.flatnonzero((depth == level) & calls & (parent != _NONE))
         calls[parent[nested]] = True
@@ -195,24 +204,25 @@ def _moments(start: Longs, end: Longs, parent: Longs, depth: Longs) -> tuple[Lon
     return times[order], state[order]
 
 
-_WAITS: Final = (Cause.BLOCKED, Cause.RUNTIME)
-_OTHERS_DO: Final = (Cause.COMPILE, Cause.DISPATCH, Cause.TRANSFER)
+_WAITS: Final = (IdleCause.BLOCKED, IdleCause.RUNTIME)
+_OTHERS_DO: Final = (IdleCause.COMPILE, IdleCause.DISPATCH, IdleCause.TRANSFER)
 """Causes by which another thread may explain a wait of the launching thread, rarest first."""
 
-_TOLD_BY: Final = (Cause.INPUT, Cause.BLOCKED)
+_TOLD_BY: Final = (IdleCause.INPUT, IdleCause.BLOCKED)
 """Causes for which the innermost event is what users look for: the loader, not its lock."""
 
 _PLAIN: Final = tuple(
     cause
     for cause in CAUSES
-    if cause not in (*_WAITS, Cause.LAUNCHING, Cause.OTHERS, Cause.DEVICE, Cause.UNKNOWN)
+    if cause
+    not in (*_WAITS, IdleCause.LAUNCHING, IdleCause.OTHERS, IdleCause.DEVICE, IdleCause.UNKNOWN)
 )
 
 
-class Behind(NamedTuple):
+class IdleEvent(NamedTuple):
     """The cause of idle time and its events: names are indices into Timeline.host_names."""
 
-    cause: Cause
+    cause: IdleCause
     giver: int  # the event that determines the cause
     inner: int  # the innermost event
 
@@ -223,7 +233,7 @@ class Behind(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class HostSide:
+class HostActivity:
     """The events of one host around the typical steps."""
 
     known: bool  # the launching thread is known
@@ -231,50 +241,50 @@ class HostSide:
     enqueues: pl.DataFrame  # events of all threads that put kernels on streams
     calling: Thread
     others: tuple[Thread, ...]
-    beside: dict[Cause, Intervals]  # when the other threads do what
+    beside: dict[IdleCause, Intervals]  # when the other threads do what
 
     @cached_property
     def blocked(self) -> Intervals:
         """When the launching thread waits for a device's results."""
-        return self.calling.during(Cause.BLOCKED)
+        return self.calling.during(IdleCause.BLOCKED)
 
-    def attribute(self, gaps: Intervals, anywhere: Intervals) -> dict[Cause, Intervals]:
+    def attribute(self, gaps: Intervals, anywhere: Intervals) -> dict[IdleCause, Intervals]:
         """Split gaps by cause; `anywhere`: when any device is busy."""
         found = {cause: gaps & self.calling.during(cause) for cause in _PLAIN}
         recorded = gaps & self.calling.during(
-            *(cause for cause in CAUSES if cause is not Cause.UNKNOWN)
+            *(cause for cause in CAUSES if cause is not IdleCause.UNKNOWN)
         )
         waiting = gaps & self.calling.during(*_WAITS)
         left = waiting | (gaps - recorded)
-        found[Cause.OTHERS] = waiting & anywhere
-        left = left - found[Cause.OTHERS]
+        found[IdleCause.OTHERS] = waiting & anywhere
+        left = left - found[IdleCause.OTHERS]
         for cause in _OTHERS_DO:
             doing = left & self.beside.get(cause, EMPTY)
             found[cause] = found[cause] | doing
             left = left - doing
         for cause in _WAITS:
             found[cause] = left & self.calling.during(cause)
-        found[Cause.UNKNOWN] = left - waiting
+        found[IdleCause.UNKNOWN] = left - waiting
         return found
 
-    def tops(self, gaps: Intervals) -> dict[Behind, int]:
+    def tops(self, gaps: Intervals) -> dict[IdleEvent, int]:
         """Return picoseconds of gaps in each innermost event of the launching thread.
 
         If that thread is not known, of all threads, with the cause unknown.
         """
-        found: dict[Behind, int] = {}
+        found: dict[IdleEvent, int] = {}
         for thread_ in (self.calling,) if self.known else self.others:
             inside = gaps.covered(thread_.start, thread_.end)
             keys = np.stack([thread_.cause, thread_.giver, thread_.name])[:, inside > 0]
             rows, column = np.unique(keys, axis=1, return_inverse=True)
             sums = np.bincount(column, weights=inside[inside > 0], minlength=rows.shape[1])
             for (cause, giver, name), ps in zip(rows.T.tolist(), sums.tolist(), strict=True):
-                behind = Behind(CAUSES[cause] if self.known else Cause.UNKNOWN, giver, name)
+                behind = IdleEvent(CAUSES[cause] if self.known else IdleCause.UNKNOWN, giver, name)
                 found[behind] = found.get(behind, 0) + int(ps)
         return found
 
 
-def host_side(case: Case, host: int) -> HostSide:
+def host_activity(case: StepData, host: int) -> HostActivity:
     """Read one host's events around the typical steps."""
     timeline, windows = case.timeline, case.selection.windows
     everything = events = timeline.host_events.filter(pl.col("host") == host)
@@ -293,7 +303,7 @@ def host_side(case: Case, host: int) -> HostSide:
         thread(line_events, names, own_cause)
         for _, line_events in others.group_by("line", maintain_order=True)
     )
-    return HostSide(
+    return HostActivity(
         known=line is not None,
         calls=calls,
         enqueues=enqueuing(events, timeline.host_names),
@@ -303,7 +313,7 @@ def host_side(case: Case, host: int) -> HostSide:
     )
 
 
-def _together(threads: tuple[Thread, ...], cause: Cause) -> Intervals:
+def _together(threads: tuple[Thread, ...], cause: IdleCause) -> Intervals:
     times = EMPTY
     for thread_ in threads:
         times = times | thread_.during(cause)
@@ -322,7 +332,7 @@ _ANNOTATE: Final = (
 )
 
 
-class Recorder(Enum):
+class ProfilerKind(Enum):
     """A profiler, with advice on recording more of the host and on recording less."""
 
     JAX = (
@@ -342,9 +352,9 @@ class Recorder(Enum):
         return self.value[1]
 
 
-def recorder_of(timeline: Timeline) -> Recorder:
+def profiler_of(timeline: Timeline) -> ProfilerKind:
     """Return Nsight Systems if it made the profile, or else the profiler of JAX."""
     suffixes = {PurePath(name).suffix for name in timeline.inputs}
     if _OF_NSYS in timeline.environment or suffixes & {*_SUFFIXES}:
-        return Recorder.NSYS
-    return Recorder.JAX
+        return ProfilerKind.NSYS
+    return ProfilerKind.JAX

@@ -22,15 +22,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, union
-from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.host.hosts import Behind, Cause, HostSide, host_side
+from counterpoint.diagnose.case import StepData
+from counterpoint.diagnose.host.hosts import HostActivity, IdleCause, IdleEvent, host_activity
 from counterpoint.diagnose.host.launches import launched_at, while_launching
 from counterpoint.timeline import Lane
 
 _READ: Final = re.compile(r"(?i)d2h|dtoh|device ?to ?host")
 
 
-def compute_longer(case: Case) -> pl.DataFrame:
+def compute_longer(case: StepData) -> pl.DataFrame:
     """Return `longer` by device and step: excess compute of the slowest other host, in picoseconds.
 
     Based on lengths, which need no common clock. A host counts by its device with the least
@@ -54,7 +54,7 @@ def compute_longer(case: Case) -> pl.DataFrame:
     )
 
 
-def waiting_for_hosts(case: Case, longer: pl.DataFrame, device: int) -> Intervals:
+def waiting_for_hosts(case: StepData, longer: pl.DataFrame, device: int) -> Intervals:
     """Return the time after each of the device's runs in which another host still computes."""
     runs = (
         case.timeline.runs.filter((pl.col("device") == device) & pl.col("step").is_not_null())
@@ -66,7 +66,7 @@ def waiting_for_hosts(case: Case, longer: pl.DataFrame, device: int) -> Interval
     return union(end, end + runs["longer"].to_numpy())
 
 
-def reads(case: Case) -> NDArray[np.int64]:
+def reads(case: StepData) -> NDArray[np.int64]:
     """Return the rows of ops that copy to the host and are no op of a program."""
     names = case.timeline.ops.with_row_index("row").filter(pl.col("op").is_null())
     rows = names.select("row", "name").iter_rows()
@@ -88,7 +88,7 @@ def after_reads(reading: NDArray[np.int64], gaps: Intervals, spans: pl.DataFrame
 Longs = NDArray[np.int64]
 
 
-def by_device(case: Case) -> Iterator[tuple[int, tuple[Longs, Longs], pl.DataFrame]]:
+def by_device(case: StepData) -> Iterator[tuple[int, tuple[Longs, Longs], pl.DataFrame]]:
     """Yield each device with starts and ends of its windows and its spans around them."""
     devices = case.spans["device"].to_numpy()
     windows = case.selection.windows
@@ -105,7 +105,7 @@ def by_device(case: Case) -> Iterator[tuple[int, tuple[Longs, Longs], pl.DataFra
             )
 
 
-def busy(case: Case, spans: pl.DataFrame) -> Intervals:
+def busy(case: StepData, spans: pl.DataFrame) -> Intervals:
     """Return when any of these spans works; loops and calls only contain spans that do."""
     contains = (case.timeline.ops["lane"] == Lane.CONTROL).to_numpy()
     start = spans["start_ps"].to_numpy()
@@ -114,7 +114,7 @@ def busy(case: Case, spans: pl.DataFrame) -> Intervals:
     return union(start[works], end[works])
 
 
-def busy_anywhere(case: Case) -> Intervals:
+def busy_anywhere(case: StepData) -> Intervals:
     """Return when any device works, by their common clock."""
     return busy(case, case.spans)
 
@@ -126,12 +126,12 @@ WORTH: Final = 0.01
 """Share of a step below which idle time is not reported."""
 
 _HIDEABLE: Final = (
-    Cause.BLOCKED,
-    Cause.RUNTIME,
-    Cause.TRANSFER,
-    Cause.DISPATCH,
-    Cause.PYTHON,
-    Cause.UNKNOWN,
+    IdleCause.BLOCKED,
+    IdleCause.RUNTIME,
+    IdleCause.TRANSFER,
+    IdleCause.DISPATCH,
+    IdleCause.PYTHON,
+    IdleCause.UNKNOWN,
 )
 """What a host that does not wait for results does while a device is busy; input and compiling have
 rules of their own.
@@ -151,7 +151,7 @@ and the notice of its end as long.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Idle:
+class IdleTime:
     """Idle time in milliseconds of a median step, mean over devices.
 
     `parts` has one row per device, cause and whether the gap was held, `tops` the host events by
@@ -166,7 +166,7 @@ class Idle:
     blocked_ms: float
     after: tuple[int, ...]
 
-    def ms(self, *causes: Cause, held: bool | None = None) -> float:
+    def ms(self, *causes: IdleCause, held: bool | None = None) -> float:
         """Return the time of these causes, in total, or in held or in other gaps only."""
         rows = self.parts.filter(pl.col("cause").is_in(causes))
         return float((rows if held is None else rows.filter(pl.col("held") == held))["ms"].sum())
@@ -179,7 +179,7 @@ class Idle:
         """
         return min(self.ms(*_HIDEABLE, held=True), self.blocked_ms)
 
-    def host_ms(self, cause: Cause) -> float:
+    def host_ms(self, cause: IdleCause) -> float:
         """Return the time of this cause that would remain if the host did not wait for results."""
         left = self._left if cause in _HIDEABLE else 1.0
         return self.ms(cause, held=False) + left * self.ms(cause, held=True)
@@ -195,14 +195,14 @@ class Idle:
         """Total idle time."""
         return float(self.parts["ms"].sum())
 
-    def top(self, *causes: Cause, count: int = 5) -> list[tuple[str, float]]:
+    def top(self, *causes: IdleCause, count: int = 5) -> list[tuple[str, float]]:
         """Return events behind these causes with their milliseconds, longest first.
 
         As in `host_ms`, without what would be hidden if the host did not wait; waits themselves in
         full.
         """
         counted = pl.col("held") & pl.col("cause").is_in(_HIDEABLE)
-        counted &= pl.col("cause") != Cause.BLOCKED
+        counted &= pl.col("cause") != IdleCause.BLOCKED
         rows = (
             self.tops.filter(pl.col("cause").is_in(causes))
             .with_columns(ms=pl.col("ms") * pl.when(counted).then(self._left).otherwise(1.0))
@@ -214,17 +214,17 @@ class Idle:
         return [(what, ms) for what, ms in rows.head(count).rows()]
 
 
-def idle_of(case: Case) -> Idle:
+def idle_of(case: StepData) -> IdleTime:
     """Attribute the idle time of the typical steps."""
     scale = case.selection.scale
     sides = {
-        index: host_side(case, index)
+        index: host_activity(case, index)
         for index in sorted({device.host for device in case.timeline.devices})
     }
-    parts: list[tuple[int, Cause, bool, float]] = []
+    parts: list[tuple[int, IdleCause, bool, float]] = []
     blocked = 0
     ends: list[tuple[int, int]] = []
-    tops: dict[tuple[Behind, bool], int] = {}
+    tops: dict[tuple[IdleEvent, bool], int] = {}
     anywhere = busy_anywhere(case)
     longer, reading = compute_longer(case), reads(case)
     for device, windows, spans in by_device(case):
@@ -234,7 +234,7 @@ def idle_of(case: Case) -> Idle:
         blocked_here = union(*windows) & side.blocked
         if not side.known:
             elsewhere = late & waiting_for_hosts(case, longer, device)
-            own, late = {**own, Cause.OTHERS: elsewhere}, late - elsewhere
+            own, late = {**own, IdleCause.OTHERS: elsewhere}, late - elsewhere
             blocked_here = after_reads(reading, late, spans)
         held = _from_wait(late, blocked_here)
         free = late - held
@@ -256,7 +256,7 @@ def idle_of(case: Case) -> Idle:
         (event.cause, is_held, event.text(names), ps * scale)
         for (event, is_held), ps in tops.items()
     ]
-    return Idle(
+    return IdleTime(
         parts=pl.DataFrame(parts, schema=PARTS, orient="row").filter(pl.col("ms") > 0),
         tops=pl.DataFrame(rows, schema=TOPS, orient="row"),
         seen=all(side.known for side in sides.values()),
@@ -285,12 +285,12 @@ def _from_wait(gaps: Intervals, blocked: Intervals) -> Intervals:
 
 
 def _split(
-    case: Case, device: int, windows: tuple[Longs, Longs], gaps: Intervals, side: HostSide
-) -> tuple[dict[Cause, Intervals], Intervals]:
+    case: StepData, device: int, windows: tuple[Longs, Longs], gaps: Intervals, side: HostActivity
+) -> tuple[dict[IdleCause, Intervals], Intervals]:
     """Split gaps into the device's own and the rest: gaps before runs that were launched late."""
     runs = case.timeline.runs.filter(pl.col("device") == device).sort("start_ps")
     if not len(runs):
-        return {Cause.DEVICE: EMPTY}, gaps
+        return {IdleCause.DEVICE: EMPTY}, gaps
     start, end = runs["start_ps"].to_numpy(), runs["end_ps"].to_numpy()
     inside = gaps & union(start, end)
     during = while_launching(runs, side.enqueues) & union(*windows)
@@ -305,6 +305,6 @@ def _split(
     own = short | (launched[following] <= between.start)
     device_own = (inside - launching) | union(between.start[own], between.end[own])
     return (
-        {Cause.DEVICE: device_own, Cause.LAUNCHING: launching},
+        {IdleCause.DEVICE: device_own, IdleCause.LAUNCHING: launching},
         union(between.start[~own], between.end[~own]),
     )

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.exposure.opportunities import waits
 from counterpoint.diagnose.metrics.attribution import IDLE
 from counterpoint.diagnose.selection import PS_PER_MS
@@ -64,7 +64,7 @@ class Straggler:
         return self.compute_ms - self.others_compute_ms >= _MOSTLY * self.others_wait_ms
 
 
-def waited_most_ms(case: Case) -> float:
+def waited_most_ms(case: StepData) -> float:
     """Return the wait of the device that waits most in each step, as a mean over steps.
 
     This is what the device's own work leaves of a step. No earlier arrival of others shortens a
@@ -74,7 +74,7 @@ def waited_most_ms(case: Case) -> float:
     return float(np.nanmax(waited, axis=0).mean()) if waited.size else 0.0
 
 
-def stragglers(case: Case) -> tuple[Straggler, ...]:
+def stragglers(case: StepData) -> tuple[Straggler, ...]:
     """Return the devices and hosts that are last more often than by chance, most costly first."""
     waited = _waited(case, case.ask(waits))
     if not waited.size or not one_clock(case.timeline):
@@ -83,7 +83,7 @@ def stragglers(case: Case) -> tuple[Straggler, ...]:
     named = _hosts(case, waited, host)
     of_hosts = {straggler.number for straggler in named}
     single = [
-        _told(case, waited, device, _members(len(host), device), last)
+        _straggler(case, waited, device, _members(len(host), device), last)
         for device, last in _often_last(case, waited, _doubt_ms(case)).items()
         if int(host[device]) not in of_hosts
     ]
@@ -94,7 +94,7 @@ def stragglers(case: Case) -> tuple[Straggler, ...]:
     )
 
 
-def _hosts(case: Case, waited: Waited, host: NDArray[np.int64]) -> list[Straggler]:
+def _hosts(case: StepData, waited: Waited, host: NDArray[np.int64]) -> list[Straggler]:
     """Find hosts whose every device waits little, nearly as little as any device at all."""
     count = int(host.max()) + 1
     if count < 2 or count == len(host):
@@ -103,17 +103,17 @@ def _hosts(case: Case, waited: Waited, host: NDArray[np.int64]) -> list[Straggle
     _, any_device = _lateness(waited)
     often = _often_last(case, worst, np.maximum(_MOSTLY * any_device, _doubt_ms(case)))
     return [
-        _told(case, waited, index, host == index, last, among=count)
+        _straggler(case, waited, index, host == index, last, among=count)
         for index, last in often.items()
     ]
 
 
-def _doubt_ms(case: Case) -> float:
+def _doubt_ms(case: StepData) -> float:
     """Return the clock uncertainty within a step, twice: lateness must exceed it clearly."""
     return 2 * max(host.clock_spread_ps or 0 for host in case.timeline.hosts) / PS_PER_MS
 
 
-def _often_last(case: Case, waited: Waited, least: Waited | float) -> dict[int, int]:
+def _often_last(case: StepData, waited: Waited, least: Waited | float) -> dict[int, int]:
     """Return in how many steps each is last by a relevant amount, and by at least `least`."""
     first, late = _lateness(waited)
     counts = (late > _WORTH * case.step_ms) & (late >= least)
@@ -135,8 +135,8 @@ def _lateness(waited: Waited) -> tuple[NDArray[np.int64], Waited]:
     return first, np.nan_to_num(_median(others) - filled.min(axis=0))
 
 
-def _told(
-    case: Case,
+def _straggler(
+    case: StepData,
     waited: Waited,
     number: int,
     its: NDArray[np.bool_],
@@ -161,7 +161,7 @@ def _told(
     )
 
 
-def _waited(case: Case, table: pl.DataFrame) -> Waited:
+def _waited(case: StepData, table: pl.DataFrame) -> Waited:
     """Return waits by device and step, at most the exposed collectives; NaN if it met no other."""
     if not len(table):
         return np.empty((0, 0))
@@ -175,7 +175,7 @@ def _waited(case: Case, table: pl.DataFrame) -> Waited:
     return result
 
 
-def _per_device(case: Case, state: str) -> Waited:
+def _per_device(case: StepData, state: str) -> Waited:
     """Return milliseconds per step that each device spends in a state; NaN if it is in no step."""
     windows = case.selection.windows.group_by("device").agg(pl.len().alias("windows"))
     spent = case.attributed.filter(pl.col("state") == state)
@@ -187,7 +187,7 @@ def _per_device(case: Case, state: str) -> Waited:
     return result
 
 
-def _step_of(case: Case) -> float:
+def _step_of(case: StepData) -> float:
     """Return milliseconds of a median step per picosecond of a single step."""
     scale = case.selection.scale * case.selection.occurrences
     return scale or 1 / PS_PER_MS

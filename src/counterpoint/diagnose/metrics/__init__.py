@@ -9,7 +9,7 @@ from counterpoint.core import lazy
 if TYPE_CHECKING:
     from counterpoint.diagnose.metrics.attribution import PHASES as PHASES
     from counterpoint.diagnose.metrics.ops import GROUPINGS as GROUPINGS
-    from counterpoint.diagnose.metrics.ops import By as By
+    from counterpoint.diagnose.metrics.ops import Grouping as Grouping
     from counterpoint.diagnose.metrics.ops import all_groups as all_groups
     from counterpoint.diagnose.metrics.ops import finest as finest
     from counterpoint.diagnose.metrics.ops import grouped as grouped
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
-        "By": "counterpoint.diagnose.metrics.ops",
+        "Grouping": "counterpoint.diagnose.metrics.ops",
         "GROUPINGS": "counterpoint.diagnose.metrics.ops",
         "PHASES": "counterpoint.diagnose.metrics.attribution",
         "all_groups": "counterpoint.diagnose.metrics.ops",

@@ -64,9 +64,9 @@ def _windows(selection: Selection) -> list[int]:
     return selection.timeline.ops.with_row_index("row").filter("async_window")["row"].to_list()
 
 
-By = Literal["scope", "source", "category", "op"]
-GROUPINGS: Final[tuple[By, ...]] = get_args(By)
-FINEST: Final[tuple[By, ...]] = ("op", "scope", "source", "category")
+Grouping = Literal["scope", "source", "category", "op"]
+GROUPINGS: Final[tuple[Grouping, ...]] = get_args(Grouping)
+FINEST: Final[tuple[Grouping, ...]] = ("op", "scope", "source", "category")
 
 SCHEMA: Final = {
     "by": pl.String,
@@ -91,7 +91,7 @@ _LAYERS: Final = 3
 _NUMBERED: Final = re.compile(r"(.*?)(\d+)(\]?)$")
 
 
-def grouped(ops: pl.DataFrame, by: By) -> pl.DataFrame:
+def grouped(ops: pl.DataFrame, by: Grouping) -> pl.DataFrame:
     """Return the frame of `op_profile` aggregated: SCHEMA, most expensive first."""
     named = ops.with_columns(name=pl.col(by))
     if by == "scope":
@@ -128,7 +128,7 @@ def all_groups(ops: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([grouped(ops, by) for by in GROUPINGS if by != "op"])
 
 
-def finest(ops: pl.DataFrame, rows: int) -> By:
+def finest(ops: pl.DataFrame, rows: int) -> Grouping:
     """Return the finest grouping of which `rows` rows cover most of the time; else category.
 
     Slightly more ops than rows need no aggregation.
@@ -171,7 +171,7 @@ def _numbered(parts: tuple[str, ...], depth: int) -> tuple[tuple[str, ...], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Utilisation:
+class Utilization:
     """Figures of a median step, mean over devices; None if something needed is not known.
 
     FLOP/s and bytes count what the compiled ops do, including rematerialization, so `mfu` is the
@@ -187,7 +187,7 @@ class Utilisation:
     hbm_share: float | None
 
 
-def utilisation(selection: Selection, ops: pl.DataFrame, idle_ms: float | None) -> Utilisation:
+def utilization(selection: Selection, ops: pl.DataFrame, idle_ms: float | None) -> Utilization:
     """Return utilization from the op profile and the idle time of a median step."""
     chips = [_peaks(selection.timeline.devices[index]) for index in selection.devices]
     peak_flops = _mean([chip.flops for chip in chips])
@@ -200,7 +200,7 @@ def utilisation(selection: Selection, ops: pl.DataFrame, idle_ms: float | None) 
     accessed = _rate(computing, "bytes_accessed", seconds)
     known = float(computing.filter(pl.col("flops").is_not_null())["self_ms"].sum())
     total = float(computing["self_ms"].sum())
-    return Utilisation(
+    return Utilization(
         chip=" and ".join(names) if (names := _names(chips)) else None,
         busy_share=None if idle_ms is None or not seconds else 1 - idle_ms / 1e3 / seconds,
         flops_per_s=flops,

@@ -8,20 +8,20 @@ from counterpoint.core import lazy
 
 if TYPE_CHECKING:
     from counterpoint.diagnose.network.analysis import NetworkAnalysis as NetworkAnalysis
-    from counterpoint.diagnose.network.analysis import analyse as analyse
-    from counterpoint.diagnose.network.calls import Calls as Calls
-    from counterpoint.diagnose.network.calls import Pattern as Pattern
+    from counterpoint.diagnose.network.analysis import analyze_network as analyze_network
+    from counterpoint.diagnose.network.calls import LatencyPattern as LatencyPattern
+    from counterpoint.diagnose.network.calls import RemoteCalls as RemoteCalls
     from counterpoint.diagnose.network.demand import SATURATION as SATURATION
     from counterpoint.diagnose.network.demand import Demand as Demand
 
 __getattr__ = lazy(
     __name__,
     {
-        "Calls": "counterpoint.diagnose.network.calls",
+        "RemoteCalls": "counterpoint.diagnose.network.calls",
         "Demand": "counterpoint.diagnose.network.demand",
         "NetworkAnalysis": "counterpoint.diagnose.network.analysis",
-        "Pattern": "counterpoint.diagnose.network.calls",
+        "LatencyPattern": "counterpoint.diagnose.network.calls",
         "SATURATION": "counterpoint.diagnose.network.demand",
-        "analyse": "counterpoint.diagnose.network.analysis",
+        "analyze_network": "counterpoint.diagnose.network.analysis",
     },
 )

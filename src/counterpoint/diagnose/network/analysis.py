@@ -1,4 +1,4 @@
-"""`analyse`: the network load of a step, as records and frames for use in notebooks."""
+"""`analyze_network`: the network load of a step, as records and frames for use in notebooks."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core import Basis, InputError, UsageError, listed
-from counterpoint.diagnose.case import Case, context_of
+from counterpoint.core import Basis, InputError, UsageError, shorten_names
+from counterpoint.diagnose.case import StepData, context_of
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.fabric import fabric_of
 from counterpoint.diagnose.collectives.requirement import classify
 from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.exposure.causes import causes
-from counterpoint.diagnose.network.calls import Calls, remote_calls
+from counterpoint.diagnose.network.calls import RemoteCalls, remote_calls
 from counterpoint.diagnose.network.demand import Demand, demand
-from counterpoint.diagnose.selection import Window, select
+from counterpoint.diagnose.selection import WindowKind, select
 from counterpoint.hardware import Target
-from counterpoint.hardware.targets import other_devices
+from counterpoint.hardware.targets import mismatched_devices
 from counterpoint.runs import Run
 from counterpoint.simulate import target_said
 from counterpoint.timeline import Timeline
@@ -28,7 +28,7 @@ from counterpoint.timeline import Timeline
 _NEXT: Final = "leave --target out"
 
 
-def check_target(case: Case) -> tuple[str, ...]:
+def check_target(case: StepData) -> tuple[str, ...]:
     """Return notes on an unusual target; raise UsageError if it can't be the profile's machine.
 
     A profile of other chips or of more devices, or a prediction for another machine, would be
@@ -59,14 +59,14 @@ def _check_prediction(target: Target, said: Target) -> None:
         )
 
 
-def _check_chip(case: Case, target: Target) -> None:
+def _check_chip(case: StepData, target: Target) -> None:
     """A100s of 40 and of 80 GB have the same links."""
-    other = other_devices(case.timeline.devices, target, links=True)
+    other = mismatched_devices(case.timeline.devices, target, links=True)
     if other is not None:
         raise UsageError(f"--target {target}, but the profile is of {other}", next=_NEXT)
 
 
-def _check_devices(case: Case, target: Target) -> None:
+def _check_devices(case: StepData, target: Target) -> None:
     program = case.program
     count = program.num_partitions * program.num_replicas if program else 0
     devices = max(count, len(case.timeline.devices))
@@ -98,24 +98,24 @@ class NetworkAnalysis:
     stands_for: str | None  # of a prediction: what its single device represents
     device_kind: str
     subject: str  # what the figures describe: a median step, or its replacement
-    window: Window
+    window: WindowKind
     window_ms: float
     links_source: str
     slack: pl.DataFrame
     collectives: pl.DataFrame
     network: pl.DataFrame
     demand: Demand
-    calls: Calls
+    calls: RemoteCalls
 
     def __repr__(self) -> str:
         return (
-            f"<NetworkAnalysis of {listed(self.inputs)}: {self.basis},"
+            f"<NetworkAnalysis of {shorten_names(self.inputs)}: {self.basis},"
             f" {self.window} {self.window_ms:,.2f} ms on {self.devices} devices,"
             f" {len(self.collectives)} collectives>"
         )
 
 
-def analyse(
+def analyze_network(
     timeline: Timeline,
     *,
     step: int | None = None,
@@ -131,7 +131,7 @@ def analyse(
             next="capture again while steps run, e.g. from step 3 on, after compilation",
         )
     selection = select(timeline, step=step, devices=devices)
-    case = Case(selection=selection, context=context_of(run, target))
+    case = StepData(selection=selection, context=context_of(run, target))
     odd = check_target(case)
     return NetworkAnalysis(
         inputs=timeline.inputs,
@@ -156,7 +156,7 @@ def analyse(
     )
 
 
-def _more_notes(case: Case) -> list[str]:
+def _more_notes(case: StepData) -> list[str]:
     notes: list[str] = []
     if not case.selection.occurrences:
         notes.append("no complete step was found: nothing can be said per step")

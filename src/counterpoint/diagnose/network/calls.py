@@ -64,7 +64,7 @@ CALLS: Final = {
 Longs = NDArray[np.int64]
 
 
-class Pattern(StrEnum):
+class LatencyPattern(StrEnum):
     """When calls are slow."""
 
     NORMAL = "normal"
@@ -73,7 +73,7 @@ class Pattern(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Calls:
+class RemoteCalls:
     """All remote calls of a profile; `rate` is in bytes per second of one host."""
 
     rows: pl.DataFrame  # CALLS
@@ -81,7 +81,7 @@ class Calls:
     rate_source: str
 
     @property
-    def pattern(self) -> Pattern:
+    def pattern(self) -> LatencyPattern:
         """The pattern of all calls together."""
         return _pattern(self.rows["slow"])
 
@@ -91,10 +91,10 @@ class Calls:
         grouped = self.rows.group_by("host", "peer", maintain_order=True).agg(*_statistics())
         return grouped.with_columns(
             pattern=pl.when(pl.col("slow_share") > 0.5)
-            .then(pl.lit(Pattern.SUSTAINED.value))
+            .then(pl.lit(LatencyPattern.SUSTAINED.value))
             .when(pl.col("slow_share") > 0)
-            .then(pl.lit(Pattern.SPORADIC.value))
-            .otherwise(pl.lit(Pattern.NORMAL.value))
+            .then(pl.lit(LatencyPattern.SPORADIC.value))
+            .otherwise(pl.lit(LatencyPattern.NORMAL.value))
         ).sort("median_ms", descending=True)
 
     @property
@@ -116,13 +116,13 @@ def _statistics() -> tuple[pl.Expr, ...]:
     )
 
 
-def _pattern(slow: pl.Series) -> Pattern:
+def _pattern(slow: pl.Series) -> LatencyPattern:
     if not slow.any():
-        return Pattern.NORMAL
-    return Pattern.SUSTAINED if 2 * slow.sum() > len(slow) else Pattern.SPORADIC
+        return LatencyPattern.NORMAL
+    return LatencyPattern.SUSTAINED if 2 * slow.sum() > len(slow) else LatencyPattern.SPORADIC
 
 
-def remote_calls(timeline: Timeline, target: Target | None = None) -> Calls:
+def remote_calls(timeline: Timeline, target: Target | None = None) -> RemoteCalls:
     """Return the messages recorded by the runtime, except those without a transport time."""
     rate, source = RATE, "rule of thumb: 100 Gb/s per host"
     if target is not None:
@@ -132,7 +132,7 @@ def remote_calls(timeline: Timeline, target: Target | None = None) -> Calls:
         (pl.col("action") == Action.RECEIVE) & (pl.col("latency_ps") > 0)
     )
     if not len(known):
-        return Calls(pl.DataFrame(schema=CALLS), rate, source)
+        return RemoteCalls(pl.DataFrame(schema=CALLS), rate, source)
     end = pl.col("start_ps") + pl.col("dur_ps")
     rows = with_steps(
         timeline, known.with_columns(end_ps=end, start_ps=end - pl.col("latency_ps"))
@@ -147,10 +147,10 @@ def remote_calls(timeline: Timeline, target: Target | None = None) -> Calls:
         host_ms=pl.Series(spent) / PS_PER_MS,
         expected_ms=BASE_MS + pl.Series(carried) / rate * 1e3,
     )
-    return Calls(_judged(rows).select(*CALLS).cast({**CALLS}), rate, source)
+    return RemoteCalls(_judged(rows).select(*CALLS).cast({**CALLS}), rate, source)
 
 
-def silent_hosts(timeline: Timeline, calls: Calls) -> tuple[str, ...]:
+def silent_hosts(timeline: Timeline, calls: RemoteCalls) -> tuple[str, ...]:
     """Return hosts without recorded messages if others have some."""
     recording = set(calls.rows["host"].to_list())
     hosts = sorted({device.host for device in timeline.devices}) if recording else []

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.bound import HIDDEN, Bound
 from counterpoint.diagnose.collectives.collectives import executions_of, exposed_parts
 from counterpoint.diagnose.collectives.requirement import classify
@@ -36,7 +36,7 @@ SCHEMA: Final = {
 _KEYS: Final = ("collective", "device", "step", "turn")
 
 
-def sendings(case: Case) -> pl.DataFrame:
+def sendings(case: StepData) -> pl.DataFrame:
     """Return one row per execution in a step of each collective of known size: SCHEMA.
 
     A collective sends the bytes that `wire` gives, evenly over its transfer, which is the end of
@@ -151,7 +151,7 @@ class Demand:
     saturated: pl.DataFrame
 
 
-def demand(case: Case) -> Demand:
+def demand(case: StepData) -> Demand:
     """Return the demand of the typical steps of a case."""
     sent = sendings(case)
     pieces: list[dict[str, Any]] = []
@@ -174,7 +174,7 @@ def demand(case: Case) -> Demand:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Course:
+class _ByteProfile:
     """Bytes between edges, which run from 0 to 1 step."""
 
     edges: Floats
@@ -184,7 +184,7 @@ class _Course:
         return self.bytes / (np.diff(self.edges) * step_ms) / 1e6
 
 
-def _course(sent: pl.DataFrame) -> _Course:
+def _course(sent: pl.DataFrame) -> _ByteProfile:
     begin, size = sent["begin"].to_numpy(), sent["bytes"].to_numpy()
     end = np.maximum(sent["end"].to_numpy(), begin + 1e-12)
     times = np.unique(np.concatenate([[0.0, 1.0], begin % 1, end % 1]))
@@ -193,7 +193,7 @@ def _course(sent: pl.DataFrame) -> _Course:
     for turn in range(int(np.floor(end.max())) + 1):
         whole += np.diff(_sent_before(edges + turn, begin, end, size))
     # Differences of large sums leave rounding errors.
-    return _Course(edges, np.where(whole > 1e-9 * whole.sum(), whole, 0.0))
+    return _ByteProfile(edges, np.where(whole > 1e-9 * whole.sum(), whole, 0.0))
 
 
 def _sent_before(at: Floats, begin: Floats, end: Floats, size: Floats) -> Floats:
@@ -210,7 +210,7 @@ def _sent_before(at: Floats, begin: Floats, end: Floats, size: Floats) -> Floats
     return since(begin) - since(end)
 
 
-def _pieces(link: str | None, course: _Course, step_ms: float) -> list[dict[str, Any]]:
+def _pieces(link: str | None, course: _ByteProfile, step_ms: float) -> list[dict[str, Any]]:
     columns = (course.edges[:-1], course.edges[1:], course.gbps(step_ms), course.bytes)
     return [
         {
@@ -238,7 +238,7 @@ def _stretches(kept: NDArray[np.bool_], edges: Floats, seam: float = 0.0) -> lis
 
 def _bursts(
     link: str | None,
-    course: _Course,
+    course: _ByteProfile,
     sent: pl.DataFrame,
     step_ms: float,
     bounds: dict[tuple[int | None, str], str],
@@ -289,7 +289,7 @@ def _bound(
     return max(exposed, key=lambda bound: exposed[bound])
 
 
-def _full(link: str | None, course: _Course, case: Case) -> list[dict[str, Any]]:
+def _full(link: str | None, course: _ByteProfile, case: StepData) -> list[dict[str, Any]]:
     capacity = (
         case.ask(classify)
         .filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))["capacity_gbps"]

@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import Intervals, union
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES, shares_of
 from counterpoint.diagnose.finding import Remedy
 from counterpoint.diagnose.machines import advise
@@ -83,7 +83,7 @@ _MOST: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkTotals:
     """Count, bytes and duration; `ms` adds up threads that work in parallel."""
 
     count: float
@@ -95,9 +95,9 @@ class Work:
 class HostWork:
     """Work of one kind, of the host with most of it. Per step: means over steady steps."""
 
-    before: Work  # before the first steady step, of all hosts: startup, warmup
-    own_before: Work  # the same of this host
-    per_step: Work
+    before: WorkTotals  # before the first steady step, of all hosts: startup, warmup
+    own_before: WorkTotals  # the same of this host
+    per_step: WorkTotals
     host: int
     host_ms: float  # per step, in which at least one of its threads works
     steps: int  # number of steady steps with such work
@@ -118,7 +118,7 @@ class HostWork:
         return min(self.host_ms, self.waits_ms)
 
 
-def host_work(case: Case, action: Action) -> HostWork | None:
+def host_work(case: StepData, action: Action) -> HostWork | None:
     """Return the work of one kind; None if the profile has none, or no steady step."""
     timeline = case.timeline
     rows = timeline.transfers.filter(pl.col("action") == action)
@@ -148,9 +148,9 @@ def host_work(case: Case, action: Action) -> HostWork | None:
     )
 
 
-def _work(rows: pl.DataFrame, steps: int) -> Work:
+def _work(rows: pl.DataFrame, steps: int) -> WorkTotals:
     sized = rows["bytes"].null_count() < len(rows)
-    return Work(
+    return WorkTotals(
         count=len(rows) / steps,
         bytes=float(rows["bytes"].sum()) / steps if sized else None,
         ms=float(rows["dur_ps"].sum()) / PS_PER_MS / steps,
@@ -180,7 +180,7 @@ def _busiest(rows: pl.DataFrame, steps: int) -> tuple[int, float]:
     return host, found[host][1]
 
 
-def _waits(case: Case) -> float:
+def _waits(case: StepData) -> float:
     if len(host_transfers(case.timeline)):
         return sum(row["exposed_ms"] for row in case.ask(shares_of).of(BETWEEN_SLICES))
     return case.step_ms - case.breakdown.compute_ms
@@ -234,14 +234,14 @@ class Premap:
         )
 
 
-def spans_slices(case: Case) -> bool:
+def spans_slices(case: StepData) -> bool:
     """Return whether the profile shows any transfers between slices."""
     timeline = case.timeline
     carried = timeline.transfers.select(pl.col("action").is_in([*_MEGASCALES_OWN]).any()).item()
     return bool(carried) or len(host_transfers(timeline)) > 0
 
 
-def premap(case: Case, work: HostWork) -> Premap | None:
+def premap(case: StepData, work: HostWork) -> Premap | None:
     """Return the size the region should have; None if the profile has no sizes.
 
     `--megascale_grpc_premap_memory_bytes` is a flag of libtpu, read from LIBTPU_INIT_ARGS once per
@@ -267,7 +267,7 @@ def _rounded(size: int) -> int:
     return power if abs(size - power) <= _NEARLY * power else size
 
 
-def enlarged(case: Case, work: HostWork) -> Remedy:
+def enlarged(case: StepData, work: HostWork) -> Remedy:
     """Return the remedy: the flag with a computed value, added to LIBTPU_INIT_ARGS."""
     found = premap(case, work)
     if found is None:

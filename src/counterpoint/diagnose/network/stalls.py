@@ -24,9 +24,9 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES, shares_of
-from counterpoint.diagnose.network.calls import BASE_MS, Calls, remote_calls
+from counterpoint.diagnose.network.calls import BASE_MS, RemoteCalls, remote_calls
 from counterpoint.diagnose.network.host_work import host_busy, spent_within
 from counterpoint.diagnose.selection import PS_PER_MS, device_slices
 from counterpoint.diagnose.step import device_breakdowns
@@ -38,7 +38,7 @@ _TOLD: Final = ("late_ms", "network_ms")
 _SHARES: Final = ("by_peer", "by_host", "by_network")
 
 
-class Cause(StrEnum):
+class StallCause(StrEnum):
     """The cause of a wait."""
 
     PEER = "the other slices send late"
@@ -59,34 +59,36 @@ class Stall:
     needed_ms: float | None  # time the network needs for it; null: bytes are not known
     late_ms: float | None
     network_ms: float | None
-    by_cause: dict[Cause, float]  # per median step; they add up to `waits_ms`
+    by_cause: dict[StallCause, float]  # per median step; they add up to `waits_ms`
 
     @property
-    def cause(self) -> Cause:
+    def cause(self) -> StallCause:
         """The cause with the largest part."""
         return max(self.by_cause, key=lambda cause: self.by_cause[cause])
 
 
-def stalls(case: Case) -> tuple[Stall, ...]:
+def stalls(case: StepData) -> tuple[Stall, ...]:
     """Return transfers between slices that devices wait for, most expensive first."""
     rows = case.ask(shares_of).of(BETWEEN_SLICES)
     if not rows:
         return ()
     calls = remote_calls(case.timeline, case.context.target)
-    by_transfer = _told(case, calls)
+    by_transfer = _recorded_transfers(case, calls)
     return tuple(
         _stall(case, row, by_transfer.get((row["program"], row["op"])), calls) for row in rows
     )
 
 
-def _stall(case: Case, row: dict[str, Any], told: dict[str, Any] | None, calls: Calls) -> Stall:
+def _stall(
+    case: StepData, row: dict[str, Any], told: dict[str, Any] | None, calls: RemoteCalls
+) -> Stall:
     count = row["count"] or 1.0
     wire = (row["bytes"] or 0) * (_factor(case, row) or 0.0)
     needed = BASE_MS + wire * _devices_of_a_host(case) / calls.rate * 1e3 if wire else None
     if told is not None:
-        parts = _told_parts(row["own_ms"], told)
+        parts = _recorded_parts(row["own_ms"], told)
     else:
-        parts = _untold_parts(row["own_ms"], row["slack_ms"], needed, count)
+        parts = _estimated_parts(row["own_ms"], row["slack_ms"], needed, count)
     return Stall(
         row=row,
         waits_ms=row["own_ms"],
@@ -99,26 +101,26 @@ def _stall(case: Case, row: dict[str, Any], told: dict[str, Any] | None, calls: 
     )
 
 
-def _told_parts(waits: float, told: dict[str, Any]) -> dict[Cause, float]:
+def _recorded_parts(waits: float, told: dict[str, Any]) -> dict[StallCause, float]:
     by_peer, by_host, by_network = (waits * told[share] for share in _SHARES)
     return {
-        Cause.SCHEDULE: max(0.0, waits - by_peer - by_network - by_host),
-        Cause.PEER: by_peer,
-        Cause.NETWORK: by_network,
-        Cause.HOST: by_host,
+        StallCause.SCHEDULE: max(0.0, waits - by_peer - by_network - by_host),
+        StallCause.PEER: by_peer,
+        StallCause.NETWORK: by_network,
+        StallCause.HOST: by_host,
     }
 
 
-def _untold_parts(
+def _estimated_parts(
     waits: float, slack: float | None, needed: float | None, count: float
-) -> dict[Cause, float]:
+) -> dict[StallCause, float]:
     if needed is None or slack is None:
-        return {Cause.UNTOLD: waits}
+        return {StallCause.UNTOLD: waits}
     scheduled = min(waits, max(0.0, needed - slack) * count)
-    return {Cause.SCHEDULE: scheduled, Cause.UNTOLD: waits - scheduled}
+    return {StallCause.SCHEDULE: scheduled, StallCause.UNTOLD: waits - scheduled}
 
 
-def _factor(case: Case, row: dict[str, Any]) -> float | None:
+def _factor(case: StepData, row: dict[str, Any]) -> float | None:
     ops = case.timeline.ops.filter(
         (pl.col("pair") == row["op"]) & pl.col("program").eq_missing(pl.lit(row["program"]))
     )
@@ -126,12 +128,14 @@ def _factor(case: Case, row: dict[str, Any]) -> float | None:
     return float(factors[0]) if len(factors) else None
 
 
-def _devices_of_a_host(case: Case) -> int:
+def _devices_of_a_host(case: StepData) -> int:
     hosts = [device.host for device in case.timeline.devices]
     return max((hosts.count(host) for host in set(hosts)), default=1)
 
 
-def _told(case: Case, calls: Calls) -> dict[tuple[int, str], dict[str, Any]]:
+def _recorded_transfers(
+    case: StepData, calls: RemoteCalls
+) -> dict[tuple[int, str], dict[str, Any]]:
     """Return, per transfer, medians of runtime records and shares of the wait by cause."""
     executions = _executions(case)
     if not len(executions) or not len(calls.rows):
@@ -149,7 +153,7 @@ def _told(case: Case, calls: Calls) -> dict[tuple[int, str], dict[str, Any]]:
     return {(row["program"], row["name"]): row for row in found.iter_rows(named=True)}
 
 
-def _with_arrivals(case: Case, executions: pl.DataFrame, calls: Calls) -> pl.DataFrame:
+def _with_arrivals(case: StepData, executions: pl.DataFrame, calls: RemoteCalls) -> pl.DataFrame:
     """Join executions with the last message received for each; others are dropped."""
     arrivals = (
         calls.rows.filter(pl.col("device").is_not_null())
@@ -176,7 +180,7 @@ def _with_arrivals(case: Case, executions: pl.DataFrame, calls: Calls) -> pl.Dat
     )
 
 
-def _with_host_work(case: Case, executions: pl.DataFrame) -> pl.DataFrame:
+def _with_host_work(case: StepData, executions: pl.DataFrame) -> pl.DataFrame:
     """Add `host_ms`, the time of host work between send and recv-done."""
     host_of = [device.host for device in case.timeline.devices]
     own = np.array(host_of, np.int64)[executions["device"].to_numpy()]
@@ -185,7 +189,7 @@ def _with_host_work(case: Case, executions: pl.DataFrame) -> pl.DataFrame:
     return executions.with_columns(host_ms=pl.Series(spent) / PS_PER_MS)
 
 
-def _executions(case: Case) -> pl.DataFrame:
+def _executions(case: StepData) -> pl.DataFrame:
     """Return one row per execution: when it was sent, and when its recv-done ended."""
     parts = host_transfers(case.timeline).drop_nulls("rendezvous")
     end = pl.col("start_ps") + pl.col("dur_ps")
@@ -205,7 +209,7 @@ def _executions(case: Case) -> pl.DataFrame:
     )
 
 
-def _fetches(case: Case) -> pl.DataFrame:
+def _fetches(case: StepData) -> pl.DataFrame:
     """Return the median time the host takes to fetch what is sent."""
     rows = case.timeline.transfers.filter(pl.col("action") == Action.DEVICE_TO_HOST)
     return rows.group_by(rendezvous="name").agg(fetch_ps=pl.col("dur_ps").median())
@@ -229,7 +233,7 @@ class SlowerHost:
         return self.compute_ms - self.others_ms
 
 
-def slower_host(case: Case) -> SlowerHost | None:
+def slower_host(case: StepData) -> SlowerHost | None:
     """Return the host that computes longest; None if there is only one, or all compute alike.
 
     A profile does not number slices; each host belongs to one of them. The compute time of a device
@@ -247,7 +251,7 @@ def slower_host(case: Case) -> SlowerHost | None:
     return found if found.longer_ms > _OF_STEP * case.step_ms else None
 
 
-def longest_wait_ms(case: Case, *, idle: bool) -> float:
+def longest_wait_ms(case: StepData, *, idle: bool) -> float:
     """Return the wait in transfers between slices of the device that waits longest, per step.
 
     With `idle`, its idle time counts too: a device that waits for a late slice may do so there. A

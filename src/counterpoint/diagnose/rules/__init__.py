@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from counterpoint.core.rules import Documented
-from counterpoint.diagnose.case import Case
+from counterpoint.core.rules import DocumentedRule
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import (
     bandwidth_bound,
@@ -57,15 +57,15 @@ from counterpoint.diagnose.rules import (
 )
 
 
-class Rule(Documented, Protocol):
+class StepRule(DocumentedRule, Protocol):
     """One rule: a module of this package."""
 
-    def check(self, case: Case) -> Iterator[Finding]:
+    def check(self, case: StepData) -> Iterator[Finding]:
         """Yield the findings in a case: none, one or several."""
         ...
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[StepRule, ...]] = (
     exposed_collective,
     synchronous_collective,
     small_collectives,

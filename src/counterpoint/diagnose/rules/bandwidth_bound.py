@@ -50,7 +50,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.exposure.causes import (
     BANDWIDTH,
     evidence,
@@ -70,7 +70,7 @@ _HALF: Final = 0.5
 """The bytes saved by a type of half the width."""
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all of them."""
     rows = case.ask(shares_of).of(CODE)
     if not rows:

@@ -52,9 +52,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.host.hosts import Cause
+from counterpoint.diagnose.host.hosts import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, idle_of
 
 CODE: Final = "STEP304"
@@ -62,14 +62,14 @@ NAME: Final = "blocking-read"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
     idle = case.ask(idle_of)
     waiting = idle.hidden_by_not_waiting_ms
     if waiting <= WORTH * case.step_ms:
         return
-    rows = idle.top(Cause.BLOCKED)
-    inside = idle.ms(Cause.BLOCKED)
+    rows = idle.top(IdleCause.BLOCKED)
+    inside = idle.ms(IdleCause.BLOCKED)
     yield Finding(
         code=CODE,
         title=(

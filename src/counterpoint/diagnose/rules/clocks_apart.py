@@ -49,7 +49,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from counterpoint.core import Basis, Unknown
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.consistency import clocks
 from counterpoint.diagnose.network.host_work import spans_slices
@@ -65,7 +65,7 @@ _OF_STEP: Final = 0.01
 _UNKNOWN: Final = Unknown("it says what times can be compared, not what a step can gain")
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding on unrelated clocks, and one on uncertain or drifting clocks."""
     if len(case.timeline.hosts) < 2 or case.basis is Basis.PREDICTED:
         return
@@ -85,7 +85,7 @@ def _most(row: dict[str, Any]) -> float:
     return max(row["spread_ms"] or 0.0, abs(row["drift_ms"] or 0.0))
 
 
-def _apart(case: Case, rows: list[dict[str, Any]]) -> Finding:
+def _apart(case: StepData, rows: list[dict[str, Any]]) -> Finding:
     distant = [row for row in rows if row["apart_ms"]]
     seconds = max((row["apart_ms"] for row in distant), default=0.0) / 1e3
     return Finding(
@@ -113,7 +113,7 @@ def _apart(case: Case, rows: list[dict[str, Any]]) -> Finding:
     )
 
 
-def _strays(case: Case, rows: list[dict[str, Any]]) -> Finding:
+def _strays(case: StepData, rows: list[dict[str, Any]]) -> Finding:
     worst = max(rows, key=_most)
     name = case.timeline.hosts[int(worst["host"])].name
     drift = worst["drift_ppm"]

@@ -51,7 +51,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Unknown
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.recomputed import rows_as_evidence
@@ -66,7 +66,7 @@ _LEAST_SHARE: Final = 0.02
 """Minimum share of the step: below it, other findings remain valid."""
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
     if not any(IN_GRAPHS in note for note in case.timeline.notes) or not case.step_ms:
         return

@@ -52,16 +52,16 @@ import polars as pl
 
 from counterpoint.compile import VARIABLES
 from counterpoint.core import Range, Unknown
-from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.recomputed import (
-    behind,
     by_compiler,
-    counted,
+    executed_rows,
     gain_without,
     original,
     rows_as_evidence,
+    with_noun,
 )
 from counterpoint.runs.reports import variables_of
 
@@ -74,7 +74,7 @@ _MORE: Final = "0.92"
 """Share of the device's memory; the rest is for NCCL, cuBLAS and CUDA graphs."""
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding: clones that ran, or else the compiler's warning."""
     rows, warning = by_compiler(case), _warning(case)
     if len(rows):
@@ -91,9 +91,9 @@ def check(case: Case) -> Iterator[Finding]:
         )
 
 
-def _of_clones(case: Case, rows: pl.DataFrame, warning: str | None) -> Finding:
+def _of_clones(case: StepData, rows: pl.DataFrame, warning: str | None) -> Finding:
     total = float(rows["ms"].sum())
-    known = list(behind(case, rows))
+    known = list(executed_rows(case, rows))
     saves, basis = gain_without(case, known, total) if known else (Range(0.0, total), case.basis)
     first = rows.row(0, named=True)
     suffix = f". {warning}" if warning else ""
@@ -101,7 +101,7 @@ def _of_clones(case: Case, rows: pl.DataFrame, warning: str | None) -> Finding:
         code=CODE,
         title=f"XLA computes again what did not fit into memory: {total:,.2f} ms per step",
         detail=(
-            f"{counted(len(rows), 'clone')} that its rematerialisation made; the longest is"
+            f"{with_noun(len(rows), 'clone')} that its rematerialisation made; the longest is"
             f" {place_of(first)} of {original(first)}, {first['ms']:,.2f} ms{suffix}"
         ),
         saves_ms=saves,
@@ -111,7 +111,7 @@ def _of_clones(case: Case, rows: pl.DataFrame, warning: str | None) -> Finding:
     )
 
 
-def _warning(case: Case) -> str | None:
+def _warning(case: StepData) -> str | None:
     """Return XLA's last warning in the logs of the Run's ranks."""
     run = case.context.run
     lines = (line.text for rank in run.ranks for line in rank.compiler_lines) if run else ()
@@ -121,7 +121,7 @@ def _warning(case: Case) -> str | None:
     return f"XLA was to stay below {found[-1]['wanted']} and came down to {found[-1]['got']}"
 
 
-def _remedy(case: Case) -> Remedy:
+def _remedy(case: StepData) -> Remedy:
     """Advise more memory for XLA on GPUs with the default share, otherwise lower use."""
     advice = "donate the state, checkpoint by a policy of your own, or give each device less"
     kinds = {device.kind for device in case.timeline.devices}

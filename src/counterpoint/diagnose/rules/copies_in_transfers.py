@@ -51,7 +51,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding
 from counterpoint.diagnose.network.host_work import HostWork, enlarged, host_work
 from counterpoint.timeline import Action
@@ -61,7 +61,7 @@ NAME: Final = "copies-in-transfers"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
     work = host_work(case, Action.MEMORY_COPY)
     if work is None or not work.goes_on:

@@ -60,7 +60,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.network.host_work import HostWork, enlarged, host_work, spans_slices
@@ -71,7 +71,7 @@ NAME: Final = "dma-registration"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
     work = host_work(case, Action.MAP_BUFFER)
     if work is None or not work.goes_on:
@@ -94,7 +94,7 @@ def check(case: Case) -> Iterator[Finding]:
     )
 
 
-def describe(case: Case, work: HostWork) -> str:
+def describe(case: StepData, work: HostWork) -> str:
     """Describe which registrations are startup and which recur, in figures."""
     before, step = work.own_before, work.per_step
     return (
@@ -114,11 +114,11 @@ def _sized(amount: float | None) -> str:
     return f" ({amount / 1e6:,.1f} MB)"
 
 
-def _host(case: Case, work: HostWork) -> str:
+def _host(case: StepData, work: HostWork) -> str:
     return case.timeline.hosts[work.host].name
 
 
-def _remedy(case: Case, work: HostWork) -> Remedy:
+def _remedy(case: StepData, work: HostWork) -> Remedy:
     if spans_slices(case):
         return enlarged(case, work)
     return advise(

@@ -57,7 +57,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.collectives.bound import Bound
 from counterpoint.diagnose.exposure.causes import (
     EXPOSED,
@@ -73,7 +73,7 @@ from counterpoint.diagnose.exposure.causes import (
 from counterpoint.diagnose.exposure.given import on_gpu
 from counterpoint.diagnose.exposure.synchrony import (
     PIPELINED,
-    Scheduler,
+    SchedulerState,
     pipelining_flag,
     scheduler_of,
 )
@@ -94,7 +94,7 @@ _ELSEWHERE: Final = (
 )
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield a finding for all that could be overlapped; for predictions, one for the others."""
     rows = case.ask(shares_of).of(CODE)
     alone = [row for row in rows if row["bound"] == Bound.TOO_LITTLE]
@@ -102,7 +102,7 @@ def check(case: Case) -> Iterator[Finding]:
     yield from (_finding(case, group) for group in (others, alone) if group)
 
 
-def _finding(case: Case, rows: Rows) -> Finding:
+def _finding(case: StepData, rows: Rows) -> Finding:
     looped = [row["kind"] for row in rows if _is_looped(case, row["op"])]
     saving = removing(case, rows) if looped else hiding(case, rows)
     parts = case.breakdown
@@ -150,7 +150,7 @@ def _too_long(row: dict[str, Any]) -> str:
     )
 
 
-def _remedy(case: Case, rows: Rows, looped: Sequence[str]) -> Remedy:
+def _remedy(case: StepData, rows: Rows, looped: Sequence[str]) -> Remedy:
     if rows[0]["bound"] == Bound.OPERANDS:
         return advise(case, _fewer(rows[0]["kind"]))
     nothing = all(row["movable_ms"] == 0 for row in rows) and not looped
@@ -176,7 +176,7 @@ def _fewer(kind: str) -> str:
     )
 
 
-def _costs(case: Case) -> str:
+def _costs(case: StepData) -> str:
     """Advise a PGLE profile, or a check of the one that was given."""
     use = use_of(case)
     if use is not None and (use.path or use.auto):
@@ -184,7 +184,7 @@ def _costs(case: Case) -> str:
     return "give the latency-hiding scheduler measured costs: a PGLE profile of this program"
 
 
-def _words(scheduler: Scheduler, costs: str, *, pipelined: bool) -> str:
+def _words(scheduler: SchedulerState, costs: str, *, pipelined: bool) -> str:
     if scheduler.ran is False:
         first = f"let the latency-hiding scheduler run: {scheduler.why}"
     elif scheduler.ran is None:
@@ -195,7 +195,7 @@ def _words(scheduler: Scheduler, costs: str, *, pipelined: bool) -> str:
     return f"{first}{more}"
 
 
-def _is_looped(case: Case, name: str) -> bool:
+def _is_looped(case: StepData, name: str) -> bool:
     program = case.program
     instruction = program.instruction(name) if program is not None else None
     return (

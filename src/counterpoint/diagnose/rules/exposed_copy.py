@@ -57,11 +57,17 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.metrics.attribution import attribute
-from counterpoint.diagnose.recomputed import Ran, gain_without, ran, rows_as_evidence, writer_of
+from counterpoint.diagnose.recomputed import (
+    ExecutedOp,
+    executed_ops,
+    gain_without,
+    rows_as_evidence,
+    writer_of,
+)
 from counterpoint.diagnose.rules.layout_copies import relaid
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.schedule import is_done, start_of
@@ -77,7 +83,7 @@ _LEAST_SHARE: Final = 0.001
 _WORTH_NAMING: Final = 0.01
 
 
-class _Way(StrEnum):
+class _CopyKind(StrEnum):
     TO_DEVICE = "from the host to the device"
     TO_HOST = "from the device to the host"
     UNDONATED = "of an argument that is not donated"
@@ -85,10 +91,10 @@ class _Way(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Moved:
+class _CopyTotal:
     """Copies of one kind in a step; 0 bytes if not known."""
 
-    way: _Way
+    way: _CopyKind
     ms: float
     bytes: float
     awaited_bytes: float  # bytes of copies that take this time; the others are done when needed
@@ -101,19 +107,19 @@ class _Moved:
 
 
 _NAMES: Final = (
-    (re.compile(r"H2D|HtoD|HostToDevice|(?<![a-z])h(2|to)d(?![a-z])"), _Way.TO_DEVICE),
-    (re.compile(r"D2H|DtoH|DeviceToHost|(?<![a-z])d(2|to)h(?![a-z])"), _Way.TO_HOST),
+    (re.compile(r"H2D|HtoD|HostToDevice|(?<![a-z])h(2|to)d(?![a-z])"), _CopyKind.TO_DEVICE),
+    (re.compile(r"D2H|DtoH|DeviceToHost|(?<![a-z])d(2|to)h(?![a-z])"), _CopyKind.TO_HOST),
 )
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all copies."""
     exposed, rows = _exposed(case)
     if exposed <= _LEAST_SHARE * case.step_ms or not rows:
         return
     known = {
         (copy.row["program"], copy.row["op"]): copy
-        for copy in ran(case, pl.col("lane") == Lane.COPY)
+        for copy in executed_ops(case, pl.col("lane") == Lane.COPY)
     }
     ways = _ways(case, rows, known)
     copied = [copy for row in rows if (copy := known.get((row["program"], row["op"])))]
@@ -133,7 +139,7 @@ def check(case: Case) -> Iterator[Finding]:
     )
 
 
-def _exposed(case: Case) -> tuple[float, list[dict[str, Any]]]:
+def _exposed(case: StepData) -> tuple[float, list[dict[str, Any]]]:
     """Return the exposed milliseconds of copies, and the copies, without those of STEP504."""
     other = {(copy.row["program"], copy.row["op"]) for copy in relaid(case)}
     copies = case.ops.filter(pl.col("lane") == Lane.COPY).rows(named=True)
@@ -149,10 +155,10 @@ def _exposed(case: Case) -> tuple[float, list[dict[str, Any]]]:
 
 
 def _ways(
-    case: Case, rows: Sequence[dict[str, Any]], known: Mapping[tuple[int, str], Ran]
-) -> list[_Moved]:
+    case: StepData, rows: Sequence[dict[str, Any]], known: Mapping[tuple[int, str], ExecutedOp]
+) -> list[_CopyTotal]:
     """Return time and bytes by kind, longest first."""
-    by_way: dict[_Way, list[tuple[float, float]]] = {}
+    by_way: dict[_CopyKind, list[tuple[float, float]]] = {}
     for row in rows:
         copy = known.get((row["program"], row["op"]))
         size = _bytes(copy) * float(row["count"]) if copy else 0.0
@@ -160,38 +166,38 @@ def _ways(
     return sorted(starmap(_moved, by_way.items()), key=lambda moved: -moved.ms)
 
 
-def _moved(way: _Way, copies: Sequence[tuple[float, float]]) -> _Moved:
+def _moved(way: _CopyKind, copies: Sequence[tuple[float, float]]) -> _CopyTotal:
     ms = sum(own for own, _ in copies)
     awaited = sum(size for own, size in copies if own > _WORTH_NAMING * ms / len(copies))
-    return _Moved(way, ms, sum(size for _, size in copies), awaited)
+    return _CopyTotal(way, ms, sum(size for _, size in copies), awaited)
 
 
-def _bytes(one: Ran) -> int:
+def _bytes(one: ExecutedOp) -> int:
     """Return the bytes of a copy; an asynchronous one counts with its end."""
     if one.instruction.opcode.endswith("-start"):
         return 0
     return next(one.instruction.shape.leaves, one.instruction.shape).bytes
 
 
-def _way(case: Case, row: dict[str, Any], known: Ran | None) -> _Way:
+def _way(case: StepData, row: dict[str, Any], known: ExecutedOp | None) -> _CopyKind:
     """Return the kind by the profiler's names, which give a copy's ends; else by the HLO."""
     names = case.timeline.ops["name"].gather(case.rows_of(row)).to_list()
     for name in (str(row["op"]), *names):
         if found := next((way for mark, way in _NAMES if mark.search(name)), None):
             return found
     if known is None:
-        return _Way.ON_DEVICE
+        return _CopyKind.ON_DEVICE
     program, instruction = known.program, known.instruction
     start = start_of(program, instruction) if is_done(instruction) else instruction
     if start is None:
-        return _Way.ON_DEVICE
+        return _CopyKind.ON_DEVICE
     result = next(start.shape.leaves, start.shape)
     source = next(iter(program.operands(start)), None)
     if result.memory_space == _HOST_MEMORY:
-        return _Way.TO_HOST
+        return _CopyKind.TO_HOST
     if source is not None and source.shape.memory_space == _HOST_MEMORY:
-        return _Way.TO_DEVICE
-    return _Way.UNDONATED if _is_undonated(program, start) else _Way.ON_DEVICE
+        return _CopyKind.TO_DEVICE
+    return _CopyKind.UNDONATED if _is_undonated(program, start) else _CopyKind.ON_DEVICE
 
 
 def _is_undonated(program: Program, copy: Instruction) -> bool:
@@ -202,7 +208,7 @@ def _is_undonated(program: Program, copy: Instruction) -> bool:
 
 
 def _detail(
-    case: Case, exposed: float, rows: Sequence[dict[str, Any]], ways: Sequence[_Moved]
+    case: StepData, exposed: float, rows: Sequence[dict[str, Any]], ways: Sequence[_CopyTotal]
 ) -> str:
     least = _WORTH_NAMING * exposed
     text = ", ".join(str(moved) for moved in ways if moved.ms > least) or str(ways[0])
@@ -229,10 +235,10 @@ def _longest(rows: Sequence[dict[str, Any]]) -> str:
     return f"{len(times)} of {len(rows)} come from {line}, {sum(times):,.2f} ms per step"
 
 
-def _remedy(case: Case, way: _Way, exposed: float) -> Remedy:
-    if way is _Way.UNDONATED:
+def _remedy(case: StepData, way: _CopyKind, exposed: float) -> Remedy:
+    if way is _CopyKind.UNDONATED:
         text = "donate the argument (jax.jit(step, donate_argnums=...)): its buffer is then reused"
-    elif way is _Way.ON_DEVICE:
+    elif way is _CopyKind.ON_DEVICE:
         text = (
             "look at the line that asks for it: a sharding change between two uses, a buffer that"
             " is not donated, a slice out of a stack of layers"
@@ -242,7 +248,7 @@ def _remedy(case: Case, way: _Way, exposed: float) -> Remedy:
             "move less: keep what fits on the device, move it as bfloat16, offload only what is"
             " not needed soon; there is too little computing to hide the copies behind"
         )
-    elif way is _Way.TO_DEVICE:
+    elif way is _CopyKind.TO_DEVICE:
         text = (
             "start earlier: fetch offloaded values a layer ahead, jax.device_put the next batch"
             " while this step runs"

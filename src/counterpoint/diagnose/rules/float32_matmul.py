@@ -59,11 +59,17 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.cost.compute import Gemm, Machine, gemms, price_gemm
-from counterpoint.diagnose.case import Case, place_of
+from counterpoint.cost.compute import ComputeDevice, Gemm, gemms, price_gemm
+from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.machines import advise, gpu_machine
-from counterpoint.diagnose.recomputed import Ran, counted, multiplied_as, ran, rows_as_evidence
+from counterpoint.diagnose.recomputed import (
+    ExecutedOp,
+    executed_ops,
+    multiplied_as,
+    rows_as_evidence,
+    with_noun,
+)
 
 CODE: Final = "STEP501"
 NAME: Final = "float32-matmul"
@@ -82,7 +88,7 @@ _HOW: Final = {"tf32": "TF32", "f32": "plain float32", "f64": "float64"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Wide:
+class _WideProduct:
     """A product of wide operands: its multiplication type, and the range of its saving."""
 
     row: dict[str, Any]
@@ -95,13 +101,13 @@ class _Wide:
         return float(self.row["self_ms"])
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all products."""
     machine = gpu_machine(case)
     if machine is None:
         return
     long = (pl.col("category") == "matmul") & (pl.col("share") > _LEAST_SHARE)
-    known = list(ran(case, long))
+    known = list(executed_ops(case, long))
     wide = [judged for product in known if (judged := _judged(product, machine))]
     wide += _by_kernel(case, case.ops.filter(long), known, machine)
     if not wide:
@@ -117,7 +123,7 @@ def check(case: Case) -> Iterator[Finding]:
         code=CODE,
         title=f"products of {width} matrices take {total:,.2f} ms per step",
         detail=(
-            f"{counted(len(wide), 'product')}, multiplied as {hows}; the longest is"
+            f"{with_noun(len(wide), 'product')}, multiplied as {hows}; the longest is"
             f" {place_of(wide[0].row)}{wide[0].shape}, {wide[0].ms:,.2f} ms per step."
             f" bfloat16 operands would save {_gain(wide, saves)}"
         ),
@@ -134,7 +140,7 @@ def check(case: Case) -> Iterator[Finding]:
     )
 
 
-def _gain(wide: Sequence[_Wide], saves: Range) -> str:
+def _gain(wide: Sequence[_WideProduct], saves: Range) -> str:
     if all(product.shape for product in wide):
         low = f"{saves.low:,.2f} ms with a cast before each product"
         return f"{low}, up to {saves.high:,.2f} without"
@@ -144,7 +150,7 @@ def _gain(wide: Sequence[_Wide], saves: Range) -> str:
     )
 
 
-def _judged(one: Ran, machine: Machine) -> _Wide | None:
+def _judged(one: ExecutedOp, machine: ComputeDevice) -> _WideProduct | None:
     products = [_as_run(gemm, machine) for gemm in gemms(one.program, one.instruction)]
     wide = [gemm for gemm in products if gemm.dtype in ("tf32", "f32")]
     if not wide or len(wide) < len(products):
@@ -159,12 +165,12 @@ def _judged(one: Ran, machine: Machine) -> _Wide | None:
     gain = one.ms * max(0.0, 1 - narrow_s / current_s)
     most = max(gain, _most(one.ms, kind, machine))
     saves = Range(max(0.0, gain - cast_ms * times), most)
-    return _Wide(one.row, kind, saves, f", {_shape(one, machine)}")
+    return _WideProduct(one.row, kind, saves, f", {_shape(one, machine)}")
 
 
 def _by_kernel(
-    case: Case, rows: pl.DataFrame, known: Iterable[Ran], machine: Machine
-) -> Iterator[_Wide]:
+    case: StepData, rows: pl.DataFrame, known: Iterable[ExecutedOp], machine: ComputeDevice
+) -> Iterator[_WideProduct]:
     """Yield products without HLO that kernel names identify: their shapes are not known."""
     met = {(product.row["program"], product.row["op"]) for product in known}
     for row in rows.iter_rows(named=True):
@@ -174,15 +180,15 @@ def _by_kernel(
         kinds = {multiplied_as(str(name)) for name in names}
         kind = kinds.pop() if len(kinds) == 1 else None
         if kind is not None:
-            yield _Wide(row, kind, Range(0.0, _most(float(row["self_ms"]), kind, machine)))
+            yield _WideProduct(row, kind, Range(0.0, _most(float(row["self_ms"]), kind, machine)))
 
 
-def _most(ms: float, kind: str, machine: Machine) -> float:
+def _most(ms: float, kind: str, machine: ComputeDevice) -> float:
     """Return the largest saving by the chip's rates."""
     return ms * max(0.0, 1 - machine.peak(kind) / machine.peak("bf16"))
 
 
-def _as_run(gemm: Gemm, machine: Machine) -> Gemm:
+def _as_run(gemm: Gemm, machine: ComputeDevice) -> Gemm:
     tensor = machine.architecture in _TENSOR_FLOAT and "tf32" in machine.flops
     return gemm if tensor or gemm.dtype != "tf32" else replace(gemm, dtype="f32")
 
@@ -191,5 +197,5 @@ def _cast_bytes(gemm: Gemm) -> float:
     return _CAST_BYTES * gemm.batch * gemm.k * (gemm.m + gemm.n)
 
 
-def _shape(one: Ran, machine: Machine) -> str:
+def _shape(one: ExecutedOp, machine: ComputeDevice) -> str:
     return " and ".join(str(_as_run(gemm, machine)) for gemm in gemms(one.program, one.instruction))

@@ -58,10 +58,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.host.hosts import TRACED, Cause, recorder_of
-from counterpoint.diagnose.host.idle import WORTH, Idle, idle_of
+from counterpoint.diagnose.host.hosts import TRACED, IdleCause, profiler_of
+from counterpoint.diagnose.host.idle import WORTH, IdleTime, idle_of
 from counterpoint.diagnose.machines import advise
 
 CODE: Final = "STEP301"
@@ -69,30 +69,32 @@ NAME: Final = "host-bound"
 SINCE: Final = "0.1"
 
 _CAUSES: Final = (
-    Cause.PYTHON,
-    Cause.DISPATCH,
-    Cause.LAUNCHING,
-    Cause.RUNTIME,
-    Cause.UNKNOWN,
+    IdleCause.PYTHON,
+    IdleCause.DISPATCH,
+    IdleCause.LAUNCHING,
+    IdleCause.RUNTIME,
+    IdleCause.UNKNOWN,
 )
 _SAID: Final = {
-    Cause.PYTHON: "in Python",
-    Cause.DISPATCH: "calling jitted functions",
-    Cause.LAUNCHING: "launching kernels of a program that has begun",
-    Cause.RUNTIME: "held back by the runtime",
-    Cause.UNKNOWN: "in nothing that the profile records",
+    IdleCause.PYTHON: "in Python",
+    IdleCause.DISPATCH: "calling jitted functions",
+    IdleCause.LAUNCHING: "launching kernels of a program that has begun",
+    IdleCause.RUNTIME: "held back by the runtime",
+    IdleCause.UNKNOWN: "in nothing that the profile records",
 }
 _REMEDIES: Final = {
-    Cause.PYTHON: "take this Python out of the training loop, or let a thread do it",
-    Cause.DISPATCH: "call few large jitted functions in place of many small ones",
-    Cause.LAUNCHING: "let command buffers launch many kernels at once, or give kernels more work",
-    Cause.RUNTIME: "find what the runtime waits for: device memory, or too many launches in flight",
+    IdleCause.PYTHON: "take this Python out of the training loop, or let a thread do it",
+    IdleCause.DISPATCH: "call few large jitted functions in place of many small ones",
+    IdleCause.LAUNCHING: "let command buffers launch many kernels at once, or give kernels more"
+    " work",
+    IdleCause.RUNTIME: "find what the runtime waits for: device memory, or too many launches in"
+    " flight",
 }
 _WORTH_NAMING: Final = 0.05
 _BUFFERS: Final = "xla_gpu_enable_command_buffer"
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding. A predicted step has no host."""
     if case.basis is Basis.PREDICTED:
         return
@@ -103,7 +105,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     relevant = [cause for cause in _CAUSES if by_cause[cause] > _WORTH_NAMING * total]
     ranked = sorted(relevant, key=lambda cause: -by_cause[cause])
-    known = total - by_cause[Cause.UNKNOWN]
+    known = total - by_cause[IdleCause.UNKNOWN]
     activities = ", ".join(f"{_SAID[cause]} {by_cause[cause]:,.2f} ms" for cause in ranked)
     gaps = "gaps before work that was launched late" if idle.seen else "gaps between runs"
     visible = idle.seen or known > 0
@@ -131,17 +133,17 @@ def _title(total: float, *, shown: bool) -> str:
     return f"devices have nothing to do for {total:,.2f} ms per step; the profile does not show why"
 
 
-def _remedy(case: Case, cause: Cause) -> Remedy:
+def _remedy(case: StepData, cause: IdleCause) -> Remedy:
     switched_off = (case.context.flags or {}).get(_BUFFERS) == ""
-    if cause is Cause.LAUNCHING and switched_off:
+    if cause is IdleCause.LAUNCHING and switched_off:
         return Remedy(f"command buffers are switched off (--{_BUFFERS}=): switch them on again")
-    if cause is Cause.UNKNOWN:
-        more = recorder_of(case.timeline).see_the_host
+    if cause is IdleCause.UNKNOWN:
+        more = profiler_of(case.timeline).see_the_host
         return Remedy(f"{more}, and look again: it may work, sleep, or wait for a result")
     return advise(case, _REMEDIES[cause])
 
 
-def _doubt(case: Case, idle: Idle, known: float) -> str | None:
+def _doubt(case: StepData, idle: IdleTime, known: float) -> str | None:
     if not idle.seen:
         return "the profile does not show which thread launches"
     if not known:

@@ -48,9 +48,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.host.hosts import Cause
+from counterpoint.diagnose.host.hosts import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, idle_of
 
 CODE: Final = "STEP306"
@@ -58,12 +58,12 @@ NAME: Final = "kernel-gaps"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
     if not case.selection.occurrences:
         return
     predicted = case.basis is Basis.PREDICTED
-    gaps = case.breakdown.idle_ms if predicted else case.ask(idle_of).ms(Cause.DEVICE)
+    gaps = case.breakdown.idle_ms if predicted else case.ask(idle_of).ms(IdleCause.DEVICE)
     if gaps <= WORTH * case.step_ms:
         return
     yield Finding(

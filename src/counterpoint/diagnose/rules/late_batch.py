@@ -49,9 +49,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.host.hosts import Cause
+from counterpoint.diagnose.host.hosts import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, idle_of
 
 CODE: Final = "STEP305"
@@ -59,12 +59,12 @@ NAME: Final = "late-batch"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    waiting = case.ask(idle_of).host_ms(Cause.TRANSFER)
+    waiting = case.ask(idle_of).host_ms(IdleCause.TRANSFER)
     if waiting <= WORTH * case.step_ms:
         return
-    rows = case.ask(idle_of).top(Cause.TRANSFER)
+    rows = case.ask(idle_of).top(IdleCause.TRANSFER)
     yield Finding(
         code=CODE,
         title=f"devices wait {waiting:,.2f} ms per step while the host copies data to them",

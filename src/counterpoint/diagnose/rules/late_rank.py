@@ -58,7 +58,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.exposure.causes import evidence, shares_of
 from counterpoint.diagnose.finding import Finding, Remedy
@@ -73,7 +73,7 @@ SINCE: Final = "0.1"
 _NAMED: Final = 3
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding: the waiting in all collectives."""
     rows = sorted(
         (row for row in case.ask(shares_of).rows if row["late_ms"] > 0),
@@ -104,7 +104,7 @@ def check(case: Case) -> Iterator[Finding]:
     )
 
 
-def _simulated(case: Case, late: tuple[Straggler, ...], most: float) -> Range | None:
+def _simulated(case: StepData, late: tuple[Straggler, ...], most: float) -> Range | None:
     """Simulate a step in which the slow device is as fast as the others, if it alone is late."""
     if len(late) != 1 or not late[0].slow or not late[0].persistent or late[0].whole_host:
         return None
@@ -131,7 +131,7 @@ def _certain(row: dict[str, Any]) -> float:
     return max(0.0, float(row["exposed_ms"]) - _transfer(row))
 
 
-def _who(case: Case, late: tuple[Straggler, ...]) -> str:
+def _who(case: StepData, late: tuple[Straggler, ...]) -> str:
     if not late:
         steps = case.selection.windows["step"].n_unique()
         if steps == 1:
@@ -143,7 +143,7 @@ def _who(case: Case, late: tuple[Straggler, ...]) -> str:
     return "; ".join(_one(case, straggler) for straggler in late[:_NAMED])
 
 
-def _one(case: Case, one: Straggler) -> str:
+def _one(case: StepData, one: Straggler) -> str:
     how = "in every step" if one.last == one.steps else f"in {one.last} of {one.steps} steps"
     chance = f"by chance in one of {one.among}"
     kind = "persistent" if one.persistent else "sporadic"
@@ -157,7 +157,7 @@ def _one(case: Case, one: Straggler) -> str:
     )
 
 
-def _named(case: Case, one: Straggler) -> str:
+def _named(case: StepData, one: Straggler) -> str:
     if one.whole_host:
         return f"All devices of {case.timeline.hosts[one.number].name} are late together,"
     host = case.timeline.hosts[case.timeline.devices[one.number].host].name
@@ -175,11 +175,11 @@ def _why(one: Straggler) -> str:
     return "that does not explain it, so it starts late"
 
 
-def _place(case: Case, one: Straggler) -> str:
+def _place(case: StepData, one: Straggler) -> str:
     return case.timeline.hosts[one.number].name if one.whole_host else f"device {one.number}"
 
 
-def _remedy(case: Case, late: tuple[Straggler, ...]) -> Remedy:
+def _remedy(case: StepData, late: tuple[Straggler, ...]) -> Remedy:
     if not late:
         return advise(
             case,
@@ -203,7 +203,7 @@ def _remedy(case: Case, late: tuple[Straggler, ...]) -> Remedy:
     )
 
 
-def _doubt(case: Case) -> str | None:
+def _doubt(case: StepData) -> str | None:
     apart = [host.name for host in case.timeline.hosts[1:] if host.clock_offset_ps is None]
     if not apart:
         return None

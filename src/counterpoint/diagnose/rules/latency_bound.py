@@ -55,7 +55,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.exposure.causes import (
     LATENCY,
     Rows,
@@ -81,7 +81,7 @@ _CHAIN: Final = 2
 _MOST: Final = 0.5
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all of them."""
     rows = case.ask(shares_of).of(CODE)
     if not rows:
@@ -106,7 +106,7 @@ def check(case: Case) -> Iterator[Finding]:
     )
 
 
-def _of_step(case: Case, row: dict[str, Any]) -> bool:
+def _of_step(case: StepData, row: dict[str, Any]) -> bool:
     return row["program"] == case.timeline.step_program
 
 
@@ -138,7 +138,7 @@ def _is_chain(rows: Rows, depth: int) -> bool:
     return depth >= _CHAIN and depth > _MOST * len(rows)
 
 
-def _remedy(case: Case, rows: Rows, depth: int) -> Remedy:
+def _remedy(case: StepData, rows: Rows, depth: int) -> Remedy:
     text = "have fewer of them: stack values that are reduced alike, and once per step"
     large = sum(row["own_ms"] for row in rows if not _is_small(row))
     if large > _MOST * exposed_ms(rows):

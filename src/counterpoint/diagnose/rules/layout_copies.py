@@ -54,18 +54,18 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.chains import HostTransposes, host_transposes
 from counterpoint.diagnose.finding import Evidence, Finding
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.recomputed import (
-    Ran,
-    counted,
+    ExecutedOp,
     evidence_of,
+    executed_ops,
     gain_without,
     moves_only,
-    ran,
     readers,
+    with_noun,
     writer_of,
 )
 from counterpoint.hlo import Shape
@@ -78,7 +78,7 @@ _LEAST_SHARE: Final = 0.0002
 """Minimum share of the step for one kernel: many small ones add up, tiny ones need no list."""
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding for the device and one for the host."""
     found = relaid(case)
     if found:
@@ -88,13 +88,17 @@ def check(case: Case) -> Iterator[Finding]:
         yield _in_steps(case, on_host)
 
 
-def relaid(case: Case) -> list[Ran]:
+def relaid(case: StepData) -> list[ExecutedOp]:
     """Return device kernels that only change the order in memory, longest first."""
     long = (pl.col("category") == "copy") & (pl.col("share") > _LEAST_SHARE)
-    return [kernel for kernel in ran(case, long) if moves_only(kernel.program, kernel.instruction)]
+    return [
+        kernel
+        for kernel in executed_ops(case, long)
+        if moves_only(kernel.program, kernel.instruction)
+    ]
 
 
-def _on_device(case: Case, found: Sequence[Ran]) -> Finding:
+def _on_device(case: StepData, found: Sequence[ExecutedOp]) -> Finding:
     total = sum(kernel.ms for kernel in found)
     moved = sum((kernel.row["bytes_accessed"] or 0) * kernel.row["count"] for kernel in found)
     saves, basis = gain_without(case, found, total)
@@ -103,7 +107,7 @@ def _on_device(case: Case, found: Sequence[Ran]) -> Finding:
         code=CODE,
         title=f"writing data in another order takes {total:,.2f} ms per step",
         detail=(
-            f"{counted(len(found), 'kernel')}, {moved / 1e9:,.2f} GB read and written, nothing"
+            f"{with_noun(len(found), 'kernel')}, {moved / 1e9:,.2f} GB read and written, nothing"
             f" computed; the longest is {place_of(first.row)}, {first.ms:,.2f} ms:"
             f" {_shapes(first)}, {_for_whom(first)}"
         ),
@@ -119,7 +123,7 @@ def _on_device(case: Case, found: Sequence[Ran]) -> Finding:
     )
 
 
-def _shapes(one: Ran) -> str:
+def _shapes(one: ExecutedOp) -> str:
     given = next((operand.shape for operand in one.program.operands(one.instruction)), None)
     result = next(one.instruction.shape.leaves, one.instruction.shape)
     return f"{_ordered(given)} to {_ordered(result)}" if given is not None else _ordered(result)
@@ -130,7 +134,7 @@ def _ordered(shape: Shape) -> str:
     return f"{shape}{{{','.join(map(str, shape.minor_to_major))}}}"
 
 
-def _for_whom(one: Ran) -> str:
+def _for_whom(one: ExecutedOp) -> str:
     """Say what needs the other order: its readers, or else the writer of the first one."""
     wanting = [
         reader.custom_call_target or reader.name
@@ -145,7 +149,7 @@ def _for_whom(one: Ran) -> str:
     return f"since {writer.name}{called} writes a result of the step in an order of its own"
 
 
-def _in_steps(case: Case, on_host: HostTransposes) -> Finding:
+def _in_steps(case: StepData, on_host: HostTransposes) -> Finding:
     idle = case.breakdown.idle_ms + case.breakdown.copy_exposed_ms
     return Finding(
         code=CODE,

@@ -58,11 +58,11 @@ from typing import Final
 
 from counterpoint.core import Basis, Range
 from counterpoint.cost.compute import gemms
-from counterpoint.diagnose.case import Case, place_of
-from counterpoint.diagnose.chains import Chain, chains
+from counterpoint.diagnose.case import StepData, place_of
+from counterpoint.diagnose.chains import KernelChain, chains
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise, chip_of, gpu_machine, is_nvidia
-from counterpoint.diagnose.recomputed import Ran, counted, evidence_of
+from counterpoint.diagnose.recomputed import ExecutedOp, evidence_of, with_noun
 from counterpoint.hardware import Chip
 
 CODE: Final = "STEP503"
@@ -78,19 +78,19 @@ _FLASH_RATE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Kind:
+class _ChainKind:
     """Chains of one kind, over all layers."""
 
     name: str
-    chains: tuple[Chain, ...]
+    chains: tuple[KernelChain, ...]
 
     @property
-    def members(self) -> list[Ran]:
+    def members(self) -> list[ExecutedOp]:
         by_id = {id(kernel): kernel for chain in self.chains for kernel in chain.members}
         return sorted(by_id.values(), key=lambda kernel: -kernel.ms)
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield one finding for each of the three most costly kinds of chain."""
     chip = chip_of(case)
     if chip is None or not case.step_ms:
@@ -104,7 +104,7 @@ def check(case: Case) -> Iterator[Finding]:
         yield _finding(case, kind, saves, chip)
 
 
-def _finding(case: Case, kind: _Kind, saves: Range, chip: Chip) -> Finding:
+def _finding(case: StepData, kind: _ChainKind, saves: Range, chip: Chip) -> Finding:
     members = kind.members
     ms = sum(kernel.ms for kernel in members)
     moved = sum(kernel.row["bytes_accessed"] * kernel.row["count"] for kernel in members)
@@ -118,7 +118,7 @@ def _finding(case: Case, kind: _Kind, saves: Range, chip: Chip) -> Finding:
         code=CODE,
         title=f"{ms:,.2f} ms per step go to kernels that move {what} through memory",
         detail=(
-            f"{counted(len(members), 'kernel')} in {counted(len(kind.chains), 'chain')} move"
+            f"{with_noun(len(members), 'kernel')} in {with_noun(len(kind.chains), 'chain')} move"
             f" {moved / 1e9:,.1f} GB per step {moving}; for {handed:,.2f} ms of it one kernel"
             f" writes what the next reads, as {_pair(kind.chains[0])}"
         ),
@@ -129,14 +129,14 @@ def _finding(case: Case, kind: _Kind, saves: Range, chip: Chip) -> Finding:
     )
 
 
-def _sorts(found: Sequence[Chain]) -> list[_Kind]:
-    sorts: dict[str, list[Chain]] = {}
+def _sorts(found: Sequence[KernelChain]) -> list[_ChainKind]:
+    sorts: dict[str, list[KernelChain]] = {}
     for chain in found:
         sorts.setdefault(_sort(chain), []).append(chain)
-    return [_Kind(name, tuple(group)) for name, group in sorts.items()]
+    return [_ChainKind(name, tuple(group)) for name, group in sorts.items()]
 
 
-def _sort(chain: Chain) -> str:
+def _sort(chain: KernelChain) -> str:
     """Return the kind of a chain: attention, or the source line that takes most of it."""
     if _is_attention(chain):
         return _ATTENTION
@@ -148,7 +148,7 @@ def _sort(chain: Chain) -> str:
     return f"what {row['scope']} computes" if row["scope"] else "intermediate results"
 
 
-def _is_attention(chain: Chain) -> bool:
+def _is_attention(chain: KernelChain) -> bool:
     """Return whether the chain has batched products next to a softmax.
 
     Low-rank products and experts have no such reduction.
@@ -160,7 +160,7 @@ def _is_attention(chain: Chain) -> bool:
     return batched and any(kernel.row["category"] == "reduction" for kernel in chain.members)
 
 
-def _saves(case: Case, kind: _Kind, chip: Chip) -> Range:
+def _saves(case: StepData, kind: _ChainKind, chip: Chip) -> Range:
     if kind.name != _ATTENTION:
         return Range(0.0, sum(chain.handed_ms for chain in kind.chains))
     machine = gpu_machine(case)
@@ -174,7 +174,7 @@ def _saves(case: Case, kind: _Kind, chip: Chip) -> Range:
     return Range(0.0, max(0.0, sum(kernel.ms for kernel in kind.members) - fused_ms))
 
 
-def _pair(chain: Chain) -> str:
+def _pair(chain: KernelChain) -> str:
     first = max(chain.handovers, key=lambda handover: handover.ms)
     return (
         f"{place_of(first.writer.row)} does for {first.reader.row['op']}"
@@ -182,7 +182,7 @@ def _pair(chain: Chain) -> str:
     )
 
 
-def _remedy(case: Case, kind: _Kind) -> Remedy:
+def _remedy(case: StepData, kind: _ChainKind) -> Remedy:
     if kind.name == _ATTENTION:
         return advise(case, f"a flash attention kernel: {_flash(case)}")
     words = " ".join(str(kernel.row["scope"]).lower() for kernel in kind.members)
@@ -199,7 +199,7 @@ def _remedy(case: Case, kind: _Kind) -> Remedy:
     )
 
 
-def _flash(case: Case) -> str:
+def _flash(case: StepData) -> str:
     if is_nvidia(case):
         cudnn = 'jax.nn.dot_product_attention(..., implementation="cudnn")'
         return f"{cudnn}, Transformer Engine's, or one in Pallas"

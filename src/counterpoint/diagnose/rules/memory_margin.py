@@ -47,10 +47,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Unknown
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.machines import advise
-from counterpoint.diagnose.pgle_use import GIB, Memory, memory_of
+from counterpoint.diagnose.pgle_use import GIB, DeviceMemory, memory_of
 from counterpoint.diagnose.recomputed import by_compiler, by_request
 
 CODE: Final = "STEP403"
@@ -65,7 +65,7 @@ _MORE: Final = 0.92
 _ROOM: Final = 0.02  # minimum share of the chip that a larger fraction must add
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
     memory = memory_of(case)
     if memory is None:
@@ -76,7 +76,7 @@ def check(case: Case) -> Iterator[Finding]:
         yield _much_left(case, memory, memory.whole)
 
 
-def _near(case: Case, memory: Memory, limit: int) -> Finding:
+def _near(case: StepData, memory: DeviceMemory, limit: int) -> Finding:
     repeated = float(by_compiler(case)["ms"].sum())
     suffix = f"; XLA repeats work for {repeated:,.2f} ms per step to stay below" if repeated else ""
     return Finding(
@@ -93,7 +93,7 @@ def _near(case: Case, memory: Memory, limit: int) -> Finding:
     )
 
 
-def _more(case: Case, memory: Memory, limit: int) -> Remedy:
+def _more(case: StepData, memory: DeviceMemory, limit: int) -> Remedy:
     advice = "donate the state, keep less for the backward pass, or shard more"
     whole, kinds = memory.whole, {device.kind for device in case.timeline.devices}
     if whole is None or kinds != {"gpu"} or limit > (_MORE - _ROOM) * whole:
@@ -104,7 +104,7 @@ def _more(case: Case, memory: Memory, limit: int) -> Remedy:
     )
 
 
-def _much_left(case: Case, memory: Memory, whole: int) -> Finding:
+def _much_left(case: StepData, memory: DeviceMemory, whole: int) -> Finding:
     repeated = float(by_request(case)["ms"].sum())
     use = (
         f"keep more for the backward pass, which computes {repeated:,.2f} ms per step again"

@@ -50,14 +50,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.wire import wires
 from counterpoint.diagnose.exposure.causes import AT_END, evidence, removing, shares_of
 from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise
-from counterpoint.flags.combining import KINDS, flag_of, places
+from counterpoint.flags.combining import KINDS, combiner_inputs, flag_of
 
 CODE: Final = AT_END
 NAME: Final = "nothing-hides-the-last"
@@ -67,13 +67,13 @@ _PARTS: Final = 4
 """Number of parts: of four, three can be hidden; more parts cost starts and bandwidth."""
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield one finding per collective: at most a few are this large."""
     for row in case.ask(shares_of).of(CODE):
         yield _finding(case, row)
 
 
-def _finding(case: Case, row: dict[str, Any]) -> Finding:
+def _finding(case: StepData, row: dict[str, Any]) -> Finding:
     end = case.ask(shares_of).ends[row["op"]]
     sizes = _sizes(case, row)
     saving = removing(case, [row])
@@ -105,20 +105,20 @@ def _named(row: dict[str, Any]) -> str:
     return op if op.startswith(kind) else f"the {kind} {op}"
 
 
-def _alone(case: Case) -> str:
+def _alone(case: StepData) -> str:
     """Describe what could run beside the collective; without HLO, only what did."""
     return "nothing can run" if case.program else "next to nothing runs"
 
 
-def _sizes(case: Case, row: dict[str, Any]) -> list[int]:
+def _sizes(case: StepData, row: dict[str, Any]) -> list[int]:
     """Return the bytes of the merged values, as the combiner counts them."""
     if case.program is None or row["kind"] not in KINDS or not on_gpu(case):
         return []
-    found = (part for place in places(case.program, row["kind"]) for part in place.parts)
+    found = (part for place in combiner_inputs(case.program, row["kind"]) for part in place.parts)
     return [part.bytes for part in found if part.instruction == row["op"]]
 
 
-def _is_mostly_start(case: Case, row: dict[str, Any]) -> bool:
+def _is_mostly_start(case: StepData, row: dict[str, Any]) -> bool:
     """Return whether its time is mostly latency in the cost model, which parts would have too."""
     rows = case.ask(collective_profile).iter_rows(named=True)
     for other, wire in zip(rows, wires(case), strict=True):
@@ -130,7 +130,7 @@ def _is_mostly_start(case: Case, row: dict[str, Any]) -> bool:
     return False
 
 
-def _remedy(case: Case, row: dict[str, Any], sizes: list[int]) -> Remedy:
+def _remedy(case: StepData, row: dict[str, Any], sizes: list[int]) -> Remedy:
     if _is_mostly_start(case, row):
         return advise(
             case,

@@ -49,27 +49,27 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range, Unknown
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.exposure.causes import hiding
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.pgle_use import coverage_of, ill_informed, missing_costs, use_of
 from counterpoint.pgle.checking import COVERAGE, TIME, Coverage
-from counterpoint.pgle.lookups import Fit
+from counterpoint.pgle.lookups import ProfileFit
 
 CODE: Final = "STEP604"
 NAME: Final = "pgle-coverage"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
     rows = ill_informed(case)
     use = use_of(case)
     if not rows or use is None or use.path is None:
         return
     coverage = coverage_of(case, use.path)
-    if coverage is None or coverage.staleness.fit in (Fit.STALE, Fit.FOREIGN):
+    if coverage is None or coverage.staleness.fit in (ProfileFit.STALE, ProfileFit.FOREIGN):
         return
     lacking = _lacking(coverage)
     if lacking is None:

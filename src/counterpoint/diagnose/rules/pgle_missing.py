@@ -52,7 +52,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Unknown
-from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.exposure.causes import evidence, exposed_ms
 from counterpoint.diagnose.exposure.given import on_gpu
 from counterpoint.diagnose.exposure.synchrony import scheduler_of
@@ -65,7 +65,7 @@ NAME: Final = "pgle-missing"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
     if not on_gpu(case) or case.program is None:
         return

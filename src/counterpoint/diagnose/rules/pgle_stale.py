@@ -51,21 +51,21 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.exposure.causes import evidence, exposed_ms, hiding
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.pgle_use import coverage_of, ill_informed, use_of
-from counterpoint.pgle.lookups import Fit
+from counterpoint.pgle.lookups import ProfileFit
 
 CODE: Final = "STEP603"
 NAME: Final = "pgle-stale"
 SINCE: Final = "0.1"
 
-_WRONG: Final = (Fit.STALE, Fit.FOREIGN)
+_WRONG: Final = (ProfileFit.STALE, ProfileFit.FOREIGN)
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
     rows = ill_informed(case)
     use = use_of(case)

@@ -45,7 +45,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Unknown
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 
 CODE: Final = "STEP605"
@@ -56,7 +56,7 @@ _WORDS: Final = ("cut at", "cut off", "dropped", "truncated", "ends in the middl
 """Words in readers' notes on lost data."""
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
     if not case.timeline.truncated:
         return

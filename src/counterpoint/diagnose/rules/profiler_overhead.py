@@ -48,9 +48,9 @@ from statistics import median_low
 from typing import Final
 
 from counterpoint.core import Unknown
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.host.hosts import recorder_of
+from counterpoint.diagnose.host.hosts import profiler_of
 from counterpoint.runs import Rank
 from counterpoint.runs.scores import slowest_rank, undisturbed
 
@@ -62,7 +62,7 @@ _ENOUGH: Final = 3
 _SLOWER: Final = 1.05
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for the rank whose steps represent the Run."""
     found = slowest_rank(case.context.run) if case.context.run is not None else None
     if found is None or found[1].disturbed:
@@ -90,7 +90,7 @@ def check(case: Case) -> Iterator[Finding]:
             Evidence(what="steps outside it", ms=usual),
         ),
         remedy=Remedy(
-            f"{recorder_of(case.timeline).cost_less} and fewer steps; take gaps of this profile for"
+            f"{profiler_of(case.timeline).cost_less} and fewer steps; take gaps of this profile for"
             " an upper bound"
         ),
     )

@@ -52,7 +52,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Range, Unknown
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.consistency import Divergence, divergences
 from counterpoint.diagnose.host.idle import WORTH
@@ -65,7 +65,7 @@ SINCE: Final = "0.1"
 _LISTED: Final = 4
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield one finding per program that ran in the steps and differs between hosts."""
     ran = set(case.timeline.runs.filter(pl.col("step").is_not_null())["program"].to_list())
     for divergence in divergences(case.timeline):
@@ -75,7 +75,7 @@ def check(case: Case) -> Iterator[Finding]:
             )
 
 
-def _structural(case: Case, one: Divergence) -> Finding:
+def _structural(case: StepData, one: Divergence) -> Finding:
     more = ", ".join(f"{count:+d} {opcode}" for opcode, count in one.opcodes[:_LISTED])
     return Finding(
         code=CODE,
@@ -91,7 +91,7 @@ def _structural(case: Case, one: Divergence) -> Finding:
     )
 
 
-def _tuned(case: Case, one: Divergence) -> Finding:
+def _tuned(case: StepData, one: Divergence) -> Finding:
     took = [_took(case, one, hosts) for hosts in one.hosts[:2]]
     known = [ms for ms in took if ms is not None]
     apart = abs(known[0] - known[1]) if len(known) == len(took) else None
@@ -122,7 +122,7 @@ def _tuned(case: Case, one: Divergence) -> Finding:
     )
 
 
-def _saved(case: Case, apart: float | None) -> Range | Unknown:
+def _saved(case: StepData, apart: float | None) -> Range | Unknown:
     if apart is None:
         return Unknown("the profile does not show these ops")
     if apart <= WORTH * case.step_ms:
@@ -130,7 +130,7 @@ def _saved(case: Case, apart: float | None) -> Range | Unknown:
     return Range(0.0, apart)
 
 
-def _few(case: Case, one: Divergence) -> str:
+def _few(case: StepData, one: Divergence) -> str:
     few = [case.timeline.hosts[host].name for hosts in one.hosts[1:] for host in hosts]
     return f"{len(few)} ({', '.join(few[:_LISTED])}{', ...' if few[_LISTED:] else ''})"
 
@@ -139,14 +139,14 @@ def _all(one: Divergence) -> int:
     return sum(len(hosts) for hosts in one.hosts)
 
 
-def _hosts(case: Case, one: Divergence) -> tuple[Evidence, ...]:
+def _hosts(case: StepData, one: Divergence) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(what=f"{case.timeline.hosts[hosts[0]].name}: {count:,} instructions", ms=None)
         for hosts, count in zip(one.hosts, one.instructions, strict=True)
     )
 
 
-def _took(case: Case, one: Divergence, hosts: tuple[int, ...]) -> float | None:
+def _took(case: StepData, one: Divergence, hosts: tuple[int, ...]) -> float | None:
     """Return milliseconds per step of the differently tuned ops on these hosts, mean by device."""
     devices = [index for index, device in enumerate(case.timeline.devices) if device.host in hosts]
     ops = case.timeline.ops.with_row_index("row").filter(

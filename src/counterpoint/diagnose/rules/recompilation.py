@@ -59,15 +59,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range, Unknown
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.compiles import (
     WARM,
-    Compiled,
+    StepCompiles,
     compiled_in_run,
     compiled_in_steps,
     per_step_ms,
-    rebuilt,
+    recompilation_of,
     shapes_apart,
 )
 
@@ -80,7 +80,7 @@ _WORTH_S: Final = 1.0
 """Minimum seconds of compiling for functions other than the step's."""
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield what the profile shows, else what the Run recorded; then repeated startup compiles."""
     found = [*_in_profile(case)] or [*_in_run(case)]
     reported = {evidence.what for finding in found for evidence in finding.evidence}
@@ -90,7 +90,7 @@ def check(case: Case) -> Iterator[Finding]:
     yield from (finding for finding in _at_start(case) if finding.evidence[0].what not in reported)
 
 
-def _in_profile(case: Case) -> Iterator[Finding]:
+def _in_profile(case: StepData) -> Iterator[Finding]:
     seen = compiled_in_steps(case)
     if seen is None:
         return
@@ -113,14 +113,14 @@ def _in_profile(case: Case) -> Iterator[Finding]:
     )
 
 
-def _doubt(case: Case, seen: Compiled) -> str | None:
+def _doubt(case: StepData, seen: StepCompiles) -> str | None:
     first = set(case.timeline.steps["step"].unique().sort().to_list()[:WARM])
     if case.context.run is None and seen.steps <= first:
         return "these are the profile's first steps: if the program's, too, they always compile"
     return None
 
 
-def _in_run(case: Case) -> Iterator[Finding]:
+def _in_run(case: StepData) -> Iterator[Finding]:
     run = case.context.run
     again = compiled_in_run(run) if run is not None else {}
     if run is None or not again:
@@ -146,14 +146,14 @@ def _in_run(case: Case) -> Iterator[Finding]:
     )
 
 
-def _at_start(case: Case) -> Iterator[Finding]:
+def _at_start(case: StepData) -> Iterator[Finding]:
     """Yield functions with several builds in a Run: their compiles cost time once."""
     run, index = case.context.run, case.timeline.step_program
     step = case.timeline.programs[index].name if index is not None else None
     if run is None or run.timed is None:
         return
     names = dict.fromkeys(compile_.name for compile_ in run.timed.compiles if compile_.name)
-    again = [found for name in names if (found := rebuilt(run, name)) is not None]
+    again = [found for name in names if (found := recompilation_of(run, name)) is not None]
     relevant = [
         build
         for build in again
@@ -172,7 +172,7 @@ def _at_start(case: Case) -> Iterator[Finding]:
         )
 
 
-def _once(case: Case, name: str, title: str, detail: str, why: str) -> Finding:
+def _once(case: StepData, name: str, title: str, detail: str, why: str) -> Finding:
     return Finding(
         code=CODE,
         title=title,
@@ -192,10 +192,10 @@ def _times(count: int) -> str:
     return "twice" if count == 2 else f"{count:,} times"
 
 
-def _shapes(case: Case, names: tuple[str, ...]) -> str:
+def _shapes(case: StepData, names: tuple[str, ...]) -> str:
     run = case.context.run
     for name in names:
-        if run is not None and (known := rebuilt(run, name)) is not None and known.apart:
+        if run is not None and (known := recompilation_of(run, name)) is not None and known.apart:
             return f"; {name}: {known.apart}"
         apart = shapes_apart(case.timeline.programs, name)
         if apart is not None:

@@ -62,15 +62,15 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.network.calls import listed, remote_calls, silent_hosts
 from counterpoint.diagnose.network.stalls import (
-    Cause,
     SlowerHost,
     Stall,
+    StallCause,
     longest_wait_ms,
     slower_host,
     stalls,
@@ -82,33 +82,33 @@ SINCE: Final = "0.1"
 
 _SHOWN: Final = 5
 
-_OF_OTHERS: Final = (Cause.PEER, Cause.UNTOLD)
+_OF_OTHERS: Final = (StallCause.PEER, StallCause.UNTOLD)
 """Causes that may be due to another slice being late."""
 
 _REMEDIES: Final = {
-    Cause.SCHEDULE: (
+    StallCause.SCHEDULE: (
         "give {op} more work to hide behind: send each layer's gradients while the backward pass"
         " still runs, send fewer bytes (bfloat16), or less often (gradient accumulation)"
     ),
-    Cause.PEER: (
+    StallCause.PEER: (
         "find what the slower slice does before its send: its compute, input, or a straggler in it"
         " (explain the profiles of all slices together)"
     ),
-    Cause.NETWORK: (
+    StallCause.NETWORK: (
         "check the hosts' network: `counterpoint doctor --cluster` compares TCP settings, MTU and"
         " interfaces with what is recommended between slices"
     ),
-    Cause.HOST: (
+    StallCause.HOST: (
         "let Megascale register enough memory ahead: see STEP202 and STEP203 for how much"
     ),
-    Cause.UNTOLD: (
+    StallCause.UNTOLD: (
         "profile all slices and keep Megascale's own trace: it tells whether the peers send late or"
         " the network is slow; meanwhile check the hosts with `counterpoint doctor --cluster`"
     ),
 }
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all transfers."""
     found = stalls(case)
     if not found:
@@ -129,26 +129,26 @@ def check(case: Case) -> Iterator[Finding]:
     )
 
 
-def _by_cause(found: Sequence[Stall]) -> dict[Cause, float]:
+def _by_cause(found: Sequence[Stall]) -> dict[StallCause, float]:
     """Return milliseconds by cause, largest first."""
-    sums: dict[Cause, float] = {}
+    sums: dict[StallCause, float] = {}
     for stall in found:
         for cause, ms in stall.by_cause.items():
             sums[cause] = sums.get(cause, 0.0) + ms
     return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
-def _saves(case: Case, sums: dict[Cause, float], waits: float) -> Range:
+def _saves(case: StepData, sums: dict[StallCause, float], waits: float) -> Range:
     """Return at most the wait of the longest-waiting device, including idle time for late peers."""
     late = any(sums.get(cause, 0.0) > 0 for cause in _OF_OTHERS)
     return Range(0.0, max(waits, longest_wait_ms(case, idle=late)))
 
 
-def _causes(sums: dict[Cause, float]) -> str:
+def _causes(sums: dict[StallCause, float]) -> str:
     return "; ".join(f"{ms:,.2f} ms because {cause}" for cause, ms in sums.items() if ms > 0)
 
 
-def _slower(case: Case, slower: SlowerHost | None) -> str:
+def _slower(case: StepData, slower: SlowerHost | None) -> str:
     if slower is None:
         return ""
     return (
@@ -175,7 +175,7 @@ def _describe(stall: Stall) -> str:
     return "; ".join(parts)
 
 
-def _remedy(case: Case, cause: Cause, stall: Stall, slower: SlowerHost | None) -> Remedy:
+def _remedy(case: StepData, cause: StallCause, stall: Stall, slower: SlowerHost | None) -> Remedy:
     words = _REMEDIES[cause].format(op=stall.row["op"])
     if slower is not None:
         name = case.timeline.hosts[slower.host].name
@@ -188,7 +188,7 @@ def _remedy(case: Case, cause: Cause, stall: Stall, slower: SlowerHost | None) -
     return advise(case, words)
 
 
-def _doubt(case: Case) -> str | None:
+def _doubt(case: StepData) -> str | None:
     reasons: list[str] = []
     if any(host.clock_offset_ps is None for host in case.timeline.hosts[1:]):
         reasons.append(

@@ -57,11 +57,11 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.machines import advise
-from counterpoint.diagnose.pgle_use import GIB, Memory, memory_of
-from counterpoint.diagnose.recomputed import Ran, behind, by_request, gain_without
+from counterpoint.diagnose.pgle_use import GIB, DeviceMemory, memory_of
+from counterpoint.diagnose.recomputed import ExecutedOp, by_request, executed_rows, gain_without
 from counterpoint.hlo import Shape
 
 CODE: Final = "STEP401"
@@ -80,10 +80,10 @@ _HEAVY: Final = ("matmul", "attention", "convolution")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Result:
+class _RecomputedResult:
     """Instructions of one line that produce similar values."""
 
-    makers: list[Ran]
+    makers: list[ExecutedOp]
 
     @property
     def ms(self) -> float:
@@ -99,13 +99,13 @@ class _Result:
         return str(row["source"] or row["scope"] or row["op"])
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
     rows = by_request(case)
     total = float(rows["ms"].sum())
     if not case.step_ms or total <= _LEAST_SHARE * case.step_ms:
         return
-    known = list(behind(case, rows))
+    known = list(executed_rows(case, rows))
     saves, basis = gain_without(case, known, total) if known else (Range(0.0, total), case.basis)
     memory = memory_of(case)
     results = _results(known)
@@ -137,7 +137,7 @@ def _talking(rows: pl.DataFrame) -> float:
     return float(rows.filter(_COLLECTIVE)["ms"].sum())
 
 
-def _evidence(case: Case, rows: pl.DataFrame) -> tuple[Evidence, ...]:
+def _evidence(case: StepData, rows: pl.DataFrame) -> tuple[Evidence, ...]:
     """Return the most expensive rows of both kinds as evidence."""
     shown = pl.concat([rows.filter(kind).head(_NAMED) for kind in (_COLLECTIVE, ~_COLLECTIVE)])
     dearest = shown.sort("ms", "op", descending=[True, False])
@@ -148,7 +148,11 @@ def _evidence(case: Case, rows: pl.DataFrame) -> tuple[Evidence, ...]:
 
 
 def _detail(
-    case: Case, rows: pl.DataFrame, total: float, results: Sequence[_Result], memory: Memory | None
+    case: StepData,
+    rows: pl.DataFrame,
+    total: float,
+    results: Sequence[_RecomputedResult],
+    memory: DeviceMemory | None,
 ) -> str:
     where = _places(rows)
     text = f"{total / case.step_ms:.0%} of the step, most of it in {where}"
@@ -167,7 +171,7 @@ def _detail(
     return text
 
 
-def _and_alike(result: _Result) -> str:
+def _and_alike(result: _RecomputedResult) -> str:
     more = len(result.makers) - 1
     return f", and {more} alike" if more else ""
 
@@ -184,20 +188,24 @@ def _places(rows: pl.DataFrame) -> str:
     return ", ".join(named)
 
 
-def _results(known: Iterable[Ran]) -> list[_Result]:
+def _results(known: Iterable[ExecutedOp]) -> list[_RecomputedResult]:
     """Group expensive results over all layers; the most time per byte first."""
-    alike: dict[tuple[str, str], list[Ran]] = {}
+    alike: dict[tuple[str, str], list[ExecutedOp]] = {}
     for entry in known:
         if entry.row["category"] in _HEAVY and _size(entry):
             place = str(entry.row["source"] or entry.row["scope"] or entry.row["op"])
             alike.setdefault((place, str(_made(entry))), []).append(entry)
-    return sorted(map(_Result, alike.values()), key=lambda result: -result.ms / result.bytes)
+    return sorted(
+        map(_RecomputedResult, alike.values()), key=lambda result: -result.ms / result.bytes
+    )
 
 
-def _fitting(results: Sequence[_Result], memory: Memory | None) -> list[_Result]:
+def _fitting(
+    results: Sequence[_RecomputedResult], memory: DeviceMemory | None
+) -> list[_RecomputedResult]:
     """Return the results that would fit into the unused memory."""
     left = _SLACK * (memory.spare or 0) if memory is not None else 0.0
-    chosen: list[_Result] = []
+    chosen: list[_RecomputedResult] = []
     for result in results:
         if result.bytes <= left:
             left -= result.bytes
@@ -205,18 +213,21 @@ def _fitting(results: Sequence[_Result], memory: Memory | None) -> list[_Result]
     return chosen
 
 
-def _size(one: Ran) -> float:
+def _size(one: ExecutedOp) -> float:
     """Return the bytes of the result, kept for every execution of a step."""
     return _made(one).bytes * max(float(one.row["count"]), 1.0)
 
 
-def _made(one: Ran) -> Shape:
+def _made(one: ExecutedOp) -> Shape:
     """Return the result; other outputs of a library call are workspace, or small."""
     return next(one.instruction.shape.leaves, one.instruction.shape)
 
 
 def _remedy(
-    case: Case, rows: pl.DataFrame, results: Sequence[_Result], fitting: Sequence[_Result]
+    case: StepData,
+    rows: pl.DataFrame,
+    results: Sequence[_RecomputedResult],
+    fitting: Sequence[_RecomputedResult],
 ) -> Remedy:
     text = _keep(results, fitting)
     if _talking(rows) > _LARGE * float(rows["ms"].sum()):
@@ -232,7 +243,7 @@ def _remedy(
     return advise(case, text)
 
 
-def _keep(results: Sequence[_Result], fitting: Sequence[_Result]) -> str:
+def _keep(results: Sequence[_RecomputedResult], fitting: Sequence[_RecomputedResult]) -> str:
     lines = list(dict.fromkeys(result.place for result in fitting or results))
     where = f" (of {', '.join(lines[:_NAMED])})" if lines else ""
     policy = "save_only_these_names" if fitting else "save_and_offload_only_these_names"

@@ -57,13 +57,13 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.cost import Family, Price, Source
+from counterpoint.cost import Price, PriceFamily, PriceSource
 from counterpoint.cost.compute import Gemm, gemms, price_compute
-from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.collectives.collectives import shares_beside
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise, chip_of, gpu_machine
-from counterpoint.diagnose.recomputed import Ran, counted, evidence_of, ran
+from counterpoint.diagnose.recomputed import ExecutedOp, evidence_of, executed_ops, with_noun
 from counterpoint.hardware import Chip
 
 CODE: Final = "STEP502"
@@ -83,10 +83,10 @@ _TILING: Final = 1.6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Slow:
+class _SlowProduct:
     """A slow product, and the expected time of its shape."""
 
-    ran: Ran
+    ran: ExecutedOp
     gemms: tuple[Gemm, ...]
     price: Price
 
@@ -103,7 +103,7 @@ class _Slow:
         )
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all products; a prediction's times are the model's own."""
     if case.basis is Basis.PREDICTED:
         return
@@ -121,7 +121,7 @@ def check(case: Case) -> Iterator[Finding]:
         code=CODE,
         title=f"matrix products far below the rate of their shapes take {total:,.2f} ms per step",
         detail=(
-            f"{counted(len(slow), 'product')}; {place_of(first.ran.row)}, {_shapes(first)}, takes"
+            f"{with_noun(len(slow), 'product')}; {place_of(first.ran.row)}, {_shapes(first)}, takes"
             f" {first.ran.once_ms:,.3f} ms, {first.times:.1f} times what such a product takes on"
             f" {chip.name} ({first.price.low * 1e3:,.3f} to {first.price.high * 1e3:,.3f} ms)"
         ),
@@ -133,10 +133,10 @@ def check(case: Case) -> Iterator[Finding]:
     )
 
 
-def _slow(case: Case, chip: Chip) -> Iterator[_Slow]:
+def _slow(case: StepData, chip: Chip) -> Iterator[_SlowProduct]:
     machine = gpu_machine(case)
     long = (pl.col("category") == "matmul") & (pl.col("share") > _LEAST_SHARE)
-    for product in ran(case, long):
+    for product in executed_ops(case, long):
         found = tuple(gemms(product.program, product.instruction))
         if not found or product.instruction.opcode == "ragged-dot":
             continue
@@ -144,21 +144,21 @@ def _slow(case: Case, chip: Chip) -> Iterator[_Slow]:
             price = price_compute(product.program, product.instruction, machine)
         else:
             price = _by_rates(product, chip)
-        if price.family is Family.MATMUL and product.once_ms > _SLOW * price.high * 1e3:
-            yield _Slow(product, found, price)
+        if price.family is PriceFamily.MATMUL and product.once_ms > _SLOW * price.high * 1e3:
+            yield _SlowProduct(product, found, price)
 
 
-def _by_rates(one: Ran, chip: Chip) -> Price:
+def _by_rates(one: ExecutedOp, chip: Chip) -> Price:
     """Price by the profile's counters and the chip's rates; without counters nothing is slow."""
     flops, moved = one.row["flops"], one.row["bytes_accessed"]
     if not flops or moved is None:
-        return Price(math.inf, 0.0, math.inf, Source.ANALYTIC, Family.MATMUL)
+        return Price(math.inf, 0.0, math.inf, PriceSource.ANALYTIC, PriceFamily.MATMUL)
     least = max(flops / chip.bf16_flops, moved / chip.hbm_bytes)
     likely = math.sqrt(_TILING) * least
-    return Price(likely, least, _TILING * least, Source.ANALYTIC, Family.MATMUL)
+    return Price(likely, least, _TILING * least, PriceSource.ANALYTIC, PriceFamily.MATMUL)
 
 
-def _alone(case: Case, slow: list[_Slow]) -> list[_Slow]:
+def _alone(case: StepData, slow: list[_SlowProduct]) -> list[_SlowProduct]:
     """Drop products that a collective slows down."""
     if not slow:
         return []
@@ -171,11 +171,11 @@ def _alone(case: Case, slow: list[_Slow]) -> list[_Slow]:
     ]
 
 
-def _shapes(slow: _Slow) -> str:
+def _shapes(slow: _SlowProduct) -> str:
     return " and ".join(map(str, slow.gemms))
 
 
-def _remedy(case: Case, slow: list[_Slow]) -> Remedy:
+def _remedy(case: StepData, slow: list[_SlowProduct]) -> Remedy:
     level = {"xla_gpu_autotune_level": "4"}
     given = (case.context.flags or {}).get("xla_gpu_autotune_level", "4")
     flags = level if given in ("0", "1", "2", "3") else {}
@@ -199,7 +199,7 @@ def _remedy(case: Case, slow: list[_Slow]) -> Remedy:
     return advise(case, text, flags)
 
 
-def _is_odd(slow: _Slow) -> bool:
+def _is_odd(slow: _SlowProduct) -> bool:
     return any(
         size % _ALIGNED for gemm in slow.gemms for size in (gemm.m, gemm.n, gemm.k) if size > 1
     )

@@ -61,10 +61,16 @@ import polars as pl
 
 from counterpoint.core import Range
 from counterpoint.core.columns import Intervals, union
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.machines import advise
-from counterpoint.diagnose.network.calls import Calls, Pattern, listed, remote_calls, silent_hosts
+from counterpoint.diagnose.network.calls import (
+    LatencyPattern,
+    RemoteCalls,
+    listed,
+    remote_calls,
+    silent_hosts,
+)
 from counterpoint.diagnose.selection import PS_PER_MS, device_slices
 from counterpoint.timeline.ops import host_transfers
 
@@ -73,15 +79,15 @@ NAME: Final = "slow-remote-calls"
 SINCE: Final = "0.1"
 
 _SHOWN: Final = 3
-_WHEN: Final = {Pattern.SUSTAINED: "throughout", Pattern.SPORADIC: "now and then"}
+_WHEN: Final = {LatencyPattern.SUSTAINED: "throughout", LatencyPattern.SPORADIC: "now and then"}
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
     calls = remote_calls(case.timeline, case.context.target)
     inside = calls.rows.filter(pl.col("steady"))
-    steady = Calls(inside, calls.rate, calls.rate_source)
-    if steady.pattern is Pattern.NORMAL:
+    steady = RemoteCalls(inside, calls.rate, calls.rate_source)
+    if steady.pattern is LatencyPattern.NORMAL:
         return
     slow = inside.filter("slow")
     yield Finding(
@@ -99,7 +105,7 @@ def check(case: Case) -> Iterator[Finding]:
     )
 
 
-def _doubt(case: Case, calls: Calls) -> str | None:
+def _doubt(case: StepData, calls: RemoteCalls) -> str | None:
     reasons: list[str] = []
     if case.context.target is None:
         reasons.append(f"what a message should take rests on a {calls.rate_source}")
@@ -111,7 +117,7 @@ def _doubt(case: Case, calls: Calls) -> str | None:
     return "; ".join(reasons) or None
 
 
-def _detail(case: Case, calls: Calls, slow: pl.DataFrame) -> str:
+def _detail(case: StepData, calls: RemoteCalls, slow: pl.DataFrame) -> str:
     rows = calls.rows
     latency, expected = rows["latency_ms"], rows["expected_ms"].median()
     steps = slow["step"].n_unique()
@@ -127,12 +133,12 @@ def _detail(case: Case, calls: Calls, slow: pl.DataFrame) -> str:
     )
 
 
-def _slow_links(calls: Calls) -> list[dict[str, Any]]:
+def _slow_links(calls: RemoteCalls) -> list[dict[str, Any]]:
     links = calls.links.filter(pl.col("slow_share") > 0).sort("p95_ms", descending=True)
     return links.head(_SHOWN).to_dicts()
 
 
-def _link(case: Case, row: dict[str, Any]) -> Evidence:
+def _link(case: StepData, row: dict[str, Any]) -> Evidence:
     what = (
         f"{_name(case, row)}: median {row['median_ms']:,.2f} ms, 95 % within {row['p95_ms']:,.2f}"
         f" ms, {row['slow_share']:.0%} slow"
@@ -140,13 +146,13 @@ def _link(case: Case, row: dict[str, Any]) -> Evidence:
     return Evidence(what=what, ms=None)
 
 
-def _name(case: Case, row: dict[str, Any]) -> str:
+def _name(case: StepData, row: dict[str, Any]) -> str:
     return (
         f"from {row['peer'] or 'an unknown peer'} to {case.timeline.hosts[int(row['host'])].name}"
     )
 
 
-def _waited_ms(case: Case, slow: pl.DataFrame) -> float:
+def _waited_ms(case: StepData, slow: pl.DataFrame) -> float:
     """Return the time per median step that a device spent in a send or recv for overdue calls.
 
     For the device that lost most: if all wait for each other, a step gains what that one does.
@@ -179,10 +185,10 @@ def _overdue(late: pl.DataFrame, waits: Intervals) -> Intervals:
     return union(end - excess, end)
 
 
-def _remedy(case: Case, pattern: Pattern) -> Remedy:
+def _remedy(case: StepData, pattern: LatencyPattern) -> Remedy:
     more = (
         "make sure that Megascale uses all NICs of a host"
-        if pattern is Pattern.SUSTAINED
+        if pattern is LatencyPattern.SUSTAINED
         else "look for lost packets and other traffic at those times"
     )
     return advise(

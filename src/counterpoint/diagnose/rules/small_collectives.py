@@ -52,7 +52,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.exposure.causes import (
     SMALL,
     Rows,
@@ -73,7 +73,7 @@ SINCE: Final = "0.1"
 _NAMED: Final = 3
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all kinds."""
     rows = case.ask(shares_of).of(CODE)
     if not rows:
@@ -103,7 +103,7 @@ def check(case: Case) -> Iterator[Finding]:
     )
 
 
-def _saves(case: Case, mergers: Sequence[Merger], rows: Rows) -> Range:
+def _saves(case: StepData, mergers: Sequence[Merger], rows: Rows) -> Range:
     """Return the saving: each one removed saves at most the start of the fastest of its set."""
     by_name = {row["op"]: row for row in rows}
     most = 0.0

@@ -53,7 +53,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.exposure.causes import (
     SYNCHRONOUS,
     Rows,
@@ -66,7 +66,7 @@ from counterpoint.diagnose.exposure.causes import (
     shares_of,
 )
 from counterpoint.diagnose.exposure.given import given_flags, on_gpu
-from counterpoint.diagnose.exposure.synchrony import PIPELINED, Cause, pipelining_flag
+from counterpoint.diagnose.exposure.synchrony import PIPELINED, SyncCause, pipelining_flag
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.flags.versions import LHS
@@ -79,32 +79,33 @@ SINCE: Final = "0.1"
 _FEWER: Final = (
     "send fewer bytes: a smaller type, another sharding, or once for several micro-batches"
 )
-_WORDS: Final[Mapping[Cause, str]] = {
-    Cause.ASKED: f"drop --{DISABLED}",
-    Cause.KERNEL: "nothing to change where it is short; else larger shards, fewer of them",
-    Cause.SCHEDULER_OFF: "let the latency-hiding scheduler run",
-    Cause.LEFT_ALONE: "give XLA's scheduler measured costs: a PGLE profile of this program; if it"
+_WORDS: Final[Mapping[SyncCause, str]] = {
+    SyncCause.ASKED: f"drop --{DISABLED}",
+    SyncCause.KERNEL: "nothing to change where it is short; else larger shards, fewer of them",
+    SyncCause.SCHEDULER_OFF: "let the latency-hiding scheduler run",
+    SyncCause.LEFT_ALONE: "give XLA's scheduler measured costs: a PGLE profile of this program;"
+    " if it"
     " had no memory for more, less of it in other places",
-    Cause.LOOP: "move it to another turn of its loop",
-    Cause.NOTHING: _FEWER,
-    Cause.UNTOLD: "give it something to run beside, such as the other half of the batch; or"
+    SyncCause.LOOP: "move it to another turn of its loop",
+    SyncCause.NOTHING: _FEWER,
+    SyncCause.UNTOLD: "give it something to run beside, such as the other half of the batch; or"
     f" {_FEWER}",
 }
 
 
-def check(case: Case) -> Iterator[Finding]:
+def check(case: StepData) -> Iterator[Finding]:
     """Yield one finding per cause: each has its own remedy."""
     rows = case.ask(shares_of).of(CODE)
-    for cause in Cause:
+    for cause in SyncCause:
         own = [row for row in rows if case.ask(shares_of).synchronous[row["op"]].cause is cause]
         if own:
             yield _finding(case, cause, own)
 
 
-def _finding(case: Case, cause: Cause, rows: Rows) -> Finding:
+def _finding(case: StepData, cause: SyncCause, rows: Rows) -> Finding:
     first = rows[0]
     found = case.ask(shares_of).synchronous[first["op"]]
-    within = found.can_change and cause is not Cause.LOOP
+    within = found.can_change and cause is not SyncCause.LOOP
     saving = hiding(case, rows) if within else removing(case, rows)
     return Finding(
         code=CODE,
@@ -125,19 +126,19 @@ def _many(rows: Rows) -> str:
     return "1 instruction" if len(rows) == 1 else f"{len(rows):,} instructions"
 
 
-def _remedy(case: Case, cause: Cause, rows: Rows) -> Remedy:
+def _remedy(case: StepData, cause: SyncCause, rows: Rows) -> Remedy:
     flags: dict[str, str] = {}
-    if cause is Cause.SCHEDULER_OFF:
+    if cause is SyncCause.SCHEDULER_OFF:
         flags = {LHS: "true"}
-    elif cause is Cause.ASKED:
+    elif cause is SyncCause.ASKED:
         flags = {DISABLED: _without(case, {row["kind"] for row in rows})}
-    elif cause is Cause.LOOP:
+    elif cause is SyncCause.LOOP:
         kept = dict.fromkeys(row["kind"] for row in rows if row["kind"] in PIPELINED)
         flags = {pipelining_flag(kind): "true" for kind in kept}
     return advise(case, _WORDS[cause], flags if on_gpu(case) else None)
 
 
-def _without(case: Case, kinds_: set[str]) -> str:
+def _without(case: StepData, kinds_: set[str]) -> str:
     """Return the flag's value without these kinds; empty if none remain."""
     given = (given_flags(case) or {}).get(DISABLED, "")
     dropped = {kind.replace("-", "").upper() for kind in kinds_}

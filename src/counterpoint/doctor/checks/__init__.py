@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from counterpoint.core.rules import Documented
+from counterpoint.core.rules import DocumentedRule
 from counterpoint.doctor.checks import (
     clock,
     compilation_cache,
@@ -40,14 +40,14 @@ from counterpoint.doctor.checks import (
     tcp_buffers,
     versions,
 )
-from counterpoint.doctor.diagnosis import Verdict
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult
+from counterpoint.doctor.facts import HostFacts
 
 
-class Check(Documented, Protocol):
+class Check(DocumentedRule, Protocol):
     """The interface of a check's module: documentation, and a pure function of Facts."""
 
-    def check(self, facts: Facts) -> Iterator[Verdict]:
+    def check(self, facts: HostFacts) -> Iterator[CheckResult]:
         """Yield at least one Verdict."""
         ...
 

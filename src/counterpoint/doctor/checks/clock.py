@@ -43,15 +43,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, ok, unknown
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, ok, unknown
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC501"
 NAME: Final = "clock"
 SINCE: Final = "0.1"
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield the state of the kernel's clock."""
     clock = facts.machine.clock
     if clock.synchronised is None:
@@ -61,7 +61,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
         within = "" if error is None else f", off by at most {error / 1000:,.1f} ms by its own word"
         yield ok(f"synchronised{within}")
     else:
-        yield Verdict(
+        yield CheckResult(
             status=Status.WARNING if facts.hosts > 1 else Status.NOTE,
             found="the kernel's clock is not synchronised",
             wanted="chrony, ntpd or timesyncd",

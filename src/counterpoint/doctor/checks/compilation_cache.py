@@ -44,8 +44,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, ok, unknown
-from counterpoint.doctor.facts import Facts, Place, is_remote
+from counterpoint.doctor.diagnosis import CheckResult, Status, ok, unknown
+from counterpoint.doctor.facts import HostFacts, RunDirectory, is_remote
 
 CODE: Final = "DOC301"
 NAME: Final = "compilation-cache"
@@ -61,7 +61,7 @@ _LONG_SECONDS: Final = 60.0
 """With a higher minimum, compilations under a minute, including most steps, are not cached."""
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield the faults of the cache directory, or its state."""
     path = facts.environment.get(SETTING, "")
     if not path:
@@ -84,7 +84,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
         yield ok(f"{place.path} can be written, {_size(place.free_bytes)} free")
 
 
-def _of_place(place: Place | None, hosts: int) -> Iterator[Verdict]:
+def _of_place(place: RunDirectory | None, hosts: int) -> Iterator[CheckResult]:
     if place is None:
         yield unknown("the directory could not be looked at")
     elif not place.writable:
@@ -110,7 +110,7 @@ def _of_place(place: Place | None, hosts: int) -> Iterator[Verdict]:
         )
 
 
-def _of_time(facts: Facts) -> Iterator[Verdict]:
+def _of_time(facts: HostFacts) -> Iterator[CheckResult]:
     text = facts.environment.get(_LEAST_SECONDS, "")
     try:
         seconds = float(text) if text else 0.0
@@ -125,8 +125,8 @@ def _of_time(facts: Facts) -> Iterator[Verdict]:
         )
 
 
-def _bad(status: Status, found: str, wanted: str, remedy: str) -> Verdict:
-    return Verdict(
+def _bad(status: Status, found: str, wanted: str, remedy: str) -> CheckResult:
+    return CheckResult(
         status=status,
         found=found,
         wanted=wanted,

@@ -40,8 +40,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC502"
 NAME: Final = "cpu-governor"
@@ -50,7 +50,7 @@ SINCE: Final = "0.1"
 _FOLLOWS_LOAD: Final = ("intel_pstate", "amd-pstate", "amd-pstate-epp", "amd_pstate")
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict on the governors in use."""
     governors, driver = facts.machine.governors, facts.machine.frequency_driver
     saving = governors.get("powersave", 0)
@@ -60,7 +60,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
         yield ok(", ".join(f"{name} on {count} cores" for name, count in governors.items()))
     else:
         adapts = driver in _FOLLOWS_LOAD
-        yield Verdict(
+        yield CheckResult(
             status=Status.NOTE if adapts else Status.WARNING,
             found=f"powersave on {saving} cores ({driver or '?'})",
             wanted="performance",

@@ -38,9 +38,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok
-from counterpoint.doctor.facts import Facts, Software
-from counterpoint.doctor.requirement import numbers
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok
+from counterpoint.doctor.facts import HostFacts, InstalledPackages
+from counterpoint.doctor.requirement import release_numbers
 
 CODE: Final = "DOC102"
 NAME: Final = "cuda-plugins"
@@ -49,7 +49,7 @@ SINCE: Final = "0.1"
 _THIRTEEN_FROM: Final = (580,)
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict on the installed plugins."""
     packages = facts.software.packages
     found = plugins_of(facts.software)
@@ -59,7 +59,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
         yield ok(f"{found[0]} {packages[found[0]]}")
     else:
         drop = superfluous(facts)
-        yield Verdict(
+        yield CheckResult(
             status=Status.ERROR if facts.has_driver else Status.WARNING,
             found=" and ".join(f"{name} {packages[name]}" for name in found),
             wanted=f"one of them: {', '.join(name for name in found if name not in drop)}",
@@ -70,20 +70,20 @@ def check(facts: Facts) -> Iterator[Verdict]:
         )
 
 
-def plugins_of(software: Software) -> tuple[str, ...]:
+def plugins_of(software: InstalledPackages) -> tuple[str, ...]:
     """Return the CUDA plugins of JAX, by name."""
     names = sorted(software.packages)
     return tuple(name for name in names if name.startswith("jax-cuda") and name.endswith("-plugin"))
 
 
-def superfluous(facts: Facts) -> tuple[str, ...]:
+def superfluous(facts: HostFacts) -> tuple[str, ...]:
     """Return all plugins but the one to keep, which is the only one that other checks consider."""
     packages = facts.software.packages
-    driver = numbers(facts.gpus.driver or "")
-    jaxlib = numbers(packages.get("jaxlib", ""))
+    driver = release_numbers(facts.gpus.driver or "")
+    jaxlib = release_numbers(packages.get("jaxlib", ""))
 
     def merit(name: str) -> tuple[bool, bool, str]:
         runs = not driver or driver >= _THIRTEEN_FROM or name.startswith("jax-cuda12")
-        return runs, numbers(packages[name]) == jaxlib, name
+        return runs, release_numbers(packages[name]) == jaxlib, name
 
     return tuple(sorted(plugins_of(facts.software), key=merit)[:-1])

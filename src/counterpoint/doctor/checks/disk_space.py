@@ -38,8 +38,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.doctor.checks.compilation_cache import SETTING as CACHE
-from counterpoint.doctor.diagnosis import Status, Verdict, ok, unknown
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, ok, unknown
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC302"
 NAME: Final = "disk-space"
@@ -48,7 +48,7 @@ SINCE: Final = "0.1"
 _LEAST: Final = 2 * 2**30
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict for each directory that is full or not writable."""
     places = [place for place in facts.places if place.named_by != CACHE]
     known = [place for place in places if place.free_bytes is not None]
@@ -60,7 +60,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
         free = place.free_bytes
         if not place.writable:
             found = True
-            yield Verdict(
+            yield CheckResult(
                 status=Status.WARNING if place.named_by else Status.NOTE,
                 found=f"{place.path} can't be written{_by(place.named_by)}",
                 wanted="a directory that this user can write",
@@ -69,7 +69,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
             )
         elif free is not None and free < _LEAST:
             found = True
-            yield Verdict(
+            yield CheckResult(
                 status=Status.WARNING,
                 found=f"{place.path}: {free / 2**30:,.1f} GiB free{_by(place.named_by)}",
                 wanted="2 GiB (rule of thumb)",

@@ -45,9 +45,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok
-from counterpoint.doctor.facts import Facts
-from counterpoint.doctor.requirement import numbers
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok
+from counterpoint.doctor.facts import HostFacts
+from counterpoint.doctor.requirement import release_numbers
 
 CODE: Final = "DOC103"
 NAME: Final = "driver"
@@ -61,7 +61,7 @@ _SOURCE: Final = (
 _PLUGIN: Final = re.compile(r"jax-cuda(\d+)-plugin")
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict for each CUDA plugin."""
     releases = [match[1] for name in facts.software.packages if (match := _PLUGIN.fullmatch(name))]
     driver = facts.gpus.driver
@@ -70,28 +70,29 @@ def check(facts: Facts) -> Iterator[Verdict]:
     elif not facts.software.packages:
         yield not_applicable("no jax is installed for this Python")
     elif not releases:
-        yield Verdict(
+        yield CheckResult(
             status=Status.WARNING,
             found=f"driver {driver}, and no CUDA plugin of JAX",
             wanted="a plugin for the CUDA that the driver can run",
             why="JAX would not see the GPUs and run on the CPU",
-            remedy=f"pip install 'jax[cuda{'13' if numbers(driver) >= _LEAST['13'] else '12'}]'",
+            remedy=f"pip install"
+            f" 'jax[cuda{'13' if release_numbers(driver) >= _LEAST['13'] else '12'}]'",
             source="https://docs.jax.dev/en/latest/installation.html",
         )
     else:
         yield from (_held(facts, driver, release) for release in releases)
 
 
-def _held(facts: Facts, driver: str, release: str) -> Verdict:
+def _held(facts: HostFacts, driver: str, release: str) -> CheckResult:
     least = _LEAST.get(release)
     if least is None:
-        return Verdict(
+        return CheckResult(
             status=Status.UNKNOWN, found=f"driver {driver}; what CUDA {release} needs is not known"
         )
-    if numbers(driver) >= least:
+    if release_numbers(driver) >= least:
         return ok(f"driver {driver} runs CUDA {release}")
     compatible = "compat" in facts.environment.get("LD_LIBRARY_PATH", "")
-    return Verdict(
+    return CheckResult(
         status=Status.NOTE if compatible else Status.ERROR,
         found=f"driver {driver} with the plugin for CUDA {release}"
         + (", by the forward-compatibility package" if compatible else ""),

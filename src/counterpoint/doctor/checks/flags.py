@@ -39,8 +39,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok, unknown
-from counterpoint.doctor.facts import Facts, FlagRemark
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok, unknown
+from counterpoint.doctor.facts import FlagRemark, HostFacts
 
 CODE: Final = "DOC105"
 NAME: Final = "flags"
@@ -49,7 +49,7 @@ SINCE: Final = "0.1"
 _NAMED: Final = 4
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield a verdict for each remark that is more than a note, and the number of notes."""
     flags = facts.flags
     if flags.why_not:
@@ -87,13 +87,13 @@ def _listed(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _elsewhere(one: FlagRemark, facts: Facts) -> bool:
+def _elsewhere(one: FlagRemark, facts: HostFacts) -> bool:
     """Return whether the nccl-environment check, which knows more of the host, reports it."""
     return facts.has_driver and one.name in ("NCCL_P2P_DISABLE", "NCCL_DEBUG")
 
 
-def _verdict(one: FlagRemark) -> Verdict:
-    return Verdict(
+def _verdict(one: FlagRemark) -> CheckResult:
+    return CheckResult(
         status=Status.ERROR if one.severity == "error" else Status.WARNING,
         found=f"{one.name}: {one.message}" if one.name else one.message,
         wanted=one.advice,

@@ -44,8 +44,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok, unknown
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok, unknown
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC504"
 NAME: Final = "gpu-state"
@@ -55,7 +55,7 @@ _REASONS: Final = "https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEven
 _PERSISTENCE: Final = "https://docs.nvidia.com/deploy/driver-persistence/index.html"
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict for each slowed GPU, and common ones for the other settings."""
     gpus = facts.gpus
     if not facts.has_driver:
@@ -71,10 +71,10 @@ def check(facts: Facts) -> Iterator[Verdict]:
         yield ok(f"{len(gpus.cards)} x {names}, nothing slows them now")
 
 
-def _slowed(facts: Facts) -> Iterator[Verdict]:
+def _slowed(facts: HostFacts) -> Iterator[CheckResult]:
     for card in facts.gpus.cards:
         if card.slowed_by:
-            yield Verdict(
+            yield CheckResult(
                 status=Status.WARNING,
                 found=f"GPU {card.index}: clocks lowered by {', '.join(card.slowed_by)}",
                 wanted="full clocks",
@@ -84,12 +84,12 @@ def _slowed(facts: Facts) -> Iterator[Verdict]:
             )
 
 
-def _off(facts: Facts) -> Iterator[Verdict]:
+def _off(facts: HostFacts) -> Iterator[CheckResult]:
     cards = facts.gpus.cards
     cold = [str(card.index) for card in cards if card.persistence is False]
     bare = [str(card.index) for card in cards if card.ecc is False]
     if cold:
-        yield Verdict(
+        yield CheckResult(
             status=Status.NOTE,
             found=f"persistence is off on GPU {', '.join(cold)}",
             wanted="on",
@@ -98,7 +98,7 @@ def _off(facts: Facts) -> Iterator[Verdict]:
             source=_PERSISTENCE,
         )
     if bare:
-        yield Verdict(
+        yield CheckResult(
             status=Status.NOTE,
             found=f"ECC is off on GPU {', '.join(bare)}",
             wanted="on, for training",

@@ -41,8 +41,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok, unknown
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok, unknown
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC505"
 NAME: Final = "gpu-topology"
@@ -53,7 +53,7 @@ _WITH_NVLINK: Final = ("SXM", "HBM3")
 """Parts of names of GPUs that always have NVLink; PCIe and NVL cards may lack bridges."""
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict on the links between pairs of GPUs."""
     gpus = facts.gpus
     if not facts.has_driver:
@@ -75,7 +75,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
         yield ok(f"all {len(gpus.links)} pairs of GPUs: {linked[0]}")
 
 
-def _without(facts: Facts) -> Verdict:
+def _without(facts: HostFacts) -> CheckResult:
     built = [
         card.name
         for card in facts.gpus.cards
@@ -84,7 +84,7 @@ def _without(facts: Facts) -> Verdict:
     kinds = ", ".join(sorted({kind for _, _, kind in facts.gpus.links}))
     if not built:
         return ok(f"GPUs reach each other over PCIe ({kinds})")
-    return Verdict(
+    return CheckResult(
         status=Status.WARNING,
         found=f"{built[0]}: no NVLink between GPUs ({kinds})",
         wanted="NV in each pair",
@@ -94,11 +94,11 @@ def _without(facts: Facts) -> Verdict:
     )
 
 
-def _mixed(facts: Facts, kinds: Counter[str]) -> Verdict:
+def _mixed(facts: HostFacts, kinds: Counter[str]) -> CheckResult:
     least = min(kinds, key=lambda kind: (kinds[kind], kind))
     gpu, other_gpu, _ = next(link for link in facts.gpus.links if link[2] == least)
     usual = kinds.most_common(1)[0][0]
-    return Verdict(
+    return CheckResult(
         status=Status.NOTE,
         found=f"GPU {gpu} and GPU {other_gpu}: {least}, where most pairs have {usual}",
         wanted="the same link between all that a collective spans",

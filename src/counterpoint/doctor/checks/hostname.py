@@ -39,8 +39,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, ok
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, ok
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC406"
 NAME: Final = "hostname"
@@ -49,7 +49,7 @@ SINCE: Final = "0.1"
 _SOURCE: Final = "https://docs.jax.dev/en/latest/multi_process.html"
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict on the addresses of the host's name."""
     addresses = facts.network.addresses
     if not addresses:
@@ -63,8 +63,8 @@ def check(facts: Facts) -> Iterator[Verdict]:
         yield ok(f"{facts.host} resolves to {', '.join(addresses)}")
 
 
-def _bad(facts: Facts, found: str) -> Verdict:
-    return Verdict(
+def _bad(facts: HostFacts, found: str) -> CheckResult:
+    return CheckResult(
         status=Status.WARNING if facts.hosts > 1 else Status.NOTE,
         found=found,
         wanted="an address that other hosts reach",

@@ -37,8 +37,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok, unknown
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok, unknown
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC307"
 NAME: Final = "huge-pages"
@@ -47,7 +47,7 @@ SINCE: Final = "0.1"
 _FILE: Final = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict, on TPU hosts only: no effect is documented elsewhere."""
     mode = facts.machine.huge_pages
     if not facts.tpu:
@@ -57,7 +57,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
     elif mode == "always":
         yield ok("transparent huge pages: always")
     else:
-        yield Verdict(
+        yield CheckResult(
             status=Status.WARNING,
             found=f"transparent huge pages: {mode}",
             wanted="always",

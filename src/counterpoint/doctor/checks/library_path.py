@@ -43,15 +43,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC104"
 NAME: Final = "library-path"
 SINCE: Final = "0.1"
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict on libraries that hide those of the wheels."""
     wheels = [name for name in facts.software.packages if name.startswith("nvidia-")]
     shadowing = facts.software.shadowing
@@ -61,7 +61,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
         yield ok("nothing in LD_LIBRARY_PATH hides the installed CUDA libraries")
     else:
         more = f" and {len(shadowing) - 3} more" if len(shadowing) > 3 else ""
-        yield Verdict(
+        yield CheckResult(
             status=Status.WARNING,
             found=f"LD_LIBRARY_PATH has {', '.join(shadowing[:3])}{more}",
             wanted="the libraries of the wheels that jax was installed with",

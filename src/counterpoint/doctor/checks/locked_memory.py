@@ -38,8 +38,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok, unknown
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok, unknown
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC304"
 NAME: Final = "locked-memory"
@@ -49,7 +49,7 @@ _LEAST: Final = 2**30
 _SOURCE: Final = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/runtime_and_mpi_issues.html"
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict; the limit matters only with RDMA."""
     limit = facts.machine.locked
     if not facts.has_rdma:
@@ -61,7 +61,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
     elif limit.soft >= _LEAST:
         yield ok(f"{limit.soft / 2**30:,.1f} GiB of locked memory")
     else:
-        yield Verdict(
+        yield CheckResult(
             status=Status.WARNING,
             found=f"{limit.soft / 2**20:,.1f} MiB of locked memory",
             wanted="no limit",

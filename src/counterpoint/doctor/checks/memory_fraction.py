@@ -45,8 +45,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC306"
 NAME: Final = "memory-fraction"
@@ -60,7 +60,7 @@ _SOURCE: Final = "https://docs.jax.dev/en/latest/gpu_memory_allocation.html"
 _CODE: Final = "https://github.com/jax-ml/jax/blob/main/jaxlib/xla_client.py"
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield verdicts on the share of memory, then on preallocation."""
     if not facts.has_driver:
         yield not_applicable(facts.gpus.why_none)
@@ -73,7 +73,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
         yield ok(f"JAX's share of GPU memory: {share}")
 
 
-def _share(facts: Facts, given: list[str]) -> Iterator[Verdict]:
+def _share(facts: HostFacts, given: list[str]) -> Iterator[CheckResult]:
     if len(given) > 1:
         yield _bad(
             Status.ERROR,
@@ -87,7 +87,7 @@ def _share(facts: Facts, given: list[str]) -> Iterator[Verdict]:
         yield from _value(facts, given[0], facts.environment[given[0]])
 
 
-def _value(facts: Facts, name: str, text: str) -> Iterator[Verdict]:
+def _value(facts: HostFacts, name: str, text: str) -> Iterator[CheckResult]:
     try:
         share = float(text)
     except ValueError:
@@ -121,7 +121,7 @@ def _advised(sizes: list[int]) -> float:
     return min(0.9, 1 - _LEAST / min(sizes)) if sizes and min(sizes) > 2 * _LEAST else 0.9
 
 
-def _pool(facts: Facts) -> Iterator[Verdict]:
+def _pool(facts: HostFacts) -> Iterator[CheckResult]:
     text = facts.environment.get("XLA_PYTHON_CLIENT_PREALLOCATE", "")
     if text in ("false", "False", "0"):
         yield _bad(
@@ -134,5 +134,9 @@ def _pool(facts: Facts) -> Iterator[Verdict]:
         )
 
 
-def _bad(status: Status, found: str, wanted: str, why: str, remedy: str, source: str) -> Verdict:
-    return Verdict(status=status, found=found, wanted=wanted, why=why, remedy=remedy, source=source)
+def _bad(
+    status: Status, found: str, wanted: str, why: str, remedy: str, source: str
+) -> CheckResult:
+    return CheckResult(
+        status=status, found=found, wanted=wanted, why=why, remedy=remedy, source=source
+    )

@@ -46,8 +46,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok, unknown
-from counterpoint.doctor.facts import Facts, Interface
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok, unknown
+from counterpoint.doctor.facts import HostFacts, Interface
 
 CODE: Final = "DOC405"
 NAME: Final = "mtu"
@@ -58,7 +58,7 @@ _GOOGLE: Final = 1460
 _FAST_MBPS: Final = 10_000
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict for each interface with small packets."""
     if facts.hosts == 1 and not facts.dcn:
         yield not_applicable(
@@ -81,7 +81,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
         )
 
 
-def _note(one: Interface) -> Verdict:
+def _note(one: Interface) -> CheckResult:
     google = one.mtu == _GOOGLE
     tunnel = not google and one.mtu != _SMALL
     wanted = "8,896, if the VPC is set to it" if google else "9,000, if the network carries it"
@@ -92,7 +92,7 @@ def _note(one: Interface) -> Verdict:
     if tunnel:
         wanted = "what the network below carries: so small an MTU is mostly a tunnel's"
         remedy = f"ip -d link show dev {one.name}   # a tunnel gets its MTU where it is made"
-    return Verdict(
+    return CheckResult(
         status=Status.NOTE,
         found=f"{one.name}: MTU {one.mtu:,}",
         wanted=wanted,
@@ -104,7 +104,7 @@ def _note(one: Interface) -> Verdict:
     )
 
 
-def _carries(one: Interface, facts: Facts) -> bool:
+def _carries(one: Interface, facts: HostFacts) -> bool:
     if not one.up or not one.physical or one.name == "lo":
         return False
     fast = one.speed_mbps is not None and one.speed_mbps >= _FAST_MBPS

@@ -43,8 +43,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC401"
 NAME: Final = "nccl-environment"
@@ -54,7 +54,7 @@ _SOURCE: Final = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.
 _TALK: Final = ("info", "trace")
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield verdicts on features switched off, missing devices, and verbose logging."""
     if not facts.has_driver:
         yield not_applicable(facts.gpus.why_none)
@@ -66,7 +66,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
         yield ok(f"{count} variables of NCCL, none of them in the way")
 
 
-def _switched_off(facts: Facts) -> Iterator[Verdict]:
+def _switched_off(facts: HostFacts) -> Iterator[CheckResult]:
     given = facts.environment
     if given.get("NCCL_P2P_DISABLE") == "1" and len(facts.gpus.cards) != 1:
         yield _bad("NCCL_P2P_DISABLE", given, "GPUs of a host talk through its memory, not NVLink")
@@ -80,7 +80,7 @@ def _switched_off(facts: Facts) -> Iterator[Verdict]:
         yield _bad("NCCL_NET", given, "InfiniBand is up, and collectives go by TCP")
 
 
-def _devices(facts: Facts) -> Iterator[Verdict]:
+def _devices(facts: HostFacts) -> Iterator[CheckResult]:
     text = facts.environment.get("NCCL_IB_HCA", "")
     devices = sorted({port.device for port in facts.network.rdma})
     if not text or text.startswith("^"):
@@ -90,7 +90,7 @@ def _devices(facts: Facts) -> Iterator[Verdict]:
         name = word.split(":")[0].strip()
         hit = any(device == name if exact else device.startswith(name) for device in devices)
         if name and not hit:
-            yield Verdict(
+            yield CheckResult(
                 status=Status.WARNING,
                 found=f"NCCL_IB_HCA={text} names {name}, which is not here",
                 wanted=", ".join(devices) or "a device: /sys/class/infiniband is empty",
@@ -100,10 +100,10 @@ def _devices(facts: Facts) -> Iterator[Verdict]:
             )
 
 
-def _talk(facts: Facts) -> Iterator[Verdict]:
+def _talk(facts: HostFacts) -> Iterator[CheckResult]:
     text = facts.environment.get("NCCL_DEBUG", "")
     if text.lower() in _TALK:
-        yield Verdict(
+        yield CheckResult(
             status=Status.WARNING if text.lower() == "trace" else Status.NOTE,
             found=f"NCCL_DEBUG={text} was left on",
             wanted="WARN, or unset",
@@ -115,8 +115,8 @@ def _talk(facts: Facts) -> Iterator[Verdict]:
         )
 
 
-def _bad(name: str, given: Mapping[str, str], why: str) -> Verdict:
-    return Verdict(
+def _bad(name: str, given: Mapping[str, str], why: str) -> CheckResult:
+    return CheckResult(
         status=Status.WARNING,
         found=f"{name}={given[name]}",
         wanted="unset",

@@ -46,8 +46,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok, unknown
-from counterpoint.doctor.facts import Facts, Interface
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok, unknown
+from counterpoint.doctor.facts import HostFacts, Interface
 
 CODE: Final = "DOC402"
 NAME: Final = "nccl-interfaces"
@@ -72,7 +72,7 @@ def matching(text: str, interfaces: tuple[Interface, ...]) -> tuple[Interface, .
     return tuple(interface for interface in interfaces if named(interface) is not unwanted)
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict on the selected interfaces, and whether they are up."""
     text = facts.environment.get(_NAME, "").strip()
     if not text:
@@ -94,14 +94,14 @@ def check(facts: Facts) -> Iterator[Verdict]:
         yield _bad(facts, f"{_NAME}={text}: {what}", "NCCL finds no interface and ends")
 
 
-def _bad(facts: Facts, found: str, why: str) -> Verdict:
+def _bad(facts: HostFacts, found: str, why: str) -> CheckResult:
     usable = [
         interface.name
         for interface in facts.network.interfaces
         if interface.up and interface.name != "lo"
     ]
     best = next((name for name in facts.network.default if name in usable), (*usable, "eth0")[0])
-    return Verdict(
+    return CheckResult(
         status=Status.ERROR,
         found=found,
         wanted=f"one of those that are up: {', '.join(usable) or 'none is'}",

@@ -40,15 +40,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC503"
 NAME: Final = "numa"
 SINCE: Final = "0.1"
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield verdicts on binding, then on balancing."""
     machine = facts.machine
     if not facts.has_driver or machine.numa_nodes < 2:
@@ -60,10 +60,10 @@ def check(facts: Facts) -> Iterator[Verdict]:
         yield ok(f"{machine.numa_nodes} NUMA nodes, {machine.cpus_allowed or '?'} cores allowed")
 
 
-def _binding(facts: Facts) -> Iterator[Verdict]:
+def _binding(facts: HostFacts) -> Iterator[CheckResult]:
     machine = facts.machine
     if facts.ranks_here > 1 and machine.cpus and machine.cpus_allowed == machine.cpus:
-        yield Verdict(
+        yield CheckResult(
             status=Status.NOTE,
             found=f"{machine.numa_nodes} NUMA nodes, {facts.ranks_here} ranks here,"
             f" this one on all {machine.cpus} cores",
@@ -74,9 +74,9 @@ def _binding(facts: Facts) -> Iterator[Verdict]:
         )
 
 
-def _balancing(facts: Facts) -> Iterator[Verdict]:
+def _balancing(facts: HostFacts) -> Iterator[CheckResult]:
     if facts.network.sysctls.get("kernel.numa_balancing") == "1":
-        yield Verdict(
+        yield CheckResult(
             status=Status.NOTE,
             found="kernel.numa_balancing = 1",
             wanted="0 on hosts with GPUs",

@@ -39,8 +39,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, ok, unknown
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, ok, unknown
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC303"
 NAME: Final = "open-files"
@@ -56,7 +56,7 @@ _RAISE: Final = (
 )
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict on the soft limit."""
     limit = facts.machine.open_files
     if limit is None:
@@ -68,7 +68,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
         own = most > limit.soft
         may = f"may raise it to {_shown(limit.hard)}" if own else "may not raise it"
         low = limit.soft < _USUAL
-        yield Verdict(
+        yield CheckResult(
             status=Status.WARNING if facts.hosts > 1 or low else Status.NOTE,
             found=f"up to {limit.soft:,} open files (the run {may})",
             wanted=f"{_LEAST:,} or more (rule of thumb)",

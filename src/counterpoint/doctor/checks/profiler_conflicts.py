@@ -45,15 +45,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC201"
 NAME: Final = "profiler-conflicts"
 SINCE: Final = "0.1"
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict for each conflicting tool."""
     if not facts.has_driver:
         yield not_applicable(facts.gpus.why_none)
@@ -62,7 +62,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
 
     found = conflicts(facts.environment, facts.processes, facts.software.packages.get("jaxlib"))
     for conflict in found:
-        yield Verdict(
+        yield CheckResult(
             status=Status.WARNING if conflict.certain else Status.NOTE,
             found=f"{conflict.who}: {conflict.shown_by}",
             wanted="nobody else at the profiling interface while a profile is recorded",

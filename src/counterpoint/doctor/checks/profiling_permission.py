@@ -38,8 +38,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok, unknown
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok, unknown
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC202"
 NAME: Final = "profiling-permission"
@@ -49,7 +49,7 @@ _OPTION: Final = "NVreg_RestrictProfilingToAdminUsers=0"
 _FILE: Final = "/etc/modprobe.d/nvidia-profiling.conf"
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict, a note at most: CUPTI's tracing works for all users."""
     if not facts.has_driver:
         yield not_applicable(facts.gpus.why_none)
@@ -58,7 +58,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
     elif not facts.gpus.admin_only or facts.privileged:
         yield ok("GPU counters may be read by this process")
     else:
-        yield Verdict(
+        yield CheckResult(
             status=Status.NOTE,
             found="GPU counters are for administrators only (RmProfilingAdminOnly: 1)",
             wanted="RmProfilingAdminOnly: 0 where Nsight Compute is to be used",

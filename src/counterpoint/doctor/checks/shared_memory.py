@@ -38,8 +38,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict, ok, unknown
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.diagnosis import CheckResult, Status, ok, unknown
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC305"
 NAME: Final = "shared-memory"
@@ -51,7 +51,7 @@ _FREE: Final = 2**28
 _SOURCE: Final = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/runtime_and_mpi_issues.html"
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict on its size and free space."""
     size, free = facts.machine.shared_bytes, facts.machine.shared_free
     if size is None:
@@ -61,7 +61,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
         yield ok(f"{_WHERE}: {size / 2**30:,.1f} GiB")
         return
     small = size < _LEAST
-    yield Verdict(
+    yield CheckResult(
         status=Status.WARNING if facts.has_driver else Status.NOTE,
         found=f"{_WHERE}: {size / 2**20:,.0f} MiB"
         + ("" if free is None else f", {free / 2**20:,.0f} MiB free")

@@ -45,9 +45,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Status, Verdict
-from counterpoint.doctor.facts import Facts
-from counterpoint.doctor.recommended import BACKLOG, BEHAVIOUR, FAST_MBPS, MAXTEXT, held
+from counterpoint.doctor.diagnosis import CheckResult, Status
+from counterpoint.doctor.facts import HostFacts
+from counterpoint.doctor.recommended import BACKLOG, BEHAVIOR, FAST_MBPS, MAXTEXT, compare_sysctls
 
 CODE: Final = "DOC404"
 NAME: Final = "tcp-behaviour"
@@ -58,27 +58,27 @@ _ACK_TRAIN: Final = 1
 _HYSTART: Final = "/sys/module/tcp_cubic/parameters/hystart_detect"
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield verdicts on settings of the kernel, of the default route, and of CUBIC."""
     route = facts.network.route or ""
-    wanted = [setting for setting in BEHAVIOUR if setting.name != _RTO or "rto_min" not in route]
+    wanted = [setting for setting in BEHAVIOR if setting.name != _RTO or "rto_min" not in route]
     if any(
         (interface.speed_mbps or 0) >= FAST_MBPS
         for interface in facts.network.interfaces
         if interface.up
     ):
         wanted.append(BACKLOG)
-    yield from held(facts, wanted, "TCP behaves as recommended")
+    yield from compare_sysctls(facts, wanted, "TCP behaves as recommended")
     if facts.hosts > 1 or facts.dcn:
         yield from _retransmission(facts, route)
         yield from _hystart(facts)
 
 
-def _retransmission(facts: Facts, route: str) -> Iterator[Verdict]:
+def _retransmission(facts: HostFacts, route: str) -> Iterator[CheckResult]:
     """Check the route: kernels before 6.11 have no sysctl for the minimum timeout."""
     if _RTO in facts.network.sysctls or not route or "rto_min" in route:
         return
-    yield Verdict(
+    yield CheckResult(
         status=Status.NOTE,
         found="the default route has no rto_min: a lost packet is sent again after 200 ms",
         wanted="5 ms, within a data centre",
@@ -88,11 +88,11 @@ def _retransmission(facts: Facts, route: str) -> Iterator[Verdict]:
     )
 
 
-def _hystart(facts: Facts) -> Iterator[Verdict]:
+def _hystart(facts: HostFacts) -> Iterator[CheckResult]:
     text = facts.network.hystart_detect or ""
     cubic = facts.network.sysctls.get("net.ipv4.tcp_congestion_control") == "cubic"
     if cubic and text.isdecimal() and int(text) & _ACK_TRAIN:
-        yield Verdict(
+        yield CheckResult(
             status=Status.NOTE,
             found=f"CUBIC's hystart_detect = {text}: it takes trains of ACKs for congestion",
             wanted="2",

@@ -47,15 +47,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import Verdict
-from counterpoint.doctor.facts import Facts
-from counterpoint.doctor.recommended import BUFFERS, held
+from counterpoint.doctor.diagnosis import CheckResult
+from counterpoint.doctor.facts import HostFacts
+from counterpoint.doctor.recommended import BUFFERS, compare_sysctls
 
 CODE: Final = "DOC403"
 NAME: Final = "tcp-buffers"
 SINCE: Final = "0.1"
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict for each buffer setting that is too small."""
-    yield from held(facts, BUFFERS, "TCP's buffers are as recommended")
+    yield from compare_sysctls(facts, BUFFERS, "TCP's buffers are as recommended")

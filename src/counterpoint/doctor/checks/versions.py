@@ -48,9 +48,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.doctor.checks.cuda_plugins import plugins_of, superfluous
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok
-from counterpoint.doctor.facts import Facts, Software
-from counterpoint.doctor.requirement import Requirement, normal, numbers, parse
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok
+from counterpoint.doctor.facts import HostFacts, InstalledPackages
+from counterpoint.doctor.requirement import (
+    Requirement,
+    normalized_name,
+    parse_requirement,
+    release_numbers,
+)
 
 CODE: Final = "DOC101"
 NAME: Final = "versions"
@@ -63,7 +68,7 @@ _EXTRAS: Final = ("with-cuda", "tpu")
 """Extras for which the package was built; other extras may never have been requested."""
 
 
-def check(facts: Facts) -> Iterator[Verdict]:
+def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield verdicts on unmet requirements, and on plugins that jaxlib will ignore."""
     software = facts.software
     if "jax" not in software.packages and "jaxlib" not in software.packages:
@@ -77,13 +82,13 @@ def check(facts: Facts) -> Iterator[Verdict]:
         yield ok(f"Python {software.python}, jax {jax}, jaxlib {jaxlib} and all that they ask for")
 
 
-def _plugins(software: Software, drop: tuple[str, ...]) -> Iterator[Verdict]:
+def _plugins(software: InstalledPackages, drop: tuple[str, ...]) -> Iterator[CheckResult]:
     jaxlib = software.packages.get("jaxlib")
     for name in plugins_of(software):
         version = software.packages[name]
-        if name in drop or jaxlib is None or numbers(version) == numbers(jaxlib):
+        if name in drop or jaxlib is None or release_numbers(version) == release_numbers(jaxlib):
             continue
-        yield Verdict(
+        yield CheckResult(
             status=Status.ERROR,
             found=f"{name} {version} beside jaxlib {jaxlib}",
             wanted=f"{name} {jaxlib}",
@@ -93,26 +98,28 @@ def _plugins(software: Software, drop: tuple[str, ...]) -> Iterator[Verdict]:
         )
 
 
-def _unmet(software: Software, drop: tuple[str, ...]) -> Iterator[Verdict]:
+def _unmet(software: InstalledPackages, drop: tuple[str, ...]) -> Iterator[CheckResult]:
     for owner, lines in software.requires.items():
         if owner.replace("-pjrt", "-plugin") in drop:
             continue
-        for requirement in filter(None, (parse(line, software.python) for line in lines)):
+        for requirement in filter(
+            None, (parse_requirement(line, software.python) for line in lines)
+        ):
             have = software.packages.get(requirement.name)
             if requirement.extra and (
                 requirement.extra not in _EXTRAS or requirement.name in _MUST or have is None
             ):
                 continue
-            if have is None and normal(requirement.name) in _MUST:
+            if have is None and normalized_name(requirement.name) in _MUST:
                 yield _verdict(owner, requirement, "nothing", Status.ERROR)
             elif have is not None and not requirement.takes(have):
                 grave = requirement.name in _MUST and requirement.extra is None
                 yield _verdict(owner, requirement, have, Status.ERROR if grave else Status.WARNING)
 
 
-def _verdict(owner: str, asked: Requirement, have: str, status: Status) -> Verdict:
+def _verdict(owner: str, asked: Requirement, have: str, status: Status) -> CheckResult:
     extra = f"[{asked.extra}]" if asked.extra else ""
-    return Verdict(
+    return CheckResult(
         status=status,
         found=f"{asked.name} {have}, where {owner}{extra} asks for {asked.text or 'any'}",
         wanted=f"{asked.name}{asked.text}",

@@ -6,10 +6,10 @@ consult.py    this process's report, the merging of all reports, and one exit co
 hosts_differ.py, missing_ranks.py   the comparisons, documented like the checks (DOC6xx)
 """
 
-from counterpoint.doctor.cluster.consult import COMPARISONS as COMPARISONS
-from counterpoint.doctor.cluster.consult import consult as consult
-from counterpoint.doctor.cluster.consult import merge as merge
+from counterpoint.doctor.cluster.consult import CLUSTER_CHECKS as CLUSTER_CHECKS
+from counterpoint.doctor.cluster.consult import exchange_and_report as exchange_and_report
+from counterpoint.doctor.cluster.consult import merge_reports as merge_reports
 from counterpoint.doctor.cluster.consult import report_of as report_of
 from counterpoint.doctor.cluster.seat import PODS as PODS
-from counterpoint.doctor.cluster.seat import find_seat as find_seat
-from counterpoint.doctor.cluster.seat import meeting_place as meeting_place
+from counterpoint.doctor.cluster.seat import exchange_directory as exchange_directory
+from counterpoint.doctor.cluster.seat import find_ranks as find_ranks

@@ -8,27 +8,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from counterpoint.core.rules import Documented
+from counterpoint.core.rules import DocumentedRule
 from counterpoint.doctor.cluster import hosts_differ, missing_ranks
-from counterpoint.doctor.cluster.exchange import Gathering, HostReport, answer, collect
-from counterpoint.doctor.diagnosis import Checkup, Verdict, check_up
-from counterpoint.doctor.facts import Facts
-from counterpoint.doctor.gather.machine import ask
+from counterpoint.doctor.cluster.exchange import (
+    HostReport,
+    HostReports,
+    collect_reports,
+    send_report,
+)
+from counterpoint.doctor.diagnosis import CheckResult, Checkup, merge_results
+from counterpoint.doctor.facts import HostFacts
+from counterpoint.doctor.gather.machine import run_tool
 
 
-class Comparison(Documented, Protocol):
+class ClusterCheck(DocumentedRule, Protocol):
     """A pure function of the reports of all ranks."""
 
-    def check(self, gathering: Gathering) -> Iterator[Verdict]:
+    def check(self, gathering: HostReports) -> Iterator[CheckResult]:
         """Yield at least one verdict."""
         ...
 
 
-COMPARISONS: Final[tuple[Comparison, ...]] = (hosts_differ, missing_ranks)
+CLUSTER_CHECKS: Final[tuple[ClusterCheck, ...]] = (hosts_differ, missing_ranks)
 """All comparisons, by code."""
 
 
-def report_of(rank: int, facts: Facts, verdicts: Sequence[Verdict]) -> HostReport:
+def report_of(rank: int, facts: HostFacts, verdicts: Sequence[CheckResult]) -> HostReport:
     """Return the report of this process."""
     return HostReport(
         rank=rank,
@@ -39,25 +44,27 @@ def report_of(rank: int, facts: Facts, verdicts: Sequence[Verdict]) -> HostRepor
     )
 
 
-def consult(
+def exchange_and_report(
     report: HostReport,
     size: int,
     directory: Path,
     seconds: float,
-    show: Callable[[Gathering], int],
+    show: Callable[[HostReports], int],
 ) -> int:
     """Return the exit code, the same on all ranks; `show` runs on rank 0 only, and returns it."""
     if report.rank:
-        return answer(report, directory, seconds)
+        return send_report(report, directory, seconds)
     if size == 1:
-        return show(Gathering(size=1, seconds=seconds, reports=(report,)))
-    return collect(report, size, directory, seconds, show)
+        return show(HostReports(size=1, seconds=seconds, reports=(report,)))
+    return collect_reports(report, size, directory, seconds, show)
 
 
-def merge(gathering: Gathering, comparisons: Sequence[Comparison]) -> Checkup:
+def merge_reports(gathering: HostReports, comparisons: Sequence[ClusterCheck]) -> Checkup:
     """Merge the reports: differences between hosts first, then the verdicts of each host."""
     if gathering.missing:
-        nodes = ask(("scontrol", "show", "hostnames", os.environ.get("SLURM_STEP_NODELIST", "")))
+        nodes = run_tool(
+            ("scontrol", "show", "hostnames", os.environ.get("SLURM_STEP_NODELIST", ""))
+        )
         gathering = replace(gathering, nodes=tuple((nodes or "").split()))
     together = [
         replace(verdict, code=comparison.CODE, name=comparison.NAME)
@@ -65,4 +72,4 @@ def merge(gathering: Gathering, comparisons: Sequence[Comparison]) -> Checkup:
         for verdict in comparison.check(gathering)
     ]
     by_host = [(report.host, report.verdicts) for report in gathering.reports]
-    return check_up(by_host, together, ranks=gathering.size)
+    return merge_results(by_host, together, ranks=gathering.size)

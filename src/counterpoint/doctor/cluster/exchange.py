@@ -23,7 +23,7 @@ from uuid import uuid4
 import msgspec
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.doctor.diagnosis import Verdict
+from counterpoint.doctor.diagnosis import CheckResult
 
 _LOOK_S: Final = 0.2
 _GRACE_S: Final = 30.0
@@ -39,12 +39,12 @@ class HostReport:
     rank: int
     host: str
     node: str = ""
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[CheckResult, ...]
     compared: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gathering:
+class HostReports:
     """The reports, by rank, that arrived from `size` ranks within `seconds`.
 
     `nodes` are the nodes of Slurm's step; filled in when ranks are missing.
@@ -77,8 +77,8 @@ class _Answer(msgspec.Struct):
 _File = TypeVar("_File", _Session, _Answer)
 
 
-def collect(
-    own: HostReport, size: int, directory: Path, seconds: float, end: Callable[[Gathering], int]
+def collect_reports(
+    own: HostReport, size: int, directory: Path, seconds: float, end: Callable[[HostReports], int]
 ) -> int:
     """On rank 0: wait for the reports, and pass the exit code that `end` returns to all ranks."""
     first, session = _file(directory, 0), uuid4().hex
@@ -89,7 +89,7 @@ def collect(
             _write(first, _Session(session))
             _wait(lambda: _hear_all(directory, size, session, answers), seconds)
         reports = (own, *(answers[rank].report for rank in sorted(answers)))
-        code = end(Gathering(size=size, seconds=seconds, reports=reports))
+        code = end(HostReports(size=size, seconds=seconds, reports=reports))
         with _usable(directory):
             _write(first, _Session(session, code, [answered.word for answered in answers.values()]))
         _wait(lambda: not any(_file(directory, rank).exists() for rank in answers), _GRACE_S)
@@ -100,7 +100,7 @@ def collect(
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def answer(report: HostReport, directory: Path, seconds: float) -> int:
+def send_report(report: HostReport, directory: Path, seconds: float) -> int:
     """On every other rank: write the report, and wait for the exit code from rank 0."""
     own, word, answered = _file(directory, report.rank), uuid4().hex, ""
     since = seen = time.monotonic()

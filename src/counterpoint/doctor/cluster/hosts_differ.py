@@ -49,9 +49,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from counterpoint.doctor.cluster.exchange import Gathering
-from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.cluster.exchange import HostReports
+from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok
+from counterpoint.doctor.facts import HostFacts
 
 CODE: Final = "DOC601"
 NAME: Final = "hosts-differ"
@@ -94,7 +94,7 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
 """The reason why a difference matters, and the command that fixes it, by kind of fact."""
 
 
-def comparable(facts: Facts) -> Iterator[tuple[str, str]]:
+def comparable(facts: HostFacts) -> Iterator[tuple[str, str]]:
     """Yield facts that should be the same on all hosts, as `KIND NAME` or `KIND`, with values."""
     yield "python", facts.software.python
     yield from ((f"package {name}", version) for name, version in facts.software.packages.items())
@@ -119,7 +119,7 @@ def comparable(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "governor", ", ".join(sorted(machine.governors))
 
 
-def check(gathering: Gathering) -> Iterator[Verdict]:
+def check(gathering: HostReports) -> Iterator[CheckResult]:
     """Yield one verdict for each fact in which hosts differ."""
     reports = gathering.reports
     if len(reports) < 2:
@@ -137,7 +137,7 @@ def check(gathering: Gathering) -> Iterator[Verdict]:
         yield ok(f"{len(reports)} ranks on {where} have the same versions and settings")
 
 
-def _places(gathering: Gathering, fact: str) -> Mapping[str, list[str]]:
+def _places(gathering: HostReports, fact: str) -> Mapping[str, list[str]]:
     """Return the hosts by value, or `rank 1 of node0` if ranks of one host differ.
 
     A missing interface or limit is not a difference; a missing package or setting is.
@@ -161,7 +161,7 @@ def _places(gathering: Gathering, fact: str) -> Mapping[str, list[str]]:
     }
 
 
-def _difference(fact: str, places: Mapping[str, list[str]]) -> Verdict:
+def _difference(fact: str, places: Mapping[str, list[str]]) -> CheckResult:
     kind = next(kind for kind in _KINDS if fact == kind or fact.startswith(f"{kind} "))
     name = fact.removeprefix(kind).strip()
     usual = max(places, key=lambda value: (len(places[value]), value != _MISSING))
@@ -172,7 +172,7 @@ def _difference(fact: str, places: Mapping[str, list[str]]) -> Verdict:
     why, remedy = _KINDS[kind]
     if usual == _MISSING:
         remedy = {"package": "pip uninstall {name}", "setting": "unset {name}"}[kind]
-    return Verdict(
+    return CheckResult(
         status=Status.ERROR if _GRAVE.fullmatch(fact) else status,
         found=f"{fact if kind == 'MTU' else name or kind}: {', '.join(parts)}",
         wanted="the same on all hosts",

@@ -39,8 +39,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.cluster.exchange import Gathering
-from counterpoint.doctor.diagnosis import Status, Verdict, ok
+from counterpoint.doctor.cluster.exchange import HostReports
+from counterpoint.doctor.diagnosis import CheckResult, Status, ok
 
 CODE: Final = "DOC603"
 NAME: Final = "missing-ranks"
@@ -48,7 +48,7 @@ SINCE: Final = "0.1"
 _NAMED: Final = 32
 
 
-def check(gathering: Gathering) -> Iterator[Verdict]:
+def check(gathering: HostReports) -> Iterator[CheckResult]:
     """Yield one verdict on all ranks."""
     missing = gathering.missing
     if not missing:
@@ -56,7 +56,7 @@ def check(gathering: Gathering) -> Iterator[Verdict]:
         return
     present = {report.node for report in gathering.reports}
     silent = [node for node in gathering.nodes if node not in present]
-    yield Verdict(
+    yield CheckResult(
         status=Status.ERROR,
         found=f"{len(missing)} of {gathering.size} ranks did not report within"
         f" {gathering.seconds:g} s: {_listed([str(rank) for rank in missing])}"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from counterpoint.capture.ranks import Seat, World, find_world
+from counterpoint.capture.ranks import LocalRank, World, find_world
 from counterpoint.core import UsageError
 
 PODS: Final = "pods"
@@ -20,7 +20,7 @@ PODS: Final = "pods"
 _EXAMPLE: Final = "counterpoint doctor --cluster --rank 0 --ranks 2 --meet /shared"
 
 
-def find_seat(environ: Mapping[str, str], rank: int | None, ranks: int | None) -> World:
+def find_ranks(environ: Mapping[str, str], rank: int | None, ranks: int | None) -> World:
     """Return the ranks from the options, else from the launcher, a TPU slice or an indexed job."""
     if rank is None and ranks is None:
         world = find_world(environ)
@@ -43,10 +43,10 @@ def find_seat(environ: Mapping[str, str], rank: int | None, ranks: int | None) -
         )
     if not 0 <= rank < ranks:
         raise UsageError(f"--cluster: rank {rank} of {ranks}: ranks are 0 to N - 1", next=_EXAMPLE)
-    return World(PODS, ranks, (Seat(rank, 0),))
+    return World(PODS, ranks, (LocalRank(rank, 0),))
 
 
-def meeting_place(meet: Path | None, world: World) -> Path:
+def exchange_directory(meet: Path | None, world: World) -> Path:
     """Return the directory of this job's ranks, the same on all of them; rank 0 creates it.
 
     Under a launcher it defaults to the current directory, which the steps of a job share. Its name

@@ -17,15 +17,22 @@ from counterpoint.capture.ranks import World, find_world
 from counterpoint.core import CounterpointError
 from counterpoint.core.rules import find_rule, read_page
 from counterpoint.doctor.checks.compilation_cache import SETTING as CACHE
-from counterpoint.doctor.facts import Clock, Facts, FlagRemark, Flags, Place, Software
+from counterpoint.doctor.facts import (
+    CheckedFlags,
+    FlagRemark,
+    HostFacts,
+    InstalledPackages,
+    KernelClock,
+    RunDirectory,
+)
 from counterpoint.doctor.gather.gpus import gather_gpus
-from counterpoint.doctor.gather.machine import Ask, ask, gather_machine, names_in, text_of
+from counterpoint.doctor.gather.machine import RunTool, gather_machine, names_in, run_tool, text_of
 from counterpoint.doctor.gather.network import gather_network
-from counterpoint.doctor.requirement import normal
+from counterpoint.doctor.requirement import normalized_name
 from counterpoint.flags import Channel, inherited_settings
-from counterpoint.flags.check import Question, examine
+from counterpoint.flags.check import CheckRequest, examine
 from counterpoint.flags.lint import Remark
-from counterpoint.flags.live import Interpreter, find_interpreter
+from counterpoint.flags.live import JaxlibInterpreter, find_interpreter
 from counterpoint.flags.parse import read_variables
 from counterpoint.flags.rules import RULES
 
@@ -49,22 +56,22 @@ def seen_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def gather_flags(
-    environment: Mapping[str, str], interpreter: Interpreter | None, *, probe: bool
-) -> Flags:
+    environment: Mapping[str, str], interpreter: JaxlibInterpreter | None, *, probe: bool
+) -> CheckedFlags:
     """Return the remarks; with `probe`, also query the parser of the installed compiler."""
-    from counterpoint.flags.live import ask_compiler
+    from counterpoint.flags.live import probe_compiler
 
     try:
         written = read_variables(environment, "environment")
-        asker = ask_compiler if probe else None
-        found = examine(written, Question(interpreter=interpreter, ask=asker))
+        asker = probe_compiler if probe else None
+        found = examine(written, CheckRequest(interpreter=interpreter, ask=asker))
     except CounterpointError as failure:
-        return Flags(why_not=failure.what)
+        return CheckedFlags(why_not=failure.what)
     heard = found.confirmation
     given = dict.fromkeys(
         (setting.channel is Channel.LIBTPU_INIT_ARGS, setting.name) for setting in written.given
     )
-    return Flags(
+    return CheckedFlags(
         names=tuple(name for libtpu, name in given if not libtpu),
         libtpu=tuple(name for libtpu, name in given if libtpu),
         release=found.asked,
@@ -118,19 +125,25 @@ _CUDA: Final = re.compile(
 )
 
 
-def gather_software(environment: Mapping[str, str], python: Path | None, ask: Ask) -> Software:
+def gather_software(
+    environment: Mapping[str, str], python: Path | None, ask: RunTool
+) -> InstalledPackages:
     """List what a Python can import: this one, or another, which is run for its search path."""
     version, search = _own() if python is None or _is_own(python) else _of(python, ask)
     packages: dict[str, str] = {}
     requires: dict[str, tuple[str, ...]] = {}
     for distribution in importlib.metadata.distributions(path=search):
-        name = normal(str(distribution.metadata["Name"] or "")) if distribution.metadata else ""
+        name = (
+            normalized_name(str(distribution.metadata["Name"] or ""))
+            if distribution.metadata
+            else ""
+        )
         if not _FAMILY.fullmatch(name) or name in packages:
             continue
         packages[name] = distribution.version
         if _ASKING.fullmatch(name):
             requires[name] = tuple(distribution.requires or ())
-    return Software(
+    return InstalledPackages(
         python=version,
         packages=dict(sorted(packages.items())),
         requires=dict(sorted(requires.items())),
@@ -146,7 +159,7 @@ def _is_own(python: Path) -> bool:
     return python.absolute() == Path(sys.executable).absolute()
 
 
-def _of(python: Path, ask: Ask) -> tuple[str, list[str]]:
+def _of(python: Path, ask: RunTool) -> tuple[str, list[str]]:
     printed_lines = (ask((str(python), "-c", _WHERE)) or "").splitlines()
     return (printed_lines[0], printed_lines[1:]) if printed_lines else ("", [])
 
@@ -167,7 +180,9 @@ _NOWHERE: Final = ("", "-", "sponge", "test_undeclared_outputs_dir")
 """Values of xla_dump_to that are not directories."""
 
 
-def gather_places(root: Path, environment: Mapping[str, str], here: Path) -> tuple[Place, ...]:
+def gather_places(
+    root: Path, environment: Mapping[str, str], here: Path
+) -> tuple[RunDirectory, ...]:
     """Return the working directory, the compilation cache and the dump directory."""
     mounts = tuple(_mounts(root))
     return tuple(_place(path, setting, mounts) for path, setting in _wanted(environment, here))
@@ -186,7 +201,7 @@ def _wanted(environment: Mapping[str, str], here: Path) -> Iterator[tuple[Path, 
         yield here / dump, "xla_dump_to"
 
 
-def _place(path: Path, setting: str, mounts: tuple[tuple[str, str], ...]) -> Place:
+def _place(path: Path, setting: str, mounts: tuple[tuple[str, str], ...]) -> RunDirectory:
     existing = next(
         (directory for directory in (path, *path.parents) if directory.is_dir()), Path("/")
     )
@@ -195,7 +210,7 @@ def _place(path: Path, setting: str, mounts: tuple[tuple[str, str], ...]) -> Pla
         free = about.f_bavail * about.f_frsize if about.f_blocks else None  # /proc has no size
     except OSError:
         free = None
-    return Place(
+    return RunDirectory(
         path=str(path),
         named_by=setting,
         exists=path.is_dir(),
@@ -236,12 +251,12 @@ def gather(
     environment: Mapping[str, str],
     *,
     root: Path = Path("/"),
-    ask: Ask = ask,
+    ask: RunTool = run_tool,
     python: Path | None = None,
     probe: bool = True,
     dcn: bool = False,
-    clock: Clock | None = None,
-) -> Facts:
+    clock: KernelClock | None = None,
+) -> HostFacts:
     """Gather the facts of this host. `dcn`: a step's traffic between hosts is known to use TCP."""
     host = socket.gethostname()
     hosts, ranks_here = _counts(environment)
@@ -249,7 +264,7 @@ def gather(
 
     interpreter = find_interpreter(python, environment)
     slices = environment.get("MEGASCALE_NUM_SLICES", "")
-    return Facts(
+    return HostFacts(
         host=host,
         hosts=hosts,
         ranks_here=ranks_here,

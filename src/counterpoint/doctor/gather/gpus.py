@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from counterpoint.doctor.facts import NO_DRIVER, Gpu, Gpus
-from counterpoint.doctor.gather.machine import Ask, text_of
+from counterpoint.doctor.facts import NO_DRIVER, GpuState, HostGpus
+from counterpoint.doctor.gather.machine import RunTool, text_of
 
 _FIELDS: Final = (
     "index,name,driver_version,persistence_mode,ecc.mode.current,memory.total"
@@ -29,7 +29,7 @@ _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _ROW: Final = re.compile(r"GPU(\d+)\s")
 
 
-def gather_gpus(root: Path, ask: Ask) -> Gpus:
+def gather_gpus(root: Path, ask: RunTool) -> HostGpus:
     """Return the driver, and its GPUs if nvidia-smi lists them."""
     version = _VERSION.search(text_of(root / "proc/driver/nvidia/version") or "")
     driver = version[1] if version else None
@@ -37,8 +37,8 @@ def gather_gpus(root: Path, ask: Ask) -> Gpus:
     cards = tuple(_cards(listed or ""))
     driver = driver or _driver(listed or "")
     if driver is None:
-        return Gpus(driver=None, why_none=NO_DRIVER)
-    return Gpus(
+        return HostGpus(driver=None, why_none=NO_DRIVER)
+    return HostGpus(
         driver=driver,
         why_none="nvidia-smi lists no GPUs" if listed is not None else "nvidia-smi can't be run",
         cards=cards,
@@ -58,9 +58,9 @@ def _driver(listed: str) -> str | None:
     return next((cells[2] for cells in _rows(listed) if cells[2][:1].isdecimal()), None)
 
 
-def _cards(listed: str) -> Iterator[Gpu]:
+def _cards(listed: str) -> Iterator[GpuState]:
     for index, name, _, persistence, ecc, memory, reasons in _rows(listed):
-        yield Gpu(
+        yield GpuState(
             index=int(index),
             name=name,
             persistence=_switch(persistence),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from counterpoint.doctor.facts import Clock, Limit, Machine
+from counterpoint.doctor.facts import HostMachine, KernelClock, ResourceLimit
 
 
 def text_of(path: Path) -> str | None:
@@ -60,12 +60,12 @@ class _Timex(ctypes.Structure):
     )
 
 
-def gather_machine(root: Path, clock: Clock | None = None) -> Machine:
+def gather_machine(root: Path, clock: KernelClock | None = None) -> HostMachine:
     """Gather all of it; `clock` is the state of the kernel's clock if already read."""
     size, free = _space(root / "dev/shm")
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     governors, driver = _governors(root / "sys/devices/system/cpu")
-    return Machine(
+    return HostMachine(
         open_files=_limit(resource.RLIMIT_NOFILE),
         locked=_limit(resource.RLIMIT_MEMLOCK),
         shared_bytes=size,
@@ -81,7 +81,7 @@ def gather_machine(root: Path, clock: Clock | None = None) -> Machine:
     )
 
 
-def kernel_clock() -> Clock:
+def kernel_clock() -> KernelClock:
     """Read the clock's state from adjtimex, without changing it."""
     try:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -89,12 +89,12 @@ def kernel_clock() -> Clock:
         with _LOCK:
             answer = int(libc.adjtimex(ctypes.byref(state)))
     except (OSError, AttributeError) as failure:
-        return Clock(why_not=str(failure))
+        return KernelClock(why_not=str(failure))
     if answer < 0:
-        return Clock(why_not=os.strerror(ctypes.get_errno()))
+        return KernelClock(why_not=os.strerror(ctypes.get_errno()))
     status, error = int(state.status), int(state.maxerror)
     synchronised = not status & _UNSYNCHRONISED and answer != _ERROR
-    return Clock(synchronised=synchronised, error_us=error if synchronised else None)
+    return KernelClock(synchronised=synchronised, error_us=error if synchronised else None)
 
 
 def in_container(root: Path) -> bool:
@@ -113,13 +113,13 @@ def _space(path: Path) -> tuple[int | None, int | None]:
     return about.f_blocks * about.f_frsize, about.f_bavail * about.f_frsize
 
 
-def _limit(what: int) -> Limit | None:
+def _limit(what: int) -> ResourceLimit | None:
     try:
         soft, hard = resource.getrlimit(what)
     except (OSError, ValueError):
         return None
     endless = resource.RLIM_INFINITY
-    return Limit(None if soft == endless else soft, None if hard == endless else hard)
+    return ResourceLimit(None if soft == endless else soft, None if hard == endless else hard)
 
 
 def _governors(cpus: Path) -> tuple[dict[str, int], str]:
@@ -143,14 +143,14 @@ def _huge_pages(root: Path) -> str | None:
     return text.partition("[")[2].partition("]")[0] or None
 
 
-Ask = Callable[[Sequence[str]], "str | None"]
+RunTool = Callable[[Sequence[str]], "str | None"]
 """Returns the output of a program; None if it can't be run or failed."""
 
 _SECONDS: Final = 20
 """nvidia-smi takes seconds if the driver has to initialize the GPUs first."""
 
 
-def ask(words: Sequence[str]) -> str | None:
+def run_tool(words: Sequence[str]) -> str | None:
     """Run a program with LC_ALL=C and return its output; None if it can't be run or fails."""
     try:
         done = subprocess.run(  # noqa: S603 - fixed commands

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from counterpoint.doctor.facts import Interface, Network, RdmaPort
-from counterpoint.doctor.gather.machine import Ask, names_in, number_of, text_of
+from counterpoint.doctor.facts import HostNetwork, Interface, RdmaPort
+from counterpoint.doctor.gather.machine import RunTool, names_in, number_of, text_of
 from counterpoint.doctor.recommended import SYSCTLS
 
 _UP: Final = 0x1
 _HYSTART: Final = "sys/module/tcp_cubic/parameters/hystart_detect"
 
 
-def gather_network(root: Path, ask: Ask, host: str) -> Network:
+def gather_network(root: Path, ask: RunTool, host: str) -> HostNetwork:
     """Gather all network facts."""
     route = ask(("ip", "-4", "route", "show", "default"))
-    return Network(
+    return HostNetwork(
         sysctls=dict(_sysctls(root)),
         interfaces=tuple(_interfaces(root / "sys/class/net")),
         default=tuple(_default_routes(root)),

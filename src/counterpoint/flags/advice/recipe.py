@@ -38,11 +38,11 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from counterpoint.core import InputError, parse_toml
-from counterpoint.flags.settings import Channel, Layout, Settings, fault
+from counterpoint.flags.settings import Channel, Layout, Settings, why_invalid
 from counterpoint.flags.text.xla_flags import render_xla_flags
-from counterpoint.flags.versions.version import lhs_flag_needed, number
+from counterpoint.flags.versions.version import lhs_flag_needed, version_number
 
-FAMILIES: Final = {
+CHIP_GENERATIONS: Final = {
     "blackwell": re.compile(r"\bG?B\d{2,3}\b|\bRTX (50\d\d|PRO)"),
     "hopper": re.compile(r"\bG?H\d{2,3}\b"),
     "ada": re.compile(r"\b(L4|L40S?|RTX 40\d\d|RTX 6000 Ada)\b"),
@@ -78,10 +78,10 @@ class Condition:
         self, version: str | None, chip: str | None, hosts: int | None = None
     ) -> str | None:
         """Return why the condition does not hold; None if it does."""
-        release, kind = number(version), family(chip)
-        if self.since is not None and release < number(self.since):
+        release, kind = version_number(version), chip_generation(chip)
+        if self.since is not None and release < version_number(self.since):
             return f"needs jaxlib {self.since}"
-        if self.before is not None and release >= number(self.before):
+        if self.before is not None and release >= version_number(self.before):
             return f"until jaxlib {self.before} only"
         if kind is not None and (kind in self.not_chips or (self.chips and kind not in self.chips)):
             return f"not for {chip}"
@@ -93,22 +93,22 @@ class Condition:
 
     def unsettled(self, chip: str | None) -> str | None:
         """Return which chips it is for, if the chip is unknown and it is not for all of them."""
-        if family(chip) is not None or not (self.chips or self.not_chips):
+        if chip_generation(chip) is not None or not (self.chips or self.not_chips):
             return None
         named = self.chips or self.not_chips
         words = ", ".join(_SPOKEN.get(generation, generation.capitalize()) for generation in named)
         return f"only on {words}" if self.chips else f"not on {words}"
 
 
-def family(chip: str | None) -> str | None:
+def chip_generation(chip: str | None) -> str | None:
     """Return the generation of a chip, by its name; None if unknown."""
     if chip is None:
         return None
-    return next((name for name, pattern in FAMILIES.items() if pattern.search(chip)), None)
+    return next((name for name, pattern in CHIP_GENERATIONS.items() if pattern.search(chip)), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RecipeLine:
     """One setting of a recipe. `basis`: documented, measured or rule of thumb."""
 
     name: str
@@ -137,19 +137,19 @@ class Recipe:
     name: str
     about: str = ""
     source: str = ""
-    flags: tuple[Line, ...] = ()
-    variables: tuple[Line, ...] = ()
+    flags: tuple[RecipeLine, ...] = ()
+    variables: tuple[RecipeLine, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
-    libtpu: tuple[Line, ...] = ()
-    arguments: tuple[Line, ...] = ()
-    kernel: tuple[Line, ...] = ()
-    advice: tuple[Line, ...] = ()
+    libtpu: tuple[RecipeLine, ...] = ()
+    arguments: tuple[RecipeLine, ...] = ()
+    kernel: tuple[RecipeLine, ...] = ()
+    advice: tuple[RecipeLine, ...] = ()
     layout: Layout | None = None
     workloads: tuple[str, ...] = ()
     goals: tuple[str, ...] = ()
 
     @property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[RecipeLine, ...]:
         """All settings, for every release and chip."""
         return (*self.flags, *self.variables, *self.libtpu)
 
@@ -160,7 +160,7 @@ class Recipe:
 
     def lines_for(
         self, version: str | None, chip: str | None, hosts: int | None = None
-    ) -> tuple[Line, ...]:
+    ) -> tuple[RecipeLine, ...]:
         """Return the settings for this release of jaxlib, chip and number of hosts."""
         return tuple(
             line for line in self.lines if line.condition.why_not(version, chip, hosts) is None
@@ -173,7 +173,7 @@ class Recipe:
         return settings_of(self.lines_for(version, chip, hosts), self.layout)
 
 
-def settings_of(lines: tuple[Line, ...], layout: Layout | None = None) -> Settings:
+def settings_of(lines: tuple[RecipeLine, ...], layout: Layout | None = None) -> Settings:
     """Combine lines into Settings; libtpu's flags go into their variable."""
 
     def through(channel: Channel) -> tuple[tuple[str, str], ...]:
@@ -208,8 +208,8 @@ _FIELDS: Final = frozenset({"value", "kinds", *_TEXTS, *_CONDITION})
 _WORDS: Final = {
     "basis": ("documented", "measured", "rule of thumb"),
     "where": ("loop",),
-    "chips": tuple(FAMILIES),
-    "not_chips": tuple(FAMILIES),
+    "chips": tuple(CHIP_GENERATIONS),
+    "not_chips": tuple(CHIP_GENERATIONS),
     "hosts": ("one", "several"),
     "needed": NEEDED,
 }
@@ -235,10 +235,10 @@ def read_recipe(text: str, where: str) -> Recipe:
     if "XLA_FLAGS" in document.get("env", {}):
         raise InputError(f"{where}: XLA_FLAGS under [env]", next="write flags under [xla_flags]")
 
-    def lines(table: str, channel: Channel = Channel.ENVIRONMENT) -> tuple[Line, ...]:
+    def lines(table: str, channel: Channel = Channel.ENVIRONMENT) -> tuple[RecipeLine, ...]:
         found = _lines(document, table, where, channel)
         for line in found if table in _SETTINGS else ():
-            if why := fault(line.name, line.value):
+            if why := why_invalid(line.name, line.value):
                 raise InputError(f"{where}: {table}: {line.name!r} is not a setting", why=why)
         return found
 
@@ -302,7 +302,7 @@ def _layout(document: Mapping[str, Any], where: str) -> Layout | None:
 
 def _lines(
     document: Mapping[str, Any], table: str, where: str, channel: Channel
-) -> tuple[Line, ...]:
+) -> tuple[RecipeLine, ...]:
     entries = document.get(table, {})
     if not isinstance(entries, dict):
         raise InputError(f"{where}: {table} is not a table", next=f"write it as [{table}]")
@@ -314,18 +314,18 @@ def _lines(
     )
 
 
-def _entries(name: str, entry: Any, where: str, channel: Channel) -> list[Line]:  # noqa: ANN401
+def _entries(name: str, entry: Any, where: str, channel: Channel) -> list[RecipeLine]:  # noqa: ANN401
     """Return one name's lines: several if the value depends on release or chip."""
     if isinstance(entry, list) and entry and isinstance(entry[0], dict):
         return [_line(name, row, where, channel) for row in cast("list[Any]", entry)]
     return [_line(name, entry, where, channel)]
 
 
-def _line(name: str, entry: Any, where: str, channel: Channel) -> Line:  # noqa: ANN401
+def _line(name: str, entry: Any, where: str, channel: Channel) -> RecipeLine:  # noqa: ANN401
     if not name.replace("_", "").replace(".", "").isalnum() or not name.isascii():
         raise InputError(f"{where}: not a name", next="names go without dashes and quotes")
     if not isinstance(entry, dict):
-        return Line(name, _value(entry, where), channel=channel)
+        return RecipeLine(name, _value(entry, where), channel=channel)
     fields = cast("dict[str, Any]", entry)
     if "value" not in fields or set(fields) - _FIELDS:
         raise InputError(
@@ -334,7 +334,7 @@ def _line(name: str, entry: Any, where: str, channel: Channel) -> Line:  # noqa:
             next=f'{name} = {{ value = "...", reason = "..." }}',
         )
     texts = {key: _word(fields, key, where) for key in _TEXTS}
-    return Line(
+    return RecipeLine(
         name,
         _value(fields["value"], where),
         texts["reason"] or None,

@@ -11,10 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.flags.advice.recipe import Line, Recipe, family, recipes, settings_of
+from counterpoint.flags.advice.recipe import (
+    Recipe,
+    RecipeLine,
+    chip_generation,
+    recipes,
+    settings_of,
+)
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.combining.threshold import Thresholds, thresholds
-from counterpoint.flags.settings import Channel, Layout, Settings, add
+from counterpoint.flags.settings import Channel, Layout, Settings, add_to_list
 from counterpoint.flags.values.values import refusal
 from counterpoint.hlo import Program
 from counterpoint.hlo.collectives import collective
@@ -90,7 +96,7 @@ _LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class RecommendationRequest:
     """The input of a recommendation. `chip` is as `hardware` names it; None means unknown.
 
     `where` is the location of the program, as a command takes it.
@@ -107,14 +113,14 @@ class Situation:
 
     @property
     def on_tpu(self) -> bool:
-        return family(self.chip) == "tpu"
+        return chip_generation(self.chip) == "tpu"
 
 
 @dataclass(frozen=True, slots=True)
-class Advised:
+class RecommendedLine:
     """A line that is recommended, and the recipes it is from."""
 
-    line: Line
+    line: RecipeLine
     recipes: tuple[str, ...]
 
     @property
@@ -123,7 +129,7 @@ class Advised:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedLine:
     """A line that is not recommended, and why."""
 
     name: str
@@ -136,9 +142,9 @@ class Dropped:
 class Recommendation:
     """Lines in the order of their recipes; `advice` holds advice that is not a setting."""
 
-    situation: Situation
-    lines: tuple[Advised, ...]
-    dropped: tuple[Dropped, ...]
+    situation: RecommendationRequest
+    lines: tuple[RecommendedLine, ...]
+    dropped: tuple[DroppedLine, ...]
     advice: tuple[tuple[str, str], ...]
     layout: Layout | None
 
@@ -147,12 +153,12 @@ class Recommendation:
         return settings_of(tuple(advised.line for advised in self.lines), self.layout)
 
 
-def recommend(situation: Situation) -> Recommendation:
+def recommend(situation: RecommendationRequest) -> Recommendation:
     """Recommend settings for a situation."""
     _require(situation.workloads, situation.goal)
     situation = _with_chip(situation)
-    advised: dict[str, Advised] = {}
-    dropped: list[Dropped] = []
+    advised: dict[str, RecommendedLine] = {}
+    dropped: list[DroppedLine] = []
     chosen = list(_chosen(situation))
     for recipe in chosen:
         for line in recipe.lines:
@@ -160,9 +166,9 @@ def recommend(situation: Situation) -> Recommendation:
             if fitted is not None and line.name in advised:
                 advised[line.name], why = _together(advised[line.name], fitted, recipe.name)
             elif fitted is not None:
-                advised[line.name] = Advised(fitted, (recipe.name,))
+                advised[line.name] = RecommendedLine(fitted, (recipe.name,))
             if why is not None:
-                dropped.append(Dropped(line.name, line.value, recipe.name, why))
+                dropped.append(DroppedLine(line.name, line.value, recipe.name, why))
     # A name may occur in several recipes; report only those whose value was overridden.
     dropped = [drop for drop in dropped if drop.name not in advised or drop.why.startswith(_LOST)]
     about = [recipe for recipe in chosen if _about(recipe, situation)]
@@ -176,7 +182,7 @@ def recommend(situation: Situation) -> Recommendation:
     )
 
 
-def _layout(situation: Situation, advised: Layout | None) -> Layout | None:
+def _layout(situation: RecommendationRequest, advised: Layout | None) -> Layout | None:
     """Return the process layout that a recipe recommends, adapted to the number of hosts."""
     if advised is None or situation.hosts is None or situation.devices is None:
         return advised
@@ -204,7 +210,7 @@ def _require(workloads: Sequence[str], goal: str) -> None:
         )
 
 
-def _with_chip(situation: Situation) -> Situation:
+def _with_chip(situation: RecommendationRequest) -> RecommendationRequest:
     """Set the chip to TPU for multislice workloads, since only TPUs have slices."""
     if _OF_TPUS not in situation.workloads or situation.on_tpu:
         return situation
@@ -217,7 +223,7 @@ def _with_chip(situation: Situation) -> Situation:
     return replace(situation, chip="TPU")
 
 
-def _chosen(situation: Situation) -> Iterator[Recipe]:
+def _chosen(situation: RecommendationRequest) -> Iterator[Recipe]:
     """Yield the recipes of the workloads as named, then those for any; earlier ones win."""
     fitting = [recipe for recipe in recipes().values() if situation.goal in recipe.goals]
     seen: set[str] = set()
@@ -228,7 +234,9 @@ def _chosen(situation: Situation) -> Iterator[Recipe]:
                 yield recipe
 
 
-def _fitted(line: Line, recipe: Recipe, situation: Situation) -> tuple[Line | None, str | None]:
+def _fitted(
+    line: RecipeLine, recipe: Recipe, situation: RecommendationRequest
+) -> tuple[RecipeLine | None, str | None]:
     """Return the line as needed here, or the reason why it is not needed."""
     why = _beside_the_point(line, recipe, situation)
     if why is not None:
@@ -245,7 +253,9 @@ def _fitted(line: Line, recipe: Recipe, situation: Situation) -> tuple[Line | No
     return (None, why) if why else (line, None)
 
 
-def _beside_the_point(line: Line, recipe: Recipe, situation: Situation) -> str | None:
+def _beside_the_point(
+    line: RecipeLine, recipe: Recipe, situation: RecommendationRequest
+) -> str | None:
     """Return the reason if the line is about what these devices lack: collectives, or a GPU."""
     if situation.devices == 1 and (line.kinds or "any" not in recipe.workloads):
         return "one device has no collectives"
@@ -254,7 +264,7 @@ def _beside_the_point(line: Line, recipe: Recipe, situation: Situation) -> str |
     return None
 
 
-def _about(recipe: Recipe, situation: Situation) -> bool:
+def _about(recipe: Recipe, situation: RecommendationRequest) -> bool:
     """Return whether a recipe's advice, beyond its settings, is for these devices."""
     if situation.on_tpu:
         return bool(recipe.libtpu)
@@ -262,12 +272,12 @@ def _about(recipe: Recipe, situation: Situation) -> bool:
     return not (alone and (recipe.layout is not None or "any" not in recipe.workloads))
 
 
-def _unsettled(line: Line, situation: Situation) -> str | None:
+def _unsettled(line: RecipeLine, situation: RecommendationRequest) -> str | None:
     only = line.condition.unsettled(situation.chip)
     return f"{only}: --target says which chip it is" if only else None
 
 
-def _already(line: Line, release: Release) -> str | None:
+def _already(line: RecipeLine, release: Release) -> str | None:
     """Return the reason if the line is the release's default, or an old name there."""
     if line.channel is Channel.ENVIRONMENT:
         same = release.jax.get(line.name, "").casefold() == line.value.casefold()
@@ -282,7 +292,7 @@ def _already(line: Line, release: Release) -> str | None:
     return f"an old name of {flag.alias_of} there" if flag.alias_of and past else None
 
 
-def _superfluous(line: Line, release: Release) -> str | None:
+def _superfluous(line: RecipeLine, release: Release) -> str | None:
     """Return the reason if the release does not take the line, or ignores it."""
     if line.channel is not Channel.XLA_FLAGS:
         return None
@@ -294,7 +304,7 @@ def _superfluous(line: Line, release: Release) -> str | None:
     return f"does nothing in jaxlib {release.version}" if flag.no_op else None
 
 
-def _for_program(line: Line, program: ProgramFacts) -> tuple[Line | None, str | None]:
+def _for_program(line: RecipeLine, program: ProgramFacts) -> tuple[RecipeLine | None, str | None]:
     """Return the line with the program's threshold, or why the program has no use for it."""
     if line.kinds and not program.kinds & set(line.kinds):
         return None, f"{program.name} has no {' or '.join(line.kinds)}"
@@ -312,7 +322,7 @@ def _for_program(line: Line, program: ProgramFacts) -> tuple[Line | None, str | 
     return replace(line, value=str(choice), reason=reason, basis="predicted"), None
 
 
-def _no_threshold(line: Line, program: ProgramFacts) -> str:
+def _no_threshold(line: RecipeLine, program: ProgramFacts) -> str:
     kind = next(combining for combining in program.thresholds.kinds if combining.flag == line.name)
     if kind.layer is not None:
         return "in loops the default merges all that can merge"
@@ -322,29 +332,33 @@ def _no_threshold(line: Line, program: ProgramFacts) -> str:
     return f"no loop says how much; `flags thresholds` tells what these merge: {tries}"
 
 
-def _together(kept: Advised, line: Line, recipe: str) -> tuple[Advised, str | None]:
+def _together(
+    kept: RecommendedLine, line: RecipeLine, recipe: str
+) -> tuple[RecommendedLine, str | None]:
     """Combine two lines with one name: if equal or a list, keep both; otherwise the first wins."""
     if kept.line.value == line.value:
-        return Advised(kept.line, (*kept.recipes, recipe)), None
+        return RecommendedLine(kept.line, (*kept.recipes, recipe)), None
     if line.name == _PASSES:
-        value = add(kept.line.value, line.value)
+        value = add_to_list(kept.line.value, line.value)
         reason = f"{kept.line.reason}; {line.reason}"
         combined = replace(kept.line, value=value, reason=reason)
-        return Advised(combined, (*kept.recipes, recipe)), None
+        return RecommendedLine(combined, (*kept.recipes, recipe)), None
     shown = kept.line.value or "nothing"
     return kept, f"{_LOST} {shown} for {kept.recipes[0]}"
 
 
-def _left_out(chosen: Iterable[Recipe], told: set[str]) -> Iterator[Dropped]:
+def _left_out(chosen: Iterable[Recipe], told: set[str]) -> Iterator[DroppedLine]:
     """Yield settings that guides recommend and recipes leave out, once each."""
     for recipe in chosen:
         for name, why in recipe.left_out:
             if name not in told:
                 told.add(name)
-                yield Dropped(name, "", recipe.name, why)
+                yield DroppedLine(name, "", recipe.name, why)
 
 
-def _advice(chosen: Iterable[Recipe], situation: Situation) -> Iterator[tuple[str, str]]:
+def _advice(
+    chosen: Iterable[Recipe], situation: RecommendationRequest
+) -> Iterator[tuple[str, str]]:
     version, chip = situation.release.version, situation.chip
     for recipe in chosen:
         for line in recipe.advice:
@@ -355,6 +369,6 @@ def _advice(chosen: Iterable[Recipe], situation: Situation) -> Iterator[tuple[st
             yield f"sysctl {line.name}={line.value}", described
 
 
-def _placed(text: str, situation: Situation) -> str:
+def _placed(text: str, situation: RecommendationRequest) -> str:
     """Substitute the given program into a piece of advice."""
     return text if situation.where is None else text.replace(_DUMP, f"--program {situation.where}")

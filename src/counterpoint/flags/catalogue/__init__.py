@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
-    from counterpoint.flags.catalogue.about import Reader as Reader
-    from counterpoint.flags.catalogue.about import all_about as all_about
+    from counterpoint.flags.catalogue.about import SettingReader as SettingReader
+    from counterpoint.flags.catalogue.about import all_documentation as all_documentation
     from counterpoint.flags.catalogue.flag import Flag as Flag
     from counterpoint.flags.catalogue.flag import Release as Release
     from counterpoint.flags.catalogue.lookup import path_of as path_of
@@ -23,9 +23,9 @@ __getattr__ = lazy(
     __name__,
     {
         "Flag": "counterpoint.flags.catalogue.flag",
-        "Reader": "counterpoint.flags.catalogue.about",
+        "SettingReader": "counterpoint.flags.catalogue.about",
         "Release": "counterpoint.flags.catalogue.flag",
-        "all_about": "counterpoint.flags.catalogue.about",
+        "all_documentation": "counterpoint.flags.catalogue.about",
         "path_of": "counterpoint.flags.catalogue.lookup",
         "release": "counterpoint.flags.catalogue.lookup",
         "releases": "counterpoint.flags.catalogue.lookup",

@@ -15,12 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
-from counterpoint.flags.versions.version import Family, family, number
+from counterpoint.flags.versions.version import ChipFamily, chip_family, version_number
 
 _HEAD: Final = re.compile(r'^\["?([-.\w]+)"?\]$', re.MULTILINE)
 
 
-class Reader(StrEnum):
+class SettingReader(StrEnum):
     """The program that reads a setting, which determines where the setting has to be given."""
 
     XLA = "XLA"  # XLA_FLAGS, and compiler_options unless `process_only`
@@ -36,7 +36,7 @@ class Reader(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class SettingNote:
     """A surprising fact. It holds from `since` on and before `until`, on `chips` only.
 
     It also holds for an unknown chip.
@@ -45,24 +45,24 @@ class Note:
     text: str
     since: str | None = None
     until: str | None = None
-    chips: tuple[Family, ...] = ()  # empty: all
+    chips: tuple[ChipFamily, ...] = ()  # empty: all
 
     def holds(self, version: str | None, chip: str | None = None) -> bool:
         """Return whether it is true for a jaxlib (None: newest) and a chip (None: any)."""
-        kind = family(chip)
+        kind = chip_family(chip)
         if self.chips and kind is not None and kind not in self.chips:
             return False
         if version is None:
             return self.until is None
-        at = number(version)
+        at = version_number(version)
         return not (
-            (self.since is not None and at < number(self.since))
-            or (self.until is not None and at >= number(self.until))
+            (self.since is not None and at < version_number(self.since))
+            or (self.until is not None and at >= version_number(self.until))
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class About:
+class SettingDocumentation:
     """The description of one setting.
 
     `use`: what to use today if this one is gone, renamed or no longer the best way. `process_only`:
@@ -71,7 +71,7 @@ class About:
     """
 
     name: str
-    kind: Reader
+    kind: SettingReader
     theme: str
     does: str
     trades: str
@@ -80,7 +80,7 @@ class About:
     use: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     process_only: bool = False
-    notes: tuple[Note, ...] = ()
+    notes: tuple[SettingNote, ...] = ()
 
     def told(self, version: str | None, chip: str | None = None) -> tuple[str, ...]:
         """Return the notes that hold for a jaxlib and a chip."""
@@ -88,7 +88,7 @@ class About:
 
 
 @cache
-def about(name: str) -> About | None:
+def documentation_of(name: str) -> SettingDocumentation | None:
     """Return the description of a setting; None if it has none."""
     found = _tables().get(name)
     if found is None:
@@ -97,7 +97,7 @@ def about(name: str) -> About | None:
     return _entry(name, theme, text)
 
 
-def all_about() -> Mapping[str, About]:
+def all_documentation() -> Mapping[str, SettingDocumentation]:
     """Return all descriptions, by name. Parses all of them; for documents and tests."""
     return {name: _entry(name, theme, text) for name, (theme, text) in _tables().items()}
 
@@ -115,25 +115,25 @@ def _tables() -> Mapping[str, tuple[str, str]]:
     return tables
 
 
-def _entry(name: str, theme: str, text: str) -> About:
+def _entry(name: str, theme: str, text: str) -> SettingDocumentation:
     import tomllib
 
     table = tomllib.loads(text)
     notes = tuple(_note(note) for note in table.get("notes", ()))
     fields: dict[str, Any] = {
         **_frozen(table),
-        "kind": Reader[table["kind"].upper()],
+        "kind": SettingReader[table["kind"].upper()],
         "notes": notes,
     }
-    return About(name=name, theme=theme, **fields)
+    return SettingDocumentation(name=name, theme=theme, **fields)
 
 
-def _note(table: Mapping[str, Any]) -> Note:
-    return Note(
+def _note(table: Mapping[str, Any]) -> SettingNote:
+    return SettingNote(
         text=table["text"],
         since=table.get("since"),
         until=table.get("until"),
-        chips=tuple(Family(name) for name in table.get("chips", ())),
+        chips=tuple(ChipFamily(name) for name in table.get("chips", ())),
     )
 
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from counterpoint.core import InputError
 from counterpoint.flags.catalogue.flag import Release
-from counterpoint.flags.catalogue.table import Facts, Table, flag_of, parse_table
-from counterpoint.flags.versions.version import number
+from counterpoint.flags.catalogue.table import FlagFacts, FlagTable, flag_of, parse_table
+from counterpoint.flags.versions.version import version_number
 
 _START: Final = "jaxlib-"
 _ENDING: Final = ".jsonl"
@@ -48,7 +48,7 @@ def overlaid() -> tuple[str, ...]:
     )
 
 
-def read_overlay(version: str) -> Table:
+def read_overlay(version: str) -> FlagTable:
     """Read the table that `flags refresh` wrote for one release."""
     path = path_of(version)
     try:
@@ -74,7 +74,7 @@ _NUMBERS: Final = re.compile(r"\d+(\.\d+)*")
 
 
 @cache
-def shipped() -> Table:
+def shipped() -> FlagTable:
     """Return the table that ships, by release of jaxlib."""
     return parse_table(Path(__file__).with_name("flags.jsonl").read_text("utf-8"))
 
@@ -93,25 +93,27 @@ def _learnt(version: str) -> dict[str, dict[str, Any]]:
 def releases() -> tuple[str, ...]:
     """Return all known releases of jaxlib, oldest first."""
     known = dict.fromkeys([*shipped().releases, *_local()])
-    return tuple(sorted(known, key=number))
+    return tuple(sorted(known, key=version_number))
 
 
 def release(version: str | None = None) -> Release:
     """Return a jaxlib's flags; if unknown, those of the nearest older release, else the oldest."""
     if version is None:
         return _release(releases()[-1])
-    return _release(meant(version) or version)
+    return _release(known_release(version) or version)
 
 
-def meant(version: str) -> str | None:
+def known_release(version: str) -> str | None:
     """Return the known release of this number; `0.12` is the newest 0.12. None if there is none."""
     plain = version.strip().removeprefix("v")
     if plain in releases():
         return plain
     if not _NUMBERS.fullmatch(plain):
         return None
-    requested = number(plain)
-    matching = [known for known in releases() if number(known)[: len(requested)] == requested]
+    requested = version_number(plain)
+    matching = [
+        known for known in releases() if version_number(known)[: len(requested)] == requested
+    ]
     return matching[-1] if matching else None
 
 
@@ -121,7 +123,7 @@ def _release(asked: str) -> Release:
     return as_release(version, facts_at(version), asked)
 
 
-def as_release(version: str, facts: Mapping[str, Facts], asked: str | None = None) -> Release:
+def as_release(version: str, facts: Mapping[str, FlagFacts], asked: str | None = None) -> Release:
     """Build a Release from a table's facts; JAX's options are the upper-case names."""
     options = {
         name: flag_of(name, flag_facts) for name, flag_facts in facts.items() if name[0].isupper()
@@ -144,7 +146,7 @@ def nearest(asked: str) -> str:
     known = releases()
     if asked in known:
         return asked
-    older = [version for version in known if number(version) <= number(asked)]
+    older = [version for version in known if version_number(version) <= version_number(asked)]
     return older[-1] if older else known[0]
 
 
@@ -158,15 +160,15 @@ def names_ever() -> frozenset[str]:
     return frozenset(shipped().changes).union(*(_learnt(version) for version in _local()))
 
 
-def states(name: str) -> Iterator[tuple[str, Facts | None]]:
+def states(name: str) -> Iterator[tuple[str, FlagFacts | None]]:
     """Yield the facts of one name at each release in which they change; None: absent."""
     local = _local()
     if not local:
         yield from shipped().of(name)
         return
     changes = dict(shipped().of(name))
-    now: Facts | None = None
-    before: Facts | None = None
+    now: FlagFacts | None = None
+    before: FlagFacts | None = None
     for version in releases():
         now = changes.get(version, now)
         facts = _learnt(version).get(name) if version in local else now

@@ -18,19 +18,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
 from counterpoint.flags.catalogue.flag import Flag
-from counterpoint.flags.versions.version import number
+from counterpoint.flags.versions.version import version_number
 
-Facts: TypeAlias = Mapping[str, Any]
+FlagFacts: TypeAlias = Mapping[str, Any]
 """The facts of one release on one name; usual values are left out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FlagTable:
     """`changes`: per name, by release, the differences from the release before; None: removed."""
 
     releases: tuple[str, ...] = ()
-    changes: Mapping[str, Mapping[str, Facts | None]] = field(
-        default_factory=dict[str, Mapping[str, Facts | None]]
+    changes: Mapping[str, Mapping[str, FlagFacts | None]] = field(
+        default_factory=dict[str, Mapping[str, FlagFacts | None]]
     )
 
     def at(self, version: str) -> dict[str, dict[str, Any]]:
@@ -54,44 +54,46 @@ class Table:
             yield since, facts
 
 
-def _laid_over(facts: dict[str, Any] | None, change: Facts | None) -> dict[str, Any] | None:
+def _laid_over(facts: dict[str, Any] | None, change: FlagFacts | None) -> dict[str, Any] | None:
     if change is None:
         return None
     return {key: value for key, value in {**(facts or {}), **change}.items() if value is not None}
 
 
-def make_table(releases: Mapping[str, Mapping[str, Facts]]) -> Table:
+def make_table(releases: Mapping[str, Mapping[str, FlagFacts]]) -> FlagTable:
     """Build a table from the facts of each release, oldest first."""
-    changes: dict[str, dict[str, Facts | None]] = {}
-    before: Mapping[str, Facts] = {}
+    changes: dict[str, dict[str, FlagFacts | None]] = {}
+    before: Mapping[str, FlagFacts] = {}
     for version, now in releases.items():
         for name in {*before, *now}:
             if before.get(name) != now.get(name):
                 changes.setdefault(name, {})[version] = _change(before.get(name), now.get(name))
         before = now
-    return Table(tuple(releases), dict(sorted(changes.items())))
+    return FlagTable(tuple(releases), dict(sorted(changes.items())))
 
 
-def _change(before: Facts | None, now: Facts | None) -> Facts | None:
+def _change(before: FlagFacts | None, now: FlagFacts | None) -> FlagFacts | None:
     if now is None or before is None:
         return now
     keys = dict.fromkeys([*now, *before])  # a removed key is null
     return {key: now.get(key) for key in keys if before.get(key) != now.get(key)}
 
 
-def with_release(table: Table, version: str, facts: Mapping[str, Facts]) -> Table:
+def with_release(table: FlagTable, version: str, facts: Mapping[str, FlagFacts]) -> FlagTable:
     """Return the table with one release added or replaced."""
     by_release = {known: table.at(known) for known in table.releases} | {version: dict(facts)}
-    return make_table({known: by_release[known] for known in sorted(by_release, key=number)})
+    return make_table(
+        {known: by_release[known] for known in sorted(by_release, key=version_number)}
+    )
 
 
-def parse_table(text: str) -> Table:
+def parse_table(text: str) -> FlagTable:
     """Parse a table from its text."""
     head, *rows = json.loads(f"[{','.join(text.splitlines())}]")
-    return Table(tuple(head["releases"]), dict(rows))
+    return FlagTable(tuple(head["releases"]), dict(rows))
 
 
-def render_table(table: Table) -> str:
+def render_table(table: FlagTable) -> str:
     """Return the table as text."""
     lines = [json.dumps({"releases": table.releases})]
     lines += [json.dumps([name, changes]) for name, changes in table.changes.items()]
@@ -111,7 +113,7 @@ _USUAL: Final = {
 }
 
 
-def facts_of(flag: Flag) -> Facts:
+def facts_of(flag: Flag) -> FlagFacts:
     """Return a flag's facts, without its name."""
     facts: dict[str, Any] = {"type": flag.type, "default": flag.default}
     for key, usual in _USUAL.items():
@@ -123,7 +125,7 @@ def facts_of(flag: Flag) -> Facts:
     return facts
 
 
-def flag_of(name: str, facts: Facts) -> Flag:
+def flag_of(name: str, facts: FlagFacts) -> Flag:
     """Build a flag from its name and facts."""
     values: tuple[str, ...] = tuple(cast("list[str]", facts.get("values", [])))
     return Flag(

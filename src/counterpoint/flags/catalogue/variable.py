@@ -13,11 +13,17 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.catalogue.about import Reader
+from counterpoint.flags.catalogue.about import SettingReader
 
 _TRUE: Final = ("y", "yes", "t", "true", "on", "1")
 _FALSE: Final = ("n", "no", "f", "false", "off", "0")
-_ENVIRONMENT: Final = (Reader.JAX, Reader.CLIENT, Reader.LOG, Reader.NCCL, Reader.CUDA)
+_ENVIRONMENT: Final = (
+    SettingReader.JAX,
+    SettingReader.CLIENT,
+    SettingReader.LOG,
+    SettingReader.NCCL,
+    SettingReader.CUDA,
+)
 _LEVELS: Final = re.compile(r"[^=,\s]+=-?\d+(,[^=,\s]+=-?\d+)*")
 _WHOLE: Final = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|\d+)")
 
@@ -39,7 +45,7 @@ JAX_ELSEWHERE: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
+class DocumentedSetting:
     """One setting.
 
     `type`: bool, int, float, string, path, bytes, enum; `choices`: comma-separated names, `^` in
@@ -50,7 +56,7 @@ class Variable:
     """
 
     name: str
-    reader: Reader
+    reader: SettingReader
     type: str
     default: str | None = None
     values: tuple[str, ...] = ()
@@ -60,7 +66,7 @@ class Variable:
     @property
     def by_jaxlib(self) -> bool:
         """True if `since` and `until` are releases of jaxlib."""
-        return self.reader in (Reader.JAX, Reader.CLIENT, Reader.LOG)
+        return self.reader in (SettingReader.JAX, SettingReader.CLIENT, SettingReader.LOG)
 
     def takes(self, value: str) -> bool:
         """Return whether a value is of its type, and one of its values if they are known."""
@@ -130,13 +136,13 @@ def _names(value: str) -> tuple[str, ...]:
 
 
 @cache
-def variables() -> Mapping[str, Variable]:
+def variables() -> Mapping[str, DocumentedSetting]:
     """Return all known environment variables, by name: NCCL, CUDA, allocator, JAX, logging."""
     return {name: variable for name, variable in _all().items() if variable.reader in _ENVIRONMENT}
 
 
 @cache
-def arguments() -> Mapping[str, Variable]:
+def arguments() -> Mapping[str, DocumentedSetting]:
     """Return the other settings: compile options, libtpu's, Levanter's and the kernel's."""
     return {
         name: variable for name, variable in _all().items() if variable.reader not in _ENVIRONMENT
@@ -152,7 +158,7 @@ def nccl_names() -> frozenset[str]:
 
 
 @cache
-def _all() -> Mapping[str, Variable]:
+def _all() -> Mapping[str, DocumentedSetting]:
     file = Path(__file__).with_name("variables.tsv")
     lines = file.read_text("utf-8").splitlines()
     rows = (line.split("\t") for line in lines if not line.startswith("#"))
@@ -167,10 +173,10 @@ def _variable(
     values: str = "",
     since: str = "",
     until: str = "",
-) -> Variable:
-    return Variable(
+) -> DocumentedSetting:
+    return DocumentedSetting(
         name=name,
-        reader=Reader[reader],
+        reader=SettingReader[reader],
         type=kind,
         default=default or None,
         values=tuple(values.split(",")) if values else (),

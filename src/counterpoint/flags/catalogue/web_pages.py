@@ -15,7 +15,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
+class PageSetting:
     """One setting of a page. `values` is empty if the page gives none, or a placeholder.
 
     `says` is the default that the page states. `named` is false if the page describes a setting
@@ -36,7 +36,7 @@ class WebPage:
 
     title: str
     url: str
-    settings: tuple[Advice, ...]
+    settings: tuple[PageSetting, ...]
 
 
 @cache
@@ -53,7 +53,7 @@ def pages() -> tuple[WebPage, ...]:
 
 def _page(document: Mapping[str, Any]) -> WebPage:
     settings = tuple(
-        Advice(
+        PageSetting(
             name=row["name"],
             where=row["where"],
             values=tuple(row.get("values", ())),

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
+    from counterpoint.flags.check.examination import CheckRequest as CheckRequest
     from counterpoint.flags.check.examination import Examination as Examination
-    from counterpoint.flags.check.examination import Question as Question
     from counterpoint.flags.check.examination import check as check
     from counterpoint.flags.check.examination import codes as codes
     from counterpoint.flags.check.examination import examine as examine
-    from counterpoint.flags.check.examination import mend as mend
-    from counterpoint.flags.check.fix import Fixed as Fixed
+    from counterpoint.flags.check.examination import fix_and_examine as fix_and_examine
+    from counterpoint.flags.check.fix import FixResult as FixResult
     from counterpoint.flags.check.fix import corrected as corrected
     from counterpoint.flags.check.fix import in_place as in_place
 
@@ -21,13 +21,13 @@ __getattr__ = lazy(
     __name__,
     {
         "Examination": "counterpoint.flags.check.examination",
-        "Fixed": "counterpoint.flags.check.fix",
-        "Question": "counterpoint.flags.check.examination",
+        "FixResult": "counterpoint.flags.check.fix",
+        "CheckRequest": "counterpoint.flags.check.examination",
         "check": "counterpoint.flags.check.examination",
         "codes": "counterpoint.flags.check.examination",
         "corrected": "counterpoint.flags.check.fix",
         "examine": "counterpoint.flags.check.examination",
         "in_place": "counterpoint.flags.check.fix",
-        "mend": "counterpoint.flags.check.examination",
+        "fix_and_examine": "counterpoint.flags.check.examination",
     },
 )

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
 from counterpoint.flags.catalogue.lookup import release
-from counterpoint.flags.lint.context import Case, Remark, Severity
-from counterpoint.flags.live.probe import Interpreter
+from counterpoint.flags.lint.context import LintContext, Remark, Severity
+from counterpoint.flags.live.probe import JaxlibInterpreter
 from counterpoint.flags.parsed import Occurrence, ParsedSource
 from counterpoint.flags.rules import RULES, compiler_disagrees
 from counterpoint.flags.settings import Channel
 
 if TYPE_CHECKING:
-    from counterpoint.flags.check.fix import Fixed
-    from counterpoint.flags.live.probe import Answer
+    from counterpoint.flags.check.fix import FixResult
+    from counterpoint.flags.live.probe import ProbeResult
 
 
 _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
@@ -27,10 +27,12 @@ def check(
     written: ParsedSource, *, version: str | None, chip: str | None = None, profiling: bool = False
 ) -> tuple[Remark, ...]:
     """Return all remarks, by place, the most severe first at each place."""
-    return judge(Case(written=written, release=release(version), chip=chip, profiling=profiling))
+    return judge(
+        LintContext(written=written, release=release(version), chip=chip, profiling=profiling)
+    )
 
 
-def judge(case: Case) -> tuple[Remark, ...]:
+def judge(case: LintContext) -> tuple[Remark, ...]:
     """Return all remarks on a case, in order."""
     return in_order(remark for rule in RULES for remark in rule.check(case))
 
@@ -63,7 +65,7 @@ _REFUSALS: Final = frozenset(
 )
 """Rules whose errors mean that the compiler does not accept a name or a value."""
 
-Ask = Callable[[Interpreter, Mapping[Channel, tuple[Occurrence, ...]]], "Answer"]
+AskCompiler = Callable[[JaxlibInterpreter, Mapping[Channel, tuple[Occurrence, ...]]], "ProbeResult"]
 """Queries an interpreter about flags and options."""
 
 
@@ -79,7 +81,10 @@ class Confirmation:
 
 
 def confirm(
-    case: Case, remarks: tuple[Remark, ...], interpreter: Interpreter | None, ask: Ask
+    case: LintContext,
+    remarks: tuple[Remark, ...],
+    interpreter: JaxlibInterpreter | None,
+    ask: AskCompiler,
 ) -> Confirmation:
     """Correct the remarks by what the interpreter's XLA accepts: its parser has the last word.
 
@@ -110,7 +115,7 @@ def confirm(
     )
 
 
-def together(heard: Sequence[Confirmation]) -> Confirmation | None:
+def merge_confirmations(heard: Sequence[Confirmation]) -> Confirmation | None:
     """Merge the confirmations of several programs; None if there are none."""
     answered = [confirmation for confirmation in heard if confirmation.note is None]
     if not answered:
@@ -123,7 +128,7 @@ def together(heard: Sequence[Confirmation]) -> Confirmation | None:
     )
 
 
-def _why_not(case: Case, interpreter: Interpreter | None) -> str | None:
+def _why_not(case: LintContext, interpreter: JaxlibInterpreter | None) -> str | None:
     wanted = case.release.asked
     if not any(_askable(occurrence) for occurrence in case.compiler):
         return "there is no flag to ask about"
@@ -142,7 +147,7 @@ def _askable(one: Occurrence) -> bool:
 
 
 def _held_to(
-    case: Case, remarks: tuple[Remark, ...], given: list[Occurrence], answer: Answer
+    case: LintContext, remarks: tuple[Remark, ...], given: list[Occurrence], answer: ProbeResult
 ) -> tuple[Remark, ...]:
     rejected = {(flag.name, flag.value): flag.reason for flag in answer.rejected}
     errors = {_key(remark): remark.code for remark in remarks if remark.severity is Severity.ERROR}
@@ -173,17 +178,17 @@ def _key(one: Remark) -> tuple[object, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class CheckRequest:
     """The conditions of an examination. `version` None: the interpreter's, else the newest known.
 
     `ask` None: the compiler is not queried. `select` and `ignore` are codes or code prefixes.
     """
 
     version: str | None = None
-    interpreter: Interpreter | None = None
+    interpreter: JaxlibInterpreter | None = None
     chip: str | None = None
     profiling: bool = False
-    ask: Ask | None = None
+    ask: AskCompiler | None = None
     select: tuple[str, ...] = field(default=())
     ignore: tuple[str, ...] = field(default=())
 
@@ -225,7 +230,7 @@ class Examination:
         return self.count(Severity.ERROR) > 0
 
 
-def examine(written: ParsedSource, question: Question) -> Examination:
+def examine(written: ParsedSource, question: CheckRequest) -> Examination:
     """Return all remarks on the settings of each program of a source, in order."""
     case = _case(written, question)
     remarks: dict[tuple[object, ...], Remark] = {}
@@ -245,11 +250,11 @@ def examine(written: ParsedSource, question: Question) -> Examination:
         asked=case.release.asked,
         table=case.release.version,
         chip=case.chip,
-        confirmation=together(confirmations),
+        confirmation=merge_confirmations(confirmations),
     )
 
 
-def mend(written: ParsedSource, question: Question) -> tuple[Fixed, Examination]:
+def fix_and_examine(written: ParsedSource, question: CheckRequest) -> tuple[FixResult, Examination]:
     """Apply the safe fixes, and examine the result."""
     from counterpoint.flags.check.fix import fix  # only fixing needs it
 
@@ -265,9 +270,9 @@ def codes(texts: Sequence[str], option: str) -> tuple[str, ...]:
     )
     for code in found:
         if not any(rule.CODE.startswith(code) for rule in RULES):
-            from counterpoint.core.rules import near_codes
+            from counterpoint.core.rules import similar_codes
 
-            near = near_codes(RULES, code)
+            near = similar_codes(RULES, code)
             raise UsageError(
                 f"{option} {code}: no such code",
                 why="a code is FLAG and three digits, or how it begins: FLAG1",
@@ -276,8 +281,8 @@ def codes(texts: Sequence[str], option: str) -> tuple[str, ...]:
     return found
 
 
-def _case(written: ParsedSource, question: Question) -> Case:
-    return Case(
+def _case(written: ParsedSource, question: CheckRequest) -> LintContext:
+    return LintContext(
         written=written,
         release=release(question.jaxlib),
         chip=question.chip,

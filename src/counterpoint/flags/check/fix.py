@@ -9,8 +9,8 @@ from typing import Final
 
 from counterpoint.flags import settings
 from counterpoint.flags.catalogue.flag import Release
-from counterpoint.flags.forms.rendering import Form, quoted, render
-from counterpoint.flags.lint.context import Mend, Remark, Severity
+from counterpoint.flags.forms.rendering import SettingsForm, quoted, render
+from counterpoint.flags.lint.context import Fix, Remark, Severity
 from counterpoint.flags.parsed import IssueKind, Occurrence, ParsedSource, SyntaxIssue, as_issue
 from counterpoint.flags.settings import Channel, Settings
 from counterpoint.flags.text.xla_flags import join_xla_flags, render_xla_flags
@@ -21,7 +21,7 @@ _PLAIN: Final = re.compile(r"[\w=.,:/+-]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class InPlaceFix:
     """The text, with the fixes that were applied to it and those that could not be."""
 
     text: str
@@ -31,7 +31,7 @@ class Mended:
 
 def in_place(
     source: str, made: tuple[Remark, ...], wanted: ParsedSource, read: Callable[[str], ParsedSource]
-) -> Mended:
+) -> InPlaceFix:
     """Apply fixes to the source, if reading the result yields the wanted settings.
 
     Expressions for what a program inherits or computes stay as they are. Only a flag that occurs
@@ -42,8 +42,8 @@ def in_place(
     undone = tuple(remark for remark in made if remark not in done)
     text = "\n".join(rows)
     if not undone and read(text).settings.flags != wanted.settings.flags:
-        return Mended(source, (), made)
-    return Mended(text, tuple(done), undone)
+        return InPlaceFix(source, (), made)
+    return InPlaceFix(text, tuple(done), undone)
 
 
 def _rewrite(rows: list[str], one: Remark) -> bool:
@@ -137,13 +137,13 @@ def _for_docker(value: str) -> str:
 
 
 _FORMS: Final = {
-    "python": Form.PYTHON,
-    "yaml": Form.K8S,
-    "kubernetes": Form.K8S,
-    "env": Form.ENV,
-    "environment": Form.ENV,
-    "process": Form.ENV,
-    "run": Form.ENV,
+    "python": SettingsForm.PYTHON,
+    "yaml": SettingsForm.K8S,
+    "kubernetes": SettingsForm.K8S,
+    "env": SettingsForm.ENV,
+    "environment": SettingsForm.ENV,
+    "process": SettingsForm.ENV,
+    "run": SettingsForm.ENV,
 }
 
 
@@ -165,11 +165,11 @@ def corrected(written: ParsedSource, release: Release) -> str:
     if is_script(written):
         parts.append(assignments(written))
     elif settings.xla or settings.env:
-        form = _FORMS.get(written.form, Form.BASH)
+        form = _FORMS.get(written.form, SettingsForm.BASH)
         parts.append(render(replace(settings, options=()), form, release))
     if settings.options:
         options = Settings(options=settings.options)
-        parts.append(render(options, Form.COMPILER_OPTIONS, release))
+        parts.append(render(options, SettingsForm.COMPILER_OPTIONS, release))
     return "".join(parts)
 
 
@@ -180,7 +180,7 @@ Check = Callable[[ParsedSource], tuple[Remark, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class FixResult:
     """`made`: the remarks that were fixed; `left`: those that still apply to the result.
 
     `omitted` is what the result omits because it is not a setting, or not known.
@@ -192,7 +192,7 @@ class Fixed:
     omitted: tuple[SyntaxIssue, ...]
 
 
-def fix(written: ParsedSource, check: Check) -> Fixed:
+def fix(written: ParsedSource, check: Check) -> FixResult:
     """Fix what can be fixed safely.
 
     A fix may require another one (a new name with an old value), so this is repeated until nothing
@@ -206,7 +206,7 @@ def fix(written: ParsedSource, check: Check) -> Fixed:
             break
         applied += chosen.values()
         written = replace(written, given=tuple(_rewritten(written.given, chosen)))
-    return Fixed(written, tuple(applied), check(written), left_out(written))
+    return FixResult(written, tuple(applied), check(written), left_out(written))
 
 
 def _chosen(written: ParsedSource, remarks: Iterable[Remark]) -> Iterator[tuple[int, Remark]]:
@@ -239,13 +239,13 @@ def _rewritten(given: tuple[Occurrence, ...], chosen: dict[int, Remark]) -> Iter
             earlier = merged.get((heir.channel, heir.name))
             if earlier is not None and earlier in out and settings.is_list(heir.name):
                 out.remove(earlier)
-                heir = _valued(heir, settings.add(earlier.meant, heir.meant))  # noqa: PLW2901
+                heir = _valued(heir, settings.add_to_list(earlier.meant, heir.meant))  # noqa: PLW2901
             merged[heir.channel, heir.name] = heir
             out.append(heir)
     yield from out
 
 
-def _heirs(one: Occurrence, mend: Mend) -> Iterator[Occurrence]:
+def _heirs(one: Occurrence, mend: Fix) -> Iterator[Occurrence]:
     for name, value in mend.instead:
         yield _valued(replace(one, name=name), value)
 

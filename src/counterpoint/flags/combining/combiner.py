@@ -30,7 +30,7 @@ _TRIVIAL: Final = 3  # two parameters and the operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class UnmergedCollective:
     """One collective as it was before any were merged.
 
     `bytes` is the size that the combiner counts, that of the result: for an all-gather the whole,
@@ -48,17 +48,19 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CombinerInput:
     """One computation: its parts, and the order in which XLA visits them from the end."""
 
     computation: str
     times: int | None  # how often it runs in one execution; None if unknown
     in_loop: bool
-    parts: tuple[Part, ...]
+    parts: tuple[UnmergedCollective, ...]
     roots: tuple[int, ...]
 
 
-def places(program: Program, kind: str, *, by_dimension: bool = False) -> tuple[Place, ...]:
+def combiner_inputs(
+    program: Program, kind: str, *, by_dimension: bool = False
+) -> tuple[CombinerInput, ...]:
     """Return where a program has collectives of this kind, as its combiner found them.
 
     `by_dimension`: those along different dimensions are not merged, the default for reduce-scatters
@@ -77,9 +79,9 @@ def unrolled(program: Program) -> bool:
     return any(_is_clone(instruction) for instruction in program.instructions)
 
 
-def _place(program: Program, trace: _Trace) -> Place:
+def _place(program: Program, trace: _Trace) -> CombinerInput:
     name = trace.computation.name
-    return Place(
+    return CombinerInput(
         computation=name,
         times=loop_multiplier(program, name),
         in_loop=in_loop(program, name),
@@ -114,7 +116,7 @@ class _Trace:
         self._elements: dict[str, tuple[tuple[int, ...], ...]] = {}
         self._waits: list[int] = []  # by part: the bits of all that it waits for
 
-    def follow(self) -> Iterator[Part]:
+    def follow(self) -> Iterator[UnmergedCollective]:
         """Yield the parts, in the order in which the computation is written."""
         for instruction in self._instructions:
             kind = _kind(self._program, instruction)
@@ -129,7 +131,7 @@ class _Trace:
                 first = len(self._waits)
                 for before, (_, size) in zip(nearest, values, strict=True):
                     self._waits.append(self._closure(before))
-                    yield Part(
+                    yield UnmergedCollective(
                         kind=kind,
                         bytes=size,
                         key=key,
@@ -245,12 +247,12 @@ def _is_clone(it: Instruction) -> bool:
 
 
 DEFAULT: Final = 31457287  # 30 MiB + 7, of all three flags in every release
-MOST_IN_ONE: Final = 2048  # xla_gpu_collective_combine_threshold_count; 256 before 0.10
+MAX_COLLECTIVES_IN_ONE: Final = 2048  # xla_gpu_collective_combine_threshold_count; 256 before 0.10
 _ALL: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergeResult:
     """The merged sets of one computation's parts, and the next threshold that changes them.
 
     `next` is None if no threshold does.
@@ -260,7 +262,7 @@ class Merged:
     next: int | None
 
 
-def merge(place: Place, threshold: int, most: int = MOST_IN_ONE) -> Merged:
+def merge(place: CombinerInput, threshold: int, most: int = MAX_COLLECTIVES_IN_ONE) -> MergeResult:
     """Merge a computation's collectives at a given threshold, as XLA's combiner does.
 
     In the order in which XLA visits the computation, the next collective joins the current set if
@@ -268,22 +270,22 @@ def merge(place: Place, threshold: int, most: int = MOST_IN_ONE) -> Merged:
     first of the same key that does not fit or waits for the set, or at `most` members, the set is
     closed and another one begins. A collective that is larger than the threshold stays alone.
     """
-    return Merging(place).run(threshold, range(len(place.parts)), most)
+    return CombinerState(place).run(threshold, range(len(place.parts)), most)
 
 
-def merge_by_default(place: Place, most: int = MOST_IN_ONE) -> Merged:
+def merge_by_default(place: CombinerInput, most: int = MAX_COLLECTIVES_IN_ONE) -> MergeResult:
     """Merge a computation's collectives at the default: pipelined ones first, without a limit.
 
     The available memory is not considered.
     """
-    merging = Merging(place)
+    merging = CombinerState(place)
     pipelined = [at for at, part in enumerate(place.parts) if part.pipelined]
     first = merging.run(_ALL, pipelined, most)
     alone = {at for merged_set in first.sets if len(merged_set) == 1 for at in merged_set}
     remaining = [at for at in range(len(place.parts)) if at not in pipelined or at in alone]
     second = merging.run(DEFAULT, remaining, most)
     joined = tuple(merged_set for merged_set in first.sets if len(merged_set) > 1)
-    return Merged((*joined, *second.sets), second.next)
+    return MergeResult((*joined, *second.sets), second.next)
 
 
 @dataclass(slots=True)
@@ -295,10 +297,10 @@ class _Node:
 
 
 @dataclass(slots=True)
-class Merging:
+class CombinerState:
     """The graph of one computation's parts, and what each of them waits for, also indirectly."""
 
-    place: Place
+    place: CombinerInput
     _alone: list[_Node] = field(init=False)
     _waits_at_first: list[int] = field(init=False)
     _node_of: list[_Node] = field(init=False)
@@ -319,7 +321,7 @@ class Merging:
         """Undo all merging."""
         self._node_of, self._waits = [*self._alone], [*self._waits_at_first]
 
-    def run(self, threshold: int, among: Iterable[int], most: int) -> Merged:
+    def run(self, threshold: int, among: Iterable[int], most: int) -> MergeResult:
         """Merge some of the parts; earlier merges stay."""
         left = set(among)
         sets: list[tuple[int, ...]] = []
@@ -337,7 +339,7 @@ class Merging:
                 sets.append(tuple(chosen))
             if len(chosen) > 1 and self._join(chosen, order[: order.index(chosen[0])]):
                 order, first = self._post_order(), 0
-        return Merged(tuple(sets), min(missed, default=None))
+        return MergeResult(tuple(sets), min(missed, default=None))
 
     def _choose(
         self, threshold: int, left: set[int], most: int, order: Iterable[int]
@@ -420,6 +422,6 @@ class Merging:
         return order
 
 
-def part_bytes(parts: Sequence[Part], at: Iterable[int]) -> int:
+def part_bytes(parts: Sequence[UnmergedCollective], at: Iterable[int]) -> int:
     """Return the total size of a set of parts, as the combiner counts it."""
     return sum(parts[index].bytes for index in at)

@@ -16,15 +16,15 @@ from counterpoint.core import UsageError
 from counterpoint.flags.combining.combiner import (
     DEFAULT,
     KINDS,
-    Merged,
-    Merging,
-    Place,
+    CombinerInput,
+    CombinerState,
+    MergeResult,
+    combiner_inputs,
     merge_by_default,
     part_bytes,
-    places,
     unrolled,
 )
-from counterpoint.flags.versions.version import number
+from counterpoint.flags.versions.version import version_number
 from counterpoint.hlo import Program
 
 SMALLEST: Final = 1 << 24  # 16 MiB, the smallest value that guides try
@@ -33,7 +33,7 @@ _MOST_IN_ONE: Final = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ThresholdResult:
     """The result of one threshold.
 
     `exact`: no smaller threshold gives the same; otherwise only this one was computed. `launches`
@@ -59,7 +59,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Combining:
+class KindThresholds:
     """One kind of collective of a program.
 
     `observed` is their number now; `default` is the result of the flag's default. `layer` is the
@@ -70,11 +70,11 @@ class Combining:
     kind: str
     sites: tuple[Site, ...]
     observed: int
-    default: Step
-    steps: tuple[Step, ...]
+    default: ThresholdResult
+    steps: tuple[ThresholdResult, ...]
     layer: int | None
     total: int  # bytes of all parts in one execution, each loop's as often as it runs
-    candidates: tuple[Step, ...]
+    candidates: tuple[ThresholdResult, ...]
 
     @property
     def flag(self) -> str:
@@ -87,7 +87,7 @@ class Combining:
             return None
         return self.layer
 
-    def at(self, threshold: int) -> Step:
+    def at(self, threshold: int) -> ThresholdResult:
         """Return the result of a threshold."""
         below = [step for step in self.steps if step.threshold <= threshold]
         return below[-1]
@@ -98,7 +98,7 @@ class Thresholds:
     """All kinds that a program has, and facts about the program."""
 
     program: str
-    kinds: tuple[Combining, ...]
+    kinds: tuple[KindThresholds, ...]
     unrolled: bool
     scheduled: bool
 
@@ -110,10 +110,10 @@ def flag_of(kind: str) -> str:
 
 def thresholds(program: Program, version: str | None = None) -> Thresholds:
     """Return the break points of a finished program, for the compiler of that jaxlib."""
-    most = _MOST_IN_ONE if number(version) >= (0, 10) else 256
-    old = number(version) < (0, 5)
+    most = _MOST_IN_ONE if version_number(version) >= (0, 10) else 256
+    old = version_number(version) < (0, 5)
     found = (
-        (kind, places(program, kind, by_dimension=old and kind == "reduce-scatter"))
+        (kind, combiner_inputs(program, kind, by_dimension=old and kind == "reduce-scatter"))
         for kind in KINDS
     )
     return Thresholds(
@@ -124,7 +124,7 @@ def thresholds(program: Program, version: str | None = None) -> Thresholds:
     )
 
 
-def _combining(kind: str, where: Sequence[Place], most: int) -> Combining:
+def _combining(kind: str, where: Sequence[CombinerInput], most: int) -> KindThresholds:
     outcomes = [_outcomes(place, most) for place in where]
     total = sum(part_bytes(place.parts, range(len(place.parts))) * (place.times or 1)
                 for place in where)  # fmt: skip
@@ -136,7 +136,7 @@ def _combining(kind: str, where: Sequence[Place], most: int) -> Combining:
     merging = [place_outcomes[-1].threshold for place_outcomes in loops if len(place_outcomes) > 1]
     by_default = [merge_by_default(place, most) for place in where]
     default = _step(DEFAULT, where, by_default)
-    return Combining(
+    return KindThresholds(
         kind=kind,
         sites=tuple(_site(place) for place in where),
         observed=sum(len({part.instruction for part in place.parts}) for place in where),
@@ -148,7 +148,7 @@ def _combining(kind: str, where: Sequence[Place], most: int) -> Combining:
     )
 
 
-def _site(place: Place) -> Site:
+def _site(place: CombinerInput) -> Site:
     return Site(
         computation=place.computation,
         times=place.times,
@@ -163,13 +163,13 @@ class _Outcome:
     """The result for one computation from a threshold on."""
 
     threshold: int
-    merged: Merged
+    merged: MergeResult
     exact: bool
 
 
-def _outcomes(place: Place, most: int) -> tuple[_Outcome, ...]:
+def _outcomes(place: CombinerInput, most: int) -> tuple[_Outcome, ...]:
     """Return the outcomes that differ, by rising threshold; the first has nothing merged."""
-    merging = Merging(place)
+    merging = CombinerState(place)
     everything = range(len(place.parts))
     total = part_bytes(place.parts, everything)
     factor = _coarseness(place, total)
@@ -186,7 +186,7 @@ def _outcomes(place: Place, most: int) -> tuple[_Outcome, ...]:
         at, exact = max(merged.next, coarse), merged.next >= coarse
 
 
-def _coarseness(place: Place, total: int) -> float:
+def _coarseness(place: CombinerInput, total: int) -> float:
     """Return the step factor between thresholds: 1 tries each break point; more saves minutes."""
     size = len(place.parts) + sum(len(part.before) for part in place.parts)
     tries = max(_WORK // max(size, 1), 24)
@@ -196,13 +196,15 @@ def _coarseness(place: Place, total: int) -> float:
     return math.exp(math.log(total / max(least, 1)) / tries)
 
 
-def _steps(where: Sequence[Place], outcomes: Sequence[tuple[_Outcome, ...]]) -> tuple[Step, ...]:
+def _steps(
+    where: Sequence[CombinerInput], outcomes: Sequence[tuple[_Outcome, ...]]
+) -> tuple[ThresholdResult, ...]:
     """Combine all computations: one step for each threshold at which one of them changes."""
     exact: dict[int, bool] = {}
     for place_outcomes in outcomes:
         for outcome in place_outcomes:
             exact[outcome.threshold] = exact.get(outcome.threshold, False) or outcome.exact
-    found: list[Step] = []
+    found: list[ThresholdResult] = []
     for threshold in sorted(exact):
         now = [
             max(
@@ -217,8 +219,12 @@ def _steps(where: Sequence[Place], outcomes: Sequence[tuple[_Outcome, ...]]) -> 
 
 
 def _step(
-    threshold: int, where: Sequence[Place], merged: Sequence[Merged], *, exact: bool = True
-) -> Step:
+    threshold: int,
+    where: Sequence[CombinerInput],
+    merged: Sequence[MergeResult],
+    *,
+    exact: bool = True,
+) -> ThresholdResult:
     launches: int | None = 0
     largest = 0
     for place, place_merged in zip(where, merged, strict=True):
@@ -227,7 +233,7 @@ def _step(
         largest = max(
             [largest, *(part_bytes(place.parts, merged_set) for merged_set in place_merged.sets)]
         )
-    return Step(
+    return ThresholdResult(
         threshold=threshold,
         collectives=sum(len(place_merged.sets) for place_merged in merged),
         launches=launches,
@@ -236,16 +242,18 @@ def _step(
     )
 
 
-def _candidates(where: Sequence[Place], total: int, most: int, default: Step) -> tuple[Step, ...]:
+def _candidates(
+    where: Sequence[CombinerInput], total: int, most: int, default: ThresholdResult
+) -> tuple[ThresholdResult, ...]:
     """Return powers of two from 16 MiB to the total; of those with equal results, the smallest.
 
     Empty if all of them give the same as the default.
     """
-    merging = [Merging(place) for place in where]
-    found: dict[tuple[frozenset[tuple[int, ...]], ...], Step] = {}
+    merging = [CombinerState(place) for place in where]
+    found: dict[tuple[frozenset[tuple[int, ...]], ...], ThresholdResult] = {}
     power = SMALLEST
     while power <= max(total, SMALLEST):
-        merged: list[Merged] = []
+        merged: list[MergeResult] = []
         for place_merging in merging:
             place_merging.reset()
             merged.append(place_merging.run(power, range(len(place_merging.place.parts)), most))

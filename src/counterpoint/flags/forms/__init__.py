@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
-    from counterpoint.flags.forms.rendering import Form as Form
+    from counterpoint.flags.forms.rendering import SettingsForm as SettingsForm
     from counterpoint.flags.forms.rendering import one_line as one_line
     from counterpoint.flags.forms.rendering import quoted as quoted
     from counterpoint.flags.forms.rendering import render as render
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
-        "Form": "counterpoint.flags.forms.rendering",
+        "SettingsForm": "counterpoint.flags.forms.rendering",
         "one_line": "counterpoint.flags.forms.rendering",
         "quoted": "counterpoint.flags.forms.rendering",
         "render": "counterpoint.flags.forms.rendering",

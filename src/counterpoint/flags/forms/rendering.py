@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from counterpoint.core import UsageError
 from counterpoint.flags import settings
-from counterpoint.flags.catalogue.about import about
+from counterpoint.flags.catalogue.about import documentation_of
 from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.lifecycle.lifecycle import successors
 from counterpoint.flags.settings import Channel, Layout, Settings
@@ -22,7 +22,7 @@ from counterpoint.flags.text.xla_flags import join_xla_flags, split_xla_flags
 from counterpoint.flags.values.values import as_option, refusal
 
 
-class Form(StrEnum):
+class SettingsForm(StrEnum):
     """A form to write settings in."""
 
     ENV = "env"  # lines of an env file: NAME=value
@@ -33,7 +33,7 @@ class Form(StrEnum):
     COMPILER_OPTIONS = "compiler_options"  # the dict that jax.jit accepts, for one compile
 
 
-def render(settings: Settings, form: Form | str, release: Release | None = None) -> str:
+def render(settings: Settings, form: SettingsForm | str, release: Release | None = None) -> str:
     """Return the text, with a final newline.
 
     Compiler options are written for one release (by default that of the jaxlib installed here, else
@@ -41,17 +41,17 @@ def render(settings: Settings, form: Form | str, release: Release | None = None)
     with a comment.
     """
     match _form(form):
-        case Form.ENV:
+        case SettingsForm.ENV:
             return render_env(settings)
-        case Form.BASH:
+        case SettingsForm.BASH:
             return render_bash(settings)
-        case Form.PYTHON:
+        case SettingsForm.PYTHON:
             return render_python(settings)
-        case Form.SLURM:
+        case SettingsForm.SLURM:
             return render_slurm(settings)
-        case Form.K8S:
+        case SettingsForm.K8S:
             return render_k8s(settings)
-        case Form.COMPILER_OPTIONS:
+        case SettingsForm.COMPILER_OPTIONS:
             return _compiler_options(settings, release)
 
 
@@ -61,12 +61,14 @@ def _compiler_options(settings: Settings, release: Release | None) -> str:
     return render_compiler_options(settings, release or chosen_release())
 
 
-def _form(form: Form | str) -> Form:
+def _form(form: SettingsForm | str) -> SettingsForm:
     try:
-        return Form(form)
+        return SettingsForm(form)
     except ValueError:
         raise UsageError(
-            f"{form}: no such form", why=f"the forms are {', '.join(Form)}", next="--as bash"
+            f"{form}: no such form",
+            why=f"the forms are {', '.join(SettingsForm)}",
+            next="--as bash",
         ) from None
 
 
@@ -97,11 +99,11 @@ def remarks(settings: Settings, *, layout: bool = False) -> Iterator[str]:
     if settings.options:
         yield "Compiler options, given to jax.jit or compile in the program:"
         yield from (f"  {name}={one_line(value)}" for name, value in settings.options)
-    if settings.layout and not layout and (words := said_of(settings.layout)):
+    if settings.layout and not layout and (words := layout_words(settings.layout)):
         yield f"Meant for {words}."
 
 
-def said_of(layout: Layout) -> str:
+def layout_words(layout: Layout) -> str:
     """Return a layout in words."""
     parts = (
         (layout.hosts, "host", "hosts", ""),
@@ -242,7 +244,7 @@ def render_compiler_options(settings: Settings, release: Release) -> str:
     known = "" if release.exact else f" (by what is known of {release.version})"
     call = "jax.jit(step, compiler_options=compiler_options)"
     lines = [f"# For jaxlib {release.asked}{known}: {call}"]
-    if settings.layout and (words := said_of(settings.layout)):
+    if settings.layout and (words := layout_words(settings.layout)):
         lines.append(f"# Meant for {words}.")
     lines += _dict(found.taken)
     if found.left_out:
@@ -271,7 +273,7 @@ def _why_not(name: str, release: Release) -> str | None:
         return f"it does nothing in jaxlib {release.version}"
     if not flag.compile_option:
         return "only XLA_FLAGS takes it"
-    known = about(name)
+    known = documentation_of(name)
     if known and known.process_only:
         return "XLA reads it once per process: give it in XLA_FLAGS"
     return None

@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
-    from counterpoint.flags.history.history import Change as Change
-    from counterpoint.flags.history.history import Changed as Changed
-    from counterpoint.flags.history.history import Diff as Diff
+    from counterpoint.flags.history.history import ChangedFlag as ChangedFlag
+    from counterpoint.flags.history.history import FlagChange as FlagChange
+    from counterpoint.flags.history.history import ReleaseDiff as ReleaseDiff
     from counterpoint.flags.history.history import diff as diff
-    from counterpoint.flags.history.lists import Listed as Listed
-    from counterpoint.flags.history.lists import Wanted as Wanted
+    from counterpoint.flags.history.lists import FlagFilter as FlagFilter
+    from counterpoint.flags.history.lists import ListedFlag as ListedFlag
     from counterpoint.flags.history.lists import channels as channels
     from counterpoint.flags.history.lists import listing as listing
     from counterpoint.flags.history.lists import require_earlier as require_earlier
-    from counterpoint.flags.history.standing import State as State
-    from counterpoint.flags.history.standing import came as came
+    from counterpoint.flags.history.standing import FlagState as FlagState
+    from counterpoint.flags.history.standing import release_added as release_added
 
 __getattr__ = lazy(
     __name__,
     {
-        "Change": "counterpoint.flags.history.history",
-        "Changed": "counterpoint.flags.history.history",
-        "Diff": "counterpoint.flags.history.history",
-        "Listed": "counterpoint.flags.history.lists",
-        "State": "counterpoint.flags.history.standing",
-        "Wanted": "counterpoint.flags.history.lists",
-        "came": "counterpoint.flags.history.standing",
+        "FlagChange": "counterpoint.flags.history.history",
+        "ChangedFlag": "counterpoint.flags.history.history",
+        "ReleaseDiff": "counterpoint.flags.history.history",
+        "ListedFlag": "counterpoint.flags.history.lists",
+        "FlagState": "counterpoint.flags.history.standing",
+        "FlagFilter": "counterpoint.flags.history.lists",
+        "release_added": "counterpoint.flags.history.standing",
         "channels": "counterpoint.flags.history.lists",
         "diff": "counterpoint.flags.history.history",
         "listing": "counterpoint.flags.history.lists",

@@ -12,7 +12,7 @@ from counterpoint.flags.catalogue.table import flag_of
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FlagChange:
     """A change in one release: `what` is the name of a field of Flag, the values are text."""
 
     version: str
@@ -32,7 +32,7 @@ class History:
     name: str
     first: str | None
     last: str | None
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FlagChange, ...] = ()
 
     @property
     def since(self) -> str | None:
@@ -64,15 +64,15 @@ def _presence(flags: list[tuple[str, Flag | None]]) -> tuple[str | None, str | N
     return first, known[known.index(gone) - 1]
 
 
-def _changes(flags: list[tuple[str, Flag | None]]) -> list[Change]:
-    found: list[Change] = []
+def _changes(flags: list[tuple[str, Flag | None]]) -> list[FlagChange]:
+    found: list[FlagChange] = []
     before: Flag | None = None
     for version, flag in flags:
         if flag is not None and before is not None:
-            found += [Change(version, *change) for change in differences(before, flag)]
+            found += [FlagChange(version, *change) for change in differences(before, flag)]
         elif version != releases()[0]:
             presence = ("added", "", "") if flag else ("removed", "", "")
-            found.append(Change(version, *presence))
+            found.append(FlagChange(version, *presence))
         before = flag
     return found
 
@@ -106,7 +106,7 @@ def _text(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedFlag:
     """A name that the later release does not have. `use`: its known replacements."""
 
     flag: Flag
@@ -114,7 +114,7 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class Renamed:
+class RenamedFlag:
     """A setting with a new name; `taken`: XLA_FLAGS still accepts the old one."""
 
     before: Flag
@@ -123,7 +123,7 @@ class Renamed:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedFlag:
     """Another change of a name: `what` is a field of Flag, the values are text."""
 
     flag: Flag  # as in the later release
@@ -133,15 +133,15 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diff:
+class ReleaseDiff:
     """Changes from one release to another: flags, and JAX's options by their variables."""
 
     before: str
     after: str
     added: tuple[Flag, ...]
-    removed: tuple[Removed, ...]
-    renamed: tuple[Renamed, ...]
-    changed: tuple[Changed, ...]
+    removed: tuple[RemovedFlag, ...]
+    renamed: tuple[RenamedFlag, ...]
+    changed: tuple[ChangedFlag, ...]
 
     @property
     def empty(self) -> bool:
@@ -149,7 +149,7 @@ class Diff:
         return not (self.added or self.removed or self.renamed or self.changed)
 
 
-def diff(before: Release, after: Release, use: Mapping[str, tuple[str, ...]]) -> Diff:
+def diff(before: Release, after: Release, use: Mapping[str, tuple[str, ...]]) -> ReleaseDiff:
     """Return all differences; `use` maps removed names to their replacements.
 
     JAX's options are compared if they are known for both releases.
@@ -160,17 +160,17 @@ def diff(before: Release, after: Release, use: Mapping[str, tuple[str, ...]]) ->
     renamed = _renamed(old, new, use)
     heirs = {rename.after.name for rename in renamed}
     moved = {rename.before.name for rename in renamed}
-    return Diff(
+    return ReleaseDiff(
         before=before.version,
         after=after.version,
         added=tuple(new[name] for name in sorted(new.keys() - old.keys() - heirs)),
         removed=tuple(
-            Removed(old[name], _present(use.get(name, ()), new))
+            RemovedFlag(old[name], _present(use.get(name, ()), new))
             for name in sorted(old.keys() - new.keys() - moved)
         ),
         renamed=renamed,
         changed=tuple(
-            Changed(new[name], *change)
+            ChangedFlag(new[name], *change)
             for name in sorted(old.keys() & new.keys() - moved)
             for change in differences(old[name], new[name])
         ),
@@ -179,15 +179,15 @@ def diff(before: Release, after: Release, use: Mapping[str, tuple[str, ...]]) ->
 
 def _renamed(
     old: Mapping[str, Flag], new: Mapping[str, Flag], use: Mapping[str, tuple[str, ...]]
-) -> tuple[Renamed, ...]:
+) -> tuple[RenamedFlag, ...]:
     """Return names replaced by one new name that replaces nothing else."""
-    found: list[Renamed] = []
+    found: list[RenamedFlag] = []
     for name, flag in sorted(old.items()):
         now = new.get(name)
         alias = now.alias_of if now is not None and flag.alias_of is None else None
         heirs = (alias,) if alias else use.get(name, ()) if now is None else ()
         if len(heirs) == 1 and heirs[0] in new and heirs[0] not in old:
-            found.append(Renamed(flag, new[heirs[0]], taken=now is not None))
+            found.append(RenamedFlag(flag, new[heirs[0]], taken=now is not None))
     counts = [rename.after.name for rename in found]
     return tuple(rename for rename in found if counts.count(rename.after.name) == 1)
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from counterpoint.flags.catalogue.about import Reader
+from counterpoint.flags.catalogue.about import SettingReader
 from counterpoint.flags.catalogue.flag import Flag, Release
-from counterpoint.flags.catalogue.variable import Variable, arguments, variables
+from counterpoint.flags.catalogue.variable import DocumentedSetting, arguments, variables
 from counterpoint.flags.history.history import history
-from counterpoint.flags.versions.version import number
+from counterpoint.flags.versions.version import version_number
 
 _PIPELINED = "xla_gpu_pipeline_"
 
 
-class State(StrEnum):
+class FlagState(StrEnum):
     """The state of a name in a release. XLA aborts on `NEWER` and `GONE` in XLA_FLAGS."""
 
     TAKEN = "yes"
@@ -28,23 +28,27 @@ class State(StrEnum):
     UNREAD = "nobody reads it"
 
 
-def standing(name: str, release: Release) -> State:
+def state_of(name: str, release: Release) -> FlagState:
     """Return the state of a name in a release."""
     flag = release.flags.get(name)
     if flag is not None:
         return _of_flag(flag)
     if name in release.jax:
-        return State.TAKEN
+        return FlagState.TAKEN
     variable = variables().get(name) or arguments().get(name)
-    if variable is not None and variable.reader is not Reader.JAX:
+    if variable is not None and variable.reader is not SettingReader.JAX:
         return _of_variable(variable, release)
     if name.startswith("NCCL_"):
-        return State.TAKEN  # only its name is known
-    first = came(name)
-    return State.NEWER if first and number(first) > number(release.version) else State.GONE
+        return FlagState.TAKEN  # only its name is known
+    first = release_added(name)
+    return (
+        FlagState.NEWER
+        if first and version_number(first) > version_number(release.version)
+        else FlagState.GONE
+    )
 
 
-def came(name: str) -> str | None:
+def release_added(name: str) -> str | None:
     """Return the release that added a flag or JAX option; None if the oldest known has it."""
     past = history(name)
     if past is None:
@@ -53,24 +57,24 @@ def came(name: str) -> str | None:
     return next(added, None)
 
 
-def _of_flag(flag: Flag) -> State:
+def _of_flag(flag: Flag) -> FlagState:
     if not flag.xla_flags:
-        return State.OPTION
+        return FlagState.OPTION
     if flag.no_op:
-        return State.NO_OP
-    return State.ALIAS if flag.alias_of else State.TAKEN
+        return FlagState.NO_OP
+    return FlagState.ALIAS if flag.alias_of else FlagState.TAKEN
 
 
-def _of_variable(variable: Variable, release: Release) -> State:
+def _of_variable(variable: DocumentedSetting, release: Release) -> FlagState:
     if variable.type == "none":
-        return State.UNREAD
+        return FlagState.UNREAD
     if not variable.by_jaxlib:
-        return State.TAKEN
-    if variable.since and number(release.version) < number(variable.since):
-        return State.NEWER
-    if variable.until and number(release.version) >= number(variable.until):
-        return State.GONE
-    return State.TAKEN
+        return FlagState.TAKEN
+    if variable.since and version_number(release.version) < version_number(variable.since):
+        return FlagState.NEWER
+    if variable.until and version_number(release.version) >= version_number(variable.until):
+        return FlagState.GONE
+    return FlagState.TAKEN
 
 
 def default_of(name: str, release: Release) -> str | None:
@@ -81,7 +85,7 @@ def default_of(name: str, release: Release) -> str | None:
     if name in release.jax:
         return release.jax[name]
     variable = variables().get(name) or arguments().get(name)
-    if variable is None or variable.reader is Reader.JAX:  # JAX's options are in the release
+    if variable is None or variable.reader is SettingReader.JAX:  # JAX's options are in the release
         return None
     return variable.default
 

@@ -36,7 +36,7 @@ _JAX: Final = frozenset(
 _UNOPTIMIZED: Final = ("xla_backend_optimization_level", "xla_llvm_disable_expensive_passes")
 
 
-class Outcome(StrEnum):
+class FlagOutcome(StrEnum):
     """The effect of a requested or reported flag."""
 
     APPLIED = "applied"
@@ -48,11 +48,11 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Used:
+class EffectiveFlag:
     """One flag of one module. `used` is None if not reported; `note` says why, or who set it."""
 
     name: str
-    outcome: Outcome
+    outcome: FlagOutcome
     asked: str | None = None
     used: str | None = None
     note: str = ""
@@ -68,7 +68,7 @@ class Difference:
 
 def compare(
     asked: Settings, reported: Mapping[str, str], release: Release, *, all_flags: bool = False
-) -> tuple[Used, ...]:
+) -> tuple[EffectiveFlag, ...]:
     """Return the requested flags in their order, then those that something else set.
 
     `all_flags`: the request holds all of XLA_FLAGS, so that the rest came from elsewhere.
@@ -104,26 +104,32 @@ def _field(name: str, release: Release) -> str:
 
 def _asked(
     name: str, value: str, reported: Mapping[str, str], release: Release, *, option: bool
-) -> Used:
+) -> EffectiveFlag:
     flag = release.flags.get(name)
     field = _field(name, release)
     target = release.flags.get(field)
     if flag is None:
         note = f"jaxlib {release.version} does not know it"
-        return Used(name=name, outcome=Outcome.UNSEEN, asked=value, used=None, note=note)
+        return EffectiveFlag(
+            name=name, outcome=FlagOutcome.UNSEEN, asked=value, used=None, note=note
+        )
     if flag.no_op and not (option and flag.compile_option):
         note = f"jaxlib {release.version} does nothing with it"
-        return Used(name=name, outcome=Outcome.IGNORED, asked=value, used=None, note=note)
+        return EffectiveFlag(
+            name=name, outcome=FlagOutcome.IGNORED, asked=value, used=None, note=note
+        )
     meant = _meant(flag, target, value) if target else None
     shown = target is not None and (
         target.compile_option or target.type == "map" or field in reported
     )
     if target is None or meant is None or not shown:
         note = "the compiler does not report it"
-        return Used(name=name, outcome=Outcome.UNSEEN, asked=value, used=None, note=note)
+        return EffectiveFlag(
+            name=name, outcome=FlagOutcome.UNSEEN, asked=value, used=None, note=note
+        )
     outcome, note = _held(target, meant, reported.get(field))
-    used = None if outcome is Outcome.UNSEEN else reported.get(field, target.default)
-    return Used(name=name, outcome=outcome, asked=value, used=used, note=note)
+    used = None if outcome is FlagOutcome.UNSEEN else reported.get(field, target.default)
+    return EffectiveFlag(name=name, outcome=outcome, asked=value, used=used, note=note)
 
 
 def _meant(flag: Flag, told: Flag, value: str) -> str | None:
@@ -136,31 +142,31 @@ def _meant(flag: Flag, told: Flag, value: str) -> str | None:
     return None
 
 
-def _held(flag: Flag, asked: str, used: str | None) -> tuple[Outcome, str]:
+def _held(flag: Flag, asked: str, used: str | None) -> tuple[FlagOutcome, str]:
     if used is None:
         if flag.is_default(asked):
-            return Outcome.DEFAULT, ""
+            return FlagOutcome.DEFAULT, ""
         if flag.type in _LISTS and not _items(asked):
-            return Outcome.UNSEEN, "a list that was emptied leaves no trace"
-        return Outcome.IGNORED, "its default held"
+            return FlagOutcome.UNSEEN, "a list that was emptied leaves no trace"
+        return FlagOutcome.IGNORED, "its default held"
     if flag.type in _LISTS:
         return _list_held(flag, asked, used)
     same = _same(flag, asked, used)
     return (
-        (Outcome.APPLIED, "")
+        (FlagOutcome.APPLIED, "")
         if same
-        else (Outcome.ALTERED, "compiler_options or the program had the last word")
+        else (FlagOutcome.ALTERED, "compiler_options or the program had the last word")
     )
 
 
-def _list_held(flag: Flag, asked: str, used: str) -> tuple[Outcome, str]:
+def _list_held(flag: Flag, asked: str, used: str) -> tuple[FlagOutcome, str]:
     wanted, in_effect = _entries(flag, asked), _entries(flag, used)
     if wanted == in_effect:
-        return Outcome.APPLIED, ""
+        return FlagOutcome.APPLIED, ""
     if wanted < in_effect and flag.type != "enums":  # these lists grow, or have more by default
-        return Outcome.APPLIED, ""
+        return FlagOutcome.APPLIED, ""
     lost = ", ".join(sorted(wanted - in_effect))
-    return Outcome.ALTERED, f"without {lost}" if lost else "with more"
+    return FlagOutcome.ALTERED, f"without {lost}" if lost else "with more"
 
 
 def _entries(flag: Flag, text: str) -> set[str]:
@@ -192,13 +198,13 @@ def _same(flag: Flag, asked: str, used: str) -> bool:
 
 def _elsewhere(
     fields: set[str], reported: Mapping[str, str], release: Release, others: str
-) -> Iterator[Used]:
+) -> Iterator[EffectiveFlag]:
     for name, value in reported.items():
         flag = release.flags.get(name)
         if name in fields or (flag is not None and flag.is_default(value)):
             continue
-        yield Used(
-            name=name, outcome=Outcome.ELSEWHERE, used=value, note=_who(name, value) or others
+        yield EffectiveFlag(
+            name=name, outcome=FlagOutcome.ELSEWHERE, used=value, note=_who(name, value) or others
         )
 
 

@@ -13,25 +13,35 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.rules import Documented
+from counterpoint.core.rules import DocumentedRule
 from counterpoint.flags.advice.recipe import recipes
-from counterpoint.flags.catalogue.about import About, Reader, about, all_about
+from counterpoint.flags.catalogue.about import (
+    SettingDocumentation,
+    SettingReader,
+    all_documentation,
+    documentation_of,
+)
 from counterpoint.flags.catalogue.flag import Flag, Release
-from counterpoint.flags.catalogue.variable import Variable, arguments, nccl_names, variables
+from counterpoint.flags.catalogue.variable import (
+    DocumentedSetting,
+    arguments,
+    nccl_names,
+    variables,
+)
 from counterpoint.flags.catalogue.web_pages import pages
 from counterpoint.flags.history.history import History, history
-from counterpoint.flags.history.standing import State, default_of, is_default, standing
+from counterpoint.flags.history.standing import FlagState, default_of, is_default, state_of
 from counterpoint.flags.lifecycle.lifecycle import is_default_now, successors
-from counterpoint.flags.lifecycle.removed import Gone, all_gone
+from counterpoint.flags.lifecycle.removed import FlagRemoval, all_removals
 from counterpoint.flags.rules import RULES
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.text.xla_flags import Pairs
 from counterpoint.flags.values.values import as_option, refusal
-from counterpoint.flags.versions.version import family
+from counterpoint.flags.versions.version import chip_family
 
 _NEAR: Final = 0.75
 _LONGEST: Final = 120
-_ABSENT: Final = (State.GONE, State.NEWER, State.UNREAD)
+_ABSENT: Final = (FlagState.GONE, FlagState.NEWER, FlagState.UNREAD)
 _TYPES: Final = {"bool": "bool", "int64": "int", "int32": "int", "float": "float"}
 _CHANNELS: Final = {
     "XLA_FLAGS": "XLA reads it once per process, when JAX first needs it: flags as --name=value"
@@ -47,7 +57,7 @@ _PREFIXES: Final = ("--xla-", "--xla_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ChannelVerdict:
     """A channel's verdict on a value.
 
     If it refuses the value, `takes` says what it would accept, and `meant` is the same value as
@@ -65,7 +75,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class SettingDescription:
     """One setting. `flag` is None if the release has none of that name.
 
     `recipes`: name and value, or why the recipe leaves it out; `rules`: code and title; `pages`:
@@ -76,24 +86,24 @@ class Shown:
     value: str | None
     release: Release
     chip: str | None
-    state: State
+    state: FlagState
     default: str | None
-    about: About | None
+    about: SettingDocumentation | None
     flag: Flag | None
-    variable: Variable | None
+    variable: DocumentedSetting | None
     history: History | None
-    gone: Gone | None
-    verdicts: tuple[Verdict, ...]
+    gone: FlagRemoval | None
+    verdicts: tuple[ChannelVerdict, ...]
     recipes: tuple[tuple[str, str], ...]
     rules: tuple[tuple[str, str], ...]
     pages: tuple[tuple[str, tuple[str, ...]], ...]
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> SettingReader:
         """The program that reads it."""
         if self.about is not None:
             return self.about.kind
-        return Reader.XLA if self.variable is None else self.variable.reader
+        return SettingReader.XLA if self.variable is None else self.variable.reader
 
     @property
     def use(self) -> tuple[str, ...]:
@@ -103,9 +113,9 @@ class Shown:
         return self.gone.use if self.gone else ()
 
 
-def show(text: str, release: Release, chip: str | None = None) -> Shown:
+def show(text: str, release: Release, chip: str | None = None) -> SettingDescription:
     """Describe what was typed; if unknown, raise an error that names similar settings."""
-    if chip is not None and family(chip) is None:
+    if chip is not None and chip_family(chip) is None:
         raise UsageError(f"no such chip is known: {chip}", next="--chip H100")
     typed, equals, value = text.partition("=")
     if typed.strip().upper() in _CHANNELS:
@@ -115,18 +125,18 @@ def show(text: str, release: Release, chip: str | None = None) -> Shown:
         raise _stranger(typed.strip(), release)
     flag = release.flags.get(name)
     variable = variables().get(name) or arguments().get(name) or _untold(name, release)
-    return Shown(
+    return SettingDescription(
         name=name,
         value=value if equals else None,
         release=release,
         chip=chip,
-        state=standing(name, release),
+        state=state_of(name, release),
         default=default_of(name, release),
-        about=about(name),
+        about=documentation_of(name),
         flag=flag,
         variable=variable,
         history=history(name),
-        gone=all_gone().get(name),
+        gone=all_removals().get(name),
         verdicts=_verdicts(name, value, release, flag, variable) if equals else (),
         recipes=related_recipes(name),
         rules=tuple((rule.CODE, _title(rule)) for rule in RULES if _speaks_of(rule, name)),
@@ -161,48 +171,58 @@ def _known(typed: str, release: Release) -> str | None:
 
 
 def _exists(name: str, release: Release) -> bool:
-    if name in release.flags or name in release.jax or name in all_gone():
+    if name in release.flags or name in release.jax or name in all_removals():
         return True
     if name in variables() or name in arguments() or name in nccl_names():
         return True
-    return history(name) is not None or about(name) is not None
+    return history(name) is not None or documentation_of(name) is not None
 
 
-def _untold(name: str, release: Release) -> Variable | None:
+def _untold(name: str, release: Release) -> DocumentedSetting | None:
     """Return a variable without a description: JAX's from the release; for NCCL only the name."""
     option = release.jax_options.get(name)
     if option is not None:
         kind = _TYPES.get(option.type, "string")
-        return Variable(name=name, reader=Reader.JAX, type=kind, default=option.default or None)
-    return Variable(name=name, reader=Reader.NCCL, type="") if name in nccl_names() else None
+        return DocumentedSetting(
+            name=name, reader=SettingReader.JAX, type=kind, default=option.default or None
+        )
+    return (
+        DocumentedSetting(name=name, reader=SettingReader.NCCL, type="")
+        if name in nccl_names()
+        else None
+    )
 
 
 def _verdicts(
-    name: str, value: str, release: Release, flag: Flag | None, variable: Variable | None
-) -> tuple[Verdict, ...]:
+    name: str, value: str, release: Release, flag: Flag | None, variable: DocumentedSetting | None
+) -> tuple[ChannelVerdict, ...]:
     if flag is not None:
         ways = {Channel.XLA_FLAGS: flag.xla_flags, Channel.COMPILER_OPTIONS: flag.compile_option}
         return tuple(_judged(flag, value, way, release) for way, open_ in ways.items() if open_)
     if variable is None:
         return _verdicts_unknown(name, value, release)
-    if standing(name, release) in _ABSENT:
-        return (Verdict(channel=None, taken=False),)
+    if state_of(name, release) in _ABSENT:
+        return (ChannelVerdict(channel=None, taken=False),)
     if not variable.type:
         same = value == variable.default
-        return (Verdict(channel=None, taken=True, is_default=True),) if same else ()
+        return (ChannelVerdict(channel=None, taken=True, is_default=True),) if same else ()
     taken = variable.takes(value)
     takes = "" if taken else ", ".join(variable.values) or variable.type
     default = taken and variable.is_default(value)
-    return (Verdict(channel=None, taken=taken, takes=takes, is_default=default),)
+    return (ChannelVerdict(channel=None, taken=taken, takes=takes, is_default=default),)
 
 
-def _verdicts_unknown(name: str, value: str, release: Release) -> tuple[Verdict, ...]:
+def _verdicts_unknown(name: str, value: str, release: Release) -> tuple[ChannelVerdict, ...]:
     """Check a value of a name that the release lacks; its effect may be the default by now."""
-    description = about(name)
-    xla = description.kind is Reader.XLA if description is not None else name.startswith("xla_")
+    description = documentation_of(name)
+    xla = (
+        description.kind is SettingReader.XLA
+        if description is not None
+        else name.startswith("xla_")
+    )
     heirs = tuple(heir for heir in successors(name, unquoted(value)) if heir[0] in release.flags)
     return (
-        Verdict(
+        ChannelVerdict(
             channel=Channel.XLA_FLAGS if xla else None,
             taken=False,
             is_default=is_default_now(name, unquoted(value)),
@@ -219,23 +239,23 @@ def unquoted(value: str) -> str:
     return value
 
 
-def _judged(flag: Flag, value: str, channel: Channel, release: Release) -> Verdict:
+def _judged(flag: Flag, value: str, channel: Channel, release: Release) -> ChannelVerdict:
     bare = unquoted(value)
     text = bare if channel is Channel.XLA_FLAGS else value
     refused = refusal(flag, text, channel)
     if refused is None:
         default = is_default(flag.name, text, release)
-        return Verdict(channel=channel, taken=True, is_default=default)
+        return ChannelVerdict(channel=channel, taken=True, is_default=default)
     elsewhere = channel is not Channel.XLA_FLAGS and refusal(flag, bare, Channel.XLA_FLAGS) is None
     meant = as_option(flag, bare) if elsewhere else None
-    return Verdict(channel=channel, taken=False, takes=refused.takes, meant=meant, ends=True)
+    return ChannelVerdict(channel=channel, taken=False, takes=refused.takes, meant=meant, ends=True)
 
 
-def _title(rule: Documented) -> str:
+def _title(rule: DocumentedRule) -> str:
     return (rule.__doc__ or "").partition("\n")[0]
 
 
-def _speaks_of(rule: Documented, name: str) -> bool:
+def _speaks_of(rule: DocumentedRule, name: str) -> bool:
     words = (rule.__doc__ or "").replace("`", " ").replace("=", " ").replace(",", " ").split()
     return any(word.lstrip("-").rstrip(".:;)") == name for word in words)
 
@@ -270,11 +290,11 @@ def _neighbours(name: str, release: Release) -> list[str]:
     known = {
         *(name for name, flag in release.flags.items() if flag.xla_flags),
         *release.jax,
-        *all_gone(),
+        *all_removals(),
         *variables(),
         *arguments(),
         *nccl_names(),
-        *all_about(),
+        *all_documentation(),
     }
     by_lower = {name.lower(): name for name in sorted(known)}
     tried = name.lower().replace("-", "_")

@@ -15,7 +15,7 @@ from counterpoint.flags.text.names import LIBTPU, names, similar
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class FlagRemoval:
     """A flag that a release no longer knows. `last` and `since` are None if no release had it."""
 
     name: str
@@ -42,22 +42,22 @@ def _instead() -> dict[str, dict[str, Any]]:
     return tomllib.loads(text)
 
 
-def all_gone() -> dict[str, Gone]:
+def all_removals() -> dict[str, FlagRemoval]:
     """Return all flags known to have been removed."""
-    entries = (gone(name) for name in sorted({*names_ever(), *_instead()}))
+    entries = (removal_of(name) for name in sorted({*names_ever(), *_instead()}))
     return {entry.name: entry for entry in entries if entry}
 
 
 @cache
-def gone(name: str) -> Gone | None:
+def removal_of(name: str) -> FlagRemoval | None:
     """Return the removal of a flag; None if it is not known to have been removed."""
     if name in names():
         return None
     past = history(name)
     written = _instead().get(name)
     if past is None or past.first is None:
-        return Gone(name, **_entry(written)) if written else None
-    return Gone(name, past.last, past.since, **_entry(written or {}))
+        return FlagRemoval(name, **_entry(written)) if written else None
+    return FlagRemoval(name, past.last, past.since, **_entry(written or {}))
 
 
 def _entry(written: dict[str, Any]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _entry(written: dict[str, Any]) -> dict[str, Any]:
 
 def unknown_hint(name: str, version: str | None = None) -> str:
     """Return what to write instead of a flag that this version of the compiler does not know."""
-    removed = gone(name)
+    removed = removal_of(name)
     if removed:
         return f"{removed.history}. {removed.note}"
     if name.startswith(LIBTPU):

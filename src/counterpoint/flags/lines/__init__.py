@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
-    from counterpoint.flags.lines.known import OWN as OWN
+    from counterpoint.flags.lines.known import OWN_PREFIX as OWN_PREFIX
     from counterpoint.flags.lines.known import is_flag as is_flag
     from counterpoint.flags.lines.known import is_variable as is_variable
     from counterpoint.flags.lines.known import refuse_bare_flag as refuse_bare_flag
-    from counterpoint.flags.lines.line import Line as Line
+    from counterpoint.flags.lines.line import SettingsLine as SettingsLine
     from counterpoint.flags.lines.line import parse_settings as parse_settings
     from counterpoint.flags.lines.line import read_line as read_line
     from counterpoint.flags.lines.line import write_line as write_line
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
-        "Line": "counterpoint.flags.lines.line",
-        "OWN": "counterpoint.flags.lines.known",
+        "SettingsLine": "counterpoint.flags.lines.line",
+        "OWN_PREFIX": "counterpoint.flags.lines.known",
         "installed_jaxlib": "counterpoint.flags.lines.source",
         "is_flag": "counterpoint.flags.lines.known",
         "is_variable": "counterpoint.flags.lines.known",

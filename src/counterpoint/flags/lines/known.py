@@ -17,7 +17,7 @@ from counterpoint.flags.catalogue.variable import JAX_ELSEWHERE, nccl_names, var
 from counterpoint.flags.settings import FLAG_VARIABLES, is_setting
 from counterpoint.flags.text.names import LIBTPU, names
 
-OWN: Final = "env:"
+OWN_PREFIX: Final = "env:"
 """Prefix of a variable that only the user's program reads."""
 
 _LISTED: Final = ("JAX_", "NCCL_", "TF_CPP_")
@@ -67,7 +67,7 @@ def refuse_bare_flag(name: str, value: str) -> None:
 def unread(name: str, value: str) -> UsageError:
     """Return the error for a name that nothing reads."""
     near = nearest(name)
-    own = f"{OWN}{name}={value}"
+    own = f"{OWN_PREFIX}{name}={value}"
     return UsageError(
         f"{name} is no flag, option or variable that is known",
         why="it would become an environment variable that nothing reads; for one of your own"

@@ -16,7 +16,7 @@ from typing import Final
 from counterpoint.core import UsageError
 from counterpoint.flags.advice.recipe import recipes
 from counterpoint.flags.lines.known import (
-    OWN,
+    OWN_PREFIX,
     is_flag,
     is_variable,
     refuse_bare_flag,
@@ -35,7 +35,7 @@ _IDLE: Final = ("export", "+")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SettingsLine:
     """The settings of a line, and a line with the same settings."""
 
     settings: Settings
@@ -44,7 +44,7 @@ class Line:
 
 def read_line(
     text: str, *, version: str | None = None, chip: str | None = None, bare: bool = False
-) -> Line:
+) -> SettingsLine:
     """Read flags with or without dashes, `NAME=value`, `env:NAME=value`, and recipe names.
 
     Raise UsageError for a word that is none of these, and for a name that nothing reads. `bare`: no
@@ -67,14 +67,15 @@ def read_line(
         labels.append(write_line(word_settings))
     if not labels:
         raise UsageError("no settings in it", next=EXAMPLE)
-    return Line(settings, " ".join(labels))
+    return SettingsLine(settings, " ".join(labels))
 
 
 def write_line(settings: Settings) -> str:
     """Write settings as a line; compiler options and a layout can't be expressed."""
     flags = [f"--{name}={_quoted(value)}" for name, value in settings.xla]
     variables = [
-        f"{'' if is_variable(name) else OWN}{name}={_quoted(value)}" for name, value in settings.env
+        f"{'' if is_variable(name) else OWN_PREFIX}{name}={_quoted(value)}"
+        for name, value in settings.env
     ]
     return " ".join((*flags, *variables))
 
@@ -106,7 +107,7 @@ def parse_settings(
         xla.append((name, value))
     env: list[tuple[str, str]] = []
     for text in variables:
-        bare = text.removeprefix(OWN)
+        bare = text.removeprefix(OWN_PREFIX)
         name, equals, value = bare.partition("=")
         if not NAME.fullmatch(name) or not equals:
             raise UsageError(
@@ -131,8 +132,8 @@ def _wrong(name: str) -> str:
 def _read(word: str) -> Settings:
     if word.startswith(("-", "xla_")):
         return parse_settings([_flag(word)])
-    if word.startswith(OWN) and not _ASSIGNED.match(word):
-        name, equals, _ = word.removeprefix(OWN).partition("=")
+    if word.startswith(OWN_PREFIX) and not _ASSIGNED.match(word):
+        name, equals, _ = word.removeprefix(OWN_PREFIX).partition("=")
         raise UsageError(
             f"{word}: {_wrong(name) if equals else 'no = and no value'}",
             why="a variable's name has letters, digits and _, and begins with no digit",

@@ -14,11 +14,11 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.flags.advice.recipe import read_recipe
 from counterpoint.flags.lines.known import refuse_bare_flag
 from counterpoint.flags.named_files import LARGEST_SOURCE, beside, read_regular
-from counterpoint.flags.parse.script import Script
-from counterpoint.flags.parse.shell import Reader
+from counterpoint.flags.parse.script import ShellState
+from counterpoint.flags.parse.shell import ShellReader
 from counterpoint.flags.parse.shell_values import Variables
 from counterpoint.flags.parse.source import named_recipe, read_text, sniff
-from counterpoint.flags.parse.traced import Budget
+from counterpoint.flags.parse.traced import TextBudget
 from counterpoint.flags.parsed import IssueKind, ParsedSource
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.text.xla_flags import expand_xla_flags, parse_xla_flags
@@ -69,8 +69,8 @@ def installed_jaxlib() -> str | None:
 
 def read_shell_settings(text: str, where: str) -> Settings:
     """Read the settings of a script, all of them known; without exports, all assignments count."""
-    script = Script(Variables(where, Budget(where), certain=True))
-    Reader(script).read(text)
+    script = ShellState(Variables(where, TextBudget(where), certain=True))
+    ShellReader(script).read(text)
     assigned = list(script.assigned(every=True))
     for variable in assigned:
         for piece in variable.value.pieces:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from counterpoint.flags.lint.context import Remark as Remark
     from counterpoint.flags.lint.context import Severity as Severity
     from counterpoint.flags.lint.context import advice_of as advice_of
-    from counterpoint.flags.lint.context import what_is_lost as what_is_lost
+    from counterpoint.flags.lint.context import lost_flags_text as lost_flags_text
 
 __getattr__ = lazy(
     __name__,
@@ -18,6 +18,6 @@ __getattr__ = lazy(
         "Remark": "counterpoint.flags.lint.context",
         "Severity": "counterpoint.flags.lint.context",
         "advice_of": "counterpoint.flags.lint.context",
-        "what_is_lost": "counterpoint.flags.lint.context",
+        "lost_flags_text": "counterpoint.flags.lint.context",
     },
 )

@@ -9,15 +9,15 @@ from functools import cached_property
 from typing import Final
 
 from counterpoint.flags.catalogue.flag import Flag, Release
-from counterpoint.flags.lifecycle.lifecycle import Fate, fate
-from counterpoint.flags.parsed import Occurrence, ParsedSource, Place, SyntaxIssue
+from counterpoint.flags.lifecycle.lifecycle import FlagLifecycle, lifecycle_of
+from counterpoint.flags.parsed import Location, Occurrence, ParsedSource, SyntaxIssue
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.text.xla_flags import Pairs
-from counterpoint.flags.versions.version import PROFILE, Family, family, number
+from counterpoint.flags.versions.version import PROFILE, ChipFamily, chip_family, version_number
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class LintContext:
     """One check. `chip` is as `hardware` names it (`H100`, `A100`, `MI300X`, `TPU v5p`) or None.
 
     `profiling`: the settings are for a run whose profile becomes a PGLE profile.
@@ -46,9 +46,9 @@ class Case:
             occurrence for occurrence in self.written.given if occurrence.channel in channels
         )
 
-    def fate(self, one: Occurrence) -> Fate:
+    def fate(self, one: Occurrence) -> FlagLifecycle:
         """Return the lifecycle of a flag's name in this release and channel."""
-        return fate(one.name, self.release, one.channel)
+        return lifecycle_of(one.name, self.release, one.channel)
 
     def known(self, one: Occurrence) -> Flag | None:
         """Return the flag, if its channel accepts the name."""
@@ -85,7 +85,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Mend:
+class Fix:
     """A fix of a setting: the settings to write instead in its channel; empty: remove it.
 
     `safe`: the program stays the same, or starts to run at all. `--fix` only reports unsafe ones.
@@ -104,10 +104,10 @@ class Remark:
     channel: Channel
     name: str
     text: str  # as written
-    place: Place
+    place: Location
     message: str  # one sentence without the place and the code
     advice: str  # one sentence: what to write instead
-    mend: Mend | None = None
+    mend: Fix | None = None
 
 
 def remark(
@@ -116,7 +116,7 @@ def remark(
     about: Occurrence | SyntaxIssue,
     message: str,
     advice: str,
-    mend: Mend | None = None,
+    mend: Fix | None = None,
 ) -> Remark:
     """Build a remark on one setting or one syntax issue, with its place and its text."""
     return Remark(
@@ -146,7 +146,7 @@ PIPELINED: Final = ("all_gather", "all_reduce", "reduce_scatter")
 """The collectives that XLA can start one iteration early."""
 
 
-def asked_value(case: Case, name: str) -> str | None:
+def flag_value(case: LintContext, name: str) -> str | None:
     """Return a flag's value, given or by default; None if the release does not know it."""
     given = case.flags.get(name)
     if given is not None:
@@ -155,59 +155,59 @@ def asked_value(case: Case, name: str) -> str | None:
     return flag.default if flag else None
 
 
-def asked_on(case: Case, name: str) -> bool:
+def flag_on(case: LintContext, name: str) -> bool:
     """Return whether a bool is given and true."""
     return case.flags.get(name, "").lower() in TRUE
 
 
-def asked_off(case: Case, name: str) -> bool:
+def flag_off(case: LintContext, name: str) -> bool:
     """Return whether a bool is given and false."""
     return case.flags.get(name, "").lower() in FALSE
 
 
-def items(case: Case, name: str) -> tuple[str, ...]:
+def items(case: LintContext, name: str) -> tuple[str, ...]:
     """Return the entries of a list that is given."""
     return tuple(entry.strip() for entry in case.flags.get(name, "").split(",") if entry.strip())
 
 
-def pipelining(case: Case, kind: str) -> Occurrence | None:
+def pipelining(case: LintContext, kind: str) -> Occurrence | None:
     """Return where one kind of collective is set to start an iteration early, by either name."""
     newer, older = f"xla_gpu_pipeline_{kind}", f"xla_gpu_enable_pipelined_{kind}"
     if case.flags.get(newer, "").rpartition("_")[2].lower() in ("on", "explicit"):
         return case.last(newer)
-    return case.last(older) if asked_on(case, older) else None
+    return case.last(older) if flag_on(case, older) else None
 
 
-def has_profile(case: Case) -> bool:
+def has_profile(case: LintContext) -> bool:
     """Return whether XLA's flag gives a PGLE profile."""
     return bool(case.flags.get(PROFILE))
 
 
-def since(case: Case, version: str) -> bool:
+def since(case: LintContext, version: str) -> bool:
     """Return whether the release is this one or newer."""
-    return number(case.release.asked or None) >= number(version)
+    return version_number(case.release.asked or None) >= version_number(version)
 
 
-def chip_is(case: Case, *families: Family) -> bool:
+def chip_is(case: LintContext, *families: ChipFamily) -> bool:
     """Return whether the chip is known to be of one of these families."""
-    return family(case.chip) in families
+    return chip_family(case.chip) in families
 
 
-def threshold(case: Case, name: str) -> int | None:
+def threshold(case: LintContext, name: str) -> int | None:
     """Return a whole number that is given; None if it is not one."""
     text = case.flags.get(name, "")
     return int(text) if text.lstrip("-").isdecimal() else None
 
 
-def nowhere(case: Case) -> Place:
+def whole_source(case: LintContext) -> Location:
     """Return the place of something missing: the source as a whole."""
-    return Place(case.written.where)
+    return Location(case.written.where)
 
 
 _NAMED: Final = 6
 
 
-def what_is_lost(slip: SyntaxIssue) -> str:
+def lost_flags_text(slip: SyntaxIssue) -> str:
     """Return why an issue is wrong, with the flags lost behind it, which are not checked."""
     if not slip.lost:
         return slip.why

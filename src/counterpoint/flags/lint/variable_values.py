@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from counterpoint.flags.lint.context import Case
+from counterpoint.flags.lint.context import LintContext
 
 YES: Final = frozenset({"y", "yes", "t", "true", "on", "1"})
 NO: Final = frozenset({"n", "no", "f", "false", "off", "0"})
@@ -24,6 +24,6 @@ def is_no(text: str | None) -> bool:
     return (text or "").lower() in NO
 
 
-def under_nsys(case: Case) -> bool:
+def under_nsys(case: LintContext) -> bool:
     """Return whether Nsight Systems records this process."""
     return any(case.variables.get(name) for name in _NSYS)

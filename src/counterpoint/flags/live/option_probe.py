@@ -19,14 +19,14 @@ from typing import Any, Final, TypeAlias
 from counterpoint.core import CounterpointError
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.catalogue.similar import similar
-from counterpoint.flags.lifecycle.removed import gone
+from counterpoint.flags.lifecycle.removed import removal_of
 from counterpoint.flags.live.probe import (
-    Answer,
-    Interpreter,
-    NoReplyError,
-    Rejected,
-    ask,
+    JaxlibInterpreter,
+    ProbeError,
+    ProbeResult,
+    RejectedFlag,
     interpreter,
+    probe_flags,
 )
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
@@ -63,13 +63,13 @@ _WRONG_KIND: Final = re.compile("incompatible function arguments")
 _NO_SUCH: Final = re.compile(r"No such compile option")
 
 
-def ask_options(
+def probe_options(
     python: str | Path,
     pairs: Iterable[tuple[str, Value]],
     environment: Mapping[str, str] | None = None,
     *,
     timeout_s: float = 120.0,
-) -> Answer:
+) -> ProbeResult:
     """Return the options that an interpreter's XLA refuses, with its reasons; values as for JAX.
 
     XLA_FLAGS are ignored. An accepted option can still make a compile fail.
@@ -79,10 +79,10 @@ def ask_options(
     try:
         path = interpreter(python, inherited)
         hello, *replies = _replies(path, queried, inherited, timeout_s)
-    except NoReplyError as failure:
-        return Answer(note=f"{python} could not be asked about compiler options: {failure}")
+    except ProbeError as failure:
+        return ProbeResult(note=f"{python} could not be asked about compiler options: {failure}")
     if "missing" in hello:
-        return Answer(note=f"{python} has no jax to be asked: {hello['missing']}")
+        return ProbeResult(note=f"{python} has no jax to be asked: {hello['missing']}")
     version: str = hello["version"]
     rejected = [
         _rejected(name, value, reply["said"], version)
@@ -91,10 +91,10 @@ def ask_options(
     ]
     if len(replies) < len(queried):
         name, value = queried[len(replies)]
-        rejected.append(Rejected(name, "ends the process", "Leave it out.", str(value)))
-        rest = ask_options(python, queried[len(replies) + 1 :], environment, timeout_s=timeout_s)
+        rejected.append(RejectedFlag(name, "ends the process", "Leave it out.", str(value)))
+        rest = probe_options(python, queried[len(replies) + 1 :], environment, timeout_s=timeout_s)
         rejected += rest.rejected
-    return Answer(tuple(rejected), version)
+    return ProbeResult(tuple(rejected), version)
 
 
 def _replies(
@@ -116,23 +116,23 @@ def _replies(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise NoReplyError(f"it did not answer within {timeout_s:g} s") from None
+        raise ProbeError(f"it did not answer within {timeout_s:g} s") from None
     except OSError as failure:
-        raise NoReplyError(failure.strerror or str(failure)) from None
+        raise ProbeError(failure.strerror or str(failure)) from None
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:
         errors = done.stderr.strip().splitlines()
-        raise NoReplyError(errors[-1][:300] if errors else "it ended without a word")
+        raise ProbeError(errors[-1][:300] if errors else "it ended without a word")
     return [json.loads(line) for line in lines]
 
 
-def _rejected(name: str, value: Value, said: str, version: str) -> Rejected:
+def _rejected(name: str, value: Value, said: str, version: str) -> RejectedFlag:
     first = _BEFORE.sub("", said.strip().partition("\n")[0])
     if _NO_SUCH.search(first):
-        return Rejected(name, "no such compile option", _hint(name, version), str(value))
+        return RejectedFlag(name, "no such compile option", _hint(name, version), str(value))
     if _WRONG_KIND.search(first):
         first = f"does not take {value!r}"
-    return Rejected(name, first.rstrip("."), _value_hint(name, version), str(value))
+    return RejectedFlag(name, first.rstrip("."), _value_hint(name, version), str(value))
 
 
 def _hint(name: str, version: str) -> str:
@@ -142,7 +142,7 @@ def _hint(name: str, version: str) -> str:
     if flag is not None and flag.xla_flags:
         instead = f", or set {flag.alias_of} here" if flag.alias_of else ""
         return f"It is taken in XLA_FLAGS only{instead}."
-    removed = gone(name)
+    removed = removal_of(name)
     if removed:
         return f"{removed.history}. {removed.note}"
     candidates = similar(name, known)
@@ -170,29 +170,31 @@ _KINDS: Final = {
 }
 
 
-def ask_compiler(
-    interpreter: Interpreter, asked: Mapping[Channel, tuple[Occurrence, ...]]
-) -> Answer:
+def probe_compiler(
+    interpreter: JaxlibInterpreter, asked: Mapping[Channel, tuple[Occurrence, ...]]
+) -> ProbeResult:
     """Return what the interpreter's XLA refuses; a note if it can't be queried."""
     flags, options = asked[Channel.XLA_FLAGS], asked[Channel.COMPILER_OPTIONS]
-    answers: list[Answer] = []
+    answers: list[ProbeResult] = []
     try:
         if flags:
-            answers.append(ask(interpreter.python, _as_text(flags)))
+            answers.append(probe_flags(interpreter.python, _as_text(flags)))
         if options:
             answers.append(_ask_options(interpreter, options))
     except CounterpointError as failure:
-        return Answer(note=failure.what)
+        return ProbeResult(note=failure.what)
     rejected = tuple(refused for answer in answers for refused in answer.rejected)
     note = next((answer.note for answer in answers if answer.note), None)
     version = next((answer.version for answer in answers if answer.version), None)
-    return Answer(rejected, version, note)
+    return ProbeResult(rejected, version, note)
 
 
-def _ask_options(interpreter: Interpreter, options: tuple[Occurrence, ...]) -> Answer:
+def _ask_options(interpreter: JaxlibInterpreter, options: tuple[Occurrence, ...]) -> ProbeResult:
     """Query with Python values; report the values as they were written."""
     written = {(option.name, str(_python(option))): option.value for option in options}
-    answer = ask_options(interpreter.python, [(option.name, _python(option)) for option in options])
+    answer = probe_options(
+        interpreter.python, [(option.name, _python(option)) for option in options]
+    )
     rejected = (
         replace(refused, value=written.get((refused.name, refused.value or ""), refused.value))
         for refused in answer.rejected

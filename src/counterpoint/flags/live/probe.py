@@ -17,11 +17,11 @@ from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.flags.catalogue.flag import Release
-from counterpoint.flags.catalogue.lookup import meant, release, releases
+from counterpoint.flags.catalogue.lookup import known_release, release, releases
 from counterpoint.flags.lifecycle.removed import unknown_hint
 from counterpoint.flags.text.names import names
 from counterpoint.flags.text.xla_flags import expand_xla_flags, join_xla_flags, split_xla_flags
-from counterpoint.flags.versions.version import number
+from counterpoint.flags.versions.version import version_number
 
 _UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: (.*)")
 _BAD: Final = (
@@ -32,7 +32,7 @@ _PARSE_FAILED: Final = re.compile(r"Check failed: tsl::Flags::Parse|Flag parsing
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedFlag:
     """One flag at which the compiler ends the process."""
 
     name: str
@@ -70,17 +70,19 @@ def parsing_failed(log: str) -> bool:
     return _PARSE_FAILED.search(log) is not None
 
 
-def unknown(word: str, version: str | None) -> Rejected:
+def unknown(word: str, version: str | None) -> RejectedFlag:
     """Reject a name that this version does not know, or that needs a value and got none."""
     name, equals, value = word[2:].partition("=")
-    return Rejected(name, "unknown flag", unknown_hint(name, version), value if equals else None)
+    return RejectedFlag(
+        name, "unknown flag", unknown_hint(name, version), value if equals else None
+    )
 
 
-def misread(word: str) -> Rejected:
+def misread(word: str) -> RejectedFlag:
     """Reject a value that the flag does not accept."""
     name, equals, value = word[2:].partition("=")
     reason = f"does not take the value {value!r}"
-    return Rejected(name, reason, _value_hint(name, value), value if equals else None)
+    return RejectedFlag(name, reason, _value_hint(name, value), value if equals else None)
 
 
 def _value_hint(name: str, value: str) -> str:
@@ -124,7 +126,7 @@ def chosen_release(asked: str | None = None) -> Release:
     """
     if asked is None:
         return release(installed_version())
-    found = meant(asked)
+    found = known_release(asked)
     if found is None:
         raise UsageError(
             f"jaxlib {asked} is not known here",
@@ -138,7 +140,7 @@ def chosen_release(asked: str | None = None) -> Release:
 def _around(asked: str) -> tuple[str, ...]:
     """Return the known releases before and after it."""
     known = releases()
-    after = sum(1 for version in known if number(version) <= number(asked))
+    after = sum(1 for version in known if version_number(version) <= version_number(asked))
     return known[max(0, after - 2) : after + 1]
 
 
@@ -146,7 +148,7 @@ _HEAD, _TAIL = "jaxlib-", ".dist-info"
 
 
 @dataclass(frozen=True, slots=True)
-class Interpreter:
+class JaxlibInterpreter:
     """A Python, and the version of its jaxlib; None if it has none that can be found.
 
     The version is part of the name of a directory beside the package, so finding it neither starts
@@ -159,10 +161,10 @@ class Interpreter:
 
 def find_interpreter(
     python: str | Path | None, environment: Mapping[str, str] | None = None
-) -> Interpreter | None:
+) -> JaxlibInterpreter | None:
     """Return the given one, else the first with a jaxlib: our own, then the one on PATH."""
     if python is None and (own := _version_in(sys.path)) is not None:
-        return Interpreter(Path(sys.executable), own)
+        return JaxlibInterpreter(Path(sys.executable), own)
     import shutil  # imported here because it is slow to load
 
     search = (os.environ if environment is None else environment).get("PATH")
@@ -179,10 +181,10 @@ def find_interpreter(
     return next((candidate for candidate in candidates if candidate.jaxlib), None)
 
 
-def _interpreter(program: Path) -> Interpreter:
+def _interpreter(program: Path) -> JaxlibInterpreter:
     """Return an interpreter, without resolving links: a venv's link selects that venv."""
     path = program.absolute()
-    return Interpreter(path, _version_in(_packages(path)))
+    return JaxlibInterpreter(path, _version_in(_packages(path)))
 
 
 def _packages(python: Path) -> Iterator[str]:
@@ -225,10 +227,10 @@ print("taken")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeResult:
     """The answer of one interpreter's XLA about flags. `note` says why it could not answer."""
 
-    rejected: tuple[Rejected, ...] = ()
+    rejected: tuple[RejectedFlag, ...] = ()
     version: str | None = None  # of jaxlib
     note: str | None = None
 
@@ -241,7 +243,7 @@ class _Reply:
     log: str
 
 
-class NoReplyError(Exception):
+class ProbeError(Exception):
     """The interpreter can't be queried; the text says why."""
 
 
@@ -273,9 +275,9 @@ class _Child:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise NoReplyError(f"it did not answer within {self.timeout_s:g} s") from None
+            raise ProbeError(f"it did not answer within {self.timeout_s:g} s") from None
         except OSError as failure:
-            raise NoReplyError(failure.strerror or str(failure)) from None
+            raise ProbeError(failure.strerror or str(failure)) from None
         return _reply(done.stdout, done.stderr)
 
 
@@ -293,26 +295,26 @@ def probe(
     environment: Mapping[str, str] | None = None,
     *,
     timeout_s: float = 60.0,
-) -> tuple[Rejected, ...]:
+) -> tuple[RejectedFlag, ...]:
     """Return all flags that the interpreter's XLA refuses; also empty if it can't be queried."""
-    return ask(python, xla_flags, environment, timeout_s=timeout_s).rejected
+    return probe_flags(python, xla_flags, environment, timeout_s=timeout_s).rejected
 
 
-def ask(
+def probe_flags(
     python: str | Path,
     xla_flags: str,
     environment: Mapping[str, str] | None = None,
     *,
     timeout_s: float = 60.0,
-) -> Answer:
+) -> ProbeResult:
     """Query like `probe`; also return the version, and a note if nothing could be learned."""
     words = split_xla_flags(expand_xla_flags(xla_flags))
     inherited = os.environ if environment is None else environment
     try:
         path = interpreter(python, inherited)
         return _asked(_Child(path, inherited, timeout_s), words)
-    except NoReplyError as failure:
-        return Answer(note=f"{python} could not be asked about XLA_FLAGS: {failure}")
+    except ProbeError as failure:
+        return ProbeResult(note=f"{python} could not be asked about XLA_FLAGS: {failure}")
 
 
 def interpreter(python: str | Path, environment: Mapping[str, str]) -> Path:
@@ -321,19 +323,19 @@ def interpreter(python: str | Path, environment: Mapping[str, str]) -> Path:
 
     found = shutil.which(python, path=environment.get("PATH"))
     if found is None:
-        raise NoReplyError("there is no such program")
+        raise ProbeError("there is no such program")
     return Path(found).absolute()  # not resolved: a venv's link selects that venv
 
 
-def _asked(child: _Child, words: Sequence[str]) -> Answer:
-    rejected: list[Rejected] = []
+def _asked(child: _Child, words: Sequence[str]) -> ProbeResult:
+    rejected: list[RejectedFlag] = []
     left = list(words)
     while True:
         reply = child.ask(left)
         if reply.missing:
-            return Answer(note=f"{child.python} has no jaxlib to be asked: {reply.missing}")
+            return ProbeResult(note=f"{child.python} has no jaxlib to be asked: {reply.missing}")
         if reply.taken:
-            return Answer(tuple(rejected), reply.version)
+            return ProbeResult(tuple(rejected), reply.version)
         out, found = _found(child, left, reply)
         rejected.extend(found)
         left = [word for word in left if word not in out]
@@ -341,7 +343,7 @@ def _asked(child: _Child, words: Sequence[str]) -> Answer:
 
 def _found(
     child: _Child, words: Sequence[str], reply: _Reply
-) -> tuple[frozenset[str], list[Rejected]]:
+) -> tuple[frozenset[str], list[RejectedFlag]]:
     """Return at least one flag at which the child ends; NoReplyError if there is none."""
     strangers = unknown_words(reply.log, words)
     if strangers:
@@ -349,7 +351,7 @@ def _found(
     wrong = misread_words(reply.log, words)
     if not wrong:
         if not words or not (parsing_failed(reply.log) or child.ask(()).taken):
-            raise NoReplyError(_last_line(reply.log))
+            raise ProbeError(_last_line(reply.log))
         wrong = (_culprit(child, words),)
     return frozenset(wrong), [misread(word) for word in wrong]
 
@@ -369,7 +371,7 @@ def _last_line(log: str) -> str:
     return lines[-1][:300] if lines else "it ended without a word"
 
 
-def rejection(answer: Answer, *, where: str = "XLA_FLAGS") -> UsageError:
+def rejection_error(answer: ProbeResult, *, where: str = "XLA_FLAGS") -> UsageError:
     """Return the error that names all rejected flags of an answer, each once."""
     rejected = dict.fromkeys(answer.rejected)
     count = len(rejected)

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
-    from counterpoint.flags.named_files import Reach as Reach
+    from counterpoint.flags.named_files import AllowedFiles as AllowedFiles
     from counterpoint.flags.parse.source import FORMS as FORMS
     from counterpoint.flags.parse.source import read_command as read_command
     from counterpoint.flags.parse.source import read_source as read_source
     from counterpoint.flags.parse.source import read_text as read_text
     from counterpoint.flags.parse.source import read_variables as read_variables
     from counterpoint.flags.parsed import IssueKind as IssueKind
+    from counterpoint.flags.parsed import Location as Location
     from counterpoint.flags.parsed import Occurrence as Occurrence
     from counterpoint.flags.parsed import ParsedSource as ParsedSource
-    from counterpoint.flags.parsed import Place as Place
 
 __getattr__ = lazy(
     __name__,
@@ -32,8 +32,8 @@ __getattr__ = lazy(
         "IssueKind": "counterpoint.flags.parsed",
         "Occurrence": "counterpoint.flags.parsed",
         "ParsedSource": "counterpoint.flags.parsed",
-        "Place": "counterpoint.flags.parsed",
-        "Reach": "counterpoint.flags.named_files",
+        "Location": "counterpoint.flags.parsed",
+        "AllowedFiles": "counterpoint.flags.named_files",
         "read_command": "counterpoint.flags.parse.source",
         "read_source": "counterpoint.flags.parse.source",
         "read_text": "counterpoint.flags.parse.source",

@@ -17,7 +17,7 @@ from typing import Final
 
 from counterpoint.core import InputError
 from counterpoint.flags.parse.traced import TooMuchError
-from counterpoint.flags.parsed import Occurrence, ParsedSource, Place, SyntaxIssue
+from counterpoint.flags.parsed import Location, Occurrence, ParsedSource, SyntaxIssue
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
 from counterpoint.flags.text.names import LIBTPU
 
@@ -78,7 +78,7 @@ class _Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Loose:
+class TextFindings:
     """The content of a text: settings, each once, and names of flags that are only mentioned."""
 
     given: tuple[Occurrence, ...]
@@ -91,7 +91,7 @@ def read_any_text(text: str, where: str) -> ParsedSource:
     return ParsedSource(where=where, form="text", given=found.given, notes=notes(found))
 
 
-def find(text: str, where: str) -> Loose:
+def find(text: str, where: str) -> TextFindings:
     """Find the settings of a text, and the names that are only mentioned."""
     found: dict[tuple[Channel, str, str | None], Occurrence] = {}
     mentioned: dict[str, None] = {}
@@ -105,19 +105,19 @@ def find(text: str, where: str) -> Loose:
             span = spans[bisect_right(starts, start + match.start()) - 1] if spans else None
             if span and not span.at <= start + match.start() < span.end:
                 span = None
-            occurrence = _given(match, Place(where, number), span.channel if span else None)
+            occurrence = _given(match, Location(where, number), span.channel if span else None)
             if span or occurrence.value:
                 found.setdefault(
                     (occurrence.channel, occurrence.name, occurrence.value), occurrence
                 )
             else:
                 mentioned[occurrence.name] = None
-        for occurrence in _variables(line, Place(where, number)):
+        for occurrence in _variables(line, Location(where, number)):
             found.setdefault((occurrence.channel, occurrence.name, occurrence.value), occurrence)
-    return Loose(tuple(found.values()), tuple(mentioned))
+    return TextFindings(tuple(found.values()), tuple(mentioned))
 
 
-def notes(found: Loose) -> tuple[str, ...]:
+def notes(found: TextFindings) -> tuple[str, ...]:
     """Return notes on settings found in a text."""
     found_notes: list[str] = []
     if found.given:
@@ -149,7 +149,7 @@ def _spans(text: str) -> Iterator[_Span]:
         yield _Span(start, end, FLAG_VARIABLES[match[1]])
 
 
-def _variables(line: str, place: Place) -> Iterator[Occurrence]:
+def _variables(line: str, place: Location) -> Iterator[Occurrence]:
     matches = [*_VARIABLE.finditer(line)]
     if entry := _ENTRY.match(line):
         matches.append(entry)
@@ -165,7 +165,7 @@ def _variables(line: str, place: Place) -> Iterator[Occurrence]:
             )
 
 
-def _given(match: re.Match[str], place: Place, channel: Channel | None) -> Occurrence:
+def _given(match: re.Match[str], place: Location, channel: Channel | None) -> Occurrence:
     name, value = match[1], _bare(match[2])
     own = Channel.LIBTPU_INIT_ARGS if name.startswith(LIBTPU) else Channel.XLA_FLAGS
     return Occurrence(
@@ -185,7 +185,7 @@ def _bare(value: str | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class CodeBlock:
     """Lines `first` to `last` of a document, counted from 1; `form` is empty if not stated."""
 
     first: int
@@ -198,7 +198,7 @@ class Passage:
         return "\n" * (self.first - 1) + self.text
 
 
-def passages(lines: Sequence[str]) -> Iterator[Passage]:
+def passages(lines: Sequence[str]) -> Iterator[CodeBlock]:
     """Yield all code blocks, in order; an unclosed one extends to the end."""
     at = 0
     while at < len(lines):
@@ -236,13 +236,13 @@ def _indented(lines: Sequence[str], at: int, indent: int) -> int:
 
 def _passage(
     lines: Sequence[str], start: int, end: int, language: str, *, quoted: bool = False
-) -> Passage:
+) -> CodeBlock:
     own = list(lines[start:end])
     if quoted:
         own = [line.lstrip().removeprefix(">").removeprefix(" ") for line in own]
     form = _LANGUAGES.get(language.lower(), "" if not language else "text")
     own = _without_prompts(textwrap.dedent("\n".join(own)).split("\n"))
-    return Passage(start + 1, end, form, "\n".join(own))
+    return CodeBlock(start + 1, end, form, "\n".join(own))
 
 
 def _without_prompts(lines: list[str]) -> list[str]:
@@ -283,7 +283,7 @@ def read_document(
 
 
 def _read(
-    passage: Passage, form: str, loose: Loose, where: str, reader: Callable[[str], Reader]
+    passage: CodeBlock, form: str, loose: TextFindings, where: str, reader: Callable[[str], Reader]
 ) -> ParsedSource:
     text = _STANDS_IN.sub(r"$\1", passage.padded) if form in _SHELL else passage.padded
     code = _parsed(text, where, reader(form)) if form in _CODE else None
@@ -343,7 +343,7 @@ def _together(parts: list[ParsedSource], mentioned: tuple[str, ...], where: str)
         given=given,
         slips=tuple(slips.values()),
         layout=next((part.layout for part in reversed(parts) if part.layout), None),
-        notes=(*notes(Loose(given, mentioned)), *part_notes),
+        notes=(*notes(TextFindings(given, mentioned)), *part_notes),
         unread=tuple(dict.fromkeys(text for part in parts for text in part.unread)),
         inherited=tuple(dict.fromkeys(text for part in parts for text in part.inherited)),
     )

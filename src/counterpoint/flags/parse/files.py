@@ -14,12 +14,12 @@ from typing import Final
 
 from counterpoint.core import InputError
 from counterpoint.flags.advice.recipe import Recipe
-from counterpoint.flags.parse.flag_values import Assigned, may_set, write_up
-from counterpoint.flags.parse.script import Script
+from counterpoint.flags.parse.flag_values import Assignment, may_set, parse_assignments
+from counterpoint.flags.parse.script import ShellState
 from counterpoint.flags.parse.shell_values import Variables
-from counterpoint.flags.parse.shell_words import Kind, Lexer, Part, Token
-from counterpoint.flags.parse.traced import Budget, TooMuchError, joined, known
-from counterpoint.flags.parsed import Occurrence, ParsedSource, Place
+from counterpoint.flags.parse.shell_words import Lexer, PartKind, Token, WordPart
+from counterpoint.flags.parse.traced import TextBudget, TooMuchError, joined, known
+from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
 from counterpoint.flags.settings import Channel, Settings, is_setting
 
 _ENTRY: Final = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(.*)", re.ASCII)
@@ -32,7 +32,7 @@ _SET_NAME: Final = re.compile(r"([A-Za-z_][\w.-]*)=", re.ASCII)
 
 def read_env_file(text: str, where: str) -> ParsedSource:
     """Read all lines; malformed ones are skipped with a note. The last value of a name counts."""
-    assigned: dict[str, Assigned] = {}
+    assigned: dict[str, Assignment] = {}
     notes: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         bare = line.lstrip("\ufeff").rstrip("\r")
@@ -47,8 +47,8 @@ def read_env_file(text: str, where: str) -> ParsedSource:
             value = value[1:-1]
             notes.append(f"line {number}: read without its quotes, which docker would keep")
         assigned.pop(match[1], None)
-        assigned[match[1]] = Assigned(match[1], known(value, number), line=number)
-    found = write_up(assigned.values(), where)
+        assigned[match[1]] = Assignment(match[1], known(value, number), line=number)
+    found = parse_assignments(assigned.values(), where)
     given, slips = tuple(found.given), tuple(found.slips)
     return ParsedSource(where=where, form="env", given=given, slips=slips, notes=tuple(notes))
 
@@ -76,7 +76,7 @@ def _of_settings(settings: Settings, where: str, form: str, text: str) -> Parsed
 
     def given(channel: Channel, name: str, value: str) -> Occurrence:
         dashes = "" if channel is Channel.ENVIRONMENT else "--"
-        place, text = Place(where, lines.get(name)), f"{dashes}{name}={value}"
+        place, text = Location(where, lines.get(name)), f"{dashes}{name}={value}"
         return Occurrence(channel=channel, name=name, value=value, place=place, text=text)
 
     occurrences = [given(Channel.XLA_FLAGS, name, value) for name, value in settings.xla]
@@ -89,9 +89,9 @@ class Image:
     """The stages of a Dockerfile read so far; `script` is that of the last stage."""
 
     where: str
-    script: Script
+    script: ShellState
     outside: dict[str, str] = field(default_factory=dict[str, str])  # ARG before the first FROM
-    stages: dict[str, Script] = field(default_factory=dict[str, Script])
+    stages: dict[str, ShellState] = field(default_factory=dict[str, ShellState])
     notes: list[str] = field(default_factory=list[str])
 
     def follow(self, name: str, text: str, line: int) -> None:
@@ -110,7 +110,7 @@ class Image:
     def _from(self, text: str) -> None:
         match = _FROM.match(text)
         base, name = (match[1], match[2]) if match else ("", None)
-        stage = Script(Variables(self.where, self.script.variables.budget))
+        stage = ShellState(Variables(self.where, self.script.variables.budget))
         if earlier := self.stages.get(base.lower()):
             stage.variables.values |= {
                 name: earlier.variables.values[name] for name in earlier.exported
@@ -168,7 +168,7 @@ class Image:
 
 def read_docker(text: str, where: str) -> ParsedSource:
     """Read the settings of the image of the last stage."""
-    image = Image(where, Script(Variables(where, Budget(where))))
+    image = Image(where, ShellState(Variables(where, TextBudget(where))))
     unread: list[str] = []
     for name, inner, line in _instructions(text):
         try:
@@ -178,7 +178,7 @@ def read_docker(text: str, where: str) -> ParsedSource:
         except InputError as failure:
             unread.append(f"line {line}: {name} can't be read: {failure.what}")
     script = image.script
-    found = write_up(script.assigned(), where)
+    found = parse_assignments(script.assigned(), where)
     slips = sorted([*script.slips, *found.slips], key=lambda slip: slip.place.line or 0)
     return ParsedSource(
         where=where,
@@ -220,7 +220,7 @@ def _words(text: str, where: str, line: int) -> list[Token]:
     for token in Lexer(text.rstrip("\\ \n"), where, line).tokens():
         if token.operator and token.text == "\n":
             continue
-        parts = token.parts or (Part(Kind.TEXT, token.text, token.line),)
+        parts = token.parts or (WordPart(PartKind.TEXT, token.text, token.line),)
         if words and (token.operator or glued):
             last = words[-1]
             words[-1] = Token(last.text + token.text, last.line, (*last.parts, *parts))

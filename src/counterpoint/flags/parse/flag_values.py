@@ -1,9 +1,9 @@
 """Values of variables as settings: flags split up, each with its place; faults are issues.
 
 Reading stops where XLA stops: the flags after that are in the issue, and not settings. A value that
-does not start with a dash names a file, as for XLA: an issue, until `with_files` puts the flags of
-the file in its place. A variable other than XLA_FLAGS and LIBTPU_INIT_ARGS is one setting, and its
-last value counts.
+does not start with a dash names a file, as for XLA: an issue, until `read_named_files` puts the
+flags of the file in its place. A variable other than XLA_FLAGS and LIBTPU_INIT_ARGS is one setting,
+and its last value counts.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.named_files import ANYWHERE, Reach, read_regular
-from counterpoint.flags.parse.traced import HOLE, Traced, known
+from counterpoint.flags.named_files import ANYWHERE, AllowedFiles, read_regular
+from counterpoint.flags.parse.traced import HOLE, TracedText, known
 from counterpoint.flags.parsed import (
     COMMAND_LINE,
     IssueKind,
+    Location,
     Occurrence,
     ParsedSource,
-    Place,
     SyntaxIssue,
 )
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
@@ -30,7 +30,7 @@ from counterpoint.flags.text.xla_flags import (
     DASHES,
     LOOKS_LIKE_FLAG,
     SPACE,
-    Word,
+    FlagWord,
     looks_like_file,
     scan_unread,
     scan_xla_flags,
@@ -58,7 +58,7 @@ _CONTINUED: Final = re.compile(r"[ \t]*\\\r?\n")
 
 
 @dataclass(slots=True)
-class Found:
+class ParsedValues:
     """The results so far, in order."""
 
     given: list[Occurrence] = field(default_factory=list[Occurrence])
@@ -67,7 +67,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class ValueSource:
     """The source of a value: its channel and the name of the file.
 
     `in_file`: the content of a file of flags, which names no other file. `hidden`: words that are
@@ -81,9 +81,9 @@ class Variable:
     hidden: bool = False
 
 
-def read_flags(value: Traced, variable: Variable) -> Found:
+def read_flags(value: TracedText, variable: ValueSource) -> ParsedValues:
     """Read all flags of a value."""
-    found = Found()
+    found = ParsedValues()
     start = value.text.lstrip(SPACE)
     if not start:
         return found
@@ -96,9 +96,9 @@ def read_flags(value: Traced, variable: Variable) -> Found:
     return _read_words(value, variable)
 
 
-def _read_words(value: Traced, variable: Variable) -> Found:
-    found = Found()
-    stray: list[Word] = []
+def _read_words(value: TracedText, variable: ValueSource) -> ParsedValues:
+    found = ParsedValues()
+    stray: list[FlagWord] = []
     for word in scan_xla_flags(value.text, where=str(value.place_at(0, variable.where))):
         if word.flag or word.text.startswith(HOLE):
             found.slips += _strays(value, stray, variable)
@@ -113,11 +113,11 @@ def _read_words(value: Traced, variable: Variable) -> Found:
     return found
 
 
-def _names_file(value: Traced, variable: Variable) -> Found:
+def _names_file(value: TracedText, variable: ValueSource) -> ParsedValues:
     """Handle a value that XLA takes for a file name; whatever looks like a flag is meant as one."""
     name, place = value.text.strip(SPACE), value.place_at(0, variable.where)
     if not value.known:
-        return Found(slips=[_needs_shell(value.shown.strip(SPACE), place, variable)])
+        return ParsedValues(slips=[_needs_shell(value.shown.strip(SPACE), place, variable)])
     meant = not looks_like_file(value.text) or _LOOKS_LIKE_NAME.fullmatch(name)
     slip = SyntaxIssue(
         kind=IssueKind.NAMES_FILE,
@@ -127,10 +127,12 @@ def _names_file(value: Traced, variable: Variable) -> Found:
         place=place,
         otherwise=tuple(_read_words(value, variable).slips) if meant else (),
     )
-    return Found(slips=[slip])
+    return ParsedValues(slips=[slip])
 
 
-def _read_word(value: Traced, word: Word, variable: Variable, found: Found) -> None:
+def _read_word(
+    value: TracedText, word: FlagWord, variable: ValueSource, found: ParsedValues
+) -> None:
     shown = value.shown_between(word.at, word.end)
     place = value.place_at(word.at, variable.where)
     name, equals, inner = word.text.partition("=")
@@ -154,7 +156,7 @@ def _read_word(value: Traced, word: Word, variable: Variable, found: Found) -> N
     )
 
 
-def _slip(name: str, shown: str, place: Place, variable: Variable) -> SyntaxIssue | None:
+def _slip(name: str, shown: str, place: Location, variable: ValueSource) -> SyntaxIssue | None:
     """Return what is wrong with a word before its equals sign, or None."""
     if HOLE in name:
         return _needs_shell(shown, place, variable)
@@ -171,7 +173,7 @@ def _slip(name: str, shown: str, place: Place, variable: Variable) -> SyntaxIssu
     return None
 
 
-def _needs_shell(shown: str, place: Place, variable: Variable) -> SyntaxIssue:
+def _needs_shell(shown: str, place: Location, variable: ValueSource) -> SyntaxIssue:
     return SyntaxIssue(
         kind=IssueKind.UNKNOWABLE,
         channel=variable.channel,
@@ -181,13 +183,13 @@ def _needs_shell(shown: str, place: Place, variable: Variable) -> SyntaxIssue:
     )
 
 
-def _stop(value: Traced, word: Word, variable: Variable) -> SyntaxIssue:
+def _stop(value: TracedText, word: FlagWord, variable: ValueSource) -> SyntaxIssue:
     """Return the issue where XLA stops, with adjacent words that are no flags, and lost flags."""
     rest = list(scan_unread(value.text, word.end))
     dash = word.text[0] in DASHES
     words = [word] if dash else [word, *takewhile(_is_plain, rest)]
     shown = _shown(value, words, variable)
-    unread = Found()
+    unread = ParsedValues()
     for lost_word in rest:
         if lost_word.flag:
             _read_word(value, lost_word, variable, unread)
@@ -202,11 +204,11 @@ def _stop(value: Traced, word: Word, variable: Variable) -> SyntaxIssue:
     )
 
 
-def _is_plain(word: Word) -> bool:
+def _is_plain(word: FlagWord) -> bool:
     return not word.flag and word.text[0] not in (*DASHES, HOLE)
 
 
-def _why_stopped(value: Traced, word: Word, variable: Variable) -> str:
+def _why_stopped(value: TracedText, word: FlagWord, variable: ValueSource) -> str:
     first = not value.text[: word.at].strip(SPACE) and not variable.in_file
     ends = _IS_NO_FILE if first else _STOPS
     return f"{_looks(word.text)}: {ends}"
@@ -222,13 +224,13 @@ def _looks(word: str) -> str:
     return "it does not start with `--`"
 
 
-def _shown(value: Traced, words: list[Word], variable: Variable) -> str:
+def _shown(value: TracedText, words: list[FlagWord], variable: ValueSource) -> str:
     if variable.hidden:
         return _HIDDEN
     return value.shown_between(words[0].at, words[-1].end)
 
 
-def _meant(shown: str, words: list[Word]) -> str | None:
+def _meant(shown: str, words: list[FlagWord]) -> str | None:
     """Return what words that are not flags were meant to be, if that is clear."""
     if words[0].text[0] in DASHES:
         return "--" + shown.lstrip("-" + DASHES)
@@ -240,7 +242,9 @@ def _meant(shown: str, words: list[Word]) -> str | None:
     return bare if bare.startswith("--") else None
 
 
-def _strays(value: Traced, words: list[Word], variable: Variable) -> Iterator[SyntaxIssue]:
+def _strays(
+    value: TracedText, words: list[FlagWord], variable: ValueSource
+) -> Iterator[SyntaxIssue]:
     """Yield one issue for adjacent words that are not flags, in another channel than XLA_FLAGS."""
     if not words:
         return
@@ -256,18 +260,18 @@ def _strays(value: Traced, words: list[Word], variable: Variable) -> Iterator[Sy
     )
 
 
-def of_others(name: str) -> bool:
+def is_foreign_name(name: str) -> bool:
     """Return whether a name such as `http.proxy` is meant for others; Kubernetes accepts it."""
     plain = name.replace("-", "_").replace(".", "_")
     return plain != name and bool(_WITH_DOTS.fullmatch(name)) and not is_setting(plain)
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class Assignment:
     """One variable with its final value."""
 
     name: str
-    value: Traced
+    value: TracedText
     via: str = ""
     line: int | None = None  # used if the value is empty
 
@@ -278,13 +282,13 @@ def may_set(text: str, *, colon: bool = True) -> bool:
     return any(is_setting(next(filter(None, match.groups()))) for match in pattern.finditer(text))
 
 
-def write_up(assigned: Iterable[Assigned], where: str) -> Found:
+def parse_assignments(assigned: Iterable[Assignment], where: str) -> ParsedValues:
     """Collect settings and issues of variables; unknown values of non-settings are left out."""
-    found = Found()
+    found = ParsedValues()
     for variable in assigned:
         channel = FLAG_VARIABLES.get(variable.name)
         if channel:
-            inner = read_flags(variable.value, Variable(where, channel, variable.via))
+            inner = read_flags(variable.value, ValueSource(where, channel, variable.via))
             found.given += inner.given
             found.slips += inner.slips
             found.inherited += map(_inherited, variable.value.inherits)
@@ -308,10 +312,10 @@ def _inherited(one: tuple[str, int | None]) -> str:
 
 
 def other_programs(
-    superseded: Iterable[Assigned], where: str, form: str
+    superseded: Iterable[Assignment], where: str, form: str
 ) -> tuple[ParsedSource, ...]:
     """Return the flags of programs of the source other than the last one."""
-    found = (write_up([variable], where) for variable in superseded)
+    found = (parse_assignments([variable], where) for variable in superseded)
     return tuple(
         ParsedSource(
             where=where,
@@ -325,7 +329,7 @@ def other_programs(
     )
 
 
-def _variable(one: Assigned, where: str) -> Occurrence:
+def _variable(one: Assignment, where: str) -> Occurrence:
     shown = one.value.shown
     return Occurrence(
         channel=Channel.ENVIRONMENT,
@@ -338,7 +342,7 @@ def _variable(one: Assigned, where: str) -> Occurrence:
     )
 
 
-def _known_later(one: Assigned, where: str) -> SyntaxIssue:
+def _known_later(one: Assignment, where: str) -> SyntaxIssue:
     return SyntaxIssue(
         kind=IssueKind.UNKNOWABLE,
         channel=Channel.ENVIRONMENT,
@@ -348,9 +352,9 @@ def _known_later(one: Assigned, where: str) -> SyntaxIssue:
     )
 
 
-def _place(one: Assigned, where: str) -> Place:
+def _place(one: Assignment, where: str) -> Location:
     place = one.value.place_at(0, where)
-    return Place(where, one.line) if one.line else place
+    return Location(where, one.line) if one.line else place
 
 
 def read_flag_text(text: str, where: str) -> ParsedSource:
@@ -362,7 +366,7 @@ def read_flag_text(text: str, where: str) -> ParsedSource:
     bare = _unquoted(value)
     line += value.count("\n", 0, value.find(bare)) if bare else 0
     in_file = head is None and where != COMMAND_LINE
-    variable = Variable(where, channel, in_file=in_file)
+    variable = ValueSource(where, channel, in_file=in_file)
     found = read_flags(_without_backslashes(bare, line), variable)
     return ParsedSource(
         where=where, form="flags", given=tuple(found.given), slips=tuple(found.slips)
@@ -376,13 +380,17 @@ def _unquoted(text: str) -> str:
     return bare
 
 
-def _without_backslashes(text: str, line: int) -> Traced:
+def _without_backslashes(text: str, line: int) -> TracedText:
     """Keep newlines that follow backslashes, so that lines can be counted."""
     return known(_CONTINUED.sub("\n", text), line)
 
 
-def with_files(
-    written: ParsedSource, reach: Reach, *, directory: Path | None = None, own: tuple[str, ...] = ()
+def read_named_files(
+    written: ParsedSource,
+    reach: AllowedFiles,
+    *,
+    directory: Path | None = None,
+    own: tuple[str, ...] = (),
 ) -> ParsedSource:
     """Return the source with the flags of named files; `directory` is where the process runs.
 
@@ -390,7 +398,7 @@ def with_files(
     """
     reach = replace(reach, start=directory or Path())
     written = _within(written, reach, own)
-    found, unread = Found(given=list(written.given)), list(written.unread)
+    found, unread = ParsedValues(given=list(written.given)), list(written.unread)
     for slip in written.slips:
         if slip.kind is not IssueKind.NAMES_FILE:
             found.slips.append(slip)
@@ -406,17 +414,18 @@ def with_files(
         slips=tuple(found.slips),
         unread=tuple(dict.fromkeys(unread)),
         others=tuple(
-            with_files(program, reach, directory=directory, own=own) for program in written.others
+            read_named_files(program, reach, directory=directory, own=own)
+            for program in written.others
         ),
     )
 
 
-def _within(written: ParsedSource, reach: Reach, own: tuple[str, ...]) -> ParsedSource:
+def _within(written: ParsedSource, reach: AllowedFiles, own: tuple[str, ...]) -> ParsedSource:
     anywhere = replace(ANYWHERE, start=reach.start)
     return replace(written, reach=reach, own=dict.fromkeys(own, anywhere))
 
 
-def _file(slip: SyntaxIssue, reach: Reach) -> Found | None:
+def _file(slip: SyntaxIssue, reach: AllowedFiles) -> ParsedValues | None:
     """Read a named file; None if it may not be read."""
     first = reach.first(slip.text)
     for path in reach.places(slip.text):
@@ -425,13 +434,15 @@ def _file(slip: SyntaxIssue, reach: Reach) -> Found | None:
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as failure:
-            return Found(slips=[*slip.otherwise] or [_missing(slip, path, failure)])
+            return ParsedValues(slips=[*slip.otherwise] or [_missing(slip, path, failure)])
         text = data.decode(errors="replace")
-        variable = Variable(str(path), slip.channel, f"file {slip.text}", in_file=True, hidden=True)
+        variable = ValueSource(
+            str(path), slip.channel, f"file {slip.text}", in_file=True, hidden=True
+        )
         return read_flags(known(text, 1), variable)
     if slip.otherwise:
-        return Found(slips=[*slip.otherwise])
-    return Found(slips=[_missing(slip, first, None)]) if reach.holds(first) else None
+        return ParsedValues(slips=[*slip.otherwise])
+    return ParsedValues(slips=[_missing(slip, first, None)]) if reach.holds(first) else None
 
 
 def _missing(slip: SyntaxIssue, path: Path, failure: OSError | ValueError | None) -> SyntaxIssue:
@@ -440,17 +451,17 @@ def _missing(slip: SyntaxIssue, path: Path, failure: OSError | ValueError | None
     return replace(slip, kind=IssueKind.MISSING_FILE, why=why)
 
 
-def _beyond(slip: SyntaxIssue, reach: Reach) -> str:
+def _beyond(slip: SyntaxIssue, reach: AllowedFiles) -> str:
     line = "" if slip.place.line is None else f" (line {slip.place.line})"
     parent = reach.to_allow(slip.text)
     return f"{slip.text}{line}: it does not lie beside the source; --allow {parent} has it read"
 
 
 def overwritten(
-    name: str, before: Traced, value: Traced, origin: str, place: Place, mend: str
+    name: str, before: TracedText, value: TracedText, origin: str, place: Location, mend: str
 ) -> SyntaxIssue | None:
     """Return the issue with an assignment that drops flags; `{start}` in `mend` is its start."""
-    variable = Variable(place.where, FLAG_VARIABLES[name])
+    variable = ValueSource(place.where, FLAG_VARIABLES[name])
     if not before.text.lstrip().startswith("-") or value.text.startswith(before.text):
         return None
     after = {flag.name for flag in read_flags(value, variable).given}

@@ -11,9 +11,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from counterpoint.flags.parse.flag_values import Assigned, Variable, may_set, of_others, read_flags
-from counterpoint.flags.parse.script import Numbers, Script
-from counterpoint.flags.parse.traced import HOLE, Traced
+from counterpoint.flags.parse.flag_values import (
+    Assignment,
+    ValueSource,
+    is_foreign_name,
+    may_set,
+    read_flags,
+)
+from counterpoint.flags.parse.script import Numbers, ShellState
+from counterpoint.flags.parse.traced import HOLE, TracedText
 from counterpoint.flags.parsed import IssueKind
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, Layout
 
@@ -30,7 +36,7 @@ _PASS_ON: Final = {
 }
 """The options by which a launcher passes variables on."""
 _MAXTEXT: Final = "compile_xla_flags="
-QUIET: Final = frozenset(
+HARMLESS_COMMANDS: Final = frozenset(
     (
         *("echo", "printf", "cd", "pushd", "popd", "mkdir", "rm", "cp", "mv"),
         *("ls", "cat", "date", "shift", "set", "shopt", "trap", "exit", "return"),
@@ -55,13 +61,13 @@ _COUNTS: Final = (
 
 
 @dataclass(slots=True)
-class Launch:
+class LaunchCommand:
     """One command, whose words are read into its script; `left` may set something but is unread."""
 
-    script: Script
-    words: Sequence[tuple[Traced, int]]
+    script: ShellState
+    words: Sequence[tuple[TracedText, int]]
     texts: Sequence[str]
-    scripts: list[tuple[Traced, int]] = field(default_factory=list[tuple[Traced, int]])
+    scripts: list[tuple[TracedText, int]] = field(default_factory=list[tuple[TracedText, int]])
     left: list[str] = field(default_factory=list[str])
     _taken: set[int] = field(default_factory=set[int])  # words that are read
 
@@ -79,7 +85,7 @@ class Launch:
         behind = range(index + 1, len(self.words))
         if name in (*_SLURM, *_PASS_ON) or name == "env":
             self.script.variables.budget.spend_on(10 * len(behind), self.words[0][1])
-        if name == "env" and (index == 0 or self.texts[index - 1] not in QUIET):
+        if name == "env" and (index == 0 or self.texts[index - 1] not in HARMLESS_COMMANDS):
             self._env(behind)
         elif name in _SLURM:
             self.script.numbers += slurm_numbers(self.texts[index + 1 :])
@@ -93,9 +99,9 @@ class Launch:
         elif text.startswith(_MAXTEXT):
             self._maxtext(index)
 
-    def _give(self, index: int, name: str, value: Traced, via: str) -> None:
+    def _give(self, index: int, name: str, value: TracedText, via: str) -> None:
         self._taken.add(index)
-        self.script.give(Assigned(name, value, via, self.words[index][1]))
+        self.script.give(Assignment(name, value, via, self.words[index][1]))
 
     def _shell(self, index: int) -> None:
         for at in range(index + 1, min(index + 4, len(self.texts) - 1)):
@@ -116,7 +122,7 @@ class Launch:
                 self.left.append(value.shown)
             elif not equals:
                 return
-            elif not of_others(name):  # an assignment for `env`, whatever the name
+            elif not is_foreign_name(name):  # an assignment for `env`, whatever the name
                 self._give(index, name, value.cut(len(name) + 1), "env")
 
     def _options(self, behind: range, via: str) -> None:
@@ -165,7 +171,7 @@ class Launch:
         channel, via = Channel.COMPILER_OPTIONS, "MaxText compile_xla_flags"
         value, _ = self.words[index]
         found = read_flags(
-            value.cut(len(_MAXTEXT)), Variable(self.script.variables.where, channel, via)
+            value.cut(len(_MAXTEXT)), ValueSource(self.script.variables.where, channel, via)
         )
         self.script.options += found.given
         self.script.slips += found.slips

@@ -27,26 +27,26 @@ import yaml
 from counterpoint.core import InputError
 from counterpoint.flags.parse.document import read_any_text
 from counterpoint.flags.parse.flag_values import (
-    Assigned,
-    Found,
-    Variable,
-    of_others,
+    Assignment,
+    ParsedValues,
+    ValueSource,
+    is_foreign_name,
     other_programs,
+    parse_assignments,
     read_flags,
-    write_up,
 )
 from counterpoint.flags.parse.shell import read_shell
 from counterpoint.flags.parse.traced import (
     HOLE,
-    Budget,
     Piece,
+    TextBudget,
     TooMuchError,
-    Traced,
+    TracedText,
     known,
     located,
     unknown,
 )
-from counterpoint.flags.parsed import Occurrence, ParsedSource, Place, SyntaxIssue
+from counterpoint.flags.parsed import Location, Occurrence, ParsedSource, SyntaxIssue
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
 
 _ENVIRONMENTS: Final = ("env", "envs", "env_vars", "envVars", "environment", "extraEnv")
@@ -71,7 +71,7 @@ _FLAG_KEYS: Final = re.compile(r"(?:\w+[_-])?xla[_-]?flags", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class EmbeddedScript:
     """A text that sets flags in a shell."""
 
     text: str
@@ -79,24 +79,24 @@ class Script:
 
 
 @dataclass(slots=True)
-class Manifest:
+class YamlContent:
     """The content found in a source so far."""
 
     where: str
     lines: list[str]
-    assigned: dict[str, Assigned] = field(default_factory=dict[str, Assigned])
-    superseded: list[Assigned] = field(default_factory=list[Assigned])
-    scripts: list[Script] = field(default_factory=list[Script])
-    found: Found = field(default_factory=Found)
+    assigned: dict[str, Assignment] = field(default_factory=dict[str, Assignment])
+    superseded: list[Assignment] = field(default_factory=list[Assignment])
+    scripts: list[EmbeddedScript] = field(default_factory=list[EmbeddedScript])
+    found: ParsedValues = field(default_factory=ParsedValues)
     notes: dict[str, None] = field(default_factory=dict[str, None])  # in order, each once
     unread: dict[str, None] = field(default_factory=dict[str, None])
     visited: set[tuple[int, bool]] = field(default_factory=set[tuple[int, bool]])
-    budget: Budget = field(default_factory=lambda: Budget(""))
+    budget: TextBudget = field(default_factory=lambda: TextBudget(""))
 
     def note(self, text: str) -> None:
         self.notes[text] = None
 
-    def set(self, name: str, value: Traced, line: int) -> None:
+    def set(self, name: str, value: TracedText, line: int) -> None:
         earlier = self.assigned.pop(name, None)
         if earlier and name in FLAG_VARIABLES and earlier.value.text.split() != value.text.split():
             self.superseded.append(earlier)
@@ -104,9 +104,9 @@ class Manifest:
                 f"line {line}: another program's {name} than that of line {earlier.line}:"
                 " each is checked by itself"
             )
-        self.assigned[name] = Assigned(name, value, line=line)
+        self.assigned[name] = Assignment(name, value, line=line)
 
-    def text(self, node: yaml.ScalarNode) -> Traced:
+    def text(self, node: yaml.ScalarNode) -> TracedText:
         """Return a scalar with the lines of its words, and its templates as holes."""
         line = node.start_mark.line + 1
         self.budget.spend_on(len(node.value) // 16, line)
@@ -114,7 +114,7 @@ class Manifest:
         return _with_holes(value)
 
 
-def _with_holes(value: Traced) -> Traced:
+def _with_holes(value: TracedText) -> TracedText:
     """Mark each template as unknown."""
     if HOLE not in value.text:
         return value
@@ -123,7 +123,7 @@ def _with_holes(value: Traced) -> Traced:
         for index, part in enumerate(piece.text.split(HOLE)):
             pieces += unknown("{{...}}", piece.line).pieces if index else ()
             pieces += known(part, piece.line).pieces
-    return Traced(tuple(pieces))
+    return TracedText(tuple(pieces))
 
 
 def read_yaml(text: str, where: str) -> ParsedSource:
@@ -131,7 +131,7 @@ def read_yaml(text: str, where: str) -> ParsedSource:
     nodes = _documents(text, where)
     if nodes is None:
         return read_any_text(text, where)
-    manifest = Manifest(where, text.split("\n"), budget=Budget(where))
+    manifest = YamlContent(where, text.split("\n"), budget=TextBudget(where))
     for node in nodes:
         _visit(manifest, node, "")
     return _written(manifest, _is_kubernetes(text))
@@ -189,7 +189,7 @@ def _reason(failure: Exception) -> str:
     return getattr(failure, "problem", None) or "too deep"
 
 
-def _visit(manifest: Manifest, node: yaml.Node | None, key: str) -> None:
+def _visit(manifest: YamlContent, node: yaml.Node | None, key: str) -> None:
     """Visit one node, under its key; only once, even if several aliases refer to it."""
     if isinstance(node, yaml.CollectionNode):
         mark = (id(node), key in _ENVIRONMENTS)
@@ -208,7 +208,7 @@ def _visit(manifest: Manifest, node: yaml.Node | None, key: str) -> None:
         _text(manifest, node)
 
 
-def _listed(manifest: Manifest, item: yaml.Node) -> bool:
+def _listed(manifest: YamlContent, item: yaml.Node) -> bool:
     """Read an item of a list of variables: `NAME=value`, or an unusual variable."""
     if isinstance(item, yaml.ScalarNode) and "=" in item.value:
         name, _, _ = item.value.partition("=")
@@ -217,7 +217,7 @@ def _listed(manifest: Manifest, item: yaml.Node) -> bool:
     return _odd_variable(manifest, item)
 
 
-def _text(manifest: Manifest, node: yaml.ScalarNode) -> None:
+def _text(manifest: YamlContent, node: yaml.ScalarNode) -> None:
     """Read a text whose meaning depends only on its content."""
     manifest.budget.spend_on(len(node.value) // 16, _line(node))
     match _content(node.value):
@@ -245,7 +245,7 @@ def _pairs(node: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
             yield name.value, value
 
 
-def _container_variable(manifest: Manifest, node: yaml.MappingNode) -> bool:
+def _container_variable(manifest: YamlContent, node: yaml.MappingNode) -> bool:
     """Read `name:` with `value:` or `valueFrom:`."""
     fields = dict(_pairs(node))
     name, value = fields.get("name"), fields.get("value")
@@ -261,7 +261,7 @@ def _container_variable(manifest: Manifest, node: yaml.MappingNode) -> bool:
     return "valueFrom" in fields
 
 
-def _odd_variable(manifest: Manifest, node: yaml.Node) -> bool:
+def _odd_variable(manifest: YamlContent, node: yaml.Node) -> bool:
     """Read an entry of a list of variables that has no value, or an invalid name."""
     fields = dict(_pairs(node)) if isinstance(node, yaml.MappingNode) else {}
     name, value = fields.get("name"), fields.get("value")
@@ -269,13 +269,13 @@ def _odd_variable(manifest: Manifest, node: yaml.Node) -> bool:
         return False
     if name.value.isidentifier() and len(fields) > 1:
         return False
-    if not of_others(name.value):
-        written = manifest.text(value) if isinstance(value, yaml.ScalarNode) else Traced()
+    if not is_foreign_name(name.value):
+        written = manifest.text(value) if isinstance(value, yaml.ScalarNode) else TracedText()
         manifest.set(name.value, written, _line(name))
     return True
 
 
-def _referred(manifest: Manifest, value: Traced) -> Traced:
+def _referred(manifest: YamlContent, value: TracedText) -> TracedText:
     """Substitute earlier variables of the container for `$(NAME)`, as Kubernetes does."""
     if "$" not in value.text:
         return value
@@ -290,10 +290,10 @@ def _referred(manifest: Manifest, value: Traced) -> Traced:
             at = match.end()
         rest = piece.text[at:]
         pieces += known(rest, piece.line).pieces if piece.known else (piece,)
-    return manifest.budget.spend(Traced(tuple(pieces)), value.line)
+    return manifest.budget.spend(TracedText(tuple(pieces)), value.line)
 
 
-def _entry(manifest: Manifest, name: str, value: yaml.Node, under: str) -> None:
+def _entry(manifest: YamlContent, name: str, value: yaml.Node, under: str) -> None:
     """Read a key with its value."""
     if name in _ELSEWHERE:
         what = value.value if isinstance(value, yaml.ScalarNode) else name
@@ -314,15 +314,15 @@ def _entry(manifest: Manifest, name: str, value: yaml.Node, under: str) -> None:
         _visit(manifest, value, name)
 
 
-def _scalar(manifest: Manifest, name: str, value: yaml.ScalarNode, under: str) -> None:
+def _scalar(manifest: YamlContent, name: str, value: yaml.ScalarNode, under: str) -> None:
     manifest.budget.spend_on(len(value.value) // 16, _line(value))
     if name == "compile_xla_flags":
-        variable = Variable(manifest.where, Channel.COMPILER_OPTIONS, _MAXTEXT)
+        variable = ValueSource(manifest.where, Channel.COMPILER_OPTIONS, _MAXTEXT)
         _take(manifest, read_flags(manifest.text(value), variable))
     elif name not in FLAG_VARIABLES and (
         _is_flag_key(name) or _content(value.value) is Content.FLAGS
     ):
-        variable = Variable(manifest.where, Channel.XLA_FLAGS, name)
+        variable = ValueSource(manifest.where, Channel.XLA_FLAGS, name)
         _take(manifest, read_flags(manifest.text(value), variable))
     elif is_setting(name) or (under in _ENVIRONMENTS and name.isidentifier()):
         manifest.set(name, manifest.text(value), _line(value))
@@ -332,11 +332,11 @@ def _scalar(manifest: Manifest, name: str, value: yaml.ScalarNode, under: str) -
         _visit(manifest, value, name)
 
 
-def _flag_list(manifest: Manifest, node: yaml.MappingNode | yaml.SequenceNode) -> None:
+def _flag_list(manifest: YamlContent, node: yaml.MappingNode | yaml.SequenceNode) -> None:
     if isinstance(node, yaml.SequenceNode):
         for item in node.value:
             if isinstance(item, yaml.ScalarNode):
-                variable = Variable(manifest.where, Channel.XLA_FLAGS, "xla_flags")
+                variable = ValueSource(manifest.where, Channel.XLA_FLAGS, "xla_flags")
                 _take(manifest, read_flags(manifest.text(item), variable))
         return
     for name, value in _pairs(node):
@@ -347,21 +347,21 @@ def _flag_list(manifest: Manifest, node: yaml.MappingNode | yaml.SequenceNode) -
 
 
 def _given(
-    manifest: Manifest, channel: Channel, name: str, value: yaml.ScalarNode, via: str
+    manifest: YamlContent, channel: Channel, name: str, value: yaml.ScalarNode, via: str
 ) -> Occurrence:
     text = manifest.text(value)
     return Occurrence(
         channel=channel,
         name=name,
         value=text.shown,
-        place=Place(manifest.where, _line(value)),
+        place=Location(manifest.where, _line(value)),
         text=f"{name}: {text.shown}",
         via=via,
         known=text.known,
     )
 
 
-def _take(manifest: Manifest, found: Found) -> None:
+def _take(manifest: YamlContent, found: ParsedValues) -> None:
     manifest.found.given += found.given
     manifest.found.slips += found.slips
 
@@ -370,23 +370,23 @@ def _line(node: yaml.Node) -> int:
     return node.start_mark.line + 1
 
 
-def _behind(value: Traced, count: int) -> Traced:
+def _behind(value: TracedText, count: int) -> TracedText:
     """Return the value without its first characters, on the line where it begins."""
     if value.known:
         return known(value.text[count:], value.line)
     return unknown(value.shown[count:], value.line)
 
 
-def _script(node: yaml.ScalarNode) -> Script:
+def _script(node: yaml.ScalarNode) -> EmbeddedScript:
     """Return the script; a block (`|`) begins on the line after its key."""
     line = _line(node) + (1 if node.style in ("|", ">") else 0)
-    return Script(node.value.replace(HOLE, "$TEMPLATE"), line)
+    return EmbeddedScript(node.value.replace(HOLE, "$TEMPLATE"), line)
 
 
-def _written(manifest: Manifest, kubernetes: bool) -> ParsedSource:
+def _written(manifest: YamlContent, kubernetes: bool) -> ParsedSource:
     """Build the result; variables are set first, since a container's script inherits them."""
     assigned = list(manifest.assigned.values())
-    found, notes = write_up(assigned, manifest.where), list(manifest.notes)
+    found, notes = parse_assignments(assigned, manifest.where), list(manifest.notes)
     before = {variable.name: variable.value for variable in assigned}
     read: list[ParsedSource] = []
     unread = list(manifest.unread)
@@ -428,7 +428,7 @@ def _written(manifest: Manifest, kubernetes: bool) -> ParsedSource:
     )
 
 
-def _of_scripts(read: list[ParsedSource], outer: set[Occurrence]) -> Found:
+def _of_scripts(read: list[ParsedSource], outer: set[Occurrence]) -> ParsedValues:
     """Return the settings from the scripts; scripts are independent of each other."""
     given: dict[Occurrence, None] = {}
     slips: dict[SyntaxIssue, None] = {}
@@ -439,7 +439,7 @@ def _of_scripts(read: list[ParsedSource], outer: set[Occurrence]) -> Found:
             for occurrence in program.given
         )
         slips |= dict.fromkeys(program.slips)
-    return Found(list(given), list(slips))
+    return ParsedValues(list(given), list(slips))
 
 
 class Content(Enum):

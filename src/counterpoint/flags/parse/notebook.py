@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from counterpoint.core import InputError
 from counterpoint.flags.parse.flag_values import may_set
-from counterpoint.flags.parsed import ParsedSource, Place, SyntaxIssue
+from counterpoint.flags.parsed import Location, ParsedSource, SyntaxIssue
 
 Reader = Callable[[str, str], ParsedSource]
 _ENV: Final = re.compile(r"^([ \t]*)%(?:set_)?env[ \t]+([A-Za-z_]\w*)(?:[ \t]*=[ \t]*|[ \t]+)(.*)$")
@@ -68,12 +68,12 @@ class Cells:
         else:
             self.notes.append(f"cell {number}: not Python, not read")
 
-    def place(self, place: Place) -> Place:
+    def place(self, place: Location) -> Location:
         """Return a place in its cell: `x.ipynb, cell 3:5`."""
         if place.line is None or place.where != self.where:
             return place
         cell, line = self.at(place.line)
-        return Place(f"{self.where}, cell {cell}", line)
+        return Location(f"{self.where}, cell {cell}", line)
 
     def at(self, line: int) -> tuple[int, int]:
         index = max(bisect_right(self.starts, line) - 1, 0)

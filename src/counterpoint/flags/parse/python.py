@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.flags.parse.flag_values import may_set, overwritten, write_up
+from counterpoint.flags.parse.flag_values import may_set, overwritten, parse_assignments
 from counterpoint.flags.parse.python_program import (
     JaxUse,
-    Program,
+    PythonProgram,
     flag_entries,
     for_their_chip,
 )
@@ -32,12 +32,12 @@ from counterpoint.flags.parse.python_values import (
     segment,
     stands_for_environ,
 )
-from counterpoint.flags.parse.traced import Budget, Traced, inherited, known
+from counterpoint.flags.parse.traced import TextBudget, TracedText, inherited, known
 from counterpoint.flags.parsed import (
     Branch,
     IssueKind,
+    Location,
     ParsedSource,
-    Place,
     SyntaxIssue,
     exclusive,
 )
@@ -70,7 +70,7 @@ class _Walker(ast.NodeVisitor):
     """Visits statement by statement, in the order of the source; one walker per function."""
 
     def __init__(
-        self, program: Program, evaluator: Evaluator, jax: JaxUse, branch: Branch = ()
+        self, program: PythonProgram, evaluator: Evaluator, jax: JaxUse, branch: Branch = ()
     ) -> None:
         self.program = program
         self.evaluator = evaluator
@@ -196,7 +196,7 @@ class _Walker(ast.NodeVisitor):
             return
         elif isinstance(target, ast.Name):
             before = self.evaluator.names.get(target.id)
-            if isinstance(before, Traced) and isinstance(value, Traced):
+            if isinstance(before, TracedText) and isinstance(value, TracedText):
                 together = self.evaluator.budget.spend(before + value, node.lineno)
                 self.evaluator.names[target.id] = together
             elif isinstance(value, Items):
@@ -205,7 +205,7 @@ class _Walker(ast.NodeVisitor):
                 self.evaluator.names.pop(target.id, None)
         elif isinstance(target, ast.Subscript):
             name = self._key(target)
-            if name and isinstance(value, Traced):
+            if name and isinstance(value, TracedText):
                 together = self._before(name, node) + value
                 self.evaluator.budget.spend(together, node.lineno)
                 self._set(name, together, node, target.value, adds=True)
@@ -221,12 +221,12 @@ class _Walker(ast.NodeVisitor):
         self.evaluator.budget.spend_on(len(items) + len(more), None)
         self.evaluator.names[name] = Items([*items, *more])
 
-    def _before(self, name: str, node: ast.stmt) -> Traced:
+    def _before(self, name: str, node: ast.stmt) -> TracedText:
         """Return what is added to; if set by another function, with a space at its end."""
         program, line = self.program, node.lineno
         before = program.environ.get(name)
         if before is None:
-            return inherited(name, line) if name in FLAG_VARIABLES else Traced()
+            return inherited(name, line) if name in FLAG_VARIABLES else TracedText()
         functions = [
             dict(branch).get("function")
             for branch in (program.branch(program.set_at[name]), self.branch)
@@ -239,7 +239,7 @@ class _Walker(ast.NodeVisitor):
     def _bind(self, target: ast.expr, value: Value, node: ast.stmt) -> None:
         if isinstance(target, ast.Name):
             self.evaluator.names[target.id] = value
-            if target.id in FLAG_VARIABLES and isinstance(value, Traced):
+            if target.id in FLAG_VARIABLES and isinstance(value, TracedText):
                 self._set(target.id, value, node, target)
             elif target.id in _OPTIONS:
                 self._options(value, node.lineno)
@@ -256,7 +256,7 @@ class _Walker(ast.NodeVisitor):
     def _put(self, target: ast.Subscript, value: Value, node: ast.stmt) -> None:
         """Process `os.environ[name] = value`."""
         name, plain = self._key(target), self.evaluator.key(target.slice) is not None
-        if name and isinstance(value, Traced):
+        if name and isinstance(value, TracedText):
             self._set(name, value, node, target.value)
         elif self._environ_like(target.value):
             if name or not plain:
@@ -358,7 +358,7 @@ class _Walker(ast.NodeVisitor):
         """Process `os.putenv(name, value)`, or `.setdefault`, which keeps the inherited value."""
         value = self.evaluator.value(node.args[1])
         own = is_environ(function.value)
-        if not isinstance(value, Traced) or not (own or is_setting(name)):
+        if not isinstance(value, TracedText) or not (own or is_setting(name)):
             return
         if function.attr == "setdefault":
             if name in self.program.environ:
@@ -377,7 +377,7 @@ class _Walker(ast.NodeVisitor):
         elif node.args:
             command = self.evaluator.value(node.args[0])
             items = command.items if isinstance(command, Items) else [command]
-            if any(may_set(item.shown) for item in items if isinstance(item, Traced)):
+            if any(may_set(item.shown) for item in items if isinstance(item, TracedText)):
                 return True
         return any(may_hold_more(self.evaluator.value(value)) for value in given.values())
 
@@ -410,14 +410,14 @@ class _Walker(ast.NodeVisitor):
             found = self.program.entries(flags, line)
             self.program.dicts += [entry for entry in found if entry not in self.program.dicts]
         for name, inner in value.entries.items():
-            if isinstance(inner, Traced) and (own or is_setting(name)):
+            if isinstance(inner, TracedText) and (own or is_setting(name)):
                 self._set(name, inner, node, target, always=False)
                 self.program.set_at[name] = inner.line or self.program.set_at.get(name, line)
 
     def _set(
         self,
         name: str,
-        value: Traced,
+        value: TracedText,
         node: ast.AST,
         target: ast.expr | None,
         *,
@@ -425,7 +425,7 @@ class _Walker(ast.NodeVisitor):
         always: bool = True,
     ) -> None:
         program, line = self.program, getattr(node, "lineno", 0)
-        if late := self.jax.too_late(name, value, Place(program.where, line)):
+        if late := self.jax.too_late(name, value, Location(program.where, line)):
             program.slips.append(late)
             return
         before = program.environ.get(name)
@@ -434,7 +434,7 @@ class _Walker(ast.NodeVisitor):
                 program.apart.append(program.assigned(name))
             elif name in FLAG_VARIABLES and always and not self.blocks:
                 place, origin = (
-                    Place(program.where, line),
+                    Location(program.where, line),
                     f"what line {program.set_at[name]} has set",
                 )
                 mend = f'os.environ["{name}"] += " {{start}} ..."'
@@ -466,11 +466,11 @@ def read_python(text: str, where: str) -> ParsedSource:
         return ParsedSource(where=where, form="python")
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     defined = frozenset(node.name for node in ast.walk(module) if isinstance(node, functions))
-    program = Program(where, text.split("\n"), defined)
-    _Walker(program, Evaluator(program.lines, program.environ, Budget(where)), JaxUse()).visit(
+    program = PythonProgram(where, text.split("\n"), defined)
+    _Walker(program, Evaluator(program.lines, program.environ, TextBudget(where)), JaxUse()).visit(
         module
     )
-    found = write_up([*program.apart, *map(program.assigned, program.environ)], where)
+    found = parse_assignments([*program.apart, *map(program.assigned, program.environ)], where)
     loose = list(for_their_chip(entry for entry in program.dicts if entry not in program.given))
     if loose:
         program.notes[f"dicts of flags are taken for {loose[0].channel}"] = None

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from counterpoint.flags.parse.flag_values import Assigned
+from counterpoint.flags.parse.flag_values import Assignment
 from counterpoint.flags.parse.python_values import Entries, Value, dotted, segment
-from counterpoint.flags.parse.traced import Traced
-from counterpoint.flags.parsed import Branch, IssueKind, Occurrence, Place, SyntaxIssue
+from counterpoint.flags.parse.traced import TracedText
+from counterpoint.flags.parsed import Branch, IssueKind, Location, Occurrence, SyntaxIssue
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel
 from counterpoint.flags.text.names import LIBTPU
 
@@ -26,13 +26,13 @@ _SHOWN: Final = 60
 
 
 @dataclass(slots=True)
-class Program:
+class PythonProgram:
     """The findings in the source so far."""
 
     where: str
     lines: list[str]
     defined: frozenset[str]
-    environ: dict[str, Traced] = field(default_factory=dict[str, Traced])
+    environ: dict[str, TracedText] = field(default_factory=dict[str, TracedText])
     set_at: dict[str, int] = field(default_factory=dict[str, int])
     via: dict[str, str] = field(default_factory=dict[str, str])
     given: list[Occurrence] = field(default_factory=list[Occurrence])
@@ -43,11 +43,11 @@ class Program:
     notes: dict[str, None] = field(default_factory=dict[str, None])  # in order, each once
     unread: dict[str, None] = field(default_factory=dict[str, None])
     branches: dict[int, Branch] = field(default_factory=dict[int, Branch])  # by line
-    apart: list[Assigned] = field(default_factory=list[Assigned])
+    apart: list[Assignment] = field(default_factory=list[Assignment])
     """Variables of functions and branches that don't run together with the last one."""
 
-    def assigned(self, name: str) -> Assigned:
-        return Assigned(name, self.environ[name], self.via.get(name, ""), self.set_at[name])
+    def assigned(self, name: str) -> Assignment:
+        return Assignment(name, self.environ[name], self.via.get(name, ""), self.set_at[name])
 
     def branch(self, line: int | None) -> Branch:
         return self.branches.get(line or 0, ())
@@ -62,7 +62,7 @@ class Program:
         self, channel: Channel, name: str, value: str, line: int, text: str, *, known: bool
     ) -> Occurrence:
         """Build a setting that is not a variable."""
-        place = Place(self.where, line)
+        place = Location(self.where, line)
         return Occurrence(
             channel=channel, name=name, value=value, place=place, text=text, known=known
         )
@@ -79,7 +79,7 @@ class Program:
                 known=inner.known,
             )
             for name, inner in value.entries.items()
-            if isinstance(inner, Traced)
+            if isinstance(inner, TracedText)
         ]
 
 
@@ -112,7 +112,7 @@ class JaxUse:
         if not self.used and not harmless and _USES_DEVICE.fullmatch(name):
             self.used, self.used_as = node.lineno, ast.unparse(node.func)
 
-    def too_late(self, name: str, value: Traced, place: Place) -> SyntaxIssue | None:
+    def too_late(self, name: str, value: TracedText, place: Location) -> SyntaxIssue | None:
         """Return the issue with a variable that was already read, so that it has no effect."""
         if self.used and name in FLAG_VARIABLES:
             why, mend = f"line {self.used} (`{self.used_as}`) has made XLA read it already", None
@@ -144,7 +144,7 @@ def flag_entries(value: Entries) -> Entries | None:
         name: inner
         for name, inner in value.entries.items()
         if _FLAG_NAME.fullmatch(name)
-        and isinstance(inner, Traced)
+        and isinstance(inner, TracedText)
         and not inner.text.lstrip().startswith("-")
     }
     known = (name.startswith(LIBTPU) or history(name) is not None for name in found)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from counterpoint.flags.parse.traced import (
-    Budget,
-    Traced,
+    TextBudget,
+    TracedText,
     inherited,
     joined,
     known,
@@ -30,7 +30,7 @@ _ARITHMETIC: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
     ast.Mult: operator.mul,
 }
 
-Value: TypeAlias = "Traced | Items | Entries"
+Value: TypeAlias = "TracedText | Items | Entries"
 
 
 @dataclass(slots=True)
@@ -59,8 +59,8 @@ class Evaluator:
     """Source lines and the names bound so far; `environ` holds what the program has set."""
 
     lines: Sequence[str]
-    environ: Mapping[str, Traced]
-    budget: Budget
+    environ: Mapping[str, TracedText]
+    budget: TextBudget
     names: dict[str, Value] = field(default_factory=dict[str, "Value"])
     _found: dict[ast.expr, Value] = field(default_factory=dict[ast.expr, "Value"])
 
@@ -68,20 +68,20 @@ class Evaluator:
         """Return a value, with holes for unknown parts; cached from the first visit of the node."""
         if node not in self._found:
             found = self._value(node)
-            size = found.size if isinstance(found, Traced) else len(_inside(found))
+            size = found.size if isinstance(found, TracedText) else len(_inside(found))
             self.budget.spend_on(size, node.lineno)
             self._found[node] = found
         return self._found[node]
 
-    def text(self, node: ast.expr) -> Traced:
+    def text(self, node: ast.expr) -> TracedText:
         """Return a value as text."""
         value = self.value(node)
-        return value if isinstance(value, Traced) else self._hole(node)
+        return value if isinstance(value, TracedText) else self._hole(node)
 
     def key(self, node: ast.expr) -> str | None:
         """Return a text, if all of it is known."""
         value = self.value(node)
-        return value.text if isinstance(value, Traced) and value.known else None
+        return value.text if isinstance(value, TracedText) and value.known else None
 
     def _value(self, node: ast.expr) -> Value:
         readers: dict[type[ast.expr], Callable[[Any], Value]] = {
@@ -98,15 +98,15 @@ class Evaluator:
         }
         return readers.get(type(node), self._hole)(node)
 
-    def _hole(self, node: ast.expr) -> Traced:
+    def _hole(self, node: ast.expr) -> TracedText:
         return unknown(segment(self.lines, node), node.lineno)
 
-    def _constant(self, node: ast.Constant) -> Traced:
+    def _constant(self, node: ast.Constant) -> TracedText:
         if not isinstance(node.value, str):
             return known(str(node.value), node.lineno)
         return located(node.value, self.lines, node.lineno, node.end_lineno or node.lineno)
 
-    def _formatted(self, part: ast.expr) -> Traced:
+    def _formatted(self, part: ast.expr) -> TracedText:
         if not isinstance(part, ast.FormattedValue):
             return self.text(part)
         plain = part.conversion < 0 and part.format_spec is None
@@ -126,7 +126,7 @@ class Evaluator:
         """Evaluate `os.environ.get("XLA_FLAGS") or ""`: the first operand is inherited."""
         first, *rest = node.values
         before = self.value(first)
-        inherits = isinstance(before, Traced) and not before.text
+        inherits = isinstance(before, TracedText) and not before.text
         if not inherits or isinstance(node.op, ast.And) or len(rest) != 1:
             return self._hole(node)
         return self.text(first) + self.text(rest[0])
@@ -185,7 +185,7 @@ class Evaluator:
         items, separator = self.value(node.args[0]), self.key(function.value)
         if not isinstance(items, Items) or separator is None:
             return self._hole(node)
-        texts = [item for item in items.items if isinstance(item, Traced)]
+        texts = [item for item in items.items if isinstance(item, TracedText)]
         return joined(texts, separator) if len(texts) == len(items.items) else self._hole(node)
 
     def _get(self, function: ast.Attribute, node: ast.Call) -> Value:
@@ -196,10 +196,10 @@ class Evaluator:
         if key in self.environ:
             return self.environ[key]
         own = is_environ(function.value)
-        default = self.value(node.args[1]) if len(node.args) > 1 else Traced()
-        if isinstance(default, Traced) and default.text == "None":
-            default = Traced()
-        if _holds_flags(key) and isinstance(default, Traced) and (own or not default.text):
+        default = self.value(node.args[1]) if len(node.args) > 1 else TracedText()
+        if isinstance(default, TracedText) and default.text == "None":
+            default = TracedText()
+        if _holds_flags(key) and isinstance(default, TracedText) and (own or not default.text):
             return inherited(key, node.lineno) + default
         return default if len(node.args) > 1 and own else self._hole(node)
 
@@ -266,7 +266,7 @@ def is_environ(node: ast.expr) -> bool:
 
 def stands_for_environ(value: Value) -> bool:
     """Return whether a value is the environment the program inherits, or a copy of it."""
-    shown = value.shown if isinstance(value, Traced) else ""
+    shown = value.shown if isinstance(value, TracedText) else ""
     return shown.removesuffix(".copy()") in ("os.environ", "environ")
 
 
@@ -274,6 +274,6 @@ def may_hold_more(value: Value) -> bool:
     """Return whether a value may hold settings that are not known."""
     if isinstance(value, Entries):
         return value.open
-    if isinstance(value, Traced) and value.shown == "None":
+    if isinstance(value, TracedText) and value.shown == "None":
         return False
     return not stands_for_environ(value)

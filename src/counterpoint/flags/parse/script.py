@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from counterpoint.flags.parse.flag_values import (
-    Assigned,
+    Assignment,
     other_programs,
     overwritten,
-    write_up,
+    parse_assignments,
 )
 from counterpoint.flags.parse.shell_values import Doubt, Variables
-from counterpoint.flags.parse.traced import Traced, known, unknown
-from counterpoint.flags.parsed import IssueKind, Occurrence, ParsedSource, Place, SyntaxIssue
+from counterpoint.flags.parse.traced import TracedText, known, unknown
+from counterpoint.flags.parsed import IssueKind, Location, Occurrence, ParsedSource, SyntaxIssue
 from counterpoint.flags.settings import FLAG_VARIABLES, Layout, is_setting
 
 _SHOWN: Final = 60
@@ -27,7 +27,7 @@ Branch = tuple[tuple[int, int], ...]
 
 
 @dataclass(slots=True)
-class Block:
+class OpenBlock:
     """An open `if`, `case` or loop."""
 
     kind: str
@@ -36,7 +36,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Set:
+class AssignedAt:
     """The place where a variable got its value, and the number of programs started before that."""
 
     line: int
@@ -45,33 +45,33 @@ class Set:
 
 
 @dataclass(slots=True)
-class Script:
+class ShellState:
     """Variables and open blocks of a script, with notes and issues."""
 
     variables: Variables
     exported: set[str] = field(default_factory=set[str])
     exports_all: bool = False
     bare: set[str] = field(default_factory=set[str])  # given as lines of flags, not assigned
-    sets: dict[str, Set] = field(default_factory=dict[str, Set])
-    for_command: dict[str, Assigned] = field(default_factory=dict[str, Assigned])
+    sets: dict[str, AssignedAt] = field(default_factory=dict[str, AssignedAt])
+    for_command: dict[str, Assignment] = field(default_factory=dict[str, Assignment])
     options: list[Occurrence] = field(default_factory=list[Occurrence])
     slips: list[SyntaxIssue] = field(default_factory=list[SyntaxIssue])
     notes: dict[str, None] = field(default_factory=dict[str, None])  # in order, each once
     unread: dict[str, None] = field(default_factory=dict[str, None])
-    superseded: list[Assigned] = field(default_factory=list[Assigned])
+    superseded: list[Assignment] = field(default_factory=list[Assignment])
     """Flags of programs and branches other than the last."""
     numbers: Numbers = ()
     programs: int = 0
     fixed: set[str] = field(default_factory=set[str])  # not taking the assigned value
     handed: int = 0  # the line where XLA_FLAGS is passed as LIBTPU_INIT_ARGS
-    blocks: list[Block] = field(default_factory=list[Block])
+    blocks: list[OpenBlock] = field(default_factory=list[OpenBlock])
     opened: int = 0
 
     def assign(
-        self, name: str, value: Traced, line: int, *, adds: bool = False, exported: bool = False
+        self, name: str, value: TracedText, line: int, *, adds: bool = False, exported: bool = False
     ) -> None:
         """Set a variable, or append to it."""
-        before = self.variables.values.get(name, Traced())
+        before = self.variables.values.get(name, TracedText())
         value = unknown(f"${name}", line) if name in self.fixed else value
         if adds:
             value = self._added(name, value, line)
@@ -85,7 +85,7 @@ class Script:
         self.variables.values.pop(name, None)
         self.variables.values[name] = value
         branch = tuple((block.number, block.arm) for block in self.blocks)
-        self.sets[name] = Set(line, branch, self.programs)
+        self.sets[name] = AssignedAt(line, branch, self.programs)
         if exported or self.exports_all:
             self.exported.add(name)
 
@@ -97,20 +97,20 @@ class Script:
         kind = self.blocks[-1].kind.removesuffix(" arm")
         return (self.blocks[0].number, f"set within `{kind}`: read as if it ran", line)
 
-    def _added(self, name: str, value: Traced, line: int) -> Traced:
+    def _added(self, name: str, value: TracedText, line: int) -> TracedText:
         """Return the value of a variable after `NAME+=value`."""
-        before = self.variables.values.get(name, Traced())
+        before = self.variables.values.get(name, TracedText())
         if name not in self.variables.values and name not in self.bare:
             before = self.variables.inherited(name, line)
             if self.variables.certain and name not in FLAG_VARIABLES:
                 before = unknown(f"${name}", line)
-        space = known(" ", line) if name in self.bare and before.text else Traced()
+        space = known(" ", line) if name in self.bare and before.text else TracedText()
         return self.variables.budget.spend(before + space + value, line)
 
-    def enter(self, kind: str) -> Block:
+    def enter(self, kind: str) -> OpenBlock:
         """Open a block."""
         self.opened += 1
-        self.blocks.append(Block(kind, self.opened))
+        self.blocks.append(OpenBlock(kind, self.opened))
         return self.blocks[-1]
 
     def forget(self, name: str, line: int) -> None:
@@ -123,7 +123,7 @@ class Script:
 
     def inherit(self, name: str) -> None:
         """Add a variable that was set before the script started."""
-        self.sets[name] = Set(self.variables.values[name].line or 0, (), 0)
+        self.sets[name] = AssignedAt(self.variables.values[name].line or 0, (), 0)
         self.exported.add(name)
 
     def leave(self, line: int, text: str) -> None:
@@ -147,19 +147,19 @@ class Script:
         mend: str | None = None,
     ) -> None:
         """Report an issue."""
-        channel, place = FLAG_VARIABLES[variable], Place(self.variables.where, line or None)
+        channel, place = FLAG_VARIABLES[variable], Location(self.variables.where, line or None)
         self.slips.append(
             SyntaxIssue(kind=kind, channel=channel, text=text, why=why, place=place, mend=mend)
         )
 
-    def give(self, one: Assigned) -> None:
+    def give(self, one: Assignment) -> None:
         """Set a variable for one command only; of several commands, the last counts."""
         line = one.line or 0
         for used in sorted(self.variables.used) if is_setting(one.name) else ():
             if used in self.variables.doubtful:
                 self.variables.doubt(used, self.variables.doubtful[used])
         if one.name in FLAG_VARIABLES:
-            before = self.variables.values.get(one.name, Traced())
+            before = self.variables.values.get(one.name, TracedText())
             self._may_overwrite(one.name, before, one.value, line)
             earlier = self.for_command.get(one.name)
             if earlier and earlier.value.text != one.value.text:
@@ -170,7 +170,7 @@ class Script:
                 ] = None
         self.for_command[one.name] = one
 
-    def _may_overwrite(self, name: str, before: Traced, value: Traced, line: int) -> None:
+    def _may_overwrite(self, name: str, before: TracedText, value: TracedText, line: int) -> None:
         """Report dropped flags as an issue, unless a program or another branch had them."""
         at = self.sets.get(name)
         if at is None:
@@ -178,14 +178,14 @@ class Script:
         self.variables.budget.spend(before, line)
         origin = f"what line {at.line} has set" if at.line else "what is inherited"
         place, mend = (
-            Place(self.variables.where, line or None),
+            Location(self.variables.where, line or None),
             f'{name}="${{{name}}} {{start}} ..."',
         )
         slip = overwritten(name, before, value, origin, place, mend)
         arms = {block.number: block.arm for block in self.blocks}
         apart = any(arms.get(number, arm) != arm for number, arm in at.branch)
         if slip and (apart or self.programs > at.program):
-            self.superseded.append(Assigned(name, before, line=at.line))
+            self.superseded.append(Assignment(name, before, line=at.line))
             note = "set in several branches: each is checked by itself"
             note = note if apart else "set anew for what is started behind it"
             self.notes[f"line {line}: {name} is {note}"] = None
@@ -194,7 +194,7 @@ class Script:
 
     # Results.
 
-    def assigned(self, *, every: bool = False) -> Iterator[Assigned]:
+    def assigned(self, *, every: bool = False) -> Iterator[Assignment]:
         """Yield the script's own variables as a program started last would inherit them.
 
         `every`: without any export, all of them count.
@@ -216,16 +216,16 @@ class Script:
             ):
                 note = f"{name} is handed over as LIBTPU_INIT_ARGS, read as such"
                 self.notes[f"line {self.handed}: {note}"] = None
-                yield Assigned("LIBTPU_INIT_ARGS", value, f"${name}", line=at.line or None)
+                yield Assignment("LIBTPU_INIT_ARGS", value, f"${name}", line=at.line or None)
                 continue
             if doubt := self.variables.doubtful.get(name):
                 self.variables.doubt(name, doubt)
-            yield Assigned(name, value, line=at.line or None)
+            yield Assignment(name, value, line=at.line or None)
         yield from self.for_command.values()
 
     def parsed(self, form: str, layout: Layout | None) -> ParsedSource:
         """Build the result."""
-        found = write_up(self.assigned(), self.variables.where)
+        found = parse_assignments(self.assigned(), self.variables.where)
         for text in self.variables.doubts():
             self.notes[text] = None
         slips = sorted([*self.slips, *found.slips], key=lambda slip: slip.place.line or 0)

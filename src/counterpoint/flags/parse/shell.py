@@ -15,22 +15,27 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from counterpoint.flags.parse.flag_values import (
-    Assigned,
+    Assignment,
     may_set,
 )
-from counterpoint.flags.parse.launcher import QUIET, Launch, layout_of, slurm_numbers
-from counterpoint.flags.parse.script import Numbers, Script
+from counterpoint.flags.parse.launcher import (
+    HARMLESS_COMMANDS,
+    LaunchCommand,
+    layout_of,
+    slurm_numbers,
+)
+from counterpoint.flags.parse.script import Numbers, ShellState
 from counterpoint.flags.parse.shell_values import Variables
 from counterpoint.flags.parse.shell_words import (
-    Kind,
     Lexer,
+    PartKind,
     Token,
     as_tokens,
     has_braces,
 )
 from counterpoint.flags.parse.traced import (
-    Budget,
-    Traced,
+    TextBudget,
+    TracedText,
     joined,
     known,
 )
@@ -63,10 +68,10 @@ _NAMED: Final = 3
 
 
 @dataclass(slots=True)
-class Reader:
+class ShellReader:
     """Follows the statements of a script, and sets its variables."""
 
-    script: Script
+    script: ShellState
     _functions: set[str] = field(default_factory=set[str])
     _touched: dict[str, int] = field(default_factory=dict[str, int])  # what functions may set
     _depth: int = 0
@@ -280,7 +285,7 @@ class Reader:
         parts = word.behind(match.end())
         if match[2]:  # one element of an array
             self.script.variables.lose(name, line)
-        elif any(part.kind is Kind.ELEMENT for part in parts):
+        elif any(part.kind is PartKind.ELEMENT for part in parts):
             elements = self.script.variables.elements(parts)
             if match[3]:
                 earlier = self.script.variables.arrays.get(name) or [
@@ -288,7 +293,7 @@ class Reader:
                 ]
                 elements = [*earlier, *elements]
             self.script.variables.budget.spend_on(sum(element.size for element in elements), line)
-            first = elements[0] if elements else Traced()
+            first = elements[0] if elements else TracedText()
             self.script.assign(name, first, line, exported=exported)
             self.script.variables.arrays[name] = elements
         else:
@@ -330,7 +335,7 @@ class Reader:
             self.script.leave(words[0].line, " ".join(word.text for word in words))
             return
         overlay = [
-            Assigned(
+            Assignment(
                 match[1], self.script.variables.expand(word.behind(match.end())), line=word.line
             )
             for word, match in zip(words[:count], matches, strict=False)
@@ -348,19 +353,19 @@ class Reader:
             self._start(values, overlay, used)
 
     def _start(
-        self, words: list[tuple[Traced, int]], overlay: list[Assigned], used: set[str]
+        self, words: list[tuple[TracedText, int]], overlay: list[Assignment], used: set[str]
     ) -> None:
         """Process a command; `used` are the variables in its words, not those before it."""
         texts = [value.shown for value, _ in words]
         name, line = texts[0].rpartition("/")[2], words[0][1]
         if name in (*_FILLS, "source", ".", "eval"):
             self._builtin(name, texts, line)
-        if name in (*_FILLS, *QUIET, "source", ".", "eval"):
+        if name in (*_FILLS, *HARMLESS_COMMANDS, "source", ".", "eval"):
             return
         for variable in overlay:
             self.script.give(variable)
         self.script.variables.used = used
-        launch = Launch(self.script, words, texts)
+        launch = LaunchCommand(self.script, words, texts)
         launch.read()
         if texts[0] in self._functions:
             for lost in self._touched.keys() & self.script.variables.values.keys():
@@ -379,7 +384,7 @@ class Reader:
         elif texts[1:] and texts[1] != "set":
             self.script.leave(line, " ".join(texts))
 
-    def _nested(self, script: Traced, line: int) -> None:
+    def _nested(self, script: TracedText, line: int) -> None:
         """Read the script of `bash -c`, which also inherits the variables of its command."""
         self._depth += 1
         if not script.known or self._depth > _DEEPEST:
@@ -403,13 +408,13 @@ def read_shell(
     where: str,
     *,
     line: int = 1,
-    before: Mapping[str, Traced] | None = None,
+    before: Mapping[str, TracedText] | None = None,
     whole: bool = False,
-    budget: Budget | None = None,
+    budget: TextBudget | None = None,
 ) -> ParsedSource:
     """Return the settings of programs started by a script. `before`: its inherited environment."""
-    variables = Variables(where, budget or Budget(where), dict(before or {}), whole=whole)
-    script = Script(variables)
+    variables = Variables(where, budget or TextBudget(where), dict(before or {}), whole=whole)
+    script = ShellState(variables)
     for name in before or {}:
         script.inherit(name)
     numbers: Numbers = ()
@@ -419,24 +424,27 @@ def read_shell(
         except ValueError:
             words = match[1].split()
         numbers += slurm_numbers(words)
-    Reader(script).read(text, line)
+    ShellReader(script).read(text, line)
     return _parsed(script, numbers)
 
 
-def _parsed(script: Script, numbers: Numbers = ()) -> ParsedSource:
+def _parsed(script: ShellState, numbers: Numbers = ()) -> ParsedSource:
     """Build the result; `numbers` are those of the job around the script."""
     layout = layout_of((*numbers, *script.numbers))
     return script.parsed("slurm" if numbers else "shell", layout)
 
 
 def read_words(
-    words: Sequence[str], where: str, before: Mapping[str, Traced], script: tuple[str, str] | None
+    words: Sequence[str],
+    where: str,
+    before: Mapping[str, TracedText],
+    script: tuple[str, str] | None,
 ) -> ParsedSource:
     """Read a command in words, and the shell script (name and text) that it starts."""
-    outer = Script(Variables(where, Budget(where), dict(before), whole=True))
+    outer = ShellState(Variables(where, TextBudget(where), dict(before), whole=True))
     for name in before:
         outer.inherit(name)
-    Reader(outer).follow(as_tokens(words))
+    ShellReader(outer).follow(as_tokens(words))
     if script is None:
         return _parsed(outer)
     name, text = script

@@ -7,8 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from counterpoint.flags.parse.shell_words import Kind, Lexer, Part, Token, has_braces
-from counterpoint.flags.parse.traced import Budget, Traced, inherited, joined, known, unknown
+from counterpoint.flags.parse.shell_words import Lexer, PartKind, Token, WordPart, has_braces
+from counterpoint.flags.parse.traced import (
+    TextBudget,
+    TracedText,
+    inherited,
+    joined,
+    known,
+    unknown,
+)
 from counterpoint.flags.settings import FLAG_VARIABLES, is_setting
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -35,11 +42,11 @@ class Variables:
     """
 
     where: str
-    budget: Budget
-    values: dict[str, Traced] = field(default_factory=dict[str, Traced])
+    budget: TextBudget
+    values: dict[str, TracedText] = field(default_factory=dict[str, TracedText])
     certain: bool = False
     whole: bool = False
-    arrays: dict[str, list[Traced]] = field(default_factory=dict[str, list[Traced]])
+    arrays: dict[str, list[TracedText]] = field(default_factory=dict[str, list[TracedText]])
     used: set[str] = field(default_factory=set[str])
     doubtful: dict[str, Doubt] = field(default_factory=dict[str, Doubt])
     """Variables that a block sets, or that derive from such variables."""
@@ -48,7 +55,7 @@ class Variables:
     )
     """Settings with their lines, by their block and the reason for doubt."""
 
-    def words(self, word: Token) -> list[Traced]:
+    def words(self, word: Token) -> list[TracedText]:
         """Expand a word of a command: elements of an array, words of an unquoted `$NAME`."""
         (only,) = word.parts if len(word.parts) == 1 else (None,)
         match = _BRACED.fullmatch(only.text) if only else None
@@ -61,16 +68,16 @@ class Variables:
             return [value]
         return [value.cut(*found.span()) for found in re.finditer(r"\S+", value.text)]
 
-    def expand(self, parts: Sequence[Part]) -> Traced:
+    def expand(self, parts: Sequence[WordPart]) -> TracedText:
         """Return the value of a word."""
         values = [self._part(part) for part in parts]
         value = values[0] if len(values) == 1 else joined(values)
         return self.budget.spend(value, value.line)
 
-    def _part(self, part: Part) -> Traced:  # noqa: PLR0911 - one for each form
-        if part.kind is Kind.TEXT:
+    def _part(self, part: WordPart) -> TracedText:  # noqa: PLR0911 - one for each form
+        if part.kind is PartKind.TEXT:
             return known(part.text, part.line)
-        if part.kind is Kind.HOLE:
+        if part.kind is PartKind.HOLE:
             if part.text.startswith("$(("):
                 self.computed(part.text, part.line)
             return unknown(part.text, part.line)
@@ -90,10 +97,10 @@ class Variables:
         if not operator or not value.known:
             return value if not operator.endswith("+") else unknown(part.text, part.line)
         if operator.endswith("+"):
-            return Traced() if empty else self._operand(part)
+            return TracedText() if empty else self._operand(part)
         return self._operand(part) if empty and not operator.endswith("?") else value
 
-    def _unset(self, name: str, operator: str, part: Part) -> Traced:
+    def _unset(self, name: str, operator: str, part: WordPart) -> TracedText:
         """Return an unset variable's value; flags that it inherits are checked elsewhere."""
         line, flags = part.line, name in FLAG_VARIABLES
         before = self.inherited(name, line)
@@ -111,12 +118,12 @@ class Variables:
             self.values[name] = value
         return before + value
 
-    def inherited(self, name: str, line: int) -> Traced:
+    def inherited(self, name: str, line: int) -> TracedText:
         if name not in FLAG_VARIABLES or self.whole:
-            return Traced()
+            return TracedText()
         return inherited(name, line)
 
-    def _operand(self, part: Part) -> Traced:
+    def _operand(self, part: WordPart) -> TracedText:
         match = _BRACED.fullmatch(part.text)
         text = (match[4] or "") if match else ""
         if len(text) > 1 and text[0] == text[-1] and text[0] not in text[1:-1] and text[0] in "\"'":
@@ -129,11 +136,11 @@ class Variables:
             return unknown(part.text, part.line)
         return self.expand(Lexer(text, self.where, part.line).operand())
 
-    def elements(self, parts: list[Part]) -> list[Traced]:
-        elements: list[Traced] = []
-        inner: list[Part] = []
+    def elements(self, parts: list[WordPart]) -> list[TracedText]:
+        elements: list[TracedText] = []
+        inner: list[WordPart] = []
         for part in parts:
-            if part.kind is not Kind.ELEMENT:
+            if part.kind is not PartKind.ELEMENT:
                 inner.append(part)
                 continue
             if inner:

@@ -29,7 +29,7 @@ _ANSI_ESCAPE: Final = re.compile(r"((?:\\(?:[0-7]{1,3}|x[0-9a-fA-F]{1,2}))+)|\\(
 _ANSI_BYTE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]+))")
 
 
-class Kind(Enum):
+class PartKind(Enum):
     """The kind of a part of a word."""
 
     TEXT = auto()
@@ -39,10 +39,10 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WordPart:
     """A part of a word, as text or, if it is to be expanded, as source."""
 
-    kind: Kind
+    kind: PartKind
     text: str
     line: int
     quoted: bool = False
@@ -54,26 +54,28 @@ class Token:
 
     text: str
     line: int
-    parts: tuple[Part, ...] = ()
+    parts: tuple[WordPart, ...] = ()
     operator: bool = False
     body: str = ""
 
-    def behind(self, count: int) -> list[Part]:
+    def behind(self, count: int) -> list[WordPart]:
         """Return the parts after the first `count` characters, which are plain text."""
-        left: list[Part] = []
+        left: list[WordPart] = []
         for part in self.parts:
-            if part.kind is not Kind.TEXT or count <= 0:
+            if part.kind is not PartKind.TEXT or count <= 0:
                 left.append(part)
                 continue
             if count < len(part.text):
-                left.append(Part(part.kind, part.text[count:], part.line, part.quoted))
+                left.append(WordPart(part.kind, part.text[count:], part.line, part.quoted))
             count -= len(part.text)
         return left
 
 
 def as_tokens(words: Sequence[str], line: int = 0) -> list[Token]:
     """Return words that are already split, as one statement."""
-    tokens = [Token(word, line, (Part(Kind.TEXT, word, line, quoted=True),)) for word in words]
+    tokens = [
+        Token(word, line, (WordPart(PartKind.TEXT, word, line, quoted=True),)) for word in words
+    ]
     return [*tokens, Token("\n", line, operator=True)]
 
 
@@ -114,9 +116,9 @@ class Lexer:
             yield Token(match[0], line, operator=True, body=self._heredocs(match[0]))
         yield Token("\n", self._here(), operator=True)
 
-    def operand(self) -> tuple[Part, ...]:
+    def operand(self) -> tuple[WordPart, ...]:
         """Return the parts of the whole text as if within double quotes."""
-        parts: list[Part] = []
+        parts: list[WordPart] = []
         while self.at < len(self.text):
             parts += self._in_double(ordinary='"')
         return tuple(parts)
@@ -150,7 +152,7 @@ class Lexer:
 
     def _word(self) -> Token:
         start, line = self.at, self._here()
-        parts: list[Part] = []
+        parts: list[WordPart] = []
         while self.at < len(self.text):
             before = self.at
             if self.text[self.at] == "(" and _ARRAY.fullmatch(self.text, start, self.at):
@@ -164,33 +166,37 @@ class Lexer:
         if _TILDE.match(text) and parts and not parts[0].quoted:  # a home directory
             shown = text.partition("=")[2] or text
             head = text[: len(text) - len(shown)]
-            parts = [Part(Kind.TEXT, head, line)] if head else []
-            parts.append(Part(Kind.HOLE, shown, line))
+            parts = [WordPart(PartKind.TEXT, head, line)] if head else []
+            parts.append(WordPart(PartKind.HOLE, shown, line))
         return Token(text, line, tuple(parts))
 
-    def _part(self) -> list[Part]:
+    def _part(self) -> list[WordPart]:
         """Return the next part of a word; empty at the word's end."""
         line, character = self._here(), self.text[self.at]
         if match := _PLAIN.match(self.text, self.at):
             self.at = match.end()
-            return [Part(Kind.TEXT, match[0], line)]
+            return [WordPart(PartKind.TEXT, match[0], line)]
         if character == "'":
-            return [Part(Kind.TEXT, self._until("'", self.at + 1), line, quoted=True)]
+            return [WordPart(PartKind.TEXT, self._until("'", self.at + 1), line, quoted=True)]
         if character == '"':
             return self._double()
         if character == "\\":
             escaped = self.text[self.at + 1 : self.at + 2]
             self.at += 2
-            return [] if escaped == "\n" else [Part(Kind.TEXT, escaped or "\\", line, quoted=True)]
+            return (
+                []
+                if escaped == "\n"
+                else [WordPart(PartKind.TEXT, escaped or "\\", line, quoted=True)]
+            )
         if character in "$`" or self.text[self.at : self.at + 2] in ("<(", ">("):
             return self._expansion(quoted=False)
         return []
 
-    def _array(self) -> list[Part]:
+    def _array(self) -> list[WordPart]:
         """Return the elements of NAME=(...), with the end of each."""
         opened = self._here()
         self.at += 1
-        parts: list[Part] = []
+        parts: list[WordPart] = []
         while True:
             while self._skip() and self.text[self.at] == "\n":
                 self.at += 1
@@ -198,53 +204,55 @@ class Lexer:
                 raise self._unclosed("(", opened)
             if self.text[self.at] == ")":
                 self.at += 1
-                return parts or [Part(Kind.ELEMENT, "", opened)]
+                return parts or [WordPart(PartKind.ELEMENT, "", opened)]
             word = self._word()
             plain = all(part.quoted or not set("*?[{~=") & set(part.text) for part in word.parts)
             if len(word.parts) == 1 or plain or word.text.startswith("-"):
                 parts += word.parts
             else:  # [key]=value, or a file name pattern
-                parts.append(Part(Kind.HOLE, word.text, word.line))
-            parts.append(Part(Kind.ELEMENT, "", word.line))
+                parts.append(WordPart(PartKind.HOLE, word.text, word.line))
+            parts.append(WordPart(PartKind.ELEMENT, "", word.line))
 
-    def _double(self) -> list[Part]:
+    def _double(self) -> list[WordPart]:
         line = self._here()
         self.at += 1
-        parts: list[Part] = []
+        parts: list[WordPart] = []
         while self.at < len(self.text):
             if self.text[self.at] == '"':
                 self.at += 1
-                return parts or [Part(Kind.TEXT, "", line, quoted=True)]
+                return parts or [WordPart(PartKind.TEXT, "", line, quoted=True)]
             parts += self._in_double()
         raise self._unclosed('"', line)
 
-    def _in_double(self, ordinary: str = "") -> list[Part]:
+    def _in_double(self, ordinary: str = "") -> list[WordPart]:
         line, character = self._here(), self.text[self.at]
         if match := _DOUBLE_PLAIN.match(self.text, self.at):
             self.at = match.end()
-            return [Part(Kind.TEXT, match[0], line, quoted=True)]
+            return [WordPart(PartKind.TEXT, match[0], line, quoted=True)]
         if character == "\\":
             escaped = self.text[self.at + 1 : self.at + 2]
             self.at += 2
             if escaped == "\n":
                 return []
             special = escaped in ("$", "`", '"', "\\")
-            return [Part(Kind.TEXT, escaped if special else "\\" + escaped, line, quoted=True)]
+            return [
+                WordPart(PartKind.TEXT, escaped if special else "\\" + escaped, line, quoted=True)
+            ]
         if character == ordinary:
             self.at += 1
-            return [Part(Kind.TEXT, character, line, quoted=True)]
+            return [WordPart(PartKind.TEXT, character, line, quoted=True)]
         return self._expansion(quoted=True)
 
-    def _expansion(self, *, quoted: bool) -> list[Part]:
+    def _expansion(self, *, quoted: bool) -> list[WordPart]:
         """Read what starts with `$`, a backquote, or `<(`."""
         line, start = self._here(), self.at
         two = self.text[start : start + 2]
         if match := _REFERENCE.match(self.text, start):
             self.at = match.end()
-            return [Part(Kind.REFERENCE, match[0], line, quoted)]
+            return [WordPart(PartKind.REFERENCE, match[0], line, quoted)]
         if two == "${":
             self._close("{", "}", start + 1, quotes=not quoted)
-            return [Part(Kind.REFERENCE, self.text[start : self.at], line, quoted)]
+            return [WordPart(PartKind.REFERENCE, self.text[start : self.at], line, quoted)]
         if two in ("$(", "<(", ">("):
             self._close("(", ")", start + 1)
             if _NOT_FOLLOWED.search(self.text, start, self.at):
@@ -260,10 +268,10 @@ class Lexer:
             self.at += 2
         else:
             self.at += 1
-            return [Part(Kind.TEXT, "$", line, quoted)]
-        return [Part(Kind.HOLE, self.text[start : self.at], line, quoted)]
+            return [WordPart(PartKind.TEXT, "$", line, quoted)]
+        return [WordPart(PartKind.HOLE, self.text[start : self.at], line, quoted)]
 
-    def _ansi(self, line: int) -> Part:
+    def _ansi(self, line: int) -> WordPart:
         start = self.at
         end = self.at + 2
         while end < len(self.text) and self.text[end] != "'":
@@ -275,8 +283,10 @@ class Lexer:
             text = _ANSI_ESCAPE.sub(_unescaped, self.text[start + 2 : end])
         except (KeyError, UnicodeDecodeError):
             text = "\0"
-        kind = Kind.HOLE if "\0" in text else Kind.TEXT
-        return Part(kind, self.text[start : self.at] if "\0" in text else text, line, quoted=True)
+        kind = PartKind.HOLE if "\0" in text else PartKind.TEXT
+        return WordPart(
+            kind, self.text[start : self.at] if "\0" in text else text, line, quoted=True
+        )
 
     def _close(self, opening: str, closing: str, start: int, *, quotes: bool = True) -> None:
         """Move past the bracket that closes the one at `start`."""

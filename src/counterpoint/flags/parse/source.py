@@ -24,19 +24,24 @@ from counterpoint.flags.named_files import (
     ANYWHERE,
     LARGEST,
     LARGEST_SOURCE,
-    Reach,
+    AllowedFiles,
     beside,
     read_regular,
 )
-from counterpoint.flags.parse.flag_values import Assigned, read_flag_text, with_files, write_up
+from counterpoint.flags.parse.flag_values import (
+    Assignment,
+    parse_assignments,
+    read_flag_text,
+    read_named_files,
+)
 from counterpoint.flags.parse.traced import known
-from counterpoint.flags.parsed import COMMAND_LINE, ENVIRONMENT, ParsedSource, Place
+from counterpoint.flags.parsed import COMMAND_LINE, ENVIRONMENT, Location, ParsedSource
 from counterpoint.flags.settings import is_setting
 
 if TYPE_CHECKING:
     from counterpoint.flags.advice.recipe import Recipe
 
-_NOWHERE: Final = Reach()
+_NOWHERE: Final = AllowedFiles()
 _MOST_SETTINGS: Final = 5_000
 _PROCESS: Final = re.compile(r"pid:(\d+)")
 _MEANT: Final = re.compile(
@@ -115,7 +120,7 @@ def read_source(
     recipe is resolved. Files that the source names are read if they are beside it, or in an
     `allowed` directory.
     """
-    reach = Reach().with_allowed(allowed)
+    reach = AllowedFiles().with_allowed(allowed)
     _check_form(form)
     if isinstance(source, str):
         if source == "-":
@@ -148,7 +153,7 @@ def named_recipe(source: str) -> Recipe | None:
 
 
 def read_text(
-    text: str, where: str, *, form: str | None = None, reach: Reach = _NOWHERE
+    text: str, where: str, *, form: str | None = None, reach: AllowedFiles = _NOWHERE
 ) -> ParsedSource:
     """Read a text; `where` is its name, whose suffix may determine the form."""
     _check_form(form)
@@ -157,7 +162,7 @@ def read_text(
     if len(text) > (LARGEST_SOURCE if form == "notebook" else LARGEST):
         raise InputError(f"{where}: more than {LARGEST >> 20} MiB of text: no settings")
     try:
-        written = with_files(_reader(form)(text, where), reach)
+        written = read_named_files(_reader(form)(text, where), reach)
     except RecursionError:
         raise InputError(
             f"{where}: nested too deep to be read", next="--form text finds flags in any text"
@@ -196,20 +201,20 @@ def read_variables(
     *,
     form: str = "environment",
     directory: Path | None = None,
-    reach: Reach = ANYWHERE,
+    reach: AllowedFiles = ANYWHERE,
 ) -> ParsedSource:
     """Read an environment. `directory` is where its process runs; flag files are relative to it.
 
     Variables that are not settings (PATH, HOME) are left out.
     """
     assigned = [
-        Assigned(name, known(value)) for name, value in variables.items() if is_setting(name)
+        Assignment(name, known(value)) for name, value in variables.items() if is_setting(name)
     ]
-    found = write_up(assigned, where)
+    found = parse_assignments(assigned, where)
     written = ParsedSource(
         where=where, form=form, given=tuple(found.given), slips=tuple(found.slips)
     )
-    return with_files(written, reach, directory=directory)
+    return read_named_files(written, reach, directory=directory)
 
 
 def read_process(pid: int) -> ParsedSource:
@@ -256,7 +261,7 @@ def read_command(
     }
     written = read_words(words, COMMAND_LINE, before, _script(words))
     reach = beside(Path(written.where)).with_allowed(allowed)
-    return with_files(written, reach, own=(COMMAND_LINE, ENVIRONMENT))
+    return read_named_files(written, reach, own=(COMMAND_LINE, ENVIRONMENT))
 
 
 def _script(words: Sequence[str]) -> tuple[str, str] | None:
@@ -276,7 +281,7 @@ def _in_line(written: ParsedSource) -> ParsedSource:
     places = [item.place for item in (*written.given, *written.slips)]
     if any(place.line != 1 for place in places if place.where == COMMAND_LINE):
         return written
-    place = Place(COMMAND_LINE)
+    place = Location(COMMAND_LINE)
     given = (
         replace(occurrence, place=place) if occurrence.place.where == COMMAND_LINE else occurrence
         for occurrence in written.given

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.flags.parsed import Place
+from counterpoint.flags.parsed import Location
 
 _WORDS: Final = re.compile(r"(\s*)(\S+|$)")
 _LINE_END: Final = re.compile(r"\n")
@@ -38,7 +38,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class TracedText:
     """A value in pieces."""
 
     pieces: tuple[Piece, ...] = ()
@@ -54,8 +54,8 @@ class Traced:
         object.__setattr__(self, "text", "".join(parts))
         object.__setattr__(self, "_starts", tuple(starts))
 
-    def __add__(self, other: Traced) -> Traced:
-        return Traced(self.pieces + other.pieces)
+    def __add__(self, other: TracedText) -> TracedText:
+        return TracedText(self.pieces + other.pieces)
 
     @property
     def known(self) -> bool:
@@ -91,11 +91,11 @@ class Traced:
             return piece.line
         return piece.line + bisect_left(_line_ends(piece.text), at - self._starts[index])
 
-    def place_at(self, at: int, where: str) -> Place:
+    def place_at(self, at: int, where: str) -> Location:
         """Return the place of a character; `where` is the name of the source."""
         index = max(bisect_right(self._starts, at) - 1, 0)
         inner = self.pieces[index].where if self.pieces else None
-        return Place(inner or where, self.line_at(at))
+        return Location(inner or where, self.line_at(at))
 
     def shown_between(self, at: int, end: int) -> str:
         """Return a part of `text` with holes as they were written."""
@@ -104,7 +104,7 @@ class Traced:
             text = text.replace(HOLE, hole, 1)
         return text
 
-    def cut(self, start: int, end: int | None = None) -> Traced:
+    def cut(self, start: int, end: int | None = None) -> TracedText:
         """Return a part of the value, with its lines."""
         pieces: list[Piece] = []
         at = 0
@@ -118,7 +118,7 @@ class Traced:
             elif low < high or (piece.inherits and start <= at <= end):
                 pieces.append(piece)
             at += size
-        return Traced(tuple(pieces))
+        return TracedText(tuple(pieces))
 
     def _holes(self, at: int, end: int) -> list[str]:
         first, last = bisect_left(self._starts, at), bisect_left(self._starts, end)
@@ -136,13 +136,13 @@ class TooMuchError(InputError):
 
 
 @dataclass(slots=True)
-class Budget:
+class TextBudget:
     """The text of one source that may still be assembled: `x="$x$x"` doubles with each line."""
 
     where: str
     left: int = _MOST
 
-    def spend(self, value: Traced, line: int | None) -> Traced:
+    def spend(self, value: TracedText, line: int | None) -> TracedText:
         """Return the value, if the budget allows it."""
         self.spend_on(value.size, line)
         return value
@@ -157,32 +157,32 @@ class Budget:
             )
 
 
-def known(text: str, line: int | None = None, where: str | None = None) -> Traced:
+def known(text: str, line: int | None = None, where: str | None = None) -> TracedText:
     """Return a text that begins on a line; no line if the source has none."""
-    return Traced((Piece(text, line or None, where=where),)) if text else Traced()
+    return TracedText((Piece(text, line or None, where=where),)) if text else TracedText()
 
 
-def unknown(source: str, line: int | None = None) -> Traced:
+def unknown(source: str, line: int | None = None) -> TracedText:
     """Return a hole, with its source text."""
-    return Traced((Piece(source, line or None, known=False),))
+    return TracedText((Piece(source, line or None, known=False),))
 
 
-def inherited(name: str, line: int | None = None) -> Traced:
+def inherited(name: str, line: int | None = None) -> TracedText:
     """Return the inherited value of a variable of flags, which is unknown."""
-    return Traced((Piece("", line or None, inherits=name),))
+    return TracedText((Piece("", line or None, inherits=name),))
 
 
-def joined(parts: Iterable[Traced], separator: str = "") -> Traced:
+def joined(parts: Iterable[TracedText], separator: str = "") -> TracedText:
     """Concatenate parts."""
     pieces: list[Piece] = []
     for part in parts:
         if pieces and separator:
             pieces.append(Piece(separator, pieces[-1].line))
         pieces.extend(part.pieces)
-    return Traced(tuple(pieces))
+    return TracedText(tuple(pieces))
 
 
-def located(text: str, source: Sequence[str], line: int, last: int) -> Traced:
+def located(text: str, source: Sequence[str], line: int, last: int) -> TracedText:
     """Return a text, with its words located in the lines `line` to `last` of its source, in order.
 
     For values that a parser folded (YAML's `>-`, Python's adjacent strings), where the lines are
@@ -201,4 +201,4 @@ def located(text: str, source: Sequence[str], line: int, last: int) -> Traced:
             missed += 1
         # The line is that of the word: newlines before it were counted as lines of the source.
         pieces += [Piece(space, line + row - space.count("\n")), Piece(word, line + row)]
-    return Traced(tuple(piece for piece in pieces if piece.text))
+    return TracedText(tuple(piece for piece in pieces if piece.text))

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
-    from counterpoint.flags.refresh.learnt import Learnt as Learnt
-    from counterpoint.flags.refresh.learnt import check_place as check_place
-    from counterpoint.flags.refresh.learnt import keep as keep
-    from counterpoint.flags.refresh.learnt import lay_into as lay_into
-    from counterpoint.flags.refresh.learnt import learn as learn
-    from counterpoint.flags.refresh.plugin import Plugin as Plugin
+    from counterpoint.flags.refresh.learnt import JaxlibFlags as JaxlibFlags
+    from counterpoint.flags.refresh.learnt import add_to_table as add_to_table
+    from counterpoint.flags.refresh.learnt import check_writable as check_writable
+    from counterpoint.flags.refresh.learnt import read_jaxlib_flags as read_jaxlib_flags
+    from counterpoint.flags.refresh.learnt import save_overlay as save_overlay
+    from counterpoint.flags.refresh.plugin import PluginComparison as PluginComparison
     from counterpoint.flags.refresh.plugin import compare_plugin as compare_plugin
 
 __getattr__ = lazy(
     __name__,
     {
-        "Learnt": "counterpoint.flags.refresh.learnt",
-        "Plugin": "counterpoint.flags.refresh.plugin",
-        "check_place": "counterpoint.flags.refresh.learnt",
+        "JaxlibFlags": "counterpoint.flags.refresh.learnt",
+        "PluginComparison": "counterpoint.flags.refresh.plugin",
+        "check_writable": "counterpoint.flags.refresh.learnt",
         "compare_plugin": "counterpoint.flags.refresh.plugin",
-        "keep": "counterpoint.flags.refresh.learnt",
-        "lay_into": "counterpoint.flags.refresh.learnt",
-        "learn": "counterpoint.flags.refresh.learnt",
+        "save_overlay": "counterpoint.flags.refresh.learnt",
+        "add_to_table": "counterpoint.flags.refresh.learnt",
+        "read_jaxlib_flags": "counterpoint.flags.refresh.learnt",
     },
 )

@@ -30,7 +30,7 @@ _SIZES: Final = {1: 8, 5: 4}  # sizes of the fixed-size wire types
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class OptionField:
     """One field of DebugOptions. `enum`: the names of its values by number."""
 
     name: str
@@ -40,7 +40,7 @@ class Field:
     enum: Mapping[int, str]
 
 
-def read_fields(library: Path) -> tuple[Field, ...]:
+def read_fields(library: Path) -> tuple[OptionField, ...]:
     """Return all fields of DebugOptions that a library was compiled with."""
     with _mapped(library) as data:
         file = _file(library, data, _FILE)
@@ -81,8 +81,8 @@ def _enums(files: Iterable[FileDescriptorProto]) -> dict[str, dict[int, str]]:
 
 def _field(
     field: FieldDescriptorProto, message: DescriptorProto, names: Mapping[str, Mapping[int, str]]
-) -> Field:
-    return Field(
+) -> OptionField:
+    return OptionField(
         name=field.name,
         number=field.number,
         type=_type(field, message),

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from counterpoint.flags.refresh.parser import Parsed, is_unknown
+from counterpoint.flags.refresh.parser import ParseResult, is_unknown
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class EnumSpelling:
     """The accepted names of the values: in XLA_FLAGS, and in the enum, in the same order."""
 
     values: tuple[str, ...]
@@ -22,8 +22,8 @@ class Spelling:
 
 
 def find_spelling(
-    parse: Callable[[str], Parsed], flag: str, enum: Mapping[int, str]
-) -> Spelling | None:
+    parse: Callable[[str], ParseResult], flag: str, enum: Mapping[int, str]
+) -> EnumSpelling | None:
     """Return what a flag accepts; None if it accepts nothing that was tried, or is not a flag."""
     names = tuple(enum.values())
 
@@ -44,7 +44,7 @@ def find_spelling(
     if not taken:
         return None
     any_case = takes(next(iter(taken.values())).swapcase())
-    return Spelling(tuple(taken.values()), tuple(taken), any_case)
+    return EnumSpelling(tuple(taken.values()), tuple(taken), any_case)
 
 
 def _taken(

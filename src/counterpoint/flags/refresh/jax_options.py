@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.flags.catalogue.table import Facts
+from counterpoint.flags.catalogue.table import FlagFacts
 
 _CHILD: Final = """
 import json, os, sys
@@ -44,7 +44,7 @@ _TYPES: Final = {"bool": "bool", "int": "int64", "float": "float", "enum": "enum
 
 def jax_options(
     python: Path, environment: Mapping[str, str] | None = None, timeout_s: float = 120
-) -> tuple[str, dict[str, Facts]] | None:
+) -> tuple[str, dict[str, FlagFacts]] | None:
     """Return the version of jax, and its options by variable; None if jax can't be queried."""
     inherited = os.environ if environment is None else environment
     child = {
@@ -71,7 +71,7 @@ def jax_options(
     return answer["version"], facts
 
 
-def _facts(kind: str, default: Any, values: list[str]) -> Facts:  # noqa: ANN401 - from JSON
+def _facts(kind: str, default: Any, values: list[str]) -> FlagFacts:  # noqa: ANN401 - from JSON
     text = "" if default is None else str(default)
     facts: dict[str, Any] = {
         "type": _TYPES.get(kind, "string"),

@@ -15,8 +15,8 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.lookup import as_release, facts_at, names_ever, nearest, path_of
 from counterpoint.flags.catalogue.table import (
-    Facts,
-    Table,
+    FlagFacts,
+    FlagTable,
     facts_of,
     make_table,
     parse_table,
@@ -30,13 +30,13 @@ from counterpoint.flags.refresh.survey import LIBRARIES, survey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learnt:
+class JaxlibFlags:
     """One release. `jax` is the version of JAX whose options were read, if there was one."""
 
     version: str
     shared_object: Path
     jax: str | None
-    facts: Mapping[str, Facts]
+    facts: Mapping[str, FlagFacts]
 
     @property
     def release(self) -> Release:
@@ -44,9 +44,9 @@ class Learnt:
         return as_release(self.version, self.facts)
 
 
-def learn(
+def read_jaxlib_flags(
     python: Path, tell: Callable[[str], None], environment: Mapping[str, str] | None = None
-) -> Learnt:
+) -> JaxlibFlags:
     """Query an interpreter's jaxlib, and its jax if there is one."""
     tell(f"loading the jaxlib of {python}")
     with Parser(python, environment) as parser:
@@ -57,8 +57,8 @@ def learn(
     flags = with_options(flags, library, python, environment)
     tell(f"asking the jax of {python} about its own options")
     options = jax_options(python, environment)
-    facts: dict[str, Facts] = {flag.name: facts_of(flag) for flag in flags}
-    return Learnt(
+    facts: dict[str, FlagFacts] = {flag.name: facts_of(flag) for flag in flags}
+    return JaxlibFlags(
         version=version,
         shared_object=library,
         jax=options[0] if options else None,
@@ -66,7 +66,7 @@ def learn(
     )
 
 
-def _likely_options(version: str) -> dict[str, Facts]:
+def _likely_options(version: str) -> dict[str, FlagFacts]:
     """Return JAX's options of the nearest known release."""
     known = facts_at(nearest(version))
     return {name: facts for name, facts in known.items() if name[0].isupper()}
@@ -84,7 +84,7 @@ def find_library(directory: Path) -> Path:
     )
 
 
-def check_place(path: Path | None) -> None:
+def check_writable(path: Path | None) -> None:
     """Raise UsageError before any work if a file can't be written; None: this machine's overlay."""
     if path is None:
         path = path_of("0")
@@ -105,22 +105,22 @@ def check_place(path: Path | None) -> None:
         )
 
 
-def keep(learnt: Learnt) -> Path:
+def save_overlay(learnt: JaxlibFlags) -> Path:
     """Write it where the catalogue looks on this machine, atomically."""
     path = path_of(learnt.version)
     _write(path, render_table(make_table({learnt.version: learnt.facts})))
     return path
 
 
-def lay_into(learnt: Learnt, path: Path) -> Table:
+def add_to_table(learnt: JaxlibFlags, path: Path) -> FlagTable:
     """Add it to the table in a file, which may not exist yet; other releases stay."""
-    table = read_table(path) if path.exists() else Table()
+    table = read_table(path) if path.exists() else FlagTable()
     table = with_release(table, learnt.version, learnt.facts)
     _write(path, render_table(table))
     return table
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> FlagTable:
     """Read a table from a file that may contain anything."""
     try:
         return parse_table(path.read_text("utf-8"))

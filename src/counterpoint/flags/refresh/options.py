@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.catalogue.flag import Flag
-from counterpoint.flags.live.option_probe import Value, ask_options
+from counterpoint.flags.live.option_probe import Value, probe_options
 from counterpoint.flags.refresh.descriptor import read_fields
 
 _SAMPLES: Final[Mapping[str, Value]] = {
@@ -31,7 +31,7 @@ def with_options(
     """Return the flags, corrected by JAX's answers about options; unchanged if it gives none."""
     known = tuple(flags)
     queried = [(flag.name, _sample(flag)) for flag in known if flag.compile_option]
-    answer = ask_options(python, queried, environment)
+    answer = probe_options(python, queried, environment)
     if answer.note is not None:
         return known
     refused = {rejected.name for rejected in answer.rejected}
@@ -39,7 +39,9 @@ def with_options(
     numbers = {field.name: field.enum for field in read_fields(library)}
     by_number = {flag.name: _numbers(flag, numbers[flag.name]) for flag in enums}
     pairs = [(name, texts[-1]) for name, texts in by_number.items()]
-    refused_again = {rejected.name for rejected in ask_options(python, pairs, environment).rejected}
+    refused_again = {
+        rejected.name for rejected in probe_options(python, pairs, environment).rejected
+    }
     return tuple(
         flag
         if flag.name not in refused

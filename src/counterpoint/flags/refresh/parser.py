@@ -70,14 +70,14 @@ for line in sys.stdin:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParseResult:
     """The result for one text: serialized CompileOptions, or None and the content of the log."""
 
     options: bytes | None
     log: str
 
 
-def is_unknown(parsed: Parsed) -> bool:
+def is_unknown(parsed: ParseResult) -> bool:
     """Return whether a name was unknown. A wrong value is found first, and hides unknown names."""
     return parsed.options is None and _UNKNOWN.search(parsed.log) is not None
 
@@ -109,11 +109,11 @@ class Parser:
         self.version = str(hello["version"])
         self.directory = Path(hello["directory"])
 
-    def parse(self, text: str) -> Parsed:
+    def parse(self, text: str) -> ParseResult:
         """Parse a text with XLA."""
         answer = self._ask(text)
         options = answer["options"]
-        return Parsed(None if options is None else bytes.fromhex(options), answer["log"])
+        return ParseResult(None if options is None else bytes.fromhex(options), answer["log"])
 
     def __enter__(self) -> Self:
         return self

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.catalogue.lookup import release, releases
-from counterpoint.flags.refresh.descriptor import Field, read_fields
+from counterpoint.flags.refresh.descriptor import OptionField, read_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plugin:
+class PluginComparison:
     """A plugin compared with a release: options that only one of them has, or that differ."""
 
     shared_object: Path
@@ -34,7 +34,7 @@ class Plugin:
 
 def compare_plugin(
     library: Path, version: str | None = None, tell: Callable[[str], None] = lambda _: None
-) -> Plugin:
+) -> PluginComparison:
     """Compare a plugin with a release; None: with the most similar known one."""
     tell(f"reading {library.name}")
     fields = read_fields(library)
@@ -43,10 +43,10 @@ def compare_plugin(
     return min(found, key=lambda plugin: plugin.differences)  # the newest of equally similar ones
 
 
-def _compare(library: Path, fields: tuple[Field, ...], known: Release) -> Plugin:
+def _compare(library: Path, fields: tuple[OptionField, ...], known: Release) -> PluginComparison:
     plugin_fields = {field.name: field for field in fields}
     options = {name: flag for name, flag in known.flags.items() if _is_field(flag)}
-    return Plugin(
+    return PluginComparison(
         shared_object=library,
         release=known,
         fields=len(fields),
@@ -66,6 +66,6 @@ def _is_field(flag: Flag) -> bool:
     return flag.compile_option or flag.type in ("message", "map")
 
 
-def _differs(field: Field, flag: Flag) -> bool:
+def _differs(field: OptionField, flag: Flag) -> bool:
     kind = field.type.removesuffix("s") if field.type == "messages" else field.type
     return kind != flag.type or not set(flag.enum) <= set(field.enum.values())

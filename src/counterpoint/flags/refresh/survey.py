@@ -15,9 +15,9 @@ from typing import Final
 
 from counterpoint.core import InputError
 from counterpoint.flags.catalogue.flag import Flag
-from counterpoint.flags.refresh.descriptor import Field, read_fields
-from counterpoint.flags.refresh.enum_spelling import Spelling, find_spelling
-from counterpoint.flags.refresh.parser import Parsed, Parser, is_unknown
+from counterpoint.flags.refresh.descriptor import OptionField, read_fields
+from counterpoint.flags.refresh.enum_spelling import EnumSpelling, find_spelling
+from counterpoint.flags.refresh.parser import Parser, ParseResult, is_unknown
 from counterpoint.flags.refresh.wire import Fields, debug_options, spelled
 
 LIBRARIES: Final = ("libjax_common.so", "xla_extension.so")
@@ -61,7 +61,7 @@ def names_in(library: Path) -> set[str]:
 class _Asked:
     """A parser and its options without any flags."""
 
-    def __init__(self, parser: Parser, options: tuple[Field, ...]) -> None:
+    def __init__(self, parser: Parser, options: tuple[OptionField, ...]) -> None:
         self._parser = parser
         self._names = {option.number: option.name for option in options}
         unasked = parser.parse("")
@@ -72,9 +72,9 @@ class _Asked:
             )
         self._unasked = debug_options(unasked.options)
 
-    def field(self, option: Field) -> Flag:
+    def field(self, option: OptionField) -> Flag:
         """Return the facts of one field and the flag of its name."""
-        spelling = Spelling(tuple(option.enum.values()), tuple(option.enum.values()))
+        spelling = EnumSpelling(tuple(option.enum.values()), tuple(option.enum.values()))
         if option.enum:
             spelling = find_spelling(self._parse, option.name, option.enum) or spelling
         written = dict(zip(spelling.enum, spelling.values, strict=True))
@@ -165,7 +165,7 @@ class _Asked:
     def _takes(self, text: str) -> bool:
         return self._parse(text).options is not None
 
-    def _parse(self, text: str) -> Parsed:
+    def _parse(self, text: str) -> ParseResult:
         return self._parser.parse(text)
 
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from counterpoint.core.rules import Documented
-from counterpoint.flags.lint.context import Case, Remark
+from counterpoint.core.rules import DocumentedRule
+from counterpoint.flags.lint.context import LintContext, Remark
 from counterpoint.flags.rules import (
     auto_pgle_trap,
     bad_variable_value,
@@ -66,18 +66,18 @@ from counterpoint.flags.rules import (
 )
 
 
-class Rule(Documented, Protocol):
+class LintRule(DocumentedRule, Protocol):
     """The interface of a rule's module. NAME is the module's name with dashes.
 
     NAME reads as `allow NAME`. SINCE is the release of Counterpoint that introduced the rule.
     """
 
-    def check(self, case: Case) -> Iterator[Remark]:
+    def check(self, case: LintContext) -> Iterator[Remark]:
         """Yield remarks on the settings, independently of other rules."""
         ...
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[LintRule, ...]] = (
     unknown_flag,
     removed_flag,
     renamed_flag,

@@ -45,7 +45,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, has_profile, remark, since
+from counterpoint.flags.lint.context import (
+    Fix,
+    LintContext,
+    Remark,
+    Severity,
+    has_profile,
+    remark,
+    since,
+)
 from counterpoint.flags.lint.variable_values import is_no, is_yes, under_nsys
 from counterpoint.flags.versions.version import PROFILE
 
@@ -60,7 +68,7 @@ _EXPECT: Final = "JAX_COMPILATION_CACHE_EXPECT_PGLE"
 _CACHE: Final = "JAX_COMPILATION_CACHE_DIR"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield one remark for each trap."""
     if is_yes(case.variables.get(_ON)):
         yield from _switched_on(case)
@@ -69,7 +77,7 @@ def check(case: Case) -> Iterator[Remark]:
     yield from _expected(case)
 
 
-def _switched_on(case: Case) -> Iterator[Remark]:
+def _switched_on(case: LintContext) -> Iterator[Remark]:
     on = case.last(_ON)
     if on is None:
         return
@@ -92,16 +100,16 @@ def _switched_on(case: Case) -> Iterator[Remark]:
         yield remark(CODE, Severity.NOTE, given, text, f"drop one of {_ON} and this")
 
 
-def _switched_off(case: Case) -> Iterator[Remark]:
+def _switched_off(case: LintContext) -> Iterator[Remark]:
     for name in _ONLY_WITH_IT:
         given = case.last(name)
         if given:
             text = f"nobody reads it without {_ON}"
             advice = f"add {_ON}=true, or drop it"
-            yield remark(CODE, Severity.WARNING, given, text, advice, Mend(safe=False))
+            yield remark(CODE, Severity.WARNING, given, text, advice, Fix(safe=False))
 
 
-def _expected(case: Case) -> Iterator[Remark]:
+def _expected(case: LintContext) -> Iterator[Remark]:
     given = case.last(_EXPECT)
     if not given or not is_yes(case.variables.get(_EXPECT)) or not since(case, "0.5.1"):
         return
@@ -111,4 +119,4 @@ def _expected(case: Case) -> Iterator[Remark]:
         text = f"there is no cache to expect anything from, unless the program sets {_CACHE}"
     else:
         return
-    yield remark(CODE, Severity.WARNING, given, text, f"set {_CACHE}", Mend(safe=False))
+    yield remark(CODE, Severity.WARNING, given, text, f"set {_CACHE}", Fix(safe=False))

@@ -52,9 +52,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from counterpoint.flags.catalogue.about import Reader
-from counterpoint.flags.catalogue.variable import Variable, variables
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.catalogue.about import SettingReader
+from counterpoint.flags.catalogue.variable import DocumentedSetting, variables
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.lint.variable_values import NO, YES
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
@@ -70,7 +70,7 @@ CODE: Final = "FLAG503"
 NAME: Final = "bad-variable-value"
 SINCE: Final = "0.1"
 
-_Found = tuple[Severity, str, str, Mend | None]
+_Found = tuple[Severity, str, str, Fix | None]
 _NO_SHARE: Final = "JAX raises a ValueError: it is not a number"
 _UNIFIED: Final = "TF_FORCE_UNIFIED_MEMORY"
 _PLAIN: Final = re.compile(r"[+-]?(?:0|[1-9]\d*|0[xX][\da-fA-F]+)", re.ASCII)
@@ -89,7 +89,7 @@ _ALGORITHMS: Final = (
 )
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield at most one remark for each variable."""
     for setting in case.written.given:
         if setting.channel not in (Channel.ENVIRONMENT, Channel.JAX_CONFIG):
@@ -104,7 +104,7 @@ def check(case: Case) -> Iterator[Remark]:
             yield remark(CODE, severity, setting, message, advice, mend)
 
 
-def _fraction(case: Case, one: Occurrence) -> _Found | None:
+def _fraction(case: LintContext, one: Occurrence) -> _Found | None:
     try:
         value = float(one.meant)
     except ValueError:
@@ -124,18 +124,18 @@ def _fraction(case: Case, one: Occurrence) -> _Found | None:
     return None
 
 
-def _preallocate(_: Case, one: Occurrence) -> _Found | None:
+def _preallocate(_: LintContext, one: Occurrence) -> _Found | None:
     if one.meant.lower() in NO and one.meant not in ("false", "False", "0"):
-        mend = Mend(((one.name, "false"),), safe=False)
+        mend = Fix(((one.name, "false"),), safe=False)
         return Severity.ERROR, f"JAX takes `{one.meant}` for true", "write false", mend
     return None
 
 
-def _protocols(_: Case, one: Occurrence) -> _Found | None:
+def _protocols(_: LintContext, one: Occurrence) -> _Found | None:
     return _list(one, ("ll", "ll128", "simple"))
 
 
-def _algorithms(_: Case, one: Occurrence) -> _Found | None:
+def _algorithms(_: LintContext, one: Occurrence) -> _Found | None:
     return _list(one, _ALGORITHMS)
 
 
@@ -151,7 +151,7 @@ def _list(one: Occurrence, known: tuple[str, ...]) -> _Found | None:
     return None
 
 
-def _subsystems(_: Case, one: Occurrence) -> _Found | None:
+def _subsystems(_: LintContext, one: Occurrence) -> _Found | None:
     known = {name.lower() for name in variables()["NCCL_DEBUG_SUBSYS"].values}
     given = one.meant.removeprefix("^").split(",")
     skipped = [name for name in given if name and name.lower() not in known]
@@ -165,7 +165,7 @@ def _no_such(name: str, known: tuple[str, ...]) -> _Found:
     return Severity.ERROR, text, f"write one of {', '.join(known)}", None
 
 
-def _vmodule(_: Case, one: Occurrence) -> _Found | None:
+def _vmodule(_: LintContext, one: Occurrence) -> _Found | None:
     for part in one.meant.split(","):
         if not _LEVEL.fullmatch(part):
             text = f"`{part}` is not a file's name, `=` and a level"
@@ -178,7 +178,7 @@ def _vmodule(_: Case, one: Occurrence) -> _Found | None:
     return None
 
 
-def _platforms(_: Case, one: Occurrence) -> _Found | None:
+def _platforms(_: LintContext, one: Occurrence) -> _Found | None:
     """Check comma-separated names of backends; a plugin may provide one that is unknown here."""
     if not one.meant:
         return None
@@ -194,12 +194,12 @@ def _platforms(_: Case, one: Occurrence) -> _Found | None:
     return None
 
 
-def _level(_: Case, one: Occurrence) -> _Found | None:
+def _level(_: LintContext, one: Occurrence) -> _Found | None:
     """Check NCCL's topology levels: names in capitals, or the numbers that preceded them."""
     if one.meant in _TOPOLOGY or not one.meant or one.meant[0].isdigit():
         return None
     meant = one.meant.upper()
-    mend = Mend(((one.name, meant),), safe=False) if meant in _TOPOLOGY else None
+    mend = Fix(((one.name, meant),), safe=False) if meant in _TOPOLOGY else None
     text = "NCCL does not know it, and takes its default instead"
     return Severity.WARNING, text, f"write one of {', '.join(_TOPOLOGY)}", mend
 
@@ -211,7 +211,7 @@ _BACKENDS_MEANT: Final = {name: name for name in _BACKENDS} | {
 _TOPOLOGY: Final = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 
 
-_OWN: Final[Mapping[str, Callable[[Case, Occurrence], _Found | None]]] = MappingProxyType(
+_OWN: Final[Mapping[str, Callable[[LintContext, Occurrence], _Found | None]]] = MappingProxyType(
     {
         "XLA_CLIENT_MEM_FRACTION": _fraction,
         "XLA_PYTHON_CLIENT_MEM_FRACTION": _fraction,
@@ -227,34 +227,35 @@ _OWN: Final[Mapping[str, Callable[[Case, Occurrence], _Found | None]]] = Mapping
 )
 
 
-def _catalogued(case: Case, one: Occurrence, name: str) -> _Found | None:
+def _catalogued(case: LintContext, one: Occurrence, name: str) -> _Found | None:
     known = variables().get(name)
-    if known is None or known.reader is Reader.JAX:
+    if known is None or known.reader is SettingReader.JAX:
         return _jax(case, one, name)
     if not one.meant or known.type == "none":
         return None
     number = known.type == "int"
-    if number and known.reader is Reader.NCCL:
+    if number and known.reader is SettingReader.NCCL:
         return _nccl_number(known, one)
-    if number and known.reader is Reader.LOG:
+    if number and known.reader is SettingReader.LOG:
         return _log_number(one)
-    if number and known.reader is Reader.CLIENT and is_python_int(one.meant):
+    if number and known.reader is SettingReader.CLIENT and is_python_int(one.meant):
         return None
     return None if known.takes(one.meant) else _not_taken(known)
 
 
-def _not_taken(known: Variable) -> _Found:
+def _not_taken(known: DocumentedSetting) -> _Found:
     advice = f"write {_wanted(known)}"
-    if known.reader is Reader.CLIENT and not known.name.startswith("TF_"):
+    if known.reader is SettingReader.CLIENT and not known.name.startswith("TF_"):
         return Severity.ERROR, f"JAX ends at it: {_wanted(known)}", advice, None
     what = {
-        Reader.NCCL: "NCCL does not know it, and takes its default instead",
-        Reader.CUDA: "it is no value that CUDA documents; what the driver makes of it is not known",
+        SettingReader.NCCL: "NCCL does not know it, and takes its default instead",
+        SettingReader.CUDA: "it is no value that CUDA documents; what the driver makes of it is"
+        " not known",
     }.get(known.reader, "it is not taken")
     return Severity.WARNING, what, advice, None
 
 
-def _nccl_number(known: Variable, one: Occurrence) -> _Found | None:
+def _nccl_number(known: DocumentedSetting, one: Occurrence) -> _Found | None:
     advice = f"write {_wanted(known)}"
     number = strtoll(one.meant)
     if number is None:
@@ -278,7 +279,7 @@ def _log_number(one: Occurrence) -> _Found | None:
     return Severity.WARNING, text, "write a whole number", None
 
 
-def _jax(case: Case, one: Occurrence, name: str) -> _Found | None:
+def _jax(case: LintContext, one: Occurrence, name: str) -> _Found | None:
     """Check booleans by their default, other types by the catalogue. JAX checks no range."""
     known = variables().get(name)
     is_bool = (known and known.type == "bool") or case.release.jax.get(name) in ("true", "false")
@@ -299,7 +300,7 @@ def _jax(case: Case, one: Occurrence, name: str) -> _Found | None:
     return Severity.WARNING, text, f"write {_wanted(known)}", None
 
 
-def _jax_takes(known: Variable, value: str) -> bool:
+def _jax_takes(known: DocumentedSetting, value: str) -> bool:
     if known.type == "int":
         return is_python_int(value)
     if known.type == "float":
@@ -307,11 +308,11 @@ def _jax_takes(known: Variable, value: str) -> bool:
     return value in known.values if known.type == "enum" else known.takes(value)
 
 
-def _one_of(known: Variable) -> str:
+def _one_of(known: DocumentedSetting) -> str:
     return "one of its values" if known.type == "enum" else _WORDS.get(known.type, known.type)
 
 
-def _wanted(known: Variable) -> str:
+def _wanted(known: DocumentedSetting) -> str:
     """Return the values that a variable accepts, in words."""
     span = known.values[0] if known.values and ".." in known.values[0] else ""
     if known.values and not span:

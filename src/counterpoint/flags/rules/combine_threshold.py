@@ -46,8 +46,8 @@ from typing import Final
 
 from counterpoint.flags.lint.context import (
     PIPELINED,
-    Case,
-    Mend,
+    Fix,
+    LintContext,
     Remark,
     Severity,
     pipelining,
@@ -56,7 +56,7 @@ from counterpoint.flags.lint.context import (
     threshold,
 )
 from counterpoint.flags.parsed import Occurrence
-from counterpoint.flags.versions.version import Family, family
+from counterpoint.flags.versions.version import ChipFamily, chip_family
 
 CODE: Final = "FLAG304"
 NAME: Final = "combine-threshold"
@@ -64,11 +64,16 @@ SINCE: Final = "0.1"
 
 DEFAULT: Final = 30 * 1024 * 1024 + 7
 _GIB: Final = 1 << 30
-_MEMORY: Final = {Family.AMPERE: 80, Family.ADA: 48, Family.HOPPER: 144, Family.BLACKWELL: 288}
+_MEMORY: Final = {
+    ChipFamily.AMPERE: 80,
+    ChipFamily.ADA: 48,
+    ChipFamily.HOPPER: 144,
+    ChipFamily.BLACKWELL: 288,
+}
 """GiB of the largest chip of a family, from NVIDIA's data sheets."""
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield at most one remark for each kind of collective."""
     for kind in PIPELINED:
         name = f"xla_gpu_{kind}_combine_threshold_bytes"
@@ -80,8 +85,8 @@ def check(case: Case) -> Iterator[Remark]:
             yield _said(given, *found)
 
 
-def _judged(case: Case, kind: str, value: int) -> tuple[Severity, str, str] | None:
-    known = family(case.chip)
+def _judged(case: LintContext, kind: str, value: int) -> tuple[Severity, str, str] | None:
+    known = chip_family(case.chip)
     most = _MEMORY.get(known) if known else None
     look = "see `counterpoint flags thresholds`"
     if most is not None and value > most * _GIB:
@@ -104,4 +109,4 @@ def _size(value: int) -> str:
 
 
 def _said(given: Occurrence, severity: Severity, message: str, advice: str) -> Remark:
-    return remark(CODE, severity, given, message, advice, Mend(safe=False))
+    return remark(CODE, severity, given, message, advice, Fix(safe=False))

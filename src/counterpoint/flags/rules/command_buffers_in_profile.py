@@ -44,15 +44,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lint.context import (
-    Case,
-    Mend,
+    Fix,
+    LintContext,
     Remark,
     Severity,
-    asked_on,
-    asked_value,
-    nowhere,
+    flag_on,
+    flag_value,
     remark,
     since,
+    whole_source,
 )
 from counterpoint.flags.lint.variable_values import is_yes, under_nsys
 from counterpoint.flags.settings import Channel
@@ -63,23 +63,23 @@ SINCE: Final = "0.1"
 
 _BUFFERS: Final = "xla_gpu_enable_command_buffer"
 _KEPT: Final = "xla_enable_command_buffers_during_profiling"
-_OFF: Final = Mend(((_BUFFERS, ""),))
+_OFF: Final = Fix(((_BUFFERS, ""),))
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield at most one remark."""
     automatic = is_yes(case.variables.get("JAX_ENABLE_PGLE"))
-    if not (case.profiling or automatic) or not asked_value(case, _BUFFERS):
+    if not (case.profiling or automatic) or not flag_value(case, _BUFFERS):
         return
     during_profiling = case.last(_KEPT)
-    if during_profiling is not None and asked_on(case, _KEPT):
+    if during_profiling is not None and flag_on(case, _KEPT):
         yield remark(
             CODE,
             Severity.WARNING,
             during_profiling,
             "with it the profile has no names for what runs in CUDA graphs",
             "drop it",
-            Mend(),
+            Fix(),
         )
     elif (automatic and not since(case, "0.6")) or (case.profiling and under_nsys(case)):
         who = "Nsight Systems" if case.profiling else "AutoPGLE"
@@ -89,7 +89,7 @@ def check(case: Case) -> Iterator[Remark]:
             channel=Channel.XLA_FLAGS,
             name=_BUFFERS,
             text="",
-            place=nowhere(case),
+            place=whole_source(case),
             message=f"{who} sees no instruction's name inside of CUDA graphs, which are on",
             advice=f"add --{_BUFFERS}=",
             mend=_OFF,

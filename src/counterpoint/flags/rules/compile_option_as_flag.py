@@ -41,8 +41,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle.lifecycle import Kind, ending
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.lifecycle.lifecycle import LifecycleStatus, consequence_of_rejection
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG110"
@@ -50,13 +50,15 @@ NAME: Final = "compile-option-as-flag"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.xla:
         fate = case.fate(setting)
-        if fate.kind is Kind.FOREIGN and fate.home is Channel.COMPILER_OPTIONS:
-            message = f"an option of one compile, not a flag; {ending(setting.channel)}"
+        if fate.kind is LifecycleStatus.FOREIGN and fate.home is Channel.COMPILER_OPTIONS:
+            message = (
+                f"an option of one compile, not a flag; {consequence_of_rejection(setting.channel)}"
+            )
             jax = f"JAX_{setting.name.upper()}"
             advice = "give it in compiler_options"
             if jax in case.release.jax:
                 advice += f", or set {jax} in the environment"
-            yield remark(CODE, Severity.ERROR, setting, message, advice, Mend())
+            yield remark(CODE, Severity.ERROR, setting, message, advice, Fix())

@@ -46,20 +46,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle.lifecycle import ending
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.lifecycle.lifecycle import consequence_of_rejection
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
 
 CODE: Final = "FLAG199"
 NAME: Final = "compiler-disagrees"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
         if setting in case.refused:
             reason = case.refused[setting]
-            message = f"the compiler refuses it ({reason}); {ending(setting.channel)}"
-            yield remark(CODE, Severity.ERROR, setting, message, "drop it", Mend())
+            message = (
+                f"the compiler refuses it ({reason}); {consequence_of_rejection(setting.channel)}"
+            )
+            yield remark(CODE, Severity.ERROR, setting, message, "drop it", Fix())
         elif setting in case.taken:
             message = f"the catalogue says {case.taken[setting]}, yet the compiler takes it"
             advice = "keep it, and refresh the catalogue: counterpoint flags refresh"

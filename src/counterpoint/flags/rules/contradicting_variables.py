@@ -45,7 +45,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
 
 CODE: Final = "FLAG506"
 NAME: Final = "contradicting-variables"
@@ -58,14 +58,14 @@ _SIMPLE_ONLY: Final = frozenset({"nvls", "nvlstree", "collnetdirect", "collnetch
 _LIMITS: Final = (("NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"), ("NCCL_MIN_CTAS", "NCCL_MAX_CTAS"))
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield one remark for each pair."""
     yield from _memory(case)
     yield from _algorithms(case)
     yield from _limits(case)
 
 
-def _memory(case: Case) -> Iterator[Remark]:
+def _memory(case: LintContext) -> Iterator[Remark]:
     platform = case.variables.get(_ALLOCATOR) == "platform"
     grows = case.variables.get(_PREALLOCATE) in ("false", "False", "0")
     for name in (*_SHARES, *([_PREALLOCATE] if platform else [])):
@@ -80,7 +80,7 @@ def _memory(case: Case) -> Iterator[Remark]:
             yield _said(case, name, Severity.NOTE, text, "drop it, unless a limit is meant")
 
 
-def _algorithms(case: Case) -> Iterator[Remark]:
+def _algorithms(case: LintContext) -> Iterator[Remark]:
     chosen = _chosen(case, "NCCL_ALGO")
     if not chosen:
         return
@@ -94,7 +94,7 @@ def _algorithms(case: Case) -> Iterator[Remark]:
         yield _said(case, "NCCL_PROTO", Severity.ERROR, text, "add Simple, or drop NCCL_ALGO")
 
 
-def _limits(case: Case) -> Iterator[Remark]:
+def _limits(case: LintContext) -> Iterator[Remark]:
     for least, most in _LIMITS:
         low, high = case.variables.get(least, ""), case.variables.get(most, "")
         if low.isdecimal() and high.isdecimal() and int(low) > int(high):
@@ -102,19 +102,19 @@ def _limits(case: Case) -> Iterator[Remark]:
             yield _said(case, least, Severity.WARNING, text, "drop one of the two")
 
 
-def _chosen(case: Case, name: str) -> frozenset[str]:
+def _chosen(case: LintContext, name: str) -> frozenset[str]:
     """Return the names of a plain list; empty if it names functions or exclusions."""
     text = case.variables.get(name, "").lower()
     return frozenset() if set(text) & set(":;^") else frozenset(filter(None, text.split(",")))
 
 
-def _excluded(case: Case, name: str) -> frozenset[str]:
+def _excluded(case: LintContext, name: str) -> frozenset[str]:
     text = case.variables.get(name, "").lower()
     plain = text.startswith("^") and not set(text) & set(":;")
     return frozenset(text[1:].split(",")) if plain else frozenset()
 
 
-def _said(case: Case, name: str, severity: Severity, message: str, advice: str) -> Remark:
+def _said(case: LintContext, name: str, severity: Severity, message: str, advice: str) -> Remark:
     given = case.last(name)
     assert given is not None, name  # noqa: S101 - callers have checked it
-    return remark(CODE, severity, given, message, advice, Mend(safe=False))
+    return remark(CODE, severity, given, message, advice, Fix(safe=False))

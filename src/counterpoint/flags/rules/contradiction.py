@@ -49,12 +49,12 @@ from typing import Final
 
 from counterpoint.flags.lint.context import (
     PIPELINED,
-    Case,
-    Mend,
+    Fix,
+    LintContext,
     Remark,
     Severity,
-    asked_off,
-    asked_on,
+    flag_off,
+    flag_on,
     items,
     pipelining,
     remark,
@@ -74,7 +74,7 @@ _OLD_SHARE: Final = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _KNOWS_BOTH: Final = "0.4.33"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield one remark for each pair."""
     yield from _scheduler(case)
     yield from _pipelined(case)
@@ -83,9 +83,9 @@ def check(case: Case) -> Iterator[Remark]:
     yield from _shares(case)
 
 
-def _scheduler(case: Case) -> Iterator[Remark]:
+def _scheduler(case: LintContext) -> Iterator[Remark]:
     given = case.last(LHS)
-    if given and asked_on(case, LHS) and SCHEDULER in items(case, DISABLED_PASSES):
+    if given and flag_on(case, LHS) and SCHEDULER in items(case, DISABLED_PASSES):
         yield remark(
             CODE,
             Severity.WARNING,
@@ -95,7 +95,7 @@ def _scheduler(case: Case) -> Iterator[Remark]:
         )
 
 
-def _pipelined(case: Case) -> Iterator[Remark]:
+def _pipelined(case: LintContext) -> Iterator[Remark]:
     blocked = {item.lower().replace("_", "") for item in items(case, SYNCHRONOUS)}
     for kind in PIPELINED:
         given = pipelining(case, kind)
@@ -109,21 +109,21 @@ def _pipelined(case: Case) -> Iterator[Remark]:
             )
 
 
-def _all_pipelined(case: Case) -> Iterator[Remark]:
-    if _ALL not in case.release.flags or not asked_on(case, _ALL):
+def _all_pipelined(case: LintContext) -> Iterator[Remark]:
+    if _ALL not in case.release.flags or not flag_on(case, _ALL):
         return
     for kind in (*PIPELINED, "p2p"):
         name = f"xla_gpu_enable_pipelined_{kind}"
         given = case.last(name)
-        if given and asked_off(case, name):
+        if given and flag_off(case, name):
             text = f"it is pipelined all the same: {_ALL} switches all kinds on"
             yield remark(CODE, Severity.WARNING, given, text, "drop one of the two")
 
 
-def _loops(case: Case) -> Iterator[Remark]:
+def _loops(case: LintContext) -> Iterator[Remark]:
     given = case.last(_DOUBLE)
     how = case.flags.get(_UNROLL, "").upper()
-    if not given or not asked_on(case, _DOUBLE):
+    if not given or not flag_on(case, _DOUBLE):
         return
     if how.endswith("FULL_UNROLL"):
         text = f"{_UNROLL} unrolls the whole loop instead"
@@ -134,7 +134,7 @@ def _loops(case: Case) -> Iterator[Remark]:
     yield remark(CODE, Severity.WARNING, given, text, "drop one of the two")
 
 
-def _shares(case: Case) -> Iterator[Remark]:
+def _shares(case: LintContext) -> Iterator[Remark]:
     new, old = case.variables.get(_SHARE), case.variables.get(_OLD_SHARE)
     given = case.last(_OLD_SHARE)
     if new and old and given and since(case, _KNOWS_BOTH):
@@ -144,5 +144,5 @@ def _shares(case: Case) -> Iterator[Remark]:
             given,
             f"JAX raises a ValueError where {_SHARE} is set, too",
             "drop it",
-            Mend(safe=new == old),
+            Fix(safe=new == old),
         )

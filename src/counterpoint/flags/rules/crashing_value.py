@@ -47,19 +47,19 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.lint.context import (
-    Case,
-    Mend,
+    Fix,
+    LintContext,
     Remark,
     Severity,
-    asked_off,
-    asked_on,
+    flag_off,
+    flag_on,
     has_profile,
     remark,
     since,
 )
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.versions.version import LHS, false_is_obeyed, lhs_flag_needed
+from counterpoint.flags.versions.version import LHS, lhs_flag_needed, scheduler_can_be_disabled
 
 CODE: Final = "FLAG203"
 NAME: Final = "crashing-value"
@@ -77,7 +77,7 @@ class _Crash:
     since: str = ""  # empty: in all releases
     where: str = ""  # empty: everywhere
 
-    def hits(self, one: Occurrence, case: Case) -> bool:
+    def hits(self, one: Occurrence, case: LintContext) -> bool:
         if self.channel not in ("", one.channel):
             return False
         if self.since and not since(case, self.since):
@@ -87,25 +87,25 @@ class _Crash:
         return self.values.fullmatch(one.meant.strip().lower()) is not None
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     crashes = _crashes()
     for setting in case.compiler:
         crash = crashes.get(setting.name)
         if crash and setting.known and case.known(setting) and crash.hits(setting, case):
-            yield remark(CODE, Severity.ERROR, setting, crash.what, "drop it", Mend())
+            yield remark(CODE, Severity.ERROR, setting, crash.what, "drop it", Fix())
         flag = case.release.flags.get(setting.name)
         if flag and flag.fatal and setting.channel is Channel.XLA_FLAGS:
             what = f"crashes XLA of jaxlib {case.release.version} whatever its value"
-            yield remark(CODE, Severity.ERROR, setting, what, "drop it", Mend())
+            yield remark(CODE, Severity.ERROR, setting, what, "drop it", Fix())
 
 
-def _scheduler_runs(case: Case) -> bool:
+def _scheduler_runs(case: LintContext) -> bool:
     """Return whether the scheduler runs or may run; assumed for an unknown chip."""
     version = case.release.asked
-    if asked_off(case, LHS) and false_is_obeyed(version):
+    if flag_off(case, LHS) and scheduler_can_be_disabled(version):
         return False
     needed = lhs_flag_needed(version, case.chip, profile=has_profile(case))
-    return asked_on(case, LHS) or case.chip is None or not needed
+    return flag_on(case, LHS) or case.chip is None or not needed
 
 
 @cache

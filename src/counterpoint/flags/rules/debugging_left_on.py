@@ -41,7 +41,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.flags.lint.context import TRUE, Case, Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import TRUE, Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.lint.variable_values import is_yes
 
 CODE: Final = "FLAG409"
@@ -96,7 +96,7 @@ LEFTOVERS: Final = (
 )
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield one remark for each leftover."""
     for leftover in LEFTOVERS:
         known = {**case.flags, **case.variables}
@@ -108,5 +108,5 @@ def check(case: Case) -> Iterator[Remark]:
                 given,
                 leftover.costs,
                 "drop it unless an error is looked for",
-                Mend(safe=False),
+                Fix(safe=False),
             )

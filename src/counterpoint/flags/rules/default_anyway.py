@@ -41,7 +41,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.versions.version import LHS
 
@@ -50,7 +50,7 @@ NAME: Final = "default-anyway"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield a note for each setting that equals the default."""
     given = [*case.xla, *case.written.through(Channel.COMPILER_OPTIONS)]
     times = Counter(setting.name for setting in given)
@@ -65,5 +65,5 @@ def check(case: Case) -> Iterator[Remark]:
                 setting,
                 f"`{setting.meant}` is what jaxlib {case.release.version} does anyway",
                 "drop it",
-                Mend(),
+                Fix(),
             )

@@ -42,7 +42,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.variable import variables
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.lint.variable_values import is_no, is_yes
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
@@ -52,7 +52,7 @@ NAME: Final = "default-variable"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield a note for each variable that equals the default."""
     places = (Channel.ENVIRONMENT, Channel.JAX_CONFIG)
     given = [setting for setting in case.written.given if setting.channel in places]
@@ -60,10 +60,10 @@ def check(case: Case) -> Iterator[Remark]:
     for setting in given:
         if times[setting.name.upper()] == 1 and setting.meant and _is_default(case, setting):
             text = f"`{setting.meant}` is the default"
-            yield remark(CODE, Severity.NOTE, setting, text, "drop it", Mend())
+            yield remark(CODE, Severity.NOTE, setting, text, "drop it", Fix())
 
 
-def _is_default(case: Case, one: Occurrence) -> bool:
+def _is_default(case: LintContext, one: Occurrence) -> bool:
     name = one.name.upper()
     default = case.release.jax.get(name)
     if default is not None:

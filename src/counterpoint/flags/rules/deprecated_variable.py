@@ -40,7 +40,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark, since
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark, since
 from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG502"
@@ -53,7 +53,7 @@ SUCCESSORS: Final = {
 """The new name, and the first jaxlib that reads it."""
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield a note for each old name, unless the new name is also set."""
     for setting in case.written.through(Channel.ENVIRONMENT):
         new, version = SUCCESSORS.get(setting.name, ("", ""))
@@ -64,7 +64,7 @@ def check(case: Case) -> Iterator[Remark]:
                 setting,
                 f"jaxlib calls it deprecated: {new} is its name since {version}",
                 f"write {new}={setting.meant}" if _is_share(setting.meant) else f"call it {new}",
-                Mend(((new, setting.meant),)),
+                Fix(((new, setting.meant),)),
             )
 
 

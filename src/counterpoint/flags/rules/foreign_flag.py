@@ -43,8 +43,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle.lifecycle import Fate, Kind, ending
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.lifecycle.lifecycle import (
+    FlagLifecycle,
+    LifecycleStatus,
+    consequence_of_rejection,
+)
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
 
@@ -59,12 +63,12 @@ _HOMES: Final = {
 }
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
         fate = case.fate(setting)
-        if fate.kind is Kind.FOREIGN and fate.home is not Channel.COMPILER_OPTIONS:
+        if fate.kind is LifecycleStatus.FOREIGN and fate.home is not Channel.COMPILER_OPTIONS:
             yield _stranger(setting, fate)
-        elif fate.kind is Kind.KNOWN and case.chip is not None:
+        elif fate.kind is LifecycleStatus.KNOWN and case.chip is not None:
             yield from _idle(setting, case.chip)
     for setting in case.written.through(Channel.LIBTPU_INIT_ARGS):
         if setting.name.startswith("xla_gpu_"):
@@ -72,10 +76,10 @@ def check(case: Case) -> Iterator[Remark]:
             yield remark(CODE, Severity.ERROR, setting, message, "give it in XLA_FLAGS")
 
 
-def _stranger(one: Occurrence, fate: Fate) -> Remark:
-    message = f"{fate.reader} reads this, not XLA; {ending(one.channel)}"
+def _stranger(one: Occurrence, fate: FlagLifecycle) -> Remark:
+    message = f"{fate.reader} reads this, not XLA; {consequence_of_rejection(one.channel)}"
     advice = _HOMES.get(fate.home, "drop it") if fate.home else "drop it"
-    return remark(CODE, Severity.ERROR, one, message, advice, Mend())
+    return remark(CODE, Severity.ERROR, one, message, advice, Fix())
 
 
 def _idle(one: Occurrence, chip: str) -> Iterator[Remark]:
@@ -84,4 +88,4 @@ def _idle(one: Occurrence, chip: str) -> Iterator[Remark]:
     target = "TPU" if chip.startswith("TPU") else "GPU"
     if compiler and compiler != target:
         message = f"only XLA's compiler for {compiler}s reads it, and this is for {chip}"
-        yield remark(CODE, Severity.NOTE, one, message, "drop it, or leave it for that one", Mend())
+        yield remark(CODE, Severity.NOTE, one, message, "drop it, or leave it for that one", Fix())

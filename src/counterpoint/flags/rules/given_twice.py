@@ -45,7 +45,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.parsed import Occurrence, exclusive
 from counterpoint.flags.settings import Channel
 
@@ -56,7 +56,7 @@ SINCE: Final = "0.1"
 _CHANNELS: Final = (Channel.XLA_FLAGS, Channel.COMPILER_OPTIONS, Channel.LIBTPU_INIT_ARGS)
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for channel in _CHANNELS:
         later: dict[str, list[Occurrence]] = {}
         for setting in reversed(case.written.through(channel)):
@@ -72,12 +72,12 @@ def check(case: Case) -> Iterator[Remark]:
                 later_settings.append(setting)
 
 
-def _option(case: Case, one: Occurrence) -> str:
+def _option(case: LintContext, one: Occurrence) -> str:
     flag = case.known(one)
     return (flag.alias_of if flag else None) or one.name
 
 
-def _earlier(case: Case, one: Occurrence, winner: Occurrence) -> Remark:
+def _earlier(case: LintContext, one: Occurrence, winner: Occurrence) -> Remark:
     flag = case.known(one)
     kind = flag.type if flag else ""
     where = f"again at {winner.place} as {winner.text!r}"
@@ -87,6 +87,6 @@ def _earlier(case: Case, one: Occurrence, winner: Occurrence) -> Remark:
         advice = "nothing to do, if both are meant"
         return remark(CODE, Severity.NOTE, one, message, advice)
     if one.known and winner.known and (one.name, one.meant) == (winner.name, winner.meant):
-        return remark(CODE, Severity.NOTE, one, f"given {where}", "keep one", Mend())
+        return remark(CODE, Severity.NOTE, one, f"given {where}", "keep one", Fix())
     message = f"given {where}, which wins"
-    return remark(CODE, Severity.WARNING, one, message, "keep the one that is meant", Mend())
+    return remark(CODE, Severity.WARNING, one, message, "keep the one that is meant", Fix())

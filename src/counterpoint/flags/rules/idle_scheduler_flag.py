@@ -50,11 +50,11 @@ from typing import Final
 from counterpoint.flags.lint.context import (
     FALSE,
     TRUE,
-    Case,
-    Mend,
+    Fix,
+    LintContext,
     Remark,
     Severity,
-    asked_off,
+    flag_off,
     has_profile,
     remark,
     since,
@@ -64,26 +64,26 @@ from counterpoint.flags.versions.version import (
     LHS,
     SCHEDULER,
     SOL,
-    false_is_obeyed,
-    family,
+    chip_family,
     lhs_flag_needed,
+    scheduler_can_be_disabled,
 )
 
 CODE: Final = "FLAG302"
 NAME: Final = "idle-scheduler-flag"
 SINCE: Final = "0.1"
 
-_OFF: Final = Mend(((DISABLED_PASSES, SCHEDULER),), safe=False)
+_OFF: Final = Fix(((DISABLED_PASSES, SCHEDULER),), safe=False)
 _STOP: Final = f"to stop it, --{DISABLED_PASSES}={SCHEDULER}"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield at most one remark, at the flag's last occurrence."""
     given = case.last(LHS)
     if given is None or LHS not in case.release.flags:
         return
     version = case.release.asked
-    if given.meant.lower() in FALSE and not false_is_obeyed(version):
+    if given.meant.lower() in FALSE and not scheduler_can_be_disabled(version):
         found = _false(case)
     elif given.meant.lower() in TRUE:
         found = _true(case)
@@ -94,17 +94,17 @@ def check(case: Case) -> Iterator[Remark]:
         yield remark(CODE, severity, given, message, advice, mend)
 
 
-_Found = tuple[Severity, str, str, Mend | None]
+_Found = tuple[Severity, str, str, Fix | None]
 
 
-def _false(case: Case) -> _Found | None:
+def _false(case: LintContext) -> _Found | None:
     version = case.release.asked
     if has_profile(case) and since(case, "0.5.1"):
         text = "the scheduler runs all the same: a PGLE profile starts it"
         return Severity.WARNING, text, _STOP, _OFF
-    if not since(case, "0.7") or asked_off(case, SOL):
+    if not since(case, "0.7") or flag_off(case, SOL):
         return None if case.chip is None and since(case, "0.7") else _default()
-    if family(case.chip) is None:
+    if chip_family(case.chip) is None:
         text = "on Hopper and newer chips the scheduler runs all the same, until jaxlib 0.12"
         return Severity.NOTE, text, _STOP, _OFF
     if lhs_flag_needed(version, case.chip):
@@ -114,13 +114,13 @@ def _false(case: Case) -> _Found | None:
 
 
 def _default() -> _Found:
-    return Severity.NOTE, "the scheduler does not run here unless it is asked to", "drop it", Mend()
+    return Severity.NOTE, "the scheduler does not run here unless it is asked to", "drop it", Fix()
 
 
-def _true(case: Case) -> _Found | None:
+def _true(case: LintContext) -> _Found | None:
     if has_profile(case) and not lhs_flag_needed(case.release.asked, case.chip, profile=True):
         text = "a PGLE profile starts the scheduler anyway, where one fits the program"
-    elif not lhs_flag_needed(case.release.asked, case.chip) and not asked_off(case, SOL):
+    elif not lhs_flag_needed(case.release.asked, case.chip) and not flag_off(case, SOL):
         text = (
             f"on {case.chip} the scheduler runs unasked, unless the program has"
             " ragged-all-to-all, collective-broadcast or computation on the host"

@@ -46,8 +46,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.flag import Flag
-from counterpoint.flags.lifecycle.lifecycle import instead
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lifecycle.lifecycle import replacement_of
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, advice_of, remark
 from counterpoint.flags.parsed import Occurrence
 
 CODE: Final = "FLAG105"
@@ -55,7 +55,7 @@ NAME: Final = "legacy-flag"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
         flag = case.known(setting)
         if flag is None or flag.no_op:
@@ -66,15 +66,15 @@ def check(case: Case) -> Iterator[Remark]:
             yield _deprecated(setting, flag)
 
 
-def _alias(case: Case, one: Occurrence, target: str) -> Remark:
-    heirs = instead(one, case.release)
+def _alias(case: LintContext, one: Occurrence, target: str) -> Remark:
+    heirs = replacement_of(one, case.release)
     new = case.release.flags.get(target)
     blunt = new is not None and new.type == "enum" and one.meant.lower() in ("false", "0")
     message = f"an old name that sets {target}"
     if blunt:
         message += "=default, not off: it switches nothing off any more"
     advice = advice_of(heirs, one.channel) if heirs else f"write {target}"
-    mend = Mend(heirs, safe=not blunt) if heirs else None
+    mend = Fix(heirs, safe=not blunt) if heirs else None
     return remark(CODE, Severity.WARNING, one, message, advice, mend)
 
 

@@ -49,10 +49,10 @@ from typing import Final
 
 from counterpoint.flags.lint.context import (
     PIPELINED,
-    Case,
+    LintContext,
     Remark,
     Severity,
-    asked_on,
+    flag_on,
     pipelining,
     remark,
     threshold,
@@ -71,7 +71,7 @@ _MUCH: Final = 0.95
 _SLOP_DEFAULT: Final = 95
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield at most one remark, on the flag that doubles or unrolls."""
     given = _multiplied(case)
     tight = _tight(case)
@@ -94,14 +94,14 @@ def check(case: Case) -> Iterator[Remark]:
     )
 
 
-def _multiplied(case: Case) -> Occurrence | None:
+def _multiplied(case: LintContext) -> Occurrence | None:
     unrolled = case.flags.get(_UNROLL, "").upper()
     if unrolled.endswith(("DOUBLE_BUFFER", "FULL_UNROLL")):
         return case.last(_UNROLL)
-    return case.last(_DOUBLE) if asked_on(case, _DOUBLE) else None
+    return case.last(_DOUBLE) if flag_on(case, _DOUBLE) else None
 
 
-def _tight(case: Case) -> str | None:
+def _tight(case: LintContext) -> str | None:
     slop = threshold(case, _SLOP)
     if slop is not None and slop > _SLOP_DEFAULT:
         return f"{_SLOP}={slop} lets the scheduler take more than XLA does by default"

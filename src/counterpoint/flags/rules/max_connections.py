@@ -38,8 +38,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, chip_is, remark
-from counterpoint.flags.versions.version import Family
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, chip_is, remark
+from counterpoint.flags.versions.version import ChipFamily
 
 CODE: Final = "FLAG505"
 NAME: Final = "max-connections"
@@ -48,15 +48,15 @@ SINCE: Final = "0.1"
 _NAME: Final = "CUDA_DEVICE_MAX_CONNECTIONS"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield at most one remark."""
     given = case.last(_NAME)
-    if given and case.variables.get(_NAME) == "1" and chip_is(case, Family.BLACKWELL):
+    if given and case.variables.get(_NAME) == "1" and chip_is(case, ChipFamily.BLACKWELL):
         yield remark(
             CODE,
             Severity.WARNING,
             given,
             f"one queue is for Hopper; on {case.chip} it is slower",
             "drop it",
-            Mend(safe=False),
+            Fix(safe=False),
         )

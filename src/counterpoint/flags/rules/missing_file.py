@@ -46,8 +46,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.lint.context import Case, Remark, Severity, remark
-from counterpoint.flags.named_files import Reach
+from counterpoint.flags.lint.context import LintContext, Remark, Severity, remark
+from counterpoint.flags.named_files import AllowedFiles
 from counterpoint.flags.parsed import IssueKind, Occurrence
 
 CODE: Final = "FLAG209"
@@ -57,7 +57,7 @@ SINCE: Final = "0.1"
 _FILE: Final = Path(__file__).with_name("paths.tsv")
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for slip in case.written.slips:
         if slip.kind is IssueKind.MISSING_FILE:
             advice = "name a file that is there, or start the flags with --"
@@ -68,7 +68,7 @@ def check(case: Case) -> Iterator[Remark]:
             yield from _path(setting, setting.value, _paths().get(setting.name, ""), reach)
 
 
-def _path(one: Occurrence, value: str, use: str, reach: Reach) -> Iterator[Remark]:
+def _path(one: Occurrence, value: str, use: str, reach: AllowedFiles) -> Iterator[Remark]:
     places = [*reach.places(value)]
     if use == "read" and not any(map(_there, places)):
         if reach.holds(reach.first(value)):

@@ -43,8 +43,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, asked_value, remark, since
-from counterpoint.flags.versions.version import Family, family
+from counterpoint.flags.lint.context import (
+    Fix,
+    LintContext,
+    Remark,
+    Severity,
+    flag_value,
+    remark,
+    since,
+)
+from counterpoint.flags.versions.version import ChipFamily, chip_family
 
 CODE: Final = "FLAG303"
 NAME: Final = "missing-partner"
@@ -83,7 +91,7 @@ def _partner(entry: Mapping[str, Any]) -> Partner:
     return Partner(**fields)
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield a warning for each flag that lacks a flag it needs."""
     for partner in partners():
         given = case.last(partner.flag)
@@ -94,25 +102,25 @@ def check(case: Case) -> Iterator[Remark]:
             continue
         if not any(_holds(condition, case) for condition in partner.any):
             yield remark(
-                CODE, Severity.WARNING, given, partner.why, partner.advice, Mend(safe=False)
+                CODE, Severity.WARNING, given, partner.why, partner.advice, Fix(safe=False)
             )
 
 
-def _concerns(partner: Partner, case: Case) -> bool:
+def _concerns(partner: Partner, case: LintContext) -> bool:
     if not since(case, partner.since) or (partner.until and since(case, partner.until)):
         return False
-    known = family(case.chip)
-    if known is Family.TPU:
+    known = chip_family(case.chip)
+    if known is ChipFamily.TPU:
         return False
     return not partner.chips or known is None or known.value in partner.chips
 
 
-def _holds(condition: str, case: Case) -> bool:
+def _holds(condition: str, case: LintContext) -> bool:
     """Evaluate `name=value` or `name!=value`; `$NAME` is a variable. False for unknown flags."""
     name, _, wanted = condition.partition("=")
     differs = name.endswith("!")
     name = name.removesuffix("!")
-    held = _variable(case.variables, name) if name[0] == "$" else asked_value(case, name)
+    held = _variable(case.variables, name) if name[0] == "$" else flag_value(case, name)
     if held is None:
         return False
     flag = case.release.flags.get(name)

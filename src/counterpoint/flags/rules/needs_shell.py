@@ -44,7 +44,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.variable import variables
-from counterpoint.flags.lint.context import Case, Remark, Severity, remark
+from counterpoint.flags.lint.context import LintContext, Remark, Severity, remark
 from counterpoint.flags.parsed import IssueKind, SyntaxIssue
 from counterpoint.flags.settings import Channel
 
@@ -55,14 +55,14 @@ SINCE: Final = "0.1"
 _ADVICE: Final = "check it where it is known: `counterpoint flags check --env`, or `pid:N`"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for slip in case.written.slips:
         if slip.kind is IssueKind.UNKNOWABLE:
             grave = Severity.NOTE if _is_text(case, slip) else Severity.WARNING
             yield remark(CODE, grave, slip, slip.why, _ADVICE)
 
 
-def _is_text(case: Case, slip: SyntaxIssue) -> bool:
+def _is_text(case: LintContext, slip: SyntaxIssue) -> bool:
     """Return whether any value is accepted, as for the name of a directory."""
     name = slip.text.removeprefix("--").partition("=")[0]
     if slip.channel is Channel.ENVIRONMENT:

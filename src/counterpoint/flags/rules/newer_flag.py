@@ -42,21 +42,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle.lifecycle import Kind, ending, instead
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lifecycle.lifecycle import (
+    LifecycleStatus,
+    consequence_of_rejection,
+    replacement_of,
+)
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, advice_of, remark
 
 CODE: Final = "FLAG104"
 NAME: Final = "newer-flag"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
         fate = case.fate(setting)
-        if fate.kind is Kind.NEWER:
-            heirs = instead(setting, case.release)
+        if fate.kind is LifecycleStatus.NEWER:
+            heirs = replacement_of(setting, case.release)
             message = (
-                f"too new: {fate.when}, this is {case.release.asked}; {ending(setting.channel)}"
+                f"too new: {fate.when}, this is {case.release.asked};"
+                f" {consequence_of_rejection(setting.channel)}"
             )
             advice = advice_of(heirs, setting.channel) if heirs else "drop it, or take that jaxlib"
-            yield remark(CODE, Severity.ERROR, setting, message, advice, Mend(heirs))
+            yield remark(CODE, Severity.ERROR, setting, message, advice, Fix(heirs))

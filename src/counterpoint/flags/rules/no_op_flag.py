@@ -43,19 +43,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.flag import Flag
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
 
 CODE: Final = "FLAG106"
 NAME: Final = "no-op-flag"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.xla:  # a compiler option sets the field, bypassing the parser
         flag = case.known(setting)
         if flag is not None and flag.no_op:
             message = f"jaxlib {case.release.version} takes it and does nothing with it"
-            yield remark(CODE, Severity.WARNING, setting, message, _advice(flag), Mend())
+            yield remark(CODE, Severity.WARNING, setting, message, _advice(flag), Fix())
 
 
 def _advice(flag: Flag) -> str:

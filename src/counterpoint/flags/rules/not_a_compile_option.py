@@ -43,8 +43,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle.lifecycle import ending, instead
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lifecycle.lifecycle import consequence_of_rejection, replacement_of
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, advice_of, remark
 from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG108"
@@ -52,12 +52,15 @@ NAME: Final = "not-a-compile-option"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.written.through(Channel.COMPILER_OPTIONS):
         flag = case.release.flags.get(setting.name)
         if flag is None or flag.compile_option or not flag.xla_flags:
             continue
-        message = f"XLA_FLAGS takes it, compiler_options do not; {ending(setting.channel)}"
-        heirs = instead(setting, case.release)
+        message = (
+            f"XLA_FLAGS takes it, compiler_options do not;"
+            f" {consequence_of_rejection(setting.channel)}"
+        )
+        heirs = replacement_of(setting, case.release)
         advice = advice_of(heirs, setting.channel) if heirs else "give it in XLA_FLAGS"
-        yield remark(CODE, Severity.ERROR, setting, message, advice, Mend(heirs) if heirs else None)
+        yield remark(CODE, Severity.ERROR, setting, message, advice, Fix(heirs) if heirs else None)

@@ -44,8 +44,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.lint.context import FALSE, Case, Mend, Remark, Severity, remark
-from counterpoint.flags.versions.version import Family, family
+from counterpoint.flags.lint.context import FALSE, Fix, LintContext, Remark, Severity, remark
+from counterpoint.flags.versions.version import ChipFamily, chip_family
 
 CODE: Final = "FLAG306"
 NAME: Final = "not-for-this-chip"
@@ -57,7 +57,7 @@ class Suited:
     """The chips for flags whose names match `flags`, with one of `values` (empty: with any)."""
 
     flags: re.Pattern[str]
-    chips: frozenset[Family]
+    chips: frozenset[ChipFamily]
     why: str
     source: str
     values: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ def suited() -> tuple[Suited, ...]:
     return tuple(
         Suited(
             flags=re.compile(entry["flags"]),
-            chips=frozenset(Family(chip) for chip in entry["chips"]),
+            chips=frozenset(ChipFamily(chip) for chip in entry["chips"]),
             why=entry["why"],
             source=entry["source"],
             values=tuple(entry.get("values", ())),
@@ -81,10 +81,10 @@ def suited() -> tuple[Suited, ...]:
     )
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield a warning for each flag that this chip's compiler does not read."""
-    chip = family(case.chip)
-    if chip is None or chip is Family.TPU:
+    chip = chip_family(case.chip)
+    if chip is None or chip is ChipFamily.TPU:
         return
     for name, value in case.flags.items():
         given, flag = case.last(name), case.release.flags.get(name)
@@ -98,7 +98,7 @@ def check(case: Case) -> Iterator[Remark]:
                     given,
                     f"{entry.why}, not for {case.chip}",
                     "drop it",
-                    Mend(safe=False),
+                    Fix(safe=False),
                 )
                 break
 

@@ -42,7 +42,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import Case, Remark, Severity, remark
+from counterpoint.flags.lint.context import LintContext, Remark, Severity, remark
 from counterpoint.flags.parsed import IssueKind
 
 CODE: Final = "FLAG210"
@@ -50,7 +50,7 @@ NAME: Final = "overwritten"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for slip in case.written.slips:
         if slip.kind is IssueKind.OVERWRITTEN:
             advice = f"write {slip.mend}" if slip.mend else "append to it, or drop the earlier one"

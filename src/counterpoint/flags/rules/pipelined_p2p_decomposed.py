@@ -44,11 +44,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lint.context import (
-    Case,
-    Mend,
+    Fix,
+    LintContext,
     Remark,
     Severity,
-    asked_on,
+    flag_on,
     remark,
     since,
     threshold,
@@ -64,10 +64,10 @@ _LEVEL: Final = "xla_gpu_experimental_pipeline_parallelism_opt_level"
 _NEVER: Final = 2**63 - 1
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield at most one remark, on the flag to remove."""
     given = case.last(_P2P)
-    if given is None or not asked_on(case, _P2P) or not since(case, "0.10.2"):
+    if given is None or not flag_on(case, _P2P) or not since(case, "0.10.2"):
         return
     if (threshold(case, _THRESHOLD) or _NEVER) < _NEVER:
         yield remark(
@@ -76,5 +76,5 @@ def check(case: Case) -> Iterator[Remark]:
             given,
             f"with {_THRESHOLD} the compiler fails on pipelines",
             f"drop it; --{_LEVEL}=PIPELINE_PARALLELISM_OPT_LEVEL_ENABLE does it today",
-            Mend(((_LEVEL, "PIPELINE_PARALLELISM_OPT_LEVEL_ENABLE"),), safe=False),
+            Fix(((_LEVEL, "PIPELINE_PARALLELISM_OPT_LEVEL_ENABLE"),), safe=False),
         )

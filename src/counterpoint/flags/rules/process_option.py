@@ -41,8 +41,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.catalogue.about import about
-from counterpoint.flags.lint.context import Case, Remark, Severity, remark
+from counterpoint.flags.catalogue.about import documentation_of
+from counterpoint.flags.lint.context import LintContext, Remark, Severity, remark
 from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG109"
@@ -50,9 +50,9 @@ NAME: Final = "process-option"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.written.through(Channel.COMPILER_OPTIONS):
-        text = about(setting.name) if case.known(setting) else None
+        text = documentation_of(setting.name) if case.known(setting) else None
         if text is not None and text.process_only:
             message = "read from the flags of the process only: here it has no effect"
             yield remark(CODE, Severity.WARNING, setting, message, "give it in XLA_FLAGS")

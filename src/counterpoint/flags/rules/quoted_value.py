@@ -41,26 +41,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle.lifecycle import ending
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
-from counterpoint.flags.values.values import blemish, refusal
+from counterpoint.flags.lifecycle.lifecycle import consequence_of_rejection
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, advice_of, remark
+from counterpoint.flags.values.values import refusal, stray_punctuation
 
 CODE: Final = "FLAG204"
 NAME: Final = "quoted-value"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
         flag = case.known(setting)
-        found = blemish(flag, setting) if flag is not None and setting.known else None
+        found = stray_punctuation(flag, setting) if flag is not None and setting.known else None
         if flag is None or found is None:
             continue
         fatal = refusal(flag, setting.value, setting.channel) is not None
         message = f"{found.what} in {setting.value!r}"
-        message += f"; {ending(setting.channel)}" if fatal else "; XLA takes it so"
+        message += (
+            f"; {consequence_of_rejection(setting.channel)}" if fatal else "; XLA takes it so"
+        )
         severity = Severity.ERROR if fatal else Severity.WARNING
-        mend = Mend(found.instead, safe=fatal)
+        mend = Fix(found.instead, safe=fatal)
         yield remark(
             CODE, severity, setting, message, advice_of(found.instead, setting.channel), mend
         )

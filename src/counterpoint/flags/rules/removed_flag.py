@@ -43,25 +43,30 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.lookup import releases
-from counterpoint.flags.lifecycle.lifecycle import Kind, ending, instead, is_default_now
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lifecycle.lifecycle import (
+    LifecycleStatus,
+    consequence_of_rejection,
+    is_default_now,
+    replacement_of,
+)
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, advice_of, remark
 
 CODE: Final = "FLAG102"
 NAME: Final = "removed-flag"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
         fate = case.fate(setting)
-        if fate.kind is not Kind.REMOVED:
+        if fate.kind is not LifecycleStatus.REMOVED:
             continue
-        heirs = instead(setting, case.release)
+        heirs = replacement_of(setting, case.release)
         # Not "never existed": releases before the first table also had names.
         nobody = f"not there: no release of jaxlib from {releases()[0]} on has had it"
         gone = f"gone: {fate.when}" if fate.when else nobody
         parts = [
-            f"{gone}; {ending(setting.channel)}",
+            f"{gone}; {consequence_of_rejection(setting.channel)}",
             fate.what.rstrip(".").removesuffix(": drop it"),
         ]
         if heirs:
@@ -71,4 +76,4 @@ def check(case: Case) -> Iterator[Remark]:
         else:
             advice = "drop it"
         message = ". ".join(part for part in parts if part)
-        yield remark(CODE, Severity.ERROR, setting, message, advice, Mend(heirs))
+        yield remark(CODE, Severity.ERROR, setting, message, advice, Fix(heirs))

@@ -40,21 +40,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle.lifecycle import Kind, ending, instead
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lifecycle.lifecycle import (
+    LifecycleStatus,
+    consequence_of_rejection,
+    replacement_of,
+)
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, advice_of, remark
 
 CODE: Final = "FLAG103"
 NAME: Final = "renamed-flag"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
         fate = case.fate(setting)
-        if fate.kind is Kind.RENAMED:
-            heirs = instead(setting, case.release)
-            message = f"renamed: {fate.when}; {ending(setting.channel)}"
+        if fate.kind is LifecycleStatus.RENAMED:
+            heirs = replacement_of(setting, case.release)
+            message = f"renamed: {fate.when}; {consequence_of_rejection(setting.channel)}"
             advice = advice_of(heirs, setting.channel) if heirs else fate.what.lower().rstrip(".")
             yield remark(
-                CODE, Severity.ERROR, setting, message, advice, Mend(heirs) if heirs else None
+                CODE, Severity.ERROR, setting, message, advice, Fix(heirs) if heirs else None
             )

@@ -43,7 +43,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import Case, Remark, Severity, remark
+from counterpoint.flags.lint.context import LintContext, Remark, Severity, remark
 from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG111"
@@ -53,7 +53,7 @@ SINCE: Final = "0.1"
 _WHERE: Final = "compile_xla_flags"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.written.through(Channel.COMPILER_OPTIONS):
         if _WHERE in setting.via:
             message = "MaxText compiles with it for memory statistics; the training step does not"

@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import Case, Remark, Severity, remark, what_is_lost
+from counterpoint.flags.lint.context import LintContext, Remark, Severity, lost_flags_text, remark
 from counterpoint.flags.parsed import IssueKind, SyntaxIssue
 from counterpoint.flags.settings import Channel
 
@@ -60,14 +60,14 @@ _TO_LIBTPU: Final = (
 _VARIABLE_OR_FLAG: Final = "set it by itself where it is a variable, or write it as --name=value"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for slip in case.written.slips:
         if slip.kind is not IssueKind.STRAY:
             continue
         if slip.channel is Channel.LIBTPU_INIT_ARGS:
             yield remark(CODE, Severity.WARNING, slip, _TO_LIBTPU, _VARIABLE_OR_FLAG)
         else:
-            yield remark(CODE, Severity.ERROR, slip, what_is_lost(slip), _advice(slip))
+            yield remark(CODE, Severity.ERROR, slip, lost_flags_text(slip), _advice(slip))
 
 
 def _advice(slip: SyntaxIssue) -> str:

@@ -48,7 +48,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import Case, Remark, Severity, remark
+from counterpoint.flags.lint.context import LintContext, Remark, Severity, remark
 from counterpoint.flags.parsed import IssueKind
 
 CODE: Final = "FLAG211"
@@ -56,7 +56,7 @@ NAME: Final = "too-late"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for slip in case.written.slips:
         if slip.kind is IssueKind.TOO_LATE:
             advice = f"write {slip.mend}" if slip.mend else "set it before JAX starts"

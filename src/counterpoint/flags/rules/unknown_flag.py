@@ -45,8 +45,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.lookup import releases
-from counterpoint.flags.lifecycle.lifecycle import Kind, ending, meant
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.lifecycle.lifecycle import LifecycleStatus, consequence_of_rejection, meant
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.parsed import Occurrence
 
 CODE: Final = "FLAG101"
@@ -58,11 +58,11 @@ _LOOKED_UP: Final = 50
 """The most names that get suggestions: more are hardly misspelled, and each search takes ms."""
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     near: dict[str, tuple[str, ...]] = {}
     for setting in case.compiler:
-        if case.fate(setting).kind is Kind.NEVER:
-            message = f"{_nobody()} knows this name; {ending(setting.channel)}"
+        if case.fate(setting).kind is LifecycleStatus.NEVER:
+            message = f"{_nobody()} knows this name; {consequence_of_rejection(setting.channel)}"
             if setting.name not in near and len(near) == _LOOKED_UP:
                 advice = "drop it, or look for the name that was meant: counterpoint flags show"
                 yield remark(CODE, Severity.ERROR, setting, message, advice)
@@ -88,12 +88,12 @@ def _advice(candidates: tuple[str, ...]) -> str:
     return f"did you mean {' or '.join(candidates)}?" if candidates else "drop it"
 
 
-def _mend(one: Occurrence, candidates: tuple[str, ...]) -> Mend | None:
+def _mend(one: Occurrence, candidates: tuple[str, ...]) -> Fix | None:
     match candidates:
         case ():
-            return Mend()
+            return Fix()
         case (only,):
-            return Mend(((only, one.meant),), safe=_letters(one.name) == _letters(only))
+            return Fix(((only, one.meant),), safe=_letters(one.name) == _letters(only))
         case _:
             return None
 

@@ -44,7 +44,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, items, remark, since
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, items, remark, since
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.versions.version import DISABLED_PASSES
 
@@ -63,7 +63,7 @@ def passes() -> frozenset[str]:
     return frozenset(line for line in lines if line and line[0] != "#")
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield one remark for each unknown name, and one if JAX replaces the list."""
     given = case.last(DISABLED_PASSES)
     wanted = items(case, DISABLED_PASSES)
@@ -80,11 +80,11 @@ def check(case: Case) -> Iterator[Remark]:
             given,
             f"JAX writes its own list over this one, since {_REMAT} is off, until jaxlib 0.12",
             f"drop {_REMAT}, and add rematerialization to the list",
-            Mend(safe=False),
+            Fix(safe=False),
         )
 
 
-def _unknown(case: Case, given: Occurrence, name: str) -> Remark:
+def _unknown(case: LintContext, given: Occurrence, name: str) -> Remark:
     tried = name.lower().replace("_", "-")
     known = {name_of_pass.replace("_", "-"): name_of_pass for name_of_pass in passes()}
     import difflib
@@ -98,7 +98,7 @@ def _unknown(case: Case, given: Occurrence, name: str) -> Remark:
             given,
             f"no pass is called {name}, and XLA takes any name in silence",
             f"did you mean {meant}?",
-            Mend(safe=False),
+            Fix(safe=False),
         )
     return remark(
         CODE,

@@ -42,27 +42,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle.lifecycle import ending
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
-from counterpoint.flags.values.values import blemish, refusal
+from counterpoint.flags.lifecycle.lifecycle import consequence_of_rejection
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, advice_of, remark
+from counterpoint.flags.values.values import refusal, stray_punctuation
 
 CODE: Final = "FLAG202"
 NAME: Final = "unknown-value"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
         flag = case.known(setting)
-        if flag is None or setting.value is None or not setting.known or blemish(flag, setting):
+        if (
+            flag is None
+            or setting.value is None
+            or not setting.known
+            or stray_punctuation(flag, setting)
+        ):
             continue
         refused = refusal(flag, setting.value, setting.channel)
         if refused is None or flag.type not in ("enum", "enums"):
             continue
-        message = f"{setting.value!r} is none of its values; {ending(setting.channel)}"
+        message = (
+            f"{setting.value!r} is none of its values; {consequence_of_rejection(setting.channel)}"
+        )
         if refused.meant is None:
             yield remark(CODE, Severity.ERROR, setting, message, f"give it {refused.takes}")
         else:
-            mend = Mend(((setting.name, refused.meant),))
+            mend = Fix(((setting.name, refused.meant),))
             advice = advice_of(mend.instead, setting.channel)
             yield remark(CODE, Severity.ERROR, setting, message, advice, mend)

@@ -45,16 +45,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lint.context import (
-    Case,
-    Mend,
+    Fix,
+    LintContext,
     Remark,
     Severity,
-    asked_off,
-    asked_on,
+    flag_off,
+    flag_on,
     has_profile,
     remark,
 )
-from counterpoint.flags.versions.version import LHS, SOL, family, lhs_flag_needed
+from counterpoint.flags.versions.version import LHS, SOL, chip_family, lhs_flag_needed
 
 CODE: Final = "FLAG404"
 NAME: Final = "unmodelled-collectives"
@@ -63,14 +63,14 @@ SINCE: Final = "0.1"
 _HINT: Final = "ragged_all_to_all"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield at most one remark, on the first flag that suggests such a collective."""
-    if family(case.chip) is None or lhs_flag_needed(case.release.asked, case.chip):
+    if chip_family(case.chip) is None or lhs_flag_needed(case.release.asked, case.chip):
         return
-    if LHS in case.flags or asked_off(case, SOL) or has_profile(case):
+    if LHS in case.flags or flag_off(case, SOL) or has_profile(case):
         return
     for given in case.xla:
-        if _HINT in given.name and asked_on(case, given.name):
+        if _HINT in given.name and flag_on(case, given.name):
             yield remark(
                 CODE,
                 Severity.NOTE,
@@ -78,6 +78,6 @@ def check(case: Case) -> Iterator[Remark]:
                 "if the program has a ragged-all-to-all, the scheduler does not run unasked, for"
                 " none of the module's collectives",
                 f"add --{LHS}=true",
-                Mend(safe=False),
+                Fix(safe=False),
             )
             return

@@ -50,12 +50,12 @@ from pathlib import PurePath
 from typing import Final
 
 from counterpoint.flags.lint.context import (
-    Case,
-    Mend,
+    Fix,
+    LintContext,
     Remark,
     Severity,
-    asked_off,
-    asked_on,
+    flag_off,
+    flag_on,
     has_profile,
     items,
     remark,
@@ -69,7 +69,7 @@ from counterpoint.flags.versions.version import (
     LHS,
     PROFILE,
     SCHEDULER,
-    false_is_obeyed,
+    scheduler_can_be_disabled,
 )
 
 CODE: Final = "FLAG406"
@@ -79,7 +79,7 @@ SINCE: Final = "0.1"
 _READ: Final = (".pbtxt", ".pb")
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield one remark for each reason, on the profile's flag."""
     given = case.last(PROFILE)
     if given is None or not has_profile(case):
@@ -90,7 +90,7 @@ def check(case: Case) -> Iterator[Remark]:
     yield from _strictness(case)
 
 
-def _scheduler(case: Case, given: Occurrence) -> Iterator[Remark]:
+def _scheduler(case: LintContext, given: Occurrence) -> Iterator[Remark]:
     without = "the profile is not read, and no line says so"
     if SCHEDULER in items(case, DISABLED_PASSES):
         yield remark(
@@ -100,12 +100,12 @@ def _scheduler(case: Case, given: Occurrence) -> Iterator[Remark]:
             f"{without}: the pass {SCHEDULER} is disabled",
             f"take {SCHEDULER} out of {DISABLED_PASSES}",
         )
-    elif asked_off(case, LHS) and false_is_obeyed(case.release.asked):
-        mend = Mend(((LHS, "true"),), safe=False)
+    elif flag_off(case, LHS) and scheduler_can_be_disabled(case.release.asked):
+        mend = Fix(((LHS, "true"),), safe=False)
         yield remark(
             CODE, Severity.WARNING, given, f"{without}: {LHS} is false", f"write --{LHS}=true", mend
         )
-    elif not since(case, "0.5.1") and not asked_on(case, LHS):
+    elif not since(case, "0.5.1") and not flag_on(case, LHS):
         text = f"before jaxlib 0.5.1 the profile is read only with --{LHS}=true"
         yield remark(
             CODE,
@@ -113,7 +113,7 @@ def _scheduler(case: Case, given: Occurrence) -> Iterator[Remark]:
             given,
             text,
             f"add --{LHS}=true",
-            Mend(((LHS, "true"),), safe=False),
+            Fix(((LHS, "true"),), safe=False),
         )
 
 
@@ -137,7 +137,7 @@ def _file(given: Occurrence) -> Iterator[Remark]:
         )
 
 
-def _cache(case: Case, given: Occurrence) -> Iterator[Remark]:
+def _cache(case: LintContext, given: Occurrence) -> Iterator[Remark]:
     variables = case.variables
     if not variables.get("JAX_COMPILATION_CACHE_DIR"):
         return
@@ -152,7 +152,7 @@ def _cache(case: Case, given: Occurrence) -> Iterator[Remark]:
         )
 
 
-def _strictness(case: Case) -> Iterator[Remark]:
+def _strictness(case: LintContext) -> Iterator[Remark]:
     given = case.last(ACCURACY)
     if given is not None and case.flags[ACCURACY].upper().endswith("ERROR"):
         yield remark(
@@ -161,5 +161,5 @@ def _strictness(case: Case) -> Iterator[Remark]:
             given,
             "each module that the profile does not cover, small ones too, ends the compile",
             "write WARN for whole programs",
-            Mend(((ACCURACY, "PGLE_STRICTNESS_LEVEL_WARN"),), safe=False),
+            Fix(((ACCURACY, "PGLE_STRICTNESS_LEVEL_WARN"),), safe=False),
         )

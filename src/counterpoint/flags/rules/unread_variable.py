@@ -47,11 +47,11 @@ from typing import Final
 
 from counterpoint.flags.catalogue.variable import JAX_ELSEWHERE, nccl_names, variables
 from counterpoint.flags.history.history import History, history
-from counterpoint.flags.lifecycle.lifecycle import Kind
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.lifecycle.lifecycle import LifecycleStatus
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.versions.version import number
+from counterpoint.flags.versions.version import version_number
 
 CODE: Final = "FLAG501"
 NAME: Final = "unread-variable"
@@ -63,12 +63,12 @@ _CLOSE: Final = 0.9
 _OURS: Final = ("NCCL_", "XLA_PYTHON_CLIENT_", "XLA_CLIENT_", "TF_CPP_", "CUDA_DEVICE_")
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield at most one remark for each variable."""
     refused = dict(case.written.refused)
     for setting, why in refused.items():
-        if setting.channel not in _OF_FLAGS or case.fate(setting).kind is not Kind.NEVER:
-            yield remark(CODE, Severity.ERROR, setting, why, "drop it", Mend(safe=False))
+        if setting.channel not in _OF_FLAGS or case.fate(setting).kind is not LifecycleStatus.NEVER:
+            yield remark(CODE, Severity.ERROR, setting, why, "drop it", Fix(safe=False))
     for setting in case.written.through(Channel.ENVIRONMENT):
         if setting in refused:
             continue
@@ -85,7 +85,7 @@ def check(case: Case) -> Iterator[Remark]:
         yield from _jax(case, setting, setting.name.upper())
 
 
-def _jax(case: Case, one: Occurrence, name: str) -> Iterator[Remark]:
+def _jax(case: LintContext, one: Occurrence, name: str) -> Iterator[Remark]:
     options = case.release.jax
     if not options or name in options or name in JAX_ELSEWHERE or not case.release.exact:
         return
@@ -95,7 +95,7 @@ def _jax(case: Case, one: Occurrence, name: str) -> Iterator[Remark]:
     past = history(name)
     if past is not None:
         text = f"{what}JAX {case.release.version} does not know it{_when(case, past)}"
-        yield remark(CODE, severity, one, text, "drop it", Mend(safe=not ends))
+        yield remark(CODE, severity, one, text, "drop it", Fix(safe=not ends))
         return
     near = _near(name, case.release.jax)
     if near:
@@ -105,16 +105,18 @@ def _jax(case: Case, one: Occurrence, name: str) -> Iterator[Remark]:
         yield _said(one, f"{what}JAX {case.release.version} does not know it", "drop it", severity)
 
 
-def _when(case: Case, past: History) -> str:
+def _when(case: LintContext, past: History) -> str:
     """Return the next release that has it, or the one that removed it."""
-    at = number(case.release.version)
+    at = version_number(case.release.version)
     newer = [
-        change for change in past.changes if change.what == "added" and number(change.version) > at
+        change
+        for change in past.changes
+        if change.what == "added" and version_number(change.version) > at
     ]
     gone = [
         change
         for change in past.changes
-        if change.what == "removed" and number(change.version) <= at
+        if change.what == "removed" and version_number(change.version) <= at
     ]
     if newer:
         return f"; {newer[0].version} is the first that does"
@@ -135,4 +137,4 @@ def _said(
     *,
     safe: bool = False,
 ) -> Remark:
-    return remark(CODE, severity, one, message, advice, Mend(safe=safe))
+    return remark(CODE, severity, one, message, advice, Fix(safe=safe))

@@ -44,8 +44,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, asked_on, chip_is, remark
-from counterpoint.flags.versions.version import Family, has_nvls
+from counterpoint.flags.lint.context import (
+    Fix,
+    LintContext,
+    Remark,
+    Severity,
+    chip_is,
+    flag_on,
+    remark,
+)
+from counterpoint.flags.versions.version import ChipFamily, has_nvls
 
 CODE: Final = "FLAG401"
 NAME: Final = "user-buffers"
@@ -55,18 +63,18 @@ _FLAG: Final = "xla_gpu_enable_nccl_user_buffers"
 _SIZE: Final = "XLA_PYTHON_CLIENT_COLLECTIVE_MEM_SIZE_MB"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     """Yield at most one remark."""
     given = case.last(_FLAG)
-    known = _FLAG in case.release.flags and not chip_is(case, Family.TPU)
-    if given is None or not known or not asked_on(case, _FLAG):
+    known = _FLAG in case.release.flags and not chip_is(case, ChipFamily.TPU)
+    if given is None or not known or not flag_on(case, _FLAG):
         return
     severity, message, advice = _judged(case)
     if message:
-        yield remark(CODE, severity, given, message, advice, Mend(safe=False))
+        yield remark(CODE, severity, given, message, advice, Fix(safe=False))
 
 
-def _judged(case: Case) -> tuple[Severity, str, str]:
+def _judged(case: LintContext) -> tuple[Severity, str, str]:
     variables = case.variables
     if variables.get("NCCL_NVLS_ENABLE") == "0":
         text = "NCCL_NVLS_ENABLE=0 takes away what user buffers need for collectives"

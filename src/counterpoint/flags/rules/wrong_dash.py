@@ -43,7 +43,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.history.history import history
-from counterpoint.flags.lint.context import Case, Remark, Severity, remark, what_is_lost
+from counterpoint.flags.lint.context import LintContext, Remark, Severity, lost_flags_text, remark
 from counterpoint.flags.parsed import IssueKind, SyntaxIssue
 from counterpoint.flags.settings import Channel
 
@@ -52,13 +52,13 @@ NAME: Final = "wrong-dash"
 SINCE: Final = "0.1"
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for slip in case.written.slips:
         if slip.kind in (IssueKind.DASH, IssueKind.SINGLE_DASH):
-            yield remark(CODE, Severity.ERROR, slip, what_is_lost(slip), _advice(case, slip))
+            yield remark(CODE, Severity.ERROR, slip, lost_flags_text(slip), _advice(case, slip))
 
 
-def _advice(case: Case, slip: SyntaxIssue) -> str:
+def _advice(case: LintContext, slip: SyntaxIssue) -> str:
     """Return the advice; adding dashes does not turn a non-flag into a flag."""
     name = (slip.mend or "").removeprefix("--").partition("=")[0]
     if slip.channel is Channel.XLA_FLAGS and not _is_a_name(case, name):
@@ -66,5 +66,5 @@ def _advice(case: Case, slip: SyntaxIssue) -> str:
     return f"write {slip.mend}" if slip.mend else "write two dashes"
 
 
-def _is_a_name(case: Case, name: str) -> bool:
+def _is_a_name(case: LintContext, name: str) -> bool:
     return name in case.release.flags or history(name) is not None or name.startswith("xla_")

@@ -42,11 +42,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle.lifecycle import ending
-from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lifecycle.lifecycle import consequence_of_rejection
+from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, advice_of, remark
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.values.values import Refusal, blemish, level_refusal, refusal
+from counterpoint.flags.values.values import ValueRefusal, level_refusal, refusal, stray_punctuation
 
 CODE: Final = "FLAG201"
 NAME: Final = "wrong-type"
@@ -55,26 +55,32 @@ SINCE: Final = "0.1"
 _LISTED: Final = ("enum", "enums")
 
 
-def check(case: Case) -> Iterator[Remark]:
+def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
         refused = _refused(case, setting)
         if refused is None:
             continue
         if setting.value is None:
-            message = f"it needs {refused.takes}, and has none; {ending(setting.channel)}"
+            message = (
+                f"it needs {refused.takes}, and has none;"
+                f" {consequence_of_rejection(setting.channel)}"
+            )
         else:
-            message = f"it takes {refused.takes}, not {setting.value!r}; {ending(setting.channel)}"
+            message = (
+                f"it takes {refused.takes}, not {setting.value!r};"
+                f" {consequence_of_rejection(setting.channel)}"
+            )
         if refused.meant is None:
             yield remark(CODE, Severity.ERROR, setting, message, f"give it {refused.takes}")
         else:
-            mend = Mend(((setting.name, refused.meant),), safe=refused.sure)
+            mend = Fix(((setting.name, refused.meant),), safe=refused.sure)
             advice = advice_of(mend.instead, setting.channel)
             if not refused.sure:
                 advice += f" ({_in_bytes(setting.meant)})"
             yield remark(CODE, Severity.ERROR, setting, message, advice, mend)
 
 
-def _refused(case: Case, one: Occurrence) -> Refusal | None:
+def _refused(case: LintContext, one: Occurrence) -> ValueRefusal | None:
     if not one.known:
         return None
     flag = case.known(one)
@@ -82,7 +88,7 @@ def _refused(case: Case, one: Occurrence) -> Refusal | None:
         fate = case.fate(one)
         option = fate.home is Channel.COMPILER_OPTIONS is one.channel
         return level_refusal(one.name, one.meant) if option else None
-    if blemish(flag, one) or (flag.type in _LISTED and one.value is not None):
+    if stray_punctuation(flag, one) or (flag.type in _LISTED and one.value is not None):
         return None
     return refusal(flag, one.value, one.channel)
 

@@ -17,7 +17,7 @@ LIBTPU: Final = ("xla_tpu_", "xla_jf_", "xla_sc_", "xla_msa_", "megascale_")
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class FlagName:
     """One flag. `first` is the oldest known release that has it; empty: the oldest of all."""
 
     name: str
@@ -27,10 +27,10 @@ class Name:
 
 
 @cache
-def names() -> dict[str, Name]:
+def names() -> dict[str, FlagName]:
     """Return all flags of the newest known jaxlib."""
     return {
-        name: Name(name, facts["type"], _first(name), tuple(facts.get("values", ())))
+        name: FlagName(name, facts["type"], _first(name), tuple(facts.get("values", ())))
         for name, facts in facts_at(releases()[-1]).items()
         if facts.get("xla_flags", True)
     }

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.flags.named_files import ANYWHERE, Reach, read_regular
+from counterpoint.flags.named_files import ANYWHERE, AllowedFiles, read_regular
 from counterpoint.flags.text.names import names
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
@@ -35,7 +35,7 @@ _QUOTES: Final = "'\"`"
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class FlagWord:
     """One flag, or what is in its place, at `at` to `end` of the text.
 
     `text` is what XLA's parser passes on, without the quotes of the value; `flag` is False where
@@ -53,7 +53,7 @@ def parse_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Pairs:
     return tuple(_pair(word, where) for word in split_xla_flags(text, where=where))
 
 
-def scan_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Iterator[Word]:
+def scan_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Iterator[FlagWord]:
     """Yield the words as XLA's parser reads them; it stops at the first that is not a `flag`."""
     at = _past_space(text, 0)
     while at < len(text):
@@ -62,7 +62,7 @@ def scan_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Iterator[Word]:
         at = _past_space(text, word.end)
 
 
-def scan_unread(text: str, at: int) -> Iterator[Word]:
+def scan_unread(text: str, at: int) -> Iterator[FlagWord]:
     """Yield the words after the place where XLA stops; an unclosed quote there is not an error."""
     at = _past_space(text, at)
     while at < len(text):
@@ -70,7 +70,7 @@ def scan_unread(text: str, at: int) -> Iterator[Word]:
             word = _word(text, at, "")
         except UsageError:
             end = _end(_WORD, text, at)
-            word = Word(at, end, text[at:end], flag=True)
+            word = FlagWord(at, end, text[at:end], flag=True)
         yield word
         at = _past_space(text, word.end)
 
@@ -101,7 +101,7 @@ def expand_xla_flags(
     *,
     where: str = "XLA_FLAGS",
     directory: Path | None = None,
-    reach: Reach = ANYWHERE,
+    reach: AllowedFiles = ANYWHERE,
 ) -> str:
     """Return the flags in a variable's value: the value itself, or the file's content if it is one.
 
@@ -126,7 +126,7 @@ def looks_like_file(value: str) -> bool:
     return not (flag or len(start.split()) > 1)
 
 
-def _file_text(path: Path, where: str, reach: Reach) -> str:
+def _file_text(path: Path, where: str, reach: AllowedFiles) -> str:
     """Return the content of a file of flags; errors show the place of a non-flag, not its text."""
     why = "a value that does not start with `--` names a file of flags"
     if not reach.holds(path):
@@ -160,12 +160,12 @@ def _past_space(text: str, at: int) -> int:
     return at
 
 
-def _word(text: str, at: int, where: str) -> Word:
+def _word(text: str, at: int, where: str) -> FlagWord:
     if text[at] == "-":
         word, end = _flag(text, at, where)
-        return Word(at, end, word, flag=True)
+        return FlagWord(at, end, word, flag=True)
     end = _end(_WORD, text, at)
-    return Word(at, end, text[at:end], flag=False)
+    return FlagWord(at, end, text[at:end], flag=False)
 
 
 def _flag(text: str, at: int, where: str) -> tuple[str, int]:

@@ -39,7 +39,7 @@ _SHORT_TOO: Final = ("CPU_OPT_PRESET_",)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ValueRefusal:
     """The reason for refusing a value: what would be accepted, and what was meant, if clear.
 
     Not `sure` if it may have been meant otherwise: GB can mean 10^9 bytes.
@@ -50,32 +50,34 @@ class Refusal:
     sure: bool = True
 
 
-def refusal(flag: Flag, value: str | None, channel: Channel) -> Refusal | None:
+def refusal(flag: Flag, value: str | None, channel: Channel) -> ValueRefusal | None:
     """Return why a channel refuses a value; None if it accepts it. `value` None: no `=`."""
     option = channel is Channel.COMPILER_OPTIONS
     if value is None:
         return (
-            None if flag.type == "bool" and not option else Refusal(f"a value of type {flag.type}")
+            None
+            if flag.type == "bool" and not option
+            else ValueRefusal(f"a value of type {flag.type}")
         )
     if flag.type == "bool":
         return _bool_refusal(value, option=option)
     if flag.type in _BITS:
         return _integer_refusal(value, flag.type)
     if flag.type == "float":
-        return None if _FLOAT.fullmatch(value) else Refusal("a number")
+        return None if _FLOAT.fullmatch(value) else ValueRefusal("a number")
     if flag.type in ("enum", "enums") and flag.values:
         return _enum_refusal(flag, value, option=option)
     return None
 
 
-def level_refusal(name: str, value: str) -> Refusal | None:
+def level_refusal(name: str, value: str) -> ValueRefusal | None:
     """Check a compile option that is not a flag like `refusal`: levels and efforts are numbers."""
     if name.endswith("_level") and not _INTEGER.fullmatch(value):
-        return Refusal(
+        return ValueRefusal(
             "a whole number, 19 for O1", _LEVELS.get(value.upper().removeprefix("EFFORT_"))
         )
     if name.endswith("_effort") and not _FLOAT.fullmatch(value):
-        return Refusal("a number")
+        return ValueRefusal("a number")
     return None
 
 
@@ -91,27 +93,29 @@ def as_option(flag: Flag, value: str) -> str:
     return value
 
 
-def _bool_refusal(value: str, *, option: bool) -> Refusal | None:
+def _bool_refusal(value: str, *, option: bool) -> ValueRefusal | None:
     if option:
         takes = value in ("True", "False")
         meant = _BOOLS.get(_MEANT.get(value.lower(), value.lower()))
-        return None if takes else Refusal("True or False", meant)
+        return None if takes else ValueRefusal("True or False", meant)
     if value.lower() in _BOOLS:
         return None
-    return Refusal("true or false", _MEANT.get(value.strip().lower()))
+    return ValueRefusal("true or false", _MEANT.get(value.strip().lower()))
 
 
-def _integer_refusal(value: str, kind: str) -> Refusal | None:
+def _integer_refusal(value: str, kind: str) -> ValueRefusal | None:
     match = _INTEGER.fullmatch(value)
     if match is None:
         loose = re.fullmatch(r"(.*\d)\s*([kmgt])b?", value.strip().lower(), re.ASCII)
         if loose:
-            return Refusal("a whole number", _as_integer(f"{loose[1]}{loose[2]}ib"), sure=False)
-        return Refusal("a whole number", _as_integer(value))
+            return ValueRefusal(
+                "a whole number", _as_integer(f"{loose[1]}{loose[2]}ib"), sure=False
+            )
+        return ValueRefusal("a whole number", _as_integer(value))
     limit = 1 << _BITS[kind]
     if len(match[1]) <= _DIGITS and -limit <= int(match[1]) < limit:
         return None
-    return Refusal(f"a whole number from {-limit} to {limit - 1}")
+    return ValueRefusal(f"a whole number from {-limit} to {limit - 1}")
 
 
 def _as_integer(value: str) -> str | None:
@@ -127,7 +131,7 @@ def _as_integer(value: str) -> str | None:
     return str(int(number)) if number.is_integer() and number < 2**53 else None
 
 
-def _enum_refusal(flag: Flag, value: str, *, option: bool) -> Refusal | None:
+def _enum_refusal(flag: Flag, value: str, *, option: bool) -> ValueRefusal | None:
     if option:
         taken = flag.enum or flag.values
         items = value.split(",") if flag.type == "enums" and value else [value]
@@ -141,7 +145,7 @@ def _enum_refusal(flag: Flag, value: str, *, option: bool) -> Refusal | None:
     if known:
         return None
     what = "a list of " if flag.type == "enums" else ""
-    return Refusal(f"{what}{', '.join(taken)}", _meant_names(flag, items, taken))
+    return ValueRefusal(f"{what}{', '.join(taken)}", _meant_names(flag, items, taken))
 
 
 def _read(flag: Flag, text: str) -> str | None:
@@ -298,14 +302,14 @@ _TEXTS: Final = ("string", "strings", "map")
 
 
 @dataclass(frozen=True, slots=True)
-class Blemish:
+class StrayPunctuation:
     """A fault of a value, and the settings that were meant."""
 
     what: str
     instead: Pairs
 
 
-def blemish(flag: Flag, one: Occurrence) -> Blemish | None:
+def stray_punctuation(flag: Flag, one: Occurrence) -> StrayPunctuation | None:
     """Return the stray characters in a value; None if clean, or if it would be refused anyway."""
     value = one.value
     if not value:
@@ -315,7 +319,7 @@ def blemish(flag: Flag, one: Occurrence) -> Blemish | None:
         rest = (part.partition("=") for part in parts[1:])
         pairs = ((name, text if equals else "true") for name, equals, text in rest)
         what = "a comma between flags, where a space belongs,"
-        return Blemish(what, ((one.name, parts[0]), *pairs))
+        return StrayPunctuation(what, ((one.name, parts[0]), *pairs))
     clean = _clean(value, text=flag.type in _TEXTS)
     if clean == value or refusal(flag, clean, one.channel) is not None:
         return None
@@ -323,7 +327,7 @@ def blemish(flag: Flag, one: Occurrence) -> Blemish | None:
         return None  # XLA's list parser drops an empty entry
     last = value[-1]
     what = f"{last!r} at the end" if last in ",;" else "quotes that became part of the value,"
-    return Blemish(what, ((one.name, clean),))
+    return StrayPunctuation(what, ((one.name, clean),))
 
 
 def _clean(value: str, *, text: bool) -> str:

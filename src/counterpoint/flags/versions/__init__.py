@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from counterpoint.flags.versions.version import SCHEDULER as SCHEDULER
     from counterpoint.flags.versions.version import SYNCHRONOUS as SYNCHRONOUS
     from counterpoint.flags.versions.version import async_collectives_off as async_collectives_off
+    from counterpoint.flags.versions.version import chip_family as chip_family
     from counterpoint.flags.versions.version import expect_pgle_known as expect_pgle_known
-    from counterpoint.flags.versions.version import false_is_obeyed as false_is_obeyed
-    from counterpoint.flags.versions.version import family as family
     from counterpoint.flags.versions.version import lhs_flag_needed as lhs_flag_needed
-    from counterpoint.flags.versions.version import number as number
+    from counterpoint.flags.versions.version import (
+        scheduler_can_be_disabled as scheduler_can_be_disabled,
+    )
     from counterpoint.flags.versions.version import scheduler_off as scheduler_off
     from counterpoint.flags.versions.version import scheduler_on as scheduler_on
+    from counterpoint.flags.versions.version import version_number as version_number
 
 __getattr__ = lazy(
     __name__,
@@ -31,10 +33,10 @@ __getattr__ = lazy(
         "SYNCHRONOUS": "counterpoint.flags.versions.version",
         "async_collectives_off": "counterpoint.flags.versions.version",
         "expect_pgle_known": "counterpoint.flags.versions.version",
-        "false_is_obeyed": "counterpoint.flags.versions.version",
-        "family": "counterpoint.flags.versions.version",
+        "scheduler_can_be_disabled": "counterpoint.flags.versions.version",
+        "chip_family": "counterpoint.flags.versions.version",
         "lhs_flag_needed": "counterpoint.flags.versions.version",
-        "number": "counterpoint.flags.versions.version",
+        "version_number": "counterpoint.flags.versions.version",
         "scheduler_off": "counterpoint.flags.versions.version",
         "scheduler_on": "counterpoint.flags.versions.version",
     },

@@ -41,7 +41,7 @@ _ASYNC_BEFORE_0_4_27: Final = (
 )
 
 
-def number(version: str | None) -> tuple[int, ...]:
+def version_number(version: str | None) -> tuple[int, ...]:
     """Return a version as comparable numbers, without any suffix.
 
     None, or a version that can't be read, counts as the newest.
@@ -57,8 +57,8 @@ def lhs_flag_needed(version: str | None, chip: str | None, *, profile: bool = Fa
     from 0.7 on, if XLA has a model of the chip: Hopper and Blackwell.
     """
     if profile:
-        return number(version) < (0, 5, 1)
-    return number(version) < (0, 7) or not _SCHEDULED_UNASKED.search(chip or "")
+        return version_number(version) < (0, 5, 1)
+    return version_number(version) < (0, 7) or not _SCHEDULED_UNASKED.search(chip or "")
 
 
 def scheduler_on() -> Pairs:
@@ -70,9 +70,9 @@ def scheduler_on() -> Pairs:
     return ((LHS, "true"),)
 
 
-def false_is_obeyed(version: str | None) -> bool:
+def scheduler_can_be_disabled(version: str | None) -> bool:
     """Return whether `=false` of the scheduler's flag stops it on Hopper; profiles stay unread."""
-    return number(version) >= (0, 12)
+    return version_number(version) >= (0, 12)
 
 
 def scheduler_off(version: str | None) -> Pairs:
@@ -83,7 +83,7 @@ def scheduler_off(version: str | None) -> Pairs:
     is off; they suffice if no profile is given. The program before scheduling stays the same, and
     so does its fingerprint.
     """
-    estimator = ((SOL, "false"),) if number(version) >= (0, 5, 0) else ()
+    estimator = ((SOL, "false"),) if version_number(version) >= (0, 5, 0) else ()
     return ((LHS, "false"), *estimator, (DISABLED_PASSES, SCHEDULER))
 
 
@@ -93,18 +93,20 @@ def async_collectives_off(version: str | None) -> Pairs:
     They change the program before scheduling and thus its fingerprint, so that a profile made with
     them is not found by fingerprint in a run without them.
     """
-    if number(version) < (0, 4, 27):
+    if version_number(version) < (0, 4, 27):
         return tuple((f"xla_gpu_enable_async_{kind}", "false") for kind in _ASYNC_BEFORE_0_4_27)
-    kinds = (*_COLLECTIVES, "RAGGEDALLTOALL") if number(version) >= (0, 5, 3) else _COLLECTIVES
+    kinds = (
+        (*_COLLECTIVES, "RAGGEDALLTOALL") if version_number(version) >= (0, 5, 3) else _COLLECTIVES
+    )
     return ((SYNCHRONOUS, ",".join(kinds)),)
 
 
 def expect_pgle_known(version: str | None) -> bool:
     """Return whether JAX has JAX_COMPILATION_CACHE_EXPECT_PGLE."""
-    return number(version) >= (0, 5, 1)
+    return version_number(version) >= (0, 5, 1)
 
 
-class Family(Enum):
+class ChipFamily(Enum):
     """Chips that XLA's compiler treats alike."""
 
     OLDER = "older than Ampere"
@@ -118,22 +120,22 @@ class Family(Enum):
     @property
     def is_nvidia(self) -> bool:
         """True if NCCL and CUDA are used on it."""
-        return self not in (Family.AMD, Family.TPU)
+        return self not in (ChipFamily.AMD, ChipFamily.TPU)
 
 
 _NAMES: Final = (
-    (r"\bTPU\b", Family.TPU),
-    (r"\bMI\d{2,3}", Family.AMD),
-    (r"\bG?B\d{3}\b|\bRTX (50|PRO)", Family.BLACKWELL),
-    (r"\bG?H\d{2,3}\b", Family.HOPPER),
-    (r"\bL4\b|\bL40|\bRTX (4\d|6000 Ada)", Family.ADA),
-    (r"\bA\d{2,3}[A-Z]?\b|\bRTX (3\d|A\d)", Family.AMPERE),
-    (r"\b[VTPK]\d{1,3}\b", Family.OLDER),
+    (r"\bTPU\b", ChipFamily.TPU),
+    (r"\bMI\d{2,3}", ChipFamily.AMD),
+    (r"\bG?B\d{3}\b|\bRTX (50|PRO)", ChipFamily.BLACKWELL),
+    (r"\bG?H\d{2,3}\b", ChipFamily.HOPPER),
+    (r"\bL4\b|\bL40|\bRTX (4\d|6000 Ada)", ChipFamily.ADA),
+    (r"\bA\d{2,3}[A-Z]?\b|\bRTX (3\d|A\d)", ChipFamily.AMPERE),
+    (r"\b[VTPK]\d{1,3}\b", ChipFamily.OLDER),
 )
 _WITHOUT_SWITCH: Final = re.compile(r"PCIe|NVL\b|\bRTX\b|\bGH200\b", re.IGNORECASE)
 
 
-def family(chip: str | None) -> Family | None:
+def chip_family(chip: str | None) -> ChipFamily | None:
     """Return the family of a chip; None if it is not named, or unknown: rules then say nothing.
 
     A chip is named as hardware names it: `H100`, `NVIDIA A100-SXM4-40GB`, `MI300X`, `TPU v5p`.
@@ -143,9 +145,9 @@ def family(chip: str | None) -> Family | None:
 
 def has_nvls(chip: str | None) -> bool | None:
     """Return whether NVSwitch can reduce for NCCL: Hopper and Blackwell behind NVLink switches."""
-    kind = family(chip)
+    kind = chip_family(chip)
     if kind is None:
         return None
-    if kind not in (Family.HOPPER, Family.BLACKWELL):
+    if kind not in (ChipFamily.HOPPER, ChipFamily.BLACKWELL):
         return False
     return None if _WITHOUT_SWITCH.search(chip or "") else True

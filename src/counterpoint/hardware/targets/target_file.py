@@ -228,7 +228,9 @@ class _File:
 _NO_GPU: Final = {"cpu": "CPUs", "tpu": "TPUs"}
 
 
-def other_devices(devices: Iterable[Device], target: Target, *, links: bool = False) -> str | None:
+def mismatched_devices(
+    devices: Iterable[Device], target: Target, *, links: bool = False
+) -> str | None:
     """Return the recorded chip if it is known not to be the target's; else None.
 
     With `links`, chips of one family with the same links count as equal: A100s of 40 and 80 GB.
@@ -237,7 +239,7 @@ def other_devices(devices: Iterable[Device], target: Target, *, links: bool = Fa
     return min(filter(None, found), default=None)
 
 
-def other_chip(name: str, target: Target) -> str | None:
+def mismatched_chip(name: str, target: Target) -> str | None:
     """Return the same for a device of which only the name is known."""
     return _other("cpu" if name.casefold() == "cpu" else "gpu", name, target, links=False)
 

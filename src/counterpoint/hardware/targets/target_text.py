@@ -122,13 +122,13 @@ def even_hosts(chip: str, devices: int) -> tuple[int, int]:
     return devices // size, size
 
 
-def spelled(chip: str, devices: int) -> str:
+def target_name(chip: str, devices: int) -> str:
     """Format a number of devices of a chip as a target."""
     hosts, count = even_hosts(chip, devices)
     return f"{hosts}x{count}x{chip}" if hosts > 1 else f"{count}x{chip}"
 
 
-def sized(target: Target, devices: int) -> str:
+def resize_advice(target: Target, devices: int) -> str:
     """Tell a user how to specify this many devices of the target's kind."""
     hosts, count = devices // target.gpus_per_host, target.gpus_per_host
     several = target.hosts > 1 or target.origin  # then the host size was the user's choice

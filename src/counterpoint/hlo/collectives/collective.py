@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 
 from counterpoint.hlo.collectives.megascale import UNKNOWN_KIND, Transfer, transfer_of
-from counterpoint.hlo.model.groups import Groups, Listed, expand, group_size
+from counterpoint.hlo.model.groups import Groups, ListedGroups, expand, group_size
 from counterpoint.hlo.model.instruction import Instruction
-from counterpoint.hlo.model.program import Program, remembered
+from counterpoint.hlo.model.program import Program, cached_on_program
 from counterpoint.hlo.schedule.loops import is_done, is_start, start_of
 
 KINDS = frozenset({
@@ -51,7 +51,7 @@ class Collective:
         return (2 if self.kind == "all-reduce" else 1) * (n - 1) / n
 
 
-@remembered
+@cached_on_program
 def collective(program: Program, instruction: Instruction) -> Collective | None:
     """Return the collective that an instruction starts, runs or waits for.
 
@@ -175,7 +175,7 @@ def _group_size(program: Program, instruction: Instruction, kind: str) -> int | 
     groups = instruction.groups
     if groups is None:
         return None
-    if groups == Listed(()):
+    if groups == ListedGroups(()):
         return len(replica_groups(program, instruction)[0])
     size = group_size(groups)
     if size is None:

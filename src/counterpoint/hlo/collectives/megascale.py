@@ -19,7 +19,7 @@ from itertools import zip_longest
 from typing import Final
 
 from counterpoint.hlo.model.instruction import Instruction
-from counterpoint.hlo.model.program import Program, remembered
+from counterpoint.hlo.model.program import Program, cached_on_program
 from counterpoint.hlo.schedule.loops import is_done, start_of
 
 UNKNOWN_KIND: Final = "unknown"
@@ -182,8 +182,8 @@ _SEARCH_LIMIT = 64
 _CONTAINERS = ("fusion", "call", "async-start", "call-start", "fusion-start")
 
 
-@remembered
-def speaker(program: Program, instruction: Instruction) -> Instruction | None:
+@cached_on_program
+def origin_instruction(program: Program, instruction: Instruction) -> Instruction | None:
     """Return the instruction whose op_name gives this one's origin; None if there is none.
 
     Compilers lose names: a fusion may have none while instructions inside it do, and a copy or a
@@ -200,7 +200,7 @@ def speaker(program: Program, instruction: Instruction) -> Instruction | None:
 
 
 def _own(program: Program, instruction: Instruction, depth: int = 0) -> Instruction | None:
-    if tells(instruction):
+    if has_path_name(instruction):
         return instruction
     if is_done(instruction) and depth < 8:
         start = start_of(program, instruction)
@@ -208,9 +208,9 @@ def _own(program: Program, instruction: Instruction, depth: int = 0) -> Instruct
     if instruction.opcode not in _CONTAINERS or not instruction.calls or depth > 8:
         return None
     root = program.root(instruction.calls[0])
-    if root and tells(root):
+    if root and has_path_name(root):
         return root
-    named = [member for member in program.body(instruction) if tells(member)]
+    named = [member for member in program.body(instruction) if has_path_name(member)]
     if named:
         return max(named, key=_weight)
     inner = (
@@ -219,7 +219,7 @@ def _own(program: Program, instruction: Instruction, depth: int = 0) -> Instruct
     return next((found for found in inner if found), None)
 
 
-def tells(instruction: Instruction) -> bool:
+def has_path_name(instruction: Instruction) -> bool:
     """Return whether its op_name is a path.
 
     A parameter's op_name is its argument, others are XLA's own names.

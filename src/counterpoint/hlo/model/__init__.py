@@ -2,7 +2,7 @@
 
 from counterpoint.hlo.model.groups import Groups as Groups
 from counterpoint.hlo.model.groups import Iota as Iota
-from counterpoint.hlo.model.groups import Listed as Listed
+from counterpoint.hlo.model.groups import ListedGroups as ListedGroups
 from counterpoint.hlo.model.groups import Mesh as Mesh
 from counterpoint.hlo.model.groups import ReplicaGroups as ReplicaGroups
 from counterpoint.hlo.model.instruction import element_bits as element_bits

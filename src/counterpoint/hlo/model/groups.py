@@ -27,7 +27,7 @@ _MOST_DEVICES = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedGroups:
     """Groups written out; no group at all means one group of all devices."""
 
     groups: Groups
@@ -66,7 +66,7 @@ class Mesh:
     devices: tuple[int, ...] | Iota = ()
 
 
-ReplicaGroups = Listed | Iota | Mesh
+ReplicaGroups = ListedGroups | Iota | Mesh
 
 
 def group_size(groups: ReplicaGroups) -> int | None:
@@ -82,7 +82,7 @@ def group_size(groups: ReplicaGroups) -> int | None:
 @lru_cache(maxsize=256)
 def expand(groups: ReplicaGroups) -> Groups:
     """Return the device ids of every group."""
-    if isinstance(groups, Listed):
+    if isinstance(groups, ListedGroups):
         return groups.groups
     try:
         ids = _iota(groups) if isinstance(groups, Iota) else _along_axes(groups)
@@ -155,7 +155,7 @@ def parse_groups(text: str) -> ReplicaGroups:
     if mesh:
         return _parse_mesh(mesh[1], mesh[2], mesh[3], text)
     if _LISTED.fullmatch(text):
-        return Listed(tuple(_numbers(match[1]) for match in _GROUP.finditer(text[1:-1])))
+        return ListedGroups(tuple(_numbers(match[1]) for match in _GROUP.finditer(text[1:-1])))
     raise _unreadable(text)
 
 

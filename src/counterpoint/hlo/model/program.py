@@ -126,7 +126,7 @@ class Program:
 _DEEPEST_CALLS = 100
 
 
-def sound(program: Program) -> Program:
+def validate_program(program: Program) -> Program:
     """Validate a Program and sort its computations, callees before callers.
 
     Afterward operands precede their users in the same computation, every name refers to something,
@@ -236,10 +236,10 @@ def launched(program: Program) -> Iterator[Computation]:
 
 
 Answer = TypeVar("Answer")
-Question = Callable[[Program, Instruction], Answer]
+InstructionFunction = Callable[[Program, Instruction], Answer]
 
 
-def remembered(question: Question[Answer]) -> Question[Answer]:
+def cached_on_program(question: InstructionFunction[Answer]) -> InstructionFunction[Answer]:
     """Cache a function's result per instruction of a Program.
 
     Answers are stored in the Program and freed with it.

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
-from counterpoint.hlo.collectives.megascale import speaker
+from counterpoint.hlo.collectives.megascale import origin_instruction
 from counterpoint.hlo.model.instruction import Instruction
-from counterpoint.hlo.model.program import Program, remembered
+from counterpoint.hlo.model.program import Program, cached_on_program
 from counterpoint.hlo.model.stack import Frame
 from counterpoint.hlo.schedule.loops import in_loop
 
@@ -118,7 +118,7 @@ class Phase(StrEnum):
 _Flow = tuple[frozenset[str], frozenset[str]]
 
 
-@remembered
+@cached_on_program
 def phase(program: Program, instruction: Instruction) -> Phase:
     """Return the phase of the step that it belongs to.
 
@@ -157,7 +157,7 @@ def _of_one(name: str) -> Phase | None:
 def _named(program: Program, instruction: Instruction) -> Phase | None:
     if ".remat" in instruction.name:
         return Phase.REMAT
-    source = speaker(program, instruction)
+    source = origin_instruction(program, instruction)
     return phase_of_name(source.op_name) if source else None
 
 
@@ -263,10 +263,10 @@ class Provenance:
     in_loop: bool
 
 
-@remembered
+@cached_on_program
 def provenance(program: Program, instruction: Instruction) -> Provenance:
     """Return the origin of an instruction, from the instruction that carries its op_name."""
-    source = speaker(program, instruction) or instruction
+    source = origin_instruction(program, instruction) or instruction
     where = scope(source.op_name)
     stack = program.stack(source) or program.stack(instruction)
     frame = user_frame(stack)

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from counterpoint.hlo.model.instruction import Computation, Instruction
-from counterpoint.hlo.model.program import Program, remembered
+from counterpoint.hlo.model.program import Program, cached_on_program
 
 _KNOWN = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d{1,18})')
 _PASSING = ("copy", "bitcast", "convert", "reshape", "add")
 _DEEPEST = 12
 
 
-@remembered
+@cached_on_program
 def trip_count(program: Program, instruction: Instruction) -> int | None:
     """Return how often the body of a while runs; None if unknown, or if it is not a while."""
     if instruction.opcode != "while":
@@ -198,7 +198,7 @@ def _pairs(program: Program) -> Iterator[tuple[str, str]]:
                 yield start.name, instruction.name
 
 
-def unwrap(program: Program) -> Program:
+def without_async_wrappers(program: Program) -> Program:
     """Inline one-instruction computations into the generic async instructions that call them.
 
     HLO text does this itself (`reduce-scatter-start`), so proto and text give the same Program.

@@ -14,9 +14,9 @@ from pathlib import PurePath
 from typing import Any, cast
 
 from counterpoint.hlo.collectives.collective import collective
-from counterpoint.hlo.collectives.megascale import tells
+from counterpoint.hlo.collectives.megascale import has_path_name
 from counterpoint.hlo.model.instruction import Instruction, Shape
-from counterpoint.hlo.model.program import Program, launches, remembered
+from counterpoint.hlo.model.program import Program, cached_on_program, launches
 from counterpoint.hlo.origin.provenance import provenance, scope
 from counterpoint.hlo.schedule.loops import is_done, start_of
 
@@ -80,7 +80,7 @@ _GENERIC_TARGETS = ("tpu_custom_call", "triton", "mosaic", "pallas")
 _HOST_MEMORY = 5
 
 
-@remembered
+@cached_on_program
 def category(program: Program, instruction: Instruction) -> Category:
     """Return the category of work; for a done, of what it waits for."""
     if is_done(instruction):
@@ -136,7 +136,7 @@ _SLICING = ("dynamic-slice", "slice", "gather")
 _WORKSPACE = re.compile(r"__cu(blas|dnn)\$|__hipblas|__miopen")
 
 
-@remembered
+@cached_on_program
 def flops(program: Program, instruction: Instruction) -> int | None:
     """Return the arithmetic operations of one execution; None if they can't be counted.
 
@@ -172,7 +172,7 @@ def _multiply_adds(
     return _contraction(instruction.shape, operands, dims)
 
 
-@remembered
+@cached_on_program
 def bytes_accessed(program: Program, instruction: Instruction) -> int | None:
     """Return bytes read and written by one execution; None for loops and calls.
 
@@ -340,7 +340,7 @@ def _primitives(program: Program, instruction: Instruction) -> list[str]:
     """Return the primitives fused into it, heavy ones first, without bookkeeping."""
     if instruction.opcode not in ("fusion", "fusion-start"):
         return []
-    named = [member for member in program.body(instruction) if tells(member)]
+    named = [member for member in program.body(instruction) if has_path_name(member)]
     named.sort(key=lambda member: category(program, member) not in _HEAVY)
     words = list(dict.fromkeys(scope(member.op_name).primitive for member in named))
     return [word for word in words if word and word not in _BYWORK] or words[:1]

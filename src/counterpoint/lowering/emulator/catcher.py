@@ -21,9 +21,9 @@ from typing import Any
 from . import OUTCOME, fake_execution, uncompiled, virtual_devices, write_line
 from . import jax_internals as inside
 from .fake_execution import FakeExecutions
-from .function import CUDA, Function, OfJax, described
+from .function import CUDA, JaxObject, LoweredFunction, describe_function
 from .loop_iteration import LoopIteration
-from .uncompiled import Uncompiled
+from .uncompiled import UncompiledExecutable
 from .write_guard import WriteGuard
 
 _SOME = 3  # names in an error
@@ -36,7 +36,7 @@ _NEVER = 1000
 """Calls of the heaviest function, without the one named by the user, after which to give up."""
 _TOO_LONG = RuntimeError("a step takes long to compile, and it is not run")
 
-current: Catcher | None = None
+current: StepFinder | None = None
 
 
 def begin(jax: ModuleType, task: dict[str, Any], guard: WriteGuard) -> None:
@@ -45,25 +45,25 @@ def begin(jax: ModuleType, task: dict[str, Any], guard: WriteGuard) -> None:
     if current is not None:
         return
     version = str(jax.__version__)
-    moved = inside.missing(version)
+    moved = inside.missing_internals(version)
     if moved:
         more = f" and {len(moved) - _SOME} more" if len(moved) > _SOME else ""
         raise RuntimeError(f"jax {version} has no {', '.join(moved[:_SOME])}{more}")
-    current = Catcher(jax, task, guard)
+    current = StepFinder(jax, task, guard)
     current.start()
 
 
-class Catcher:
+class StepFinder:
     """The functions lowered so far, and the step among them."""
 
     def __init__(self, jax: ModuleType, task: dict[str, Any], guard: WriteGuard) -> None:
         self._jax = jax
         self._directory = Path(task["directory"])
         self._wanted: str | None = task.get("program")
-        self._functions: list[Function] = []
-        self._modules: dict[int, Function] = {}
+        self._functions: list[LoweredFunction] = []
+        self._modules: dict[int, LoweredFunction] = {}
         self._pid = os.getpid()
-        self.remarks = virtual_devices.Remarks(lambda: self._say({"event": "asked"}))
+        self.remarks = virtual_devices.ChangedRequests(lambda: self._say({"event": "asked"}))
         self._guard = guard
         self._iteration: LoopIteration | None = None
         self._kept: dict[str, Any] = {}  # facts about the step
@@ -72,13 +72,13 @@ class Catcher:
     def start(self) -> None:
         """Install the hooks."""
         self._say({"event": "began", "jax": str(self._jax.__version__)})
-        virtual_devices.pretend(self._jax, self.remarks)
-        lowering: OfJax = import_module(inside.PXLA)
-        compiler: OfJax = import_module(inside.COMPILER)
+        virtual_devices.install_hooks(self._jax, self.remarks)
+        lowering: JaxObject = import_module(inside.PXLA)
+        compiler: JaxObject = import_module(inside.COMPILER)
         lowering.lower_sharding_computation = self._lowering(lowering.lower_sharding_computation)
         compiler.compile_or_get_cached = self._compiling(compiler.compile_or_get_cached)
         self._fakes.install()
-        hide: OfJax = import_module(inside.TRACEBACKS)
+        hide: JaxObject = import_module(inside.TRACEBACKS)
         for module in (fake_execution, virtual_devices, uncompiled):
             hide.register_exclusion(module.__file__)  # from what JAX shows of a traceback
         hide.register_exclusion(__file__)
@@ -86,9 +86,9 @@ class Catcher:
 
     # Hooks in JAX
 
-    def _lowering(self, original: OfJax) -> OfJax:
-        def lower_sharding_computation(*args: OfJax, **named: OfJax) -> OfJax:
-            def again() -> OfJax:
+    def _lowering(self, original: JaxObject) -> JaxObject:
+        def lower_sharding_computation(*args: JaxObject, **named: JaxObject) -> JaxObject:
+            def again() -> JaxObject:
                 return original(*args, **{**named, "lowering_platforms": CUDA}).stablehlo()
 
             try:
@@ -98,17 +98,17 @@ class Catcher:
                     raise
                 lowered = original(*args, **{**named, "lowering_platforms": CUDA})
             module = lowered.stablehlo()
-            self._seen(described(module, args[0], again), module)
+            self._seen(describe_function(module, args[0], again), module)
             return lowered
 
         return lower_sharding_computation
 
-    def _compiling(self, original: OfJax) -> OfJax:
-        def compile_or_get_cached(*args: OfJax, **named: OfJax) -> OfJax:
+    def _compiling(self, original: JaxObject) -> JaxObject:
+        def compile_or_get_cached(*args: JaxObject, **named: JaxObject) -> JaxObject:
             module = args[1] if len(args) > 1 else named["computation"]
             function = self._modules.pop(id(module), None)
             if function is None:  # an old pmap
-                function = described(module, None, None)
+                function = describe_function(module, None, None)
                 self._seen(function, None)
             began = time.monotonic()
             is_step = self._iteration is not None and function is self._iteration.step
@@ -127,7 +127,7 @@ class Catcher:
 
     # Handling of functions
 
-    def _seen(self, function: Function, module: OfJax) -> None:
+    def _seen(self, function: LoweredFunction, module: JaxObject) -> None:
         if os.getpid() != self._pid:  # a forked helper: its modules are not steps
             return
         if module is not None:
@@ -147,7 +147,7 @@ class Catcher:
             self._found(function)
         self._forget()
 
-    def _is_step(self, function: Function) -> bool:
+    def _is_step(self, function: LoweredFunction) -> bool:
         if not function.is_training:
             return False
         others = [other for other in self._functions if other is not function]
@@ -155,7 +155,7 @@ class Catcher:
             (other.flops * (1.0 if other.has_backward else _SHARE) for other in others), default=0.0
         )
 
-    def _found(self, step: Function) -> None:
+    def _found(self, step: LoweredFunction) -> None:
         if step.is_whole:
             self._stop(step, None)
         if self._iteration is not None and self._iteration.is_again(step):
@@ -168,7 +168,7 @@ class Catcher:
     def _hands_zeros(self) -> None:
         self._guard.are_zeros = True
 
-    def _called(self, function: Function, times: int) -> None:
+    def _called(self, function: LoweredFunction, times: int) -> None:
         best = self._best()
         if self._iteration is not None:
             self._iteration.call(function)
@@ -181,7 +181,7 @@ class Catcher:
             self._write_facts(stopped=True)
             self._leave()
 
-    def _best(self) -> Function | None:
+    def _best(self) -> LoweredFunction | None:
         return max(self._functions, key=lambda function: function.weight, default=None)
 
     def _forget(self) -> None:
@@ -191,7 +191,7 @@ class Catcher:
             if function is not best:
                 function.let_go()
 
-    def _stop(self, step: Function, note: str | None) -> None:
+    def _stop(self, step: LoweredFunction, note: str | None) -> None:
         self._keep(step)
         self._write_facts(note, stopped=True)
         self._leave()
@@ -217,7 +217,7 @@ class Catcher:
             return False
         return outcome["step"] is not None
 
-    def _keep(self, step: Function) -> None:
+    def _keep(self, step: LoweredFunction) -> None:
         """Write the step's text, lowered for CUDA."""
         text, platform, why = step.for_cuda()
         for old in self._directory.glob("jax_ir*_compile.mlir"):
@@ -248,11 +248,11 @@ class Catcher:
 
 
 def _uncompiled(
-    module: OfJax, args: tuple[Any, ...], named: dict[str, Any], error: RuntimeError
-) -> Uncompiled:
+    module: JaxObject, args: tuple[Any, ...], named: dict[str, Any], error: RuntimeError
+) -> UncompiledExecutable:
     """Return a stand-in for an executable that the CPU's compiler refuses, or raise its error."""
     devices = args[2] if len(args) > 2 else named["devices"]
     try:
-        return Uncompiled(module, devices)
+        return UncompiledExecutable(module, devices)
     except Exception:  # noqa: BLE001  whatever a pass may raise
         raise error from None

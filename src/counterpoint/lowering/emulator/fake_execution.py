@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from . import jax_internals as inside
-from .function import Function, OfJax
+from .function import JaxObject, LoweredFunction
 
 _BYTES = 1 << 28
 _FLOPS = 1e10
@@ -26,14 +26,16 @@ class FakeExecutions:
     """The executables that are not run, and the zeros that they return."""
 
     def __init__(
-        self, called: Callable[[Function, int], None], hands_zeros: Callable[[], None]
+        self, called: Callable[[LoweredFunction, int], None], hands_zeros: Callable[[], None]
     ) -> None:
         self._called = called
         self._hands_zeros = hands_zeros
         self._executables: dict[int, _Execution] = {}
         self._zeros = Zeros()
 
-    def take(self, executable: OfJax, function: Function, *, always: bool = False) -> bool:
+    def take(
+        self, executable: JaxObject, function: LoweredFunction, *, always: bool = False
+    ) -> bool:
         """Fake this executable if it is too large to run; return whether it is."""
         large = always or _is_large(executable, function)
         if large:
@@ -42,16 +44,16 @@ class FakeExecutions:
 
     def install(self) -> None:
         """Replace JAX's functions that execute, and that put data on devices."""
-        pxla: OfJax = import_module(inside.PXLA)
+        pxla: JaxObject = import_module(inside.PXLA)
         execute = pxla.ExecuteReplicated
         make, call = execute.__init__, execute.__call__
 
-        def __init__(self: OfJax, *args: OfJax, **named: OfJax) -> None:  # noqa: N807
+        def __init__(self: JaxObject, *args: JaxObject, **named: JaxObject) -> None:  # noqa: N807
             make(self, *args, **named)
             if fakes.find(self.xla_executable):
                 self.has_unordered_effects = True  # else JAX runs it next time without asking
 
-        def __call__(self: OfJax, *args: OfJax) -> OfJax:  # noqa: N807
+        def __call__(self: JaxObject, *args: JaxObject) -> JaxObject:  # noqa: N807
             execution = fakes.find(self.xla_executable)
             return call(self, *args) if execution is None else fakes.call(execution, self)
 
@@ -60,13 +62,13 @@ class FakeExecutions:
         put = pxla.batched_device_put
 
         def batched_device_put(
-            aval: OfJax,
-            sharding: OfJax,
-            xs: OfJax,
-            devices: OfJax,
+            aval: JaxObject,
+            sharding: JaxObject,
+            xs: JaxObject,
+            devices: JaxObject,
             committed: bool = True,
-            **named: OfJax,
-        ) -> OfJax:
+            **named: JaxObject,
+        ) -> JaxObject:
             if len(xs) > 1 and _is_plain(aval) and _bytes(aval) > _BYTES:
                 self._hands_zeros()
                 return self._zeros.sharded(put, aval, sharding)
@@ -75,11 +77,11 @@ class FakeExecutions:
         pxla.batched_device_put = batched_device_put
         self._zeros.put = put
 
-    def find(self, executable: OfJax) -> _Execution | None:
+    def find(self, executable: JaxObject) -> _Execution | None:
         """Return the execution that replaces it, if it is not run."""
         return self._executables.get(id(executable))
 
-    def call(self, execution: _Execution, replicated: OfJax) -> OfJax:
+    def call(self, execution: _Execution, replicated: JaxObject) -> JaxObject:
         """Return zeros to the program instead of results."""
         execution.times += 1
         self._hands_zeros()
@@ -101,7 +103,7 @@ class FakeExecutions:
 class _Execution:
     """A function that is not run, the number of its calls, and its results."""
 
-    def __init__(self, executable: OfJax, function: Function) -> None:
+    def __init__(self, executable: JaxObject, function: LoweredFunction) -> None:
         self.executable = executable  # keeps its id unique
         self.function = function
         self.times = 0
@@ -113,14 +115,14 @@ class Zeros:
 
     def __init__(self) -> None:
         self._memory: Any = None
-        self.put: OfJax = None
+        self.put: JaxObject = None
 
-    def array(self, aval: OfJax, sharding: OfJax, handle: OfJax) -> OfJax:
+    def array(self, aval: JaxObject, sharding: JaxObject, handle: JaxObject) -> JaxObject:
         """Return an array as `handle` builds it from the shards of all devices."""
         if len(sharding.device_set) > 1 and _is_plain(aval):
             return self.sharded(self.put, aval, sharding)
-        core: OfJax = import_module(inside.CORE)
-        shardings: OfJax = import_module(inside.SHARDINGS)
+        core: JaxObject = import_module(inside.CORE)
+        shardings: JaxObject = import_module(inside.SHARDINGS)
         shape = aval
         if not _is_plain(aval):  # random keys: an array of integers underneath
             shape = core.physical_aval(aval)
@@ -134,14 +136,14 @@ class Zeros:
             ]
         )
 
-    def sharded(self, put: OfJax, aval: OfJax, sharding: OfJax) -> OfJax:
+    def sharded(self, put: JaxObject, aval: JaxObject, sharding: JaxObject) -> JaxObject:
         """Return an array on several devices."""
         devices = sharding._device_assignment  # noqa: SLF001
         local = self._view(sharding.shard_shape(aval.shape), aval.dtype)
         return put(aval, sharding, [local] * len(devices), devices, True)
 
-    def _view(self, shape: tuple[int, ...], dtype: OfJax) -> OfJax:
-        np: OfJax = import_module("numpy")
+    def _view(self, shape: tuple[int, ...], dtype: JaxObject) -> JaxObject:
+        np: JaxObject = import_module("numpy")
         size = math.prod(shape) * dtype.itemsize
         if self._memory is None or len(self._memory) < size:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
@@ -149,7 +151,7 @@ class Zeros:
         return self._memory[:size].view(dtype).reshape(shape)
 
 
-def _is_large(executable: OfJax, function: Function) -> bool:
+def _is_large(executable: JaxObject, function: LoweredFunction) -> bool:
     devices = len(executable.local_devices())
     if function.flops > _FLOPS or devices > _DEVICES or function.is_for_gpu:
         return True
@@ -158,7 +160,7 @@ def _is_large(executable: OfJax, function: Function) -> bool:
     return _memory(executable) * devices > _BYTES
 
 
-def _memory(executable: OfJax) -> int:
+def _memory(executable: JaxObject) -> int:
     """Return the bytes that it takes on a device to run."""
     try:
         stats = executable.get_compiled_memory_stats()
@@ -171,14 +173,14 @@ def _memory(executable: OfJax) -> int:
     return int(stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes)
 
 
-def _is_plain(aval: OfJax) -> bool:
+def _is_plain(aval: JaxObject) -> bool:
     return hasattr(aval.dtype, "itemsize") and not hasattr(aval.dtype, "_rules")
 
 
-def _bytes(aval: OfJax) -> int:
+def _bytes(aval: JaxObject) -> int:
     return math.prod(aval.shape) * int(aval.dtype.itemsize)
 
 
-def _is_gone(array: OfJax) -> bool:
+def _is_gone(array: JaxObject) -> bool:
     deleted = getattr(array, "is_deleted", None)
     return bool(deleted()) if deleted else False

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-OfJax = Any  # objects of JAX, which have no types here
+JaxObject = Any  # objects of JAX, which have no types here
 CUDA = ("cuda",)
 
 # Copied from counterpoint.compile.inputs.artifacts, which the program's interpreter may lack.
@@ -33,11 +33,11 @@ A function that accumulates gradients donates these, and reads weights of as man
 """
 
 
-class Function:
+class LoweredFunction:
     """A function that was lowered."""
 
     def __init__(
-        self, name: str, text: str, file: str | None, again: Callable[[], OfJax] | None
+        self, name: str, text: str, file: str | None, again: Callable[[], JaxObject] | None
     ) -> None:
         self.inner = name.partition("_")[2]  # JAX's name of the wrapped function
         mapped = _mapped() if file is not None and file.endswith(_WRAPPERS) else None
@@ -50,7 +50,7 @@ class Function:
         self.is_custom = _CUSTOM in text  # partitioned by Python code, which a file can't hold
         self.devices = math.prod(int(count) for count in _COUNT.findall(text[:_HEAD]))
         self.is_whole = _donated(text) >= _WHOLE  # it updates its arguments
-        self.module: OfJax = None
+        self.module: JaxObject = None
         self._text = text
         self._again = again
 
@@ -80,7 +80,7 @@ class Function:
         if self._again is None:
             return self._text, "cpu", "it is lowered for CPU: this JAX lowers it one way only"
         try:
-            return written(self._again()), "cuda", None
+            return module_text(self._again()), "cuda", None
         except Exception as error:  # noqa: BLE001  whatever a rule of another platform may raise
             why = str(error).strip().partition("\n")[0][:200]
             return self._text, "cpu", f"it is lowered for CPU: JAX can't for CUDA here ({why})"
@@ -100,16 +100,18 @@ class Function:
         }
 
 
-def described(module: OfJax, jaxpr: OfJax, again: Callable[[], OfJax] | None) -> Function:
+def describe_function(
+    module: JaxObject, jaxpr: JaxObject, again: Callable[[], JaxObject] | None
+) -> LoweredFunction:
     """Return the Function of a module and of the jaxpr it was made from."""
     about = getattr(getattr(jaxpr, "jaxpr", None), "debug_info", None)
     source = getattr(about, "func_src_info", None) or ""
     file = source.partition(" at ")[2].rpartition(":")[0] or None
     name = str(module.operation.attributes["sym_name"]).strip('"')
-    return Function(name, written(module), file, again)
+    return LoweredFunction(name, module_text(module), file, again)
 
 
-def written(module: OfJax) -> str:
+def module_text(module: JaxObject) -> str:
     """Return the module's text with scopes and source lines."""
     return str(module.operation.get_asm(enable_debug_info=True))
 
@@ -141,7 +143,7 @@ def _donated(text: str) -> float:
 
 def _mapped() -> str | None:
     """Return the function being lowered within `jax.pmap`, which names all of them `_fun`."""
-    frame: OfJax = inspect.currentframe()
+    frame: JaxObject = inspect.currentframe()
     while frame is not None:
         if frame.f_code.co_filename.endswith(_PMAP) and "infer_params" in frame.f_locals:
             infer = frame.f_locals["infer_params"]

@@ -2,9 +2,9 @@
 
 `REPLACED` are functions that the emulator replaces, `USED` are functions that it calls and
 attributes that it reads. No other file of this package names a private module of JAX. A test
-resolves the whole list in each release it runs with. In a program, `missing` is called before
-anything is hooked: a release that has moved one of them ends the program with a clear error instead
-of letting it train.
+resolves the whole list in each release it runs with. In a program, `missing_internals` is called
+before anything is hooked: a release that has moved one of them ends the program with a clear error
+instead of letting it train.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SUPPORTED = ((0, 8), (0, 12))
 """The first and the last release that the list was tested with."""
 
 
-class Touched(NamedTuple):
+class JaxInternal(NamedTuple):
     """One function, class or attribute of JAX that the emulator depends on."""
 
     home: str
@@ -48,11 +48,11 @@ class Touched(NamedTuple):
 
 REPLACED = (
     # Lowering, and lowering again for CUDA.
-    Touched(PXLA, "lower_sharding_computation", takes=("closed_jaxpr", "lowering_platforms")),
+    JaxInternal(PXLA, "lower_sharding_computation", takes=("closed_jaxpr", "lowering_platforms")),
     # Compiling; devices are the third argument.
-    Touched(COMPILER, "compile_or_get_cached", takes=("backend", "computation", "devices")),
+    JaxInternal(COMPILER, "compile_or_get_cached", takes=("backend", "computation", "devices")),
     # Execution: `fake_execution` returns zeros instead.
-    Touched(
+    JaxInternal(
         PXLA,
         "ExecuteReplicated",
         has=(
@@ -65,46 +65,46 @@ REPLACED = (
         ),
     ),
     # Putting data on devices.
-    Touched(
+    JaxInternal(
         PXLA,
         "batched_device_put",
         takes=("aval", "sharding", "xs", "devices", "committed"),
     ),
     # The available devices.
-    Touched(BRIDGE, "backends"),
-    Touched(BRIDGE, "_get_backend_uncached", takes=("platform",)),
+    JaxInternal(BRIDGE, "backends"),
+    JaxInternal(BRIDGE, "_get_backend_uncached", takes=("platform",)),
     # cuDNN attention on a machine without cuDNN.
-    Touched(CUDNN, "check_cudnn_version"),
-    Touched(CUDNN, "check_compute_capability", takes=("capability",)),
-    Touched(CUDNN, "is_cuda_compute_capability_equal", takes=("capability",)),
+    JaxInternal(CUDNN, "check_cudnn_version"),
+    JaxInternal(CUDNN, "check_compute_capability", takes=("capability",)),
+    JaxInternal(CUDNN, "is_cuda_compute_capability_equal", takes=("capability",)),
 )
 
 USED = (
-    Touched(PXLA, "ResultsHandler", has=("handlers", "out_shardings", "out_avals")),
-    Touched(PXLA, "MutationData", has=("out_mut",)),
-    Touched(PXLA, "MeshComputation", has=("stablehlo",)),
-    Touched(CORE, "ShapedArray", takes=("shape", "dtype")),
-    Touched(CORE, "physical_aval", takes=("aval",)),
-    Touched(CORE, "DebugInfo", has=("func_src_info",)),
-    Touched(SHARDINGS, "SingleDeviceSharding"),
-    Touched(SHARDINGS, "physical_sharding", takes=("aval", "sharding")),
-    Touched(
+    JaxInternal(PXLA, "ResultsHandler", has=("handlers", "out_shardings", "out_avals")),
+    JaxInternal(PXLA, "MutationData", has=("out_mut",)),
+    JaxInternal(PXLA, "MeshComputation", has=("stablehlo",)),
+    JaxInternal(CORE, "ShapedArray", takes=("shape", "dtype")),
+    JaxInternal(CORE, "physical_aval", takes=("aval",)),
+    JaxInternal(CORE, "DebugInfo", has=("func_src_info",)),
+    JaxInternal(SHARDINGS, "SingleDeviceSharding"),
+    JaxInternal(SHARDINGS, "physical_sharding", takes=("aval", "sharding")),
+    JaxInternal(
         SHARDING,
         "Sharding",
         has=("_device_assignment", "_to_xla_hlo_sharding", "shard_shape", "device_set"),
     ),
-    Touched(TRACEBACKS, "register_exclusion", takes=("path",)),
-    Touched(PMAP, "pmap", first=(0, 10)),  # the closure of `infer_params` has what it wraps
-    Touched(IR, "Module", has=("parse", "operation", "context")),
-    Touched(IR, "SymbolTable"),
-    Touched(IR, "FunctionType", has=("inputs", "results")),
-    Touched(IR, "TypeAttr", has=("value",)),
-    Touched(PASSES, "PassManager", has=("parse", "run")),
-    Touched(SHARDY, "TensorShardingAttr", has=("dimension_shardings", "mesh_or_ref")),
-    Touched(SHARDY, "DimensionShardingAttr", has=("axes",)),
-    Touched(SHARDY, "AxisRefAttr", has=("name", "sub_axis_info")),
-    Touched(SHARDY, "MeshAttr", has=("axes", "device_ids")),
-    Touched(SHARDY, "MeshAxisAttr", has=("name", "size")),
+    JaxInternal(TRACEBACKS, "register_exclusion", takes=("path",)),
+    JaxInternal(PMAP, "pmap", first=(0, 10)),  # the closure of `infer_params` has what it wraps
+    JaxInternal(IR, "Module", has=("parse", "operation", "context")),
+    JaxInternal(IR, "SymbolTable"),
+    JaxInternal(IR, "FunctionType", has=("inputs", "results")),
+    JaxInternal(IR, "TypeAttr", has=("value",)),
+    JaxInternal(PASSES, "PassManager", has=("parse", "run")),
+    JaxInternal(SHARDY, "TensorShardingAttr", has=("dimension_shardings", "mesh_or_ref")),
+    JaxInternal(SHARDY, "DimensionShardingAttr", has=("axes",)),
+    JaxInternal(SHARDY, "AxisRefAttr", has=("name", "sub_axis_info")),
+    JaxInternal(SHARDY, "MeshAttr", has=("axes", "device_ids")),
+    JaxInternal(SHARDY, "MeshAxisAttr", has=("name", "size")),
 )
 
 OPTIONS = (
@@ -121,7 +121,7 @@ PUBLIC = ("default_backend", "distributed.initialize", "distributed.is_initializ
 """Public functions of `jax` that are replaced, besides `distributed.shutdown`."""
 
 
-def missing(version: str) -> list[str]:
+def missing_internals(version: str) -> list[str]:
     """Return what this release of JAX lacks or has changed."""
     release = _release(version)
     return [
@@ -137,7 +137,7 @@ def _release(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _problems(one: Touched) -> list[str]:
+def _problems(one: JaxInternal) -> list[str]:
     try:
         found: Any = import_module(one.home)
         for part in one.name.split("."):

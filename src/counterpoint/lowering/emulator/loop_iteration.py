@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from .function import Function
+from .function import LoweredFunction
 
 _TIMES = 32
 _WAIT_S = 3.0
@@ -20,21 +20,21 @@ _WAIT_S = 3.0
 class LoopIteration:
     """The other functions in a step's iteration."""
 
-    def __init__(self, step: Function) -> None:
+    def __init__(self, step: LoweredFunction) -> None:
         self.step = step
         self.times = 0
         self._until = time.monotonic() + _WAIT_S
         self._names: list[str] = []
         self._loose: set[int] = set()
 
-    def call(self, function: Function) -> None:
+    def call(self, function: LoweredFunction) -> None:
         """Handle a call of a function that is not run."""
         if function is self.step:
             self.times += 1
         else:
             self.meet(function)
 
-    def meet(self, function: Function) -> None:
+    def meet(self, function: LoweredFunction) -> None:
         """Handle a function that was lowered or called."""
         if self.times == 0 or function.name == self.step.name:
             return
@@ -43,7 +43,7 @@ class LoopIteration:
         elif function.name not in self._names:
             self._names.append(function.name)
 
-    def is_again(self, step: Function) -> bool:
+    def is_again(self, step: LoweredFunction) -> bool:
         """Return whether this is the same step, lowered again for its own results."""
         return self.times > 0 and step.name == self.step.name
 

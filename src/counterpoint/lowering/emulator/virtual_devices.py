@@ -13,7 +13,7 @@ from importlib import import_module
 from types import ModuleType
 
 from . import jax_internals as inside
-from .function import OfJax
+from .function import JaxObject
 
 _GPU = ("gpu", "cuda", "rocm")
 _KEPT = ("XLA_PYTHON_CLIENT_", "NCCL_", "CUDA_DEVICE_MAX_CONNECTIONS")
@@ -31,7 +31,7 @@ _devices = 1
 _backend = "gpu"
 
 
-class Remarks:
+class ChangedRequests:
     """Requests of the program that were changed, and the variables that it set."""
 
     def __init__(self, on_backend_query: Callable[[], None]) -> None:
@@ -51,14 +51,14 @@ def prepare(devices: int, backend: str) -> None:
     _devices, _backend = devices, backend
 
 
-def pretend(jax: ModuleType, remarks: Remarks) -> None:
+def install_hooks(jax: ModuleType, remarks: ChangedRequests) -> None:
     """Install the hooks, after jax is imported and before it looks for devices."""
-    bridge: OfJax = import_module(inside.BRIDGE)
+    bridge: JaxObject = import_module(inside.BRIDGE)
     _force(jax, remarks)
     own = bridge.backends
     ready: list[bool] = []
 
-    def backends() -> OfJax:
+    def backends() -> JaxObject:
         if not ready:
             ready.append(True)
             _force(jax, remarks)
@@ -70,7 +70,7 @@ def pretend(jax: ModuleType, remarks: Remarks) -> None:
     _answer_for_cudnn(remarks)
 
 
-def _force(jax: ModuleType, remarks: Remarks) -> None:
+def _force(jax: ModuleType, remarks: ChangedRequests) -> None:
     """Override the program's options, and keep its variables."""
     remarks.variables.update(
         (name, value) for name, value in os.environ.items() if name.startswith(_KEPT)
@@ -91,11 +91,11 @@ def _force(jax: ModuleType, remarks: Remarks) -> None:
             continue
 
 
-def _answer_for_gpus(jax: OfJax, bridge: OfJax, remarks: Remarks) -> None:
+def _answer_for_gpus(jax: JaxObject, bridge: JaxObject, remarks: ChangedRequests) -> None:
     """Return the virtual devices from `jax.devices("gpu")`."""
     find = bridge._get_backend_uncached  # noqa: SLF001
 
-    def _get_backend_uncached(platform: OfJax = None) -> OfJax:
+    def _get_backend_uncached(platform: JaxObject = None) -> JaxObject:
         if isinstance(platform, str) and platform.lower() in _GPU:
             platform = "cpu"
         return find(platform)
@@ -109,9 +109,9 @@ def _answer_for_gpus(jax: OfJax, bridge: OfJax, remarks: Remarks) -> None:
     jax.default_backend = default_backend
 
 
-def _stay_alone(jax: ModuleType, remarks: Remarks) -> None:
+def _stay_alone(jax: ModuleType, remarks: ChangedRequests) -> None:
     """Skip joining a cluster: all devices are here."""
-    place: OfJax = jax.distributed
+    place: JaxObject = jax.distributed
     joined: list[bool] = []
 
     def initialize(*_: object, **__: object) -> None:
@@ -128,12 +128,12 @@ def _bool(joined: list[bool]) -> Callable[[], bool]:
     return lambda: bool(joined)
 
 
-def _answer_for_cudnn(remarks: Remarks) -> None:
+def _answer_for_cudnn(remarks: ChangedRequests) -> None:
     """Pretend that cuDNN exists, as on a Hopper GPU, for attention on a machine without it.
 
     Tracing and lowering need only its version and the GPU's capability.
     """
-    home: OfJax = import_module(inside.CUDNN)
+    home: JaxObject = import_module(inside.CUDNN)
 
     def check_cudnn_version() -> int:
         remarks.note(f"attention is lowered for cuDNN {_CUDNN // 10000}.{_CUDNN // 100 % 100}")

@@ -12,20 +12,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import TIMEOUT_S, Compiled, CompileFailed, compile_workload
+from counterpoint.compile import TIMEOUT_S, CompiledProgram, CompileFailed, compile_workload
 from counterpoint.compile.inputs import Workload, own_programs
 from counterpoint.core import CounterpointError
-from counterpoint.flags.versions import LHS, PROFILE, false_is_obeyed, scheduler_on
+from counterpoint.flags.versions import LHS, PROFILE, scheduler_can_be_disabled, scheduler_on
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.pgle.applying.evidence import read_evidence
 from counterpoint.pgle.applying.movement import Movement, movement
 from counterpoint.pgle.checking.check import Coverage, check_profile
-from counterpoint.pgle.lookups.needed import Fit, costs_found, made_for, renamed
+from counterpoint.pgle.lookups.needed import (
+    ProfileFit,
+    costs_found,
+    reused_names,
+    source_fingerprints,
+)
 from counterpoint.pgle.making.origin import other_recorded
 from counterpoint.pgle.profiles.files import read_profile
 from counterpoint.pgle.profiles.profile import Profile
-from counterpoint.pgle.proving.proof import LOUD, Evidence, ModuleUse, Trouble, Use
+from counterpoint.pgle.proving.proof import (
+    VERBOSE_LOG,
+    ComplaintKind,
+    LogEvidence,
+    ModuleUse,
+    ProfileUse,
+)
 
 PATH: Final = PROFILE
 CHECKER: Final = "xla_gpu_pgle_accuracy_checker"
@@ -37,21 +48,21 @@ _PROOF: Final = (
 )
 _ENOUGH: Final = 0.9  # share of the instructions that XLA looks up
 _DOUBTS: Final = {
-    Fit.STALE: "the profile is of another program",
-    Fit.FOREIGN: "the profile is of another program",
-    Fit.UNTOLD: "nobody can tell whether the profile was made of this program",
+    ProfileFit.STALE: "the profile is of another program",
+    ProfileFit.FOREIGN: "the profile is of another program",
+    ProfileFit.UNTOLD: "nobody can tell whether the profile was made of this program",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class AppliedProfile:
     """Two compiles of a workload, without and with a profile, and the differences between them."""
 
     path: Path
     profile: Profile
-    without: Compiled
-    compiled: Compiled  # with the profile
-    evidence: Evidence
+    without: CompiledProgram
+    compiled: CompiledProgram  # with the profile
+    evidence: LogEvidence
     module: ModuleUse | None  # the log's report on the step's module
     coverage: Coverage
     movement: Movement
@@ -71,7 +82,7 @@ class Applied:
     @property
     def used(self) -> bool:
         """True if XLA scheduled this module by costs of the profile."""
-        return self.module is not None and self.module.use is Use.USED
+        return self.module is not None and self.module.use is ProfileUse.USED
 
     @property
     def reason(self) -> str:
@@ -88,7 +99,7 @@ class Applied:
         """True if it was made from another program: XLA takes costs by name, of any program."""
         if self.own is not None and self.renamed <= (1 - _ENOUGH) * self.found:
             return False
-        return self.coverage.staleness.fit in (Fit.STALE, Fit.FOREIGN)
+        return self.coverage.staleness.fit in (ProfileFit.STALE, ProfileFit.FOREIGN)
 
     @property
     def fits(self) -> bool:
@@ -148,7 +159,7 @@ class Applied:
         found += [
             f"{complaint.text} ({complaint.next})"
             for complaint in self.evidence.complaints
-            if complaint.trouble is not Trouble.SCHEDULER_ANYWAY
+            if complaint.trouble is not ComplaintKind.SCHEDULER_ANYWAY
         ]
         return tuple(found)
 
@@ -170,7 +181,7 @@ class Applied:
     @property
     def renamed(self) -> int:
         """Number of names that stood for another operation where the profile was made."""
-        return len(renamed(self.own, self.compiled.program)) if self.own is not None else 0
+        return len(reused_names(self.own, self.compiled.program)) if self.own is not None else 0
 
     @property
     def keyed(self) -> bool:
@@ -182,7 +193,7 @@ class Applied:
         if self.options.get(LHS, "true").lower() not in ("false", "0"):
             return None
         version = self.compiled.versions.get("jaxlib")
-        if false_is_obeyed(version):
+        if scheduler_can_be_disabled(version):
             return f"{LHS}=false: jaxlib {version} then does not read a profile"
         return (
             f"{LHS}=false: jaxlib {version} runs the scheduler all the same with a profile, and on "
@@ -199,7 +210,7 @@ def apply_profile(
     environment: Mapping[str, str] | None = None,
     say: Callable[[str], None] = lambda _: None,
     timeout_s: float = TIMEOUT_S,
-) -> Applied:
+) -> AppliedProfile:
     """Compile a workload without and with a profile, all else equal.
 
     A profile that XLA would silently ignore is refused first (`InputError`); `used` tells whether
@@ -211,9 +222,9 @@ def apply_profile(
     # compiles.
     requested = {**dict(scheduler_on()), **(options or {})}
     plain = {name: value for name, value in requested.items() if name != PATH}
-    loud = {**LOUD, **(environment or {})}
+    loud = {**VERBOSE_LOG, **(environment or {})}
 
-    def compiler(given: Mapping[str, str]) -> Compiled:
+    def compiler(given: Mapping[str, str]) -> CompiledProgram:
         return compile_workload(workload, target, given, loud, timeout_s)
 
     say(f"compiling {workload.name} for {target} without the profile")
@@ -221,22 +232,22 @@ def apply_profile(
     without = compiler({name: it for name, it in plain.items() if name != CHECKER})
     say(f"compiling {workload.name} for {target} with the profile")
     compiled = _compile_with(compiler, {**plain, PATH: str(place)})
-    sources = made_for(profile)
+    sources = source_fingerprints(profile)
     source_program = next((it for it in own_programs(workload) if it.fingerprint in sources), None)
-    return weigh(place, profile, without, compiled, source_program)
+    return compare_compiles(place, profile, without, compiled, source_program)
 
 
-def weigh(
+def compare_compiles(
     path: Path,
     profile: Profile,
-    without: Compiled,
-    compiled: Compiled,
+    without: CompiledProgram,
+    compiled: CompiledProgram,
     made_of: Program | None = None,
-) -> Applied:
+) -> AppliedProfile:
     """Evaluate two compiles: one without the profile, one with it and a verbose log."""
     evidence = read_evidence(compiled.log, compiled.options)
     costs, name = costs_found(profile.costs, compiled.fingerprint), compiled.program.name
-    return Applied(
+    return AppliedProfile(
         path=path,
         profile=profile,
         without=without,
@@ -246,13 +257,13 @@ def weigh(
         module=evidence.of(name) or evidence.of(name.removesuffix("-clone")),
         coverage=check_profile(profile, compiled.program, circumstances=compiled.versions),
         movement=movement(without.program, compiled.program, costs),
-        own=made_of if compiled.fingerprint not in made_for(profile) else None,
+        own=made_of if compiled.fingerprint not in source_fingerprints(profile) else None,
     )
 
 
 def _compile_with(
-    compiler: Callable[[Mapping[str, str]], Compiled], options: Mapping[str, str]
-) -> Compiled:
+    compiler: Callable[[Mapping[str, str]], CompiledProgram], options: Mapping[str, str]
+) -> CompiledProgram:
     try:
         return compiler(options)
     except CompileFailed as failure:  # without it, the same compile succeeded

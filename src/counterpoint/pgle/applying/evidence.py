@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from counterpoint.pgle.checking.check import complaint
-from counterpoint.pgle.proving.proof import LOUD, Complaint, Evidence, ModuleUse, Trouble, Use
+from counterpoint.pgle.proving.proof import (
+    VERBOSE_LOG,
+    ComplaintKind,
+    LogComplaint,
+    LogEvidence,
+    ModuleUse,
+    ProfileUse,
+)
 
 _LINE: Final = re.compile(
     r"(?:\b(?P<level>[IWEF])\d{4} [\d:.]+ +(?P<thread>\d+)|: (?P<bare>[IWEF])) "
@@ -79,13 +86,13 @@ _MISSED_COST: Final = re.compile(
 _FROM_CACHE: Final = re.compile(r"PGLE-optimized (\S+) loaded from compilation cache")
 
 
-def read_evidence(log_text: str, flags: Mapping[str, str] | None = None) -> Evidence:
+def read_evidence(log_text: str, flags: Mapping[str, str] | None = None) -> LogEvidence:
     """Read a log: XLA's lines and JAX's warnings about profiles.
 
     `flags` are the XLA flags of that process, if known. They tell whether XLA would have counted
     what is missing, so that silence is evidence.
     """
-    witness = _Witness(flags)
+    witness = _LogReader(flags)
     witness.hear(log_text)
     return witness.evidence()
 
@@ -107,14 +114,14 @@ class _Module:
     missed: set[str] = field(default_factory=set[str])
 
 
-class _Witness:
+class _LogReader:
     """Reads a log, and evaluates it."""
 
     def __init__(self, flags: Mapping[str, str] | None = None) -> None:
         self._flags = flags
         self._modules: list[_Module] = []
         self._open: dict[str, _Module] = {}
-        self._complaints: dict[tuple[Trouble, str], Complaint] = {}
+        self._complaints: dict[tuple[ComplaintKind, str], LogComplaint] = {}
         self._from_cache: list[str] = []
         self._informs = False  # XLA wrote lines of its lowest level
 
@@ -184,21 +191,21 @@ class _Witness:
             return self._begin(line)
         return module
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> LogEvidence:
         """Return the verdict on everything read."""
         modules = tuple(
             self._weigh(module) for module in self._modules if module.guided or module.other
         )
         use, reason = self._verdict(modules)
         sources = dict.fromkeys(module.source for module in self._modules if module.source)
-        return Evidence(
+        return LogEvidence(
             use=use,
             reason=reason,
             modules=modules,
             sources=tuple(sources),
             complaints=tuple(self._complaints.values()),
             from_cache=tuple(dict.fromkeys(self._from_cache)),
-            needs=LOUD if use is Use.UNKNOWN else {},
+            needs=VERBOSE_LOG if use is ProfileUse.UNKNOWN else {},
         )
 
     def _weigh(self, module: _Module) -> ModuleUse:
@@ -218,61 +225,70 @@ class _Witness:
             missed=frozenset(module.missed - module.looked_up),
         )
 
-    def _use(self, module: _Module) -> tuple[Use, str]:
+    def _use(self, module: _Module) -> tuple[ProfileUse, str]:
         if not module.guided:
-            return Use.NOT_USED, f"scheduled by XLA's own model ({module.other})"
+            return ProfileUse.NOT_USED, f"scheduled by XLA's own model ({module.other})"
         if _SCHEDULER in self._disabled:
-            return Use.NOT_USED, f"xla_disable_hlo_passes names {_SCHEDULER}"
+            return ProfileUse.NOT_USED, f"xla_disable_hlo_passes names {_SCHEDULER}"
         if module.found is not None:
             if module.found == 0:
-                return Use.NOT_USED, _NOTHING_FOUND
-            return Use.USED, f"XLA found {module.found} costs, and missed {module.missing}"
+                return ProfileUse.NOT_USED, _NOTHING_FOUND
+            return ProfileUse.USED, f"XLA found {module.found} costs, and missed {module.missing}"
         return self._use_uncounted(module)
 
-    def _use_uncounted(self, module: _Module) -> tuple[Use, str]:
+    def _use_uncounted(self, module: _Module) -> tuple[ProfileUse, str]:
         """Judge a module without XLA's counts: nothing was missing, or nothing was counted."""
         if module.looked_up:
-            return Use.USED, f"XLA found costs of {len(module.looked_up)} instructions"
+            return ProfileUse.USED, f"XLA found costs of {len(module.looked_up)} instructions"
         if module.missed:
-            return Use.NOT_USED, _NOTHING_FOUND
+            return ProfileUse.NOT_USED, _NOTHING_FOUND
         if self._counts():
-            return Use.USED, "XLA counts what is missing, and counted nothing"
-        return Use.UNKNOWN, "XLA opened the profile; the log does not tell whether it found costs"
+            return ProfileUse.USED, "XLA counts what is missing, and counted nothing"
+        return (
+            ProfileUse.UNKNOWN,
+            "XLA opened the profile; the log does not tell whether it found costs",
+        )
 
-    def _verdict(self, modules: tuple[ModuleUse, ...]) -> tuple[Use, str]:
-        discarded = self._first(Trouble.DISCARDED, Trouble.RENAMED)
+    def _verdict(self, modules: tuple[ModuleUse, ...]) -> tuple[ProfileUse, str]:
+        discarded = self._first(ComplaintKind.DISCARDED, ComplaintKind.RENAMED)
         if discarded:
-            return Use.FAILED, discarded.text
-        for use in (Use.USED, Use.UNKNOWN):
+            return ProfileUse.FAILED, discarded.text
+        for use in (ProfileUse.USED, ProfileUse.UNKNOWN):
             found = next((module for module in modules if module.use is use), None)
             if found is not None:
                 return use, f"{found.module}: {found.reason}"
         if self._from_cache:
             return (
-                Use.USED,
+                ProfileUse.USED,
                 f"{self._from_cache[0]}: compiled with its profile before, from the cache",
             )
         return self._verdict_without(modules)
 
-    def _verdict_without(self, modules: tuple[ModuleUse, ...]) -> tuple[Use, str]:
+    def _verdict_without(self, modules: tuple[ModuleUse, ...]) -> tuple[ProfileUse, str]:
         """Return the verdict, with its cause, if no module found a cost."""
-        blame = self._first(Trouble.UNREADABLE, Trouble.MISSING_FILE)
+        blame = self._first(ComplaintKind.UNREADABLE, ComplaintKind.MISSING_FILE)
         guided = next((module for module in modules if module.guided), None)
         if guided is not None:
-            return Use.NOT_USED, f"{guided.module}: {guided.reason}"
+            return ProfileUse.NOT_USED, f"{guided.module}: {guided.reason}"
         if blame is not None:
-            return Use.NOT_USED, blame.text
+            return ProfileUse.NOT_USED, blame.text
         if (self._flags or {}).get(_SCHEDULER_FLAG, "").lower() in ("false", "0"):
-            return Use.NOT_USED, f"{_SCHEDULER_FLAG}=false: from 0.12 on XLA then opens no profile"
+            return (
+                ProfileUse.NOT_USED,
+                f"{_SCHEDULER_FLAG}=false: from 0.12 on XLA then opens no profile",
+            )
         if modules or self._informs:
-            return Use.NOT_USED, (
+            return ProfileUse.NOT_USED, (
                 "XLA mentions no profile: it was given none, its name does not end in .pbtxt or "
                 ".pb (then XLA leaves it out in silence), or nothing was compiled"
             )
-        return Use.UNKNOWN, "the log is too quiet: XLA says nothing of profiles at its usual level"
+        return (
+            ProfileUse.UNKNOWN,
+            "the log is too quiet: XLA says nothing of profiles at its usual level",
+        )
 
-    def _first(self, *troubles: Trouble) -> Complaint | None:
-        found: Callable[[Complaint], bool] = lambda raised: raised.trouble in troubles  # noqa: E731
+    def _first(self, *troubles: ComplaintKind) -> LogComplaint | None:
+        found: Callable[[LogComplaint], bool] = lambda raised: raised.trouble in troubles  # noqa: E731
         return next(filter(found, self._complaints.values()), None)
 
     @property

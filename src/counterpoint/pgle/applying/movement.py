@@ -18,13 +18,13 @@ from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched, launches
 from counterpoint.hlo.origin import provenance, stable_key
 from counterpoint.hlo.schedule import async_pairs, is_done, is_start, loop_multiplier, trip_count
-from counterpoint.pgle.lookups.needed import asked_name
+from counterpoint.pgle.lookups.needed import lookup_name
 
 _Identity: TypeAlias = Callable[[Program, Instruction], Hashable]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SchedulePosition:
     """The position of a collective in its computation. Microseconds are of one execution."""
 
     computation: str
@@ -49,7 +49,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class CollectiveMove:
     """One collective before and after."""
 
     name: str
@@ -58,8 +58,8 @@ class Move:
     bytes: int
     source: str | None
     executions: int | None  # per run of the program; None if a loop's count is unknown
-    before: Place
-    after: Place
+    before: SchedulePosition
+    after: SchedulePosition
 
     @property
     def start_shift_us(self) -> float:
@@ -74,7 +74,7 @@ class Move:
     @property
     def moved(self) -> bool:
         """True if its cost changed, at the displayed precision."""
-        return shown(self.start_shift_us) != 0 or _seen(self.before) != _seen(self.after)
+        return displayed_us(self.start_shift_us) != 0 or _seen(self.before) != _seen(self.after)
 
     @property
     def weight_us(self) -> float:
@@ -82,36 +82,36 @@ class Move:
         return abs(self.hidden_shift_us) * (self.executions or 1)
 
 
-def shown(us: float) -> float:
+def displayed_us(us: float) -> float:
     """Round to the displayed precision, tenths of a microsecond."""
     return round(us, 1)
 
 
-def _seen(place: Place) -> tuple[float, bool, bool]:
-    return shown(place.within_us), place.overlaps, place.sync
+def _seen(place: SchedulePosition) -> tuple[float, bool, bool]:
+    return displayed_us(place.within_us), place.overlaps, place.sync
 
 
 @dataclass(frozen=True, slots=True)
 class Movement:
     """All collectives in both schedules, the largest change first, and the rest."""
 
-    moves: tuple[Move, ...]
+    moves: tuple[CollectiveMove, ...]
     gone: tuple[str, ...]  # collectives in the first schedule only
     new: tuple[str, ...]
     reordered: bool  # whether the schedules differ at all
 
     @property
-    def moved(self) -> tuple[Move, ...]:
+    def moved(self) -> tuple[CollectiveMove, ...]:
         return tuple(move for move in self.moves if move.moved)
 
     @property
-    def newly_overlapped(self) -> tuple[Move, ...]:
+    def newly_overlapped(self) -> tuple[CollectiveMove, ...]:
         return tuple(
             move for move in self.moves if move.after.overlaps and not move.before.overlaps
         )
 
     @property
-    def no_longer_overlapped(self) -> tuple[Move, ...]:
+    def no_longer_overlapped(self) -> tuple[CollectiveMove, ...]:
         return tuple(
             move for move in self.moves if move.before.overlaps and not move.after.overlaps
         )
@@ -162,17 +162,23 @@ def movement(
 
 def _order(program: Program) -> list[tuple[str, str, bool]]:
     return [
-        (asked_name(instruction), instruction.opcode, instruction.is_sync)
+        (lookup_name(instruction), instruction.opcode, instruction.is_sync)
         for computation in launched(program)
         for instruction in computation.instructions
         if launches(instruction)
     ]
 
 
-def _move(program: Program, it: Instruction, before: Instruction, old: Place, new: Place) -> Move:
+def _move(
+    program: Program,
+    it: Instruction,
+    before: Instruction,
+    old: SchedulePosition,
+    new: SchedulePosition,
+) -> CollectiveMove:
     talk = collective(program, it)
     assert talk is not None  # noqa: S101  only collectives have places
-    return Move(
+    return CollectiveMove(
         name=it.name,
         name_before=before.name,
         kind=talk.kind,
@@ -190,7 +196,7 @@ def _matched(
     """Map new to old: by the name the scheduler used, else by name, else by stable key."""
     pairs: dict[Instruction, Instruction] = {}
     identities: tuple[_Identity, ...] = (
-        lambda _, start: asked_name(start),
+        lambda _, start: lookup_name(start),
         lambda _, start: start.name,
         stable_key,
     )
@@ -211,7 +217,9 @@ def _told(
     return {start: known[same[start.name]] for start in new if same.get(start.name) in known}
 
 
-def _places(program: Program, costs: Mapping[str, float]) -> Iterator[tuple[Instruction, Place]]:
+def _places(
+    program: Program, costs: Mapping[str, float]
+) -> Iterator[tuple[Instruction, SchedulePosition]]:
     """Yield the start of every launched collective, and its place."""
     pairs = async_pairs(program)
     prices = _Prices(program, costs)
@@ -225,7 +233,7 @@ def _places(program: Program, costs: Mapping[str, float]) -> Iterator[tuple[Inst
             between = computation.instructions[instruction.index + 1 : done]
             yield (
                 instruction,
-                Place(
+                SchedulePosition(
                     computation=computation.name,
                     index=instruction.index,
                     before_us=passed[instruction.index],
@@ -258,7 +266,7 @@ class _Prices:
 
     def own(self, instruction: Instruction) -> float | None:
         """Return the profile's cost under the names that XLA looks up."""
-        names = (asked_name(instruction), self._inner.get(instruction.name, ""))
+        names = (lookup_name(instruction), self._inner.get(instruction.name, ""))
         return next((self._costs[name] for name in names if name in self._costs), None)
 
     def compute(self, instruction: Instruction) -> float:

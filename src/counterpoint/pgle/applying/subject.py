@@ -17,7 +17,7 @@ from typing import Final
 
 from counterpoint.core import InputError, Unknown
 from counterpoint.hlo import Program, read_program
-from counterpoint.pgle.making.samples import Measured, measured_times
+from counterpoint.pgle.making.samples import MeasuredTimes, measured_times
 from counterpoint.pgle.proving.proof import heaviest
 from counterpoint.runs import Run, is_run, read_run
 from counterpoint.timeline import Timeline, read
@@ -31,7 +31,7 @@ _SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class LocatedProgram:
     """A program, its location, and what is known of its execution.
 
     `others` are other modules found there; `platform` is what it was compiled for, if known.
@@ -40,7 +40,7 @@ class Subject:
 
     program: Program
     where: str
-    measured: Measured | Unknown
+    measured: MeasuredTimes | Unknown
     circumstances: Mapping[str, str] = field(default_factory=dict[str, str])
     others: tuple[str, ...] = ()
     platform: str | None = None
@@ -48,7 +48,7 @@ class Subject:
     asked: bool = False
 
 
-def find_subject(path: Path, module: str | None = None) -> Subject:
+def locate_program(path: Path, module: str | None = None) -> LocatedProgram:
     """Return the program of that name.
 
     Without a name, return the step's, or the one with the most compute.
@@ -91,7 +91,7 @@ def _is_hlo(path: Path) -> bool:
     return False
 
 
-def _from_directory(path: Path, module: str | None) -> Subject:
+def _from_directory(path: Path, module: str | None) -> LocatedProgram:
     if is_run(path):
         return _from_run(path, read_run(path), module)
     if (number := _RANK.fullmatch(path.name)) and is_run(path.parent):
@@ -110,7 +110,7 @@ def _from_directory(path: Path, module: str | None) -> Subject:
     return _from_timeline(read(path), str(path), module)
 
 
-def _from_run(path: Path, run: Run, module: str | None) -> Subject:
+def _from_run(path: Path, run: Run, module: str | None) -> LocatedProgram:
     processes = [process for rank in run.ranks for process in rank.processes]
     circumstances = {
         name: version
@@ -143,7 +143,7 @@ def _from_run(path: Path, run: Run, module: str | None) -> Subject:
     )
 
 
-def _from_files(paths: Sequence[Path], module: str | None) -> Subject:
+def _from_files(paths: Sequence[Path], module: str | None) -> LocatedProgram:
     """Read modules; those compiled for the host count only if there are none for GPUs."""
     for_gpus = [path for path in paths if not _CPU.search(path.name)]
     found = for_gpus or paths
@@ -160,7 +160,7 @@ def _from_files(paths: Sequence[Path], module: str | None) -> Subject:
     why = "an HLO dump tells no times: name a Run, or a profile that embeds its HLO"
     others = () if module else tuple(name for name in names if name != program.name)
     platform = None if for_gpus else "cpu"
-    return Subject(
+    return LocatedProgram(
         program,
         str(fits[id(program)]),
         Unknown(why),
@@ -170,7 +170,7 @@ def _from_files(paths: Sequence[Path], module: str | None) -> Subject:
     )
 
 
-def _from_timeline(timeline: Timeline, where: str, module: str | None) -> Subject:
+def _from_timeline(timeline: Timeline, where: str, module: str | None) -> LocatedProgram:
     held = {index: entry.name for index, entry in enumerate(timeline.programs) if entry.variants}
     if not held and not timeline.devices:
         raise InputError(
@@ -189,7 +189,7 @@ def _from_timeline(timeline: Timeline, where: str, module: str | None) -> Subjec
     if program is None:
         raise InputError(f"{where}: the HLO of {held[index]} can't be read")
     kinds = {device.kind for device in timeline.devices}
-    return Subject(
+    return LocatedProgram(
         program,
         where,
         measured_times(timeline, index),

@@ -19,20 +19,20 @@ from counterpoint.hlo import Program
 from counterpoint.hlo.origin import provenance
 from counterpoint.hlo.schedule import loop_multiplier
 from counterpoint.hlo.work import Category, category, describe
-from counterpoint.pgle.lookups.names import Extra, extras
+from counterpoint.pgle.lookups.names import UnusedCost, unused_costs
 from counterpoint.pgle.lookups.needed import (
-    Fit,
     Lookup,
+    ProfileFit,
     Staleness,
-    asked_name,
     base_name,
     costs_found,
-    needed,
+    lookup_name,
     staleness,
+    xla_lookups,
 )
-from counterpoint.pgle.making.samples import Measured
+from counterpoint.pgle.making.samples import MeasuredTimes
 from counterpoint.pgle.profiles.profile import ENDINGS, TEXT, Profile
-from counterpoint.pgle.proving.proof import Complaint, Trouble
+from counterpoint.pgle.proving.proof import ComplaintKind, LogComplaint
 
 _LONGEST_US: Final = 60e6
 _FAR_OFF: Final = 5.0
@@ -40,7 +40,7 @@ _UNMEASURED: Final = "the program was given without times: name a profile or a R
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CoveredPart:
     """Found, out of a total: instructions, or microseconds of device time."""
 
     found: float
@@ -53,7 +53,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class LookupAnswer:
     """The profile's answer to one lookup. `us` is None if it has no such name."""
 
     lookup: Lookup
@@ -71,7 +71,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class ImplausibleCost:
     """An implausible cost."""
 
     name: str
@@ -85,19 +85,19 @@ class Coverage:
 
     module: str
     fingerprint: str | None
-    answers: tuple[Answer, ...]
-    instructions: Part
-    collectives: Part
-    time: Part | Unknown
+    answers: tuple[LookupAnswer, ...]
+    instructions: CoveredPart
+    collectives: CoveredPart
+    time: CoveredPart | Unknown
     measured: str | None
-    extra: tuple[Extra, ...]
+    extra: tuple[UnusedCost, ...]
     duplicates: tuple[str, ...]
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[ImplausibleCost, ...]
     latencies: int  # XLA:GPU ignores these
     staleness: Staleness
 
     @property
-    def missing(self) -> tuple[Answer, ...]:
+    def missing(self) -> tuple[LookupAnswer, ...]:
         """Longest first if times are known; else collectives, then schedule order."""
         gone = [answer for answer in self.answers if answer.us is None]
         return tuple(
@@ -110,7 +110,7 @@ class Coverage:
 def check_profile(
     profile: Profile,
     program: Program,
-    measured: Measured | Unknown | None = None,
+    measured: MeasuredTimes | Unknown | None = None,
     circumstances: Mapping[str, str] | None = None,
 ) -> Coverage:
     """Return what XLA would find in `profile` when it schedules `program`."""
@@ -120,9 +120,9 @@ def check_profile(
             why="XLA looks costs up after it has optimised the program",
             next="give the dump that ends in after_optimizations.hlo.pb, or compiled.as_text()",
         )
-    lookups = needed(program)
+    lookups = xla_lookups(program)
     costs = costs_found(profile.costs, program.fingerprint)
-    times = _times(program, lookups, measured) if isinstance(measured, Measured) else {}
+    times = _times(program, lookups, measured) if isinstance(measured, MeasuredTimes) else {}
     answers = tuple(_answer(program, lookup, costs, times) for lookup in lookups)
     collectives = [answer for answer in answers if answer.lookup.collective]
     return Coverage(
@@ -132,8 +132,8 @@ def check_profile(
         instructions=_count(answers),
         collectives=_count(collectives),
         time=_time(answers, measured),
-        measured=measured.how if isinstance(measured, Measured) else None,
-        extra=extras(profile.costs, program, lookups),
+        measured=measured.how if isinstance(measured, MeasuredTimes) else None,
+        extra=unused_costs(profile.costs, program, lookups),
         duplicates=tuple(profile.duplicates),
         doubts=tuple(filter(None, map(_doubt, answers))),
         latencies=len(profile.latencies),
@@ -143,9 +143,9 @@ def check_profile(
 
 def _answer(
     program: Program, lookup: Lookup, costs: Mapping[str, float], times: Mapping[str, float]
-) -> Answer:
+) -> LookupAnswer:
     instruction = lookup.instruction
-    return Answer(
+    return LookupAnswer(
         lookup=lookup,
         us=next((costs[name] for name in lookup.names if name in costs), None),
         category=category(program, instruction),
@@ -156,23 +156,27 @@ def _answer(
     )
 
 
-def _times(program: Program, lookups: Iterable[Lookup], measured: Measured) -> dict[str, float]:
+def _times(
+    program: Program, lookups: Iterable[Lookup], measured: MeasuredTimes
+) -> dict[str, float]:
     """Return measured time by lookup; rematerialized clones count toward their original."""
     times: dict[str, float] = {}
     wanted = {lookup.names[0] for lookup in lookups}
     for name, us in measured.us.items():
         instruction = program.instruction(name)
-        base = asked_name(instruction) if instruction else base_name(name)
+        base = lookup_name(instruction) if instruction else base_name(name)
         if base in wanted:
             times[base] = times.get(base, 0.0) + us
     return times
 
 
-def _count(answers: Sequence[Answer]) -> Part:
-    return Part(sum(answer.us is not None for answer in answers), len(answers))
+def _count(answers: Sequence[LookupAnswer]) -> CoveredPart:
+    return CoveredPart(sum(answer.us is not None for answer in answers), len(answers))
 
 
-def _time(answers: tuple[Answer, ...], measured: Measured | Unknown | None) -> Part | Unknown:
+def _time(
+    answers: tuple[LookupAnswer, ...], measured: MeasuredTimes | Unknown | None
+) -> CoveredPart | Unknown:
     if measured is None:
         return Unknown(_UNMEASURED)
     if isinstance(measured, Unknown):
@@ -180,26 +184,30 @@ def _time(answers: tuple[Answer, ...], measured: Measured | Unknown | None) -> P
     whole = sum(answer.measured_us or 0.0 for answer in answers)
     if not whole:
         return Unknown("none of the instructions that were measured is one that XLA asks for")
-    return Part(
+    return CoveredPart(
         sum(answer.measured_us or 0.0 for answer in answers if answer.us is not None), whole
     )
 
 
-def _doubt(answer: Answer) -> Doubt | None:
+def _doubt(answer: LookupAnswer) -> ImplausibleCost | None:
     us = answer.us
     if us is None:
         return None
     if us == 0:
-        return Doubt(answer.name, us, "nothing takes no time: XLA would overlap nothing with it")
+        return ImplausibleCost(
+            answer.name, us, "nothing takes no time: XLA would overlap nothing with it"
+        )
     if us > _LONGEST_US:
-        return Doubt(answer.name, us, "longer than a minute: are these nanoseconds?")
+        return ImplausibleCost(answer.name, us, "longer than a minute: are these nanoseconds?")
     execution_us = _one_execution(answer)
     if execution_us and not 1 / _FAR_OFF < us / execution_us < _FAR_OFF:
-        return Doubt(answer.name, us, f"one execution was measured as {execution_us:.4g} us")
+        return ImplausibleCost(
+            answer.name, us, f"one execution was measured as {execution_us:.4g} us"
+        )
     return None
 
 
-def _one_execution(answer: Answer) -> float | None:
+def _one_execution(answer: LookupAnswer) -> float | None:
     """Return one execution's measured time; None for collectives, where waiting would count too."""
     if not answer.measured_us or not answer.executions or answer.lookup.collective:
         return None
@@ -220,7 +228,7 @@ _TIMES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class CoverageVerdict:
     """The verdict. `reasons` are its problems, `remarks` other useful facts."""
 
     passed: bool
@@ -234,7 +242,7 @@ def judge(
     min_coverage: float = COVERAGE,
     min_time: float | None = None,
     recording: str | None = None,
-) -> Judgement:
+) -> CoverageVerdict:
     """Judge a profile against its program. An explicit `min_time` requires known times.
 
     `recording` is the file the program was found in, if a profile can be made from it.
@@ -250,7 +258,7 @@ def judge(
             ),
         )
     )
-    return Judgement(
+    return CoverageVerdict(
         passed=not reasons,
         reasons=reasons,
         remarks=tuple(_remarks(coverage)),
@@ -260,10 +268,10 @@ def judge(
 
 def _stale(coverage: Coverage) -> str | None:
     fit = coverage.staleness
-    return f"{fit.fit}: {fit.reason}" if fit.fit in (Fit.STALE, Fit.FOREIGN) else None
+    return f"{fit.fit}: {fit.reason}" if fit.fit in (ProfileFit.STALE, ProfileFit.FOREIGN) else None
 
 
-def _too_few(what: str, part: Part, least: float) -> str | None:
+def _too_few(what: str, part: CoveredPart, least: float) -> str | None:
     if part.share >= least:
         return None
     return (
@@ -295,7 +303,7 @@ def _too_short(coverage: Coverage, least: float | None) -> str | None:
 
 def _remarks(coverage: Coverage) -> Iterator[str]:
     fit = coverage.staleness
-    if fit.fit is Fit.UNTOLD:
+    if fit.fit is ProfileFit.UNTOLD:
         yield f"whether it was made of this very program can't be told: {fit.reason}"
     yield from fit.differences
     if coverage.duplicates:
@@ -317,7 +325,7 @@ def _next(coverage: Coverage, reasons: Sequence[str], recording: str | None) -> 
     if all(reason.startswith(_NO_TIME) for reason in reasons):
         return _TIMES
     make = shlex.join(["counterpoint", "pgle", "make", recording or _UNNAMED, "-o", "step.pbtxt"])
-    if coverage.staleness.fit is Fit.STALE and coverage.staleness.differences:
+    if coverage.staleness.fit is ProfileFit.STALE and coverage.staleness.differences:
         return f"{make}   # run under the flags it is to be used under"
     return make
 
@@ -329,22 +337,22 @@ _EXPECT: Final = (
 
 _LINES: Final = (
     (
-        Trouble.MISSING_FILE,
+        ComplaintKind.MISSING_FILE,
         re.compile(r"(PGLE profile file does not exist: .*)"),
         "check --xla_gpu_pgle_profile_file_or_directory_path on every host; use an absolute path",
     ),
     (
-        Trouble.UNREADABLE,
+        ComplaintKind.UNREADABLE,
         re.compile(r"(Tried but failed to parse PGLE proto from .*|Unable to parse fdo_profile.*)"),
         "counterpoint pgle show FILE",
     ),
     (
-        Trouble.DISCARDED,
+        ComplaintKind.DISCARDED,
         re.compile(r"(Found \d+ missing instructions\. Discarding the profile\.)"),
         "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN, or a profile of this program",
     ),
     (
-        Trouble.RENAMED,
+        ComplaintKind.RENAMED,
         re.compile(r"(Expected instruction name to remain the same\..*)"),
         (
             "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN: from 0.12 on ERROR fails "
@@ -352,37 +360,37 @@ _LINES: Final = (
         ),
     ),
     (
-        Trouble.SCHEDULER_ANYWAY,
+        ComplaintKind.SCHEDULER_ANYWAY,
         re.compile(
             r"(Profile data detected but `xla_gpu_enable_latency_hiding_scheduler` unset.*)"
         ),
         "nothing: with a profile XLA runs its latency hiding scheduler whatever that flag says",
     ),
-    (Trouble.EMPTY_TRACE, re.compile(r"(PGLE collected an empty trace.*)"), _EXPECT),
+    (ComplaintKind.EMPTY_TRACE, re.compile(r"(PGLE collected an empty trace.*)"), _EXPECT),
     (
-        Trouble.CONTENTION,
+        ComplaintKind.CONTENTION,
         re.compile(r"(.*(?:CUPTI_ERROR_MULTIPLE_SUBSCRIBERS|nother profiling session active).*)"),
         "end the other profiler (nsys, DCGM: dcgmi profile --pause), or " + _EXPECT,
     ),
     (
-        Trouble.CACHE_MISS,
+        ComplaintKind.CACHE_MISS,
         re.compile(r"(PERSISTENT CACHE MISS for PGLE-optimized .*)"),
         "run the program with JAX_ENABLE_PGLE=true until it has been compiled anew",
     ),
     (
-        Trouble.CACHE_WRITE,
+        ComplaintKind.CACHE_WRITE,
         re.compile(r"(PERSISTENT CACHE WRITE with key .*)"),
         "run both times with the same program, flags and jax: a key differs",
     ),
 )
 
 
-def complaint(message: str) -> Complaint | None:
+def complaint(message: str) -> LogComplaint | None:
     """Return the complaint in a line; None for other lines."""
     for trouble, pattern, next_step in _LINES:
         found = pattern.search(message)
         if found:
-            return Complaint(trouble, found[1].strip(), next_step)
+            return LogComplaint(trouble, found[1].strip(), next_step)
     return None
 
 
@@ -390,7 +398,7 @@ _DIGITS: Final = 12
 _ADDRESSED: Final = re.compile(rf"-[0-9a-f]{{{_DIGITS}}}$")
 
 
-def addressed_name(data: bytes, stem: str = "step", ending: str = TEXT) -> str:
+def content_addressed_name(data: bytes, stem: str = "step", ending: str = TEXT) -> str:
     """Return `step-<12 digits of the content's SHA-256>.pbtxt`.
 
     JAX's key of the persistent compilation cache holds the flags, so the path of a profile but not
@@ -402,14 +410,14 @@ def addressed_name(data: bytes, stem: str = "step", ending: str = TEXT) -> str:
     return f"{stem}-{hashlib.sha256(data).hexdigest()[:_DIGITS]}{ending}"
 
 
-def addressed(path: Path) -> Path:
+def content_addressed(path: Path) -> Path:
     """Return the content-addressed name for a profile, in the same directory."""
-    return path.with_name(addressed_name(path.read_bytes(), _stem(path), path.suffix))
+    return path.with_name(content_addressed_name(path.read_bytes(), _stem(path), path.suffix))
 
 
-def is_addressed(path: Path) -> bool:
+def is_content_addressed(path: Path) -> bool:
     """Return whether a file has its content-addressed name."""
-    return path == addressed(path)
+    return path == content_addressed(path)
 
 
 def _stem(path: Path) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from counterpoint.pgle.making.samples import same_costs, settled
-from counterpoint.pgle.profiles.profile import Cost, Profile
+from counterpoint.pgle.making.samples import effective_costs, same_costs
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CostDifference:
     """A key that both profiles have."""
 
     key: str
@@ -28,15 +28,15 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diff:
+class ProfileDiff:
     """Two profiles side by side, with the one cost per key that XLA uses.
 
     `by_name` is true if all fingerprints differ, so that instructions are compared by bare names.
     """
 
-    changes: tuple[Change, ...]  # sorted by the size of the difference
-    only_a: tuple[Cost, ...]  # sorted by cost
-    only_b: tuple[Cost, ...]
+    changes: tuple[CostDifference, ...]  # sorted by the size of the difference
+    only_a: tuple[InstructionCost, ...]  # sorted by cost
+    only_b: tuple[InstructionCost, ...]
     by_name: bool
     bare: tuple[str, ...] = ()  # which of "A" and "B" has only bare names
 
@@ -60,7 +60,7 @@ class Diff:
         return sum(change.a_us == change.b_us for change in self.changes)
 
 
-def diff_profiles(a: Profile, b: Profile) -> Diff:
+def diff_profiles(a: Profile, b: Profile) -> ProfileDiff:
     """Compare by key; by bare names if two profiles of one module each share no key."""
     a_costs, b_costs = _counted_once(a, b)
     by_name = not a_costs.keys() & b_costs.keys() and _one_module(a_costs) and _one_module(b_costs)
@@ -68,9 +68,11 @@ def diff_profiles(a: Profile, b: Profile) -> Diff:
         a_costs = {cost.name: cost for cost in a_costs.values()}
         b_costs = {cost.name: cost for cost in b_costs.values()}
     changes = [
-        Change(key, cost.us, b_costs[key].us) for key, cost in a_costs.items() if key in b_costs
+        CostDifference(key, cost.us, b_costs[key].us)
+        for key, cost in a_costs.items()
+        if key in b_costs
     ]
-    return Diff(
+    return ProfileDiff(
         changes=tuple(sorted(changes, key=lambda change: (-abs(change.difference_us), change.key))),
         only_a=_by_cost(cost for key, cost in a_costs.items() if key not in b_costs),
         only_b=_by_cost(cost for key, cost in b_costs.items() if key not in a_costs),
@@ -79,9 +81,11 @@ def diff_profiles(a: Profile, b: Profile) -> Diff:
     )
 
 
-def _counted_once(a: Profile, b: Profile) -> tuple[dict[str, Cost], dict[str, Cost]]:
+def _counted_once(
+    a: Profile, b: Profile
+) -> tuple[dict[str, InstructionCost], dict[str, InstructionCost]]:
     """Return the costs of both; of fingerprints that are one module in both, only the first."""
-    a_costs, b_costs = settled(a), settled(b)
+    a_costs, b_costs = effective_costs(a), effective_costs(b)
     first_of = [
         {
             fingerprint: group[0]
@@ -97,14 +101,16 @@ def _counted_once(a: Profile, b: Profile) -> tuple[dict[str, Cost], dict[str, Co
     return _only_of(a_costs, kept), _only_of(b_costs, kept)
 
 
-def _only_of(costs: Mapping[str, Cost], kept: Collection[str | None]) -> dict[str, Cost]:
+def _only_of(
+    costs: Mapping[str, InstructionCost], kept: Collection[str | None]
+) -> dict[str, InstructionCost]:
     return {key: cost for key, cost in costs.items() if cost.fingerprint in kept}
 
 
-def _one_module(costs: Mapping[str, Cost]) -> bool:
+def _one_module(costs: Mapping[str, InstructionCost]) -> bool:
     """Return whether names can't clash: all bare, or all of one fingerprint."""
     return len({cost.fingerprint for cost in costs.values()}) == 1
 
 
-def _by_cost(costs: Iterable[Cost]) -> tuple[Cost, ...]:
+def _by_cost(costs: Iterable[InstructionCost]) -> tuple[InstructionCost, ...]:
     return tuple(sorted(costs, key=lambda cost: (-cost.us, cost.key)))

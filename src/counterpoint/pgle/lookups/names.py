@@ -18,8 +18,8 @@ import polars as pl
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import loop_multiplier
-from counterpoint.pgle.lookups.needed import Lookup, asked_name, base_name, cost_name
-from counterpoint.pgle.profiles.profile import SEPARATOR, Cost
+from counterpoint.pgle.lookups.needed import Lookup, base_name, cost_name, lookup_name
+from counterpoint.pgle.profiles.profile import SEPARATOR, InstructionCost
 from counterpoint.timeline import Timeline
 
 _SCHEMA = {
@@ -101,7 +101,7 @@ def _times(program: Program, body: str) -> int | None:
 _STAGE: Final = re.compile(r"-(start|done)(?=$|\.)")
 
 
-class Why(StrEnum):
+class UnusedReason(StrEnum):
     """Why nothing looks up a name."""
 
     OTHER_MODULE = "of another module"
@@ -112,16 +112,18 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Extra:
+class UnusedCost:
     """An unused cost; `meant` is the name under which XLA would find it."""
 
     name: str
     us: float
-    why: Why
+    why: UnusedReason
     meant: str | None = None
 
 
-def extras(costs: Iterable[Cost], program: Program, lookups: Iterable[Lookup]) -> tuple[Extra, ...]:
+def unused_costs(
+    costs: Iterable[InstructionCost], program: Program, lookups: Iterable[Lookup]
+) -> tuple[UnusedCost, ...]:
     """Return every unused name, once.
 
     Tools that read profilers write a collective as `all-gather.3` or by its done. XLA looks only
@@ -130,7 +132,7 @@ def extras(costs: Iterable[Cost], program: Program, lookups: Iterable[Lookup]) -
     found = list(lookups)
     wanted = {name for lookup in found for name in lookup.names}
     starts = {lookup.names[0]: _core(lookup.names[0]) for lookup in found if lookup.collective}
-    seen: dict[tuple[str, str | None], Extra] = {}
+    seen: dict[tuple[str, str | None], UnusedCost] = {}
     for cost in costs:
         extra = _extra(cost, program, wanted, starts)
         if extra is not None:
@@ -139,23 +141,23 @@ def extras(costs: Iterable[Cost], program: Program, lookups: Iterable[Lookup]) -
 
 
 def _extra(
-    cost: Cost, program: Program, asked: set[str], starts: Mapping[str, str]
-) -> Extra | None:
+    cost: InstructionCost, program: Program, asked: set[str], starts: Mapping[str, str]
+) -> UnusedCost | None:
     base = base_name(cost.name)
     if cost.fingerprint not in (None, program.fingerprint):
-        return Extra(cost.name, cost.us, Why.OTHER_MODULE)
+        return UnusedCost(cost.name, cost.us, UnusedReason.OTHER_MODULE)
     if base in asked:
         return None
     meant = next(_starts_meant(cost.name, starts), None)
     if meant is not None:
-        return Extra(cost.name, cost.us, Why.COLLECTIVE, meant)
+        return UnusedCost(cost.name, cost.us, UnusedReason.COLLECTIVE, meant)
     known = program.instruction(cost.name) or program.instruction(base)
     if known is None:
-        return Extra(cost.name, cost.us, Why.ABSENT)
-    before = asked_name(known)
+        return UnusedCost(cost.name, cost.us, UnusedReason.ABSENT)
+    before = lookup_name(known)
     if before in asked:
-        return Extra(cost.name, cost.us, Why.RENAMED, before)
-    return Extra(cost.name, cost.us, Why.NOT_ASKED)
+        return UnusedCost(cost.name, cost.us, UnusedReason.RENAMED, before)
+    return UnusedCost(cost.name, cost.us, UnusedReason.NOT_ASKED)
 
 
 def _starts_meant(name: str, starts: Mapping[str, str]) -> Iterator[str]:

@@ -30,7 +30,7 @@ from counterpoint.hlo import Computation, Instruction, Program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.origin import stable_key
 from counterpoint.hlo.schedule import is_done, is_start
-from counterpoint.pgle.profiles.profile import Cost, Profile
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 
 _CLONE: Final = re.compile(r"\.remat\d*(\.\d+)*$")
 _AVERAGED: Final = re.compile(r"\.remat\d*$")
@@ -59,16 +59,16 @@ class Lookup:
     sync: bool = False
 
 
-def needed(program: Program) -> tuple[Lookup, ...]:
+def xla_lookups(program: Program) -> tuple[Lookup, ...]:
     """Return everything a complete profile of the program has a cost for, in schedule order."""
     wrapped = {start: inner for inner, start in program.wrapped.items()}
     annotated = any(instruction.scheduling_name for instruction in program.instructions)
     lookups: dict[str, Lookup] = {}
-    for computation in checked(program):
+    for computation in visited_computations(program):
         for instruction in computation.instructions:
             if annotated and not instruction.scheduling_name:
                 continue  # created after scheduling
-            name = asked_name(instruction)
+            name = lookup_name(instruction)
             if name not in lookups and _is_asked(program, instruction):
                 communicates = _talks(program, instruction)
                 inner = wrapped.get(instruction.name) if communicates else None
@@ -78,7 +78,7 @@ def needed(program: Program) -> tuple[Lookup, ...]:
     return tuple(lookups.values())
 
 
-def checked(program: Program) -> Iterator[Computation]:
+def visited_computations(program: Program) -> Iterator[Computation]:
     """Yield the computations that XLA's accuracy checker visits.
 
     Command buffers are created later, from instructions in the computation that calls them.
@@ -113,7 +113,7 @@ def _talks(program: Program, instruction: Instruction) -> bool:
     return instruction.opcode in _P2P or collective(program, instruction) is not None
 
 
-def asked_name(instruction: Instruction) -> str:
+def lookup_name(instruction: Instruction) -> str:
     """Return the name under which XLA looks up the cost of this instruction."""
     return base_name(instruction.scheduling_name or instruction.name)
 
@@ -132,7 +132,7 @@ def base_name(name: str) -> str:
     return _CLONE.sub("", name)
 
 
-def costs_found(costs: Iterable[Cost], fingerprint: str | None) -> Mapping[str, float]:
+def costs_found(costs: Iterable[InstructionCost], fingerprint: str | None) -> Mapping[str, float]:
     """Return the costs XLA finds for the module of this fingerprint: microseconds by name.
 
     Costs of other fingerprints are dropped; of duplicates the last one counts. If there are
@@ -152,7 +152,7 @@ _SAME_WORKLOAD: Final = 0.5  # share of names: below it, another model's names m
 _SHOWN: Final = 3
 
 
-class Fit(StrEnum):
+class ProfileFit(StrEnum):
     """The relation of a profile to a program."""
 
     FITS = "fits"
@@ -165,7 +165,7 @@ class Fit(StrEnum):
 class Staleness:
     """The verdict, its reason, and known differences between making and using."""
 
-    fit: Fit
+    fit: ProfileFit
     reason: str
     differences: tuple[str, ...] = ()
 
@@ -192,7 +192,7 @@ def staleness(
     return Staleness(fit, reason, differences)
 
 
-def made_for(profile: Profile) -> tuple[str, ...]:
+def source_fingerprints(profile: Profile) -> tuple[str, ...]:
     """Return fingerprints of the modules that a profile was made from, by its costs and head."""
     words = [
         word for entry in profile.origin.items() for word in _FINGERPRINT.findall(" ".join(entry))
@@ -202,19 +202,19 @@ def made_for(profile: Profile) -> tuple[str, ...]:
 
 def names_in_common(profile: Profile, program: Program) -> float:
     """Return the share of the program's lookups that have a name in the profile, of any module."""
-    lookups = needed(program)
+    lookups = xla_lookups(program)
     names = {cost.name for cost in profile.costs}
     return sum(any(name in names for name in lookup.names) for lookup in lookups) / max(
         len(lookups), 1
     )
 
 
-def renamed(before: Program, after: Program) -> tuple[str, ...]:
+def reused_names(before: Program, after: Program) -> tuple[str, ...]:
     """Return names that both programs look up, but that stand for different operations."""
-    old = {lookup.names[0]: lookup.instruction for lookup in needed(before)}
+    old = {lookup.names[0]: lookup.instruction for lookup in xla_lookups(before)}
     return tuple(
         lookup.names[0]
-        for lookup in needed(after)
+        for lookup in xla_lookups(after)
         if lookup.names[0] in old
         and stable_key(before, old[lookup.names[0]]) != stable_key(after, lookup.instruction)
     )
@@ -222,22 +222,22 @@ def renamed(before: Program, after: Program) -> tuple[str, ...]:
 
 def _by_fingerprint(
     profile: Profile, program: Program, differences: tuple[str, ...]
-) -> tuple[Fit, str]:
-    sources = made_for(profile)
+) -> tuple[ProfileFit, str]:
+    sources = source_fingerprints(profile)
     if program.fingerprint is None:
-        return Fit.UNTOLD, (
+        return ProfileFit.UNTOLD, (
             "the program bears no fingerprint: XLA:GPU before jaxlib 0.5 wrote none, and compilers"
             " for other devices never do"
         )
     if program.fingerprint in sources:
-        return Fit.FITS, f"made of this very program (fingerprint {program.fingerprint})"
+        return ProfileFit.FITS, f"made of this very program (fingerprint {program.fingerprint})"
     if not sources:
         untold = "its names are bare and it does not say which module it was made of"
         return (
-            (Fit.STALE, f"made under other circumstances; {untold}")
+            (ProfileFit.STALE, f"made under other circumstances; {untold}")
             if differences
             else (
-                Fit.UNTOLD,
+                ProfileFit.UNTOLD,
                 untold,
             )
         )
@@ -245,10 +245,13 @@ def _by_fingerprint(
     share = names_in_common(profile, program)
     other = f"made of {made_of}, but this program is {program.fingerprint}"
     if all(cost.fingerprint is not None for cost in profile.costs):
-        return Fit.FOREIGN, f"{other}; XLA drops each of its costs ({share:.0%} of names match)"
+        return (
+            ProfileFit.FOREIGN,
+            f"{other}; XLA drops each of its costs ({share:.0%} of names match)",
+        )
     if share < _SAME_WORKLOAD:
-        return Fit.FOREIGN, f"{other}; {share:.0%} of the names match"
-    return Fit.STALE, (
+        return ProfileFit.FOREIGN, f"{other}; {share:.0%} of the names match"
+    return ProfileFit.STALE, (
         f"{other}: {share:.0%} of the names match, but of another build they may stand for other "
         "operations, and XLA takes their costs without a word"
     )

@@ -25,7 +25,7 @@ _SHORTENED: Final = 15  # length to which the kernel truncates a process name
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class ProfilerConflict:
     """A tool that shares or takes the profiling interface, with its evidence and the remedy.
 
     `certain` means that no profile can be made with it; otherwise it depends on its activity.
@@ -42,7 +42,7 @@ def conflicts(
     environment: Mapping[str, str],
     processes: Iterable[str],
     jaxlib: str | None = None,
-) -> tuple[Conflict, ...]:
+) -> tuple[ProfilerConflict, ...]:
     """Return the conflicts for a run in this environment beside processes of these names."""
     names = tuple(processes)
     return (
@@ -73,13 +73,13 @@ def _names_of(process: Path) -> Iterator[str]:
         return  # ended meanwhile, or belongs to another user
 
 
-def _nsys(environment: Mapping[str, str], jaxlib: str | None) -> Iterator[Conflict]:
+def _nsys(environment: Mapping[str, str], jaxlib: str | None) -> Iterator[ProfilerConflict]:
     shown = next((name for name in _NSYS if environment.get(name)), None)
     if shown is None and _names(environment, "nsys", "nsight"):
         shown = _names(environment, "nsys", "nsight")[0]
     if shown is None:
         return
-    yield Conflict(
+    yield ProfilerConflict(
         "Nsight Systems",
         f"{shown}={environment[shown]}",
         "it subscribes to CUPTI first, and JAX's profiler collects an empty trace",
@@ -91,13 +91,13 @@ def _nsys(environment: Mapping[str, str], jaxlib: str | None) -> Iterator[Confli
     )
 
 
-def _injected(environment: Mapping[str, str]) -> Iterator[Conflict]:
+def _injected(environment: Mapping[str, str]) -> Iterator[ProfilerConflict]:
     """Yield libraries that CUDA loads into the process; nsys is reported separately."""
     nsys_variables = _names(environment, "nsys", "nsight")
     for name in _INJECTED:
         path = environment.get(name)
         if path and name not in nsys_variables and not environment.get(_NSYS[0]):
-            yield Conflict(
+            yield ProfilerConflict(
                 "an injected CUDA tool",
                 f"{name}={path}",
                 "it may subscribe to CUPTI before JAX's profiler does",
@@ -106,10 +106,10 @@ def _injected(environment: Mapping[str, str]) -> Iterator[Conflict]:
             )
 
 
-def _beside(names: tuple[str, ...]) -> Iterator[Conflict]:
+def _beside(names: tuple[str, ...]) -> Iterator[ProfilerConflict]:
     dcgm = _running(names, _DCGM)
     if dcgm:
-        yield Conflict(
+        yield ProfilerConflict(
             "DCGM",
             f"process {dcgm}",
             "while it samples profiling counters (DCGM_FI_PROF_*), CUPTI hands JAX no kernels",
@@ -118,7 +118,7 @@ def _beside(names: tuple[str, ...]) -> Iterator[Conflict]:
         )
     sanitizer = _running(names, _SANITIZER)
     if sanitizer:
-        yield Conflict(
+        yield ProfilerConflict(
             "compute-sanitizer",
             f"process {sanitizer}",
             "it holds the profiling interface and slows every kernel: costs would mean nothing",
@@ -127,10 +127,10 @@ def _beside(names: tuple[str, ...]) -> Iterator[Conflict]:
         )
 
 
-def _capturers(names: tuple[str, ...]) -> Iterator[Conflict]:
+def _capturers(names: tuple[str, ...]) -> Iterator[ProfilerConflict]:
     viewer = _running(names, _CAPTURERS)
     if viewer:
-        yield Conflict(
+        yield ProfilerConflict(
             "a profiler that captures from JAX's profiler server",
             f"process {viewer}",
             "a process profiles itself once at a time: a capture through its server (also a "

@@ -14,18 +14,24 @@ import polars as pl
 
 from counterpoint.hlo import Program
 from counterpoint.pgle.lookups.names import named_ops
-from counterpoint.pgle.making.origin import tell_notes, tell_origin
-from counterpoint.pgle.making.samples import Counted, Samples, counted_runs, samples
+from counterpoint.pgle.making.origin import profile_notes, profile_origin
+from counterpoint.pgle.making.samples import ProfiledRuns, Samples, profiled_runs, samples
 from counterpoint.pgle.profiles.files import no_costs, require_device_time, require_names
 from counterpoint.pgle.profiles.modules import (
-    Made,
     Module,
     ModuleCosts,
+    ProfileBuild,
     choose_modules,
     find_modules,
     require_one,
 )
-from counterpoint.pgle.profiles.profile import DECIMALS, MEDIAN, Cost, Profile, check_percentile
+from counterpoint.pgle.profiles.profile import (
+    DECIMALS,
+    MEDIAN,
+    InstructionCost,
+    Profile,
+    check_percentile,
+)
 from counterpoint.timeline import Lane, Timeline
 
 
@@ -95,7 +101,7 @@ def make_profile(
     module: str | None = None,
     bare: bool = False,
     about: Mapping[str, str] | None = None,
-) -> Made:
+) -> ProfileBuild:
     """Make the profile of a Timeline.
 
     `percentile` selects which of an instruction's times becomes its cost (50: the median, linearly
@@ -111,7 +117,7 @@ def make_profile(
     chosen, unnamed = choose_modules(find_modules(timeline), module)
     if bare:
         require_one(chosen)
-    counted = counted_runs(timeline, keep_warmup=keep_warmup)
+    counted = profiled_runs(timeline, keep_warmup=keep_warmup)
     taken = samples(timeline, ops, counted.runs)
     results = [
         _one_module(timeline, group, ops, counted, taken, percentile=percentile, bare=bare)
@@ -122,40 +128,43 @@ def make_profile(
     costs = tuple(cost for _, costs in results for cost in costs)
     if not costs:
         raise no_costs(timeline, modules)
-    origin = tell_origin(timeline, modules, percentile, about or {}, keep_warmup=keep_warmup)
-    notes = tell_notes(timeline, ops, chosen, unnamed, counted, taken, keep_warmup=keep_warmup)
-    return Made(Profile(costs, origin=origin), modules, tuple(notes))
+    origin = profile_origin(timeline, modules, percentile, about or {}, keep_warmup=keep_warmup)
+    notes = profile_notes(timeline, ops, chosen, unnamed, counted, taken, keep_warmup=keep_warmup)
+    return ProfileBuild(Profile(costs, origin=origin), modules, tuple(notes))
 
 
 def _one_module(
     timeline: Timeline,
     group: Sequence[Module],
     ops: pl.DataFrame,
-    counted: Counted,
+    counted: ProfiledRuns,
     taken: Samples,
     *,
     percentile: float,
     bare: bool,
-) -> tuple[ModuleCosts, list[Cost]]:
+) -> tuple[ModuleCosts, list[InstructionCost]]:
     own = pooled(timeline, group, taken.frame)
     costs = _costs(None if bare else group[0].fingerprint, own, percentile)
     return _module_costs(timeline, group, ops, counted, own, costs), costs
 
 
-def _costs(fingerprint: str | None, own: pl.DataFrame, percentile: float) -> list[Cost]:
+def _costs(fingerprint: str | None, own: pl.DataFrame, percentile: float) -> list[InstructionCost]:
     """Return costs sorted by name, so that two profiles of one module align line by line."""
     statistic = pl.col("ps").quantile(percentile / 100, "linear") / _PS_PER_US
     by_name = own.group_by("instruction").agg(statistic.round(DECIMALS).alias("us"))
-    return [Cost(name, us, fingerprint) for name, us in by_name.sort("instruction").iter_rows()]
+    return [
+        InstructionCost(name, us, fingerprint)
+        for name, us in by_name.sort("instruction").iter_rows()
+    ]
 
 
 def _module_costs(
     timeline: Timeline,
     group: Sequence[Module],
     ops: pl.DataFrame,
-    counted: Counted,
+    counted: ProfiledRuns,
     own: pl.DataFrame,
-    costs: Sequence[Cost],
+    costs: Sequence[InstructionCost],
 ) -> ModuleCosts:
     runs = _own_runs(timeline, group, counted.runs)
     used: list[int] = runs["device"].unique().to_list()

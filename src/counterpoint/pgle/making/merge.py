@@ -17,14 +17,14 @@ import numpy as np
 from counterpoint import __version__
 from counterpoint.core import InputError
 from counterpoint.pgle.making.origin import chips_recorded, count, name_of_statistic
-from counterpoint.pgle.making.samples import settled
+from counterpoint.pgle.making.samples import effective_costs
 from counterpoint.pgle.profiles.profile import (
     MEDIAN,
-    Cost,
+    InstructionCost,
     Latency,
     Profile,
     check_percentile,
-    settled_us,
+    rounded_us,
 )
 
 
@@ -40,12 +40,12 @@ def merge_profiles(
         raise InputError("no profile to merge", next="counterpoint pgle merge FILE... -o FILE")
     _refuse_mixture(profiles)
     _refuse_chips(profiles)
-    by_module: dict[str | None, dict[str, list[Cost]]] = {}
+    by_module: dict[str | None, dict[str, list[InstructionCost]]] = {}
     for profile in profiles:
-        for key, cost in settled(profile).items():
+        for key, cost in effective_costs(profile).items():
             by_module.setdefault(cost.fingerprint, {}).setdefault(key, []).append(cost)
     costs = tuple(
-        Cost(same[0].name, _statistic([it.us for it in same], percentile), fingerprint)
+        InstructionCost(same[0].name, _statistic([it.us for it in same], percentile), fingerprint)
         for fingerprint, found in by_module.items()
         for same in found.values()
     )
@@ -76,7 +76,7 @@ def _refuse_chips(profiles: Sequence[Profile]) -> None:
 
 
 def _statistic(values: Sequence[float], percentile: float) -> float:
-    return settled_us(float(np.percentile(values, percentile))) if len(values) > 1 else values[0]
+    return rounded_us(float(np.percentile(values, percentile))) if len(values) > 1 else values[0]
 
 
 def _latencies(profiles: Sequence[Profile], percentile: float) -> tuple[Latency, ...]:
@@ -111,7 +111,7 @@ _SHOWN: Final = 3
 _DIGITS: Final = 8  # shown digits of a fingerprint beside a module's name
 
 
-def told_of_merge(profiles: Sequence[Profile]) -> str:
+def describe_merge(profiles: Sequence[Profile]) -> str:
     """Return one sentence on the programs of the merged profiles."""
     holders = Counter(fingerprint for profile in profiles for fingerprint in profile.fingerprints)
     if not holders:

@@ -11,8 +11,8 @@ import polars as pl
 
 from counterpoint import __version__
 from counterpoint.hardware import Chip, Target, find_chip
-from counterpoint.hardware.targets import other_chip
-from counterpoint.pgle.making.samples import Counted, Samples
+from counterpoint.hardware.targets import mismatched_chip
+from counterpoint.pgle.making.samples import ProfiledRuns, Samples
 from counterpoint.pgle.profiles.modules import Module, ModuleCosts
 from counterpoint.pgle.profiles.profile import MEDIAN
 from counterpoint.timeline import Lane, Timeline
@@ -25,7 +25,7 @@ _NAMELESS: Final = 0.05
 """Share of kernel time above which missing costs are reported."""
 
 
-def tell_origin(
+def profile_origin(
     timeline: Timeline,
     modules: Sequence[ModuleCosts],
     percentile: float,
@@ -61,7 +61,7 @@ def _devices(timeline: Timeline) -> dict[str, str]:
 def other_recorded(origin: Mapping[str, str], target: Target) -> str | None:
     """Return the chip that a profile's costs are of, if it is known to differ from the target's."""
     names = filter(None, origin.get(DEVICES, "").split(_AND))
-    return next((other for name in names if (other := other_chip(name, target))), None)
+    return next((other for name in names if (other := mismatched_chip(name, target))), None)
 
 
 def chips_recorded(origin: Mapping[str, str]) -> list[Chip]:
@@ -83,12 +83,12 @@ def name_of_statistic(percentile: float) -> str:
     return "median" if percentile == MEDIAN else f"percentile {percentile:g}"
 
 
-def tell_notes(
+def profile_notes(
     timeline: Timeline,
     ops: pl.DataFrame,
     chosen: Sequence[Module],
     unnamed: Sequence[Module],
-    counted: Counted,
+    counted: ProfiledRuns,
     taken: Samples,
     *,
     keep_warmup: bool = False,
@@ -145,7 +145,7 @@ def _left_out(unnamed: Sequence[Module]) -> list[str]:
     return [note] if names else []
 
 
-def _first_only(chosen: Sequence[Module], counted: Counted) -> list[str]:
+def _first_only(chosen: Sequence[Module], counted: ProfiledRuns) -> list[str]:
     names = [module.name for module in chosen if module.number in counted.only_first]
     note = f"warm-up counts in what ran once on each device: {_modules(names)}"
     return [note] if names else []

@@ -19,7 +19,7 @@ import polars as pl
 from counterpoint.core import Unknown
 from counterpoint.pgle.lookups.names import named_ops
 from counterpoint.pgle.lookups.needed import costs_found
-from counterpoint.pgle.profiles.profile import Cost, Profile
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.timeline import Lane, Timeline
 from counterpoint.timeline.hosts import meetings, stays, with_groups
 from counterpoint.timeline.tables import Schema
@@ -173,14 +173,14 @@ _PS_PER_US: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredTimes:
     """Device time of one run of a program, by instruction; `how` says where it was taken."""
 
     us: Mapping[str, float]
     how: str
 
 
-def measured_times(timeline: Timeline, program: int) -> Measured | Unknown:
+def measured_times(timeline: Timeline, program: int) -> MeasuredTimes | Unknown:
     """Return the Timeline's times of the program of that index.
 
     Times weight a profile's gaps: one that lacks the three longest instructions lacks little by
@@ -210,7 +210,7 @@ def measured_times(timeline: Timeline, program: int) -> Measured | Unknown:
         return Unknown("the profile names no instructions of the program")
     count = len(runs)
     us = {str(name): round(ps / count / _PS_PER_US, 6) for name, ps in per_name.iter_rows()}
-    return Measured(us, f"mean of {count:,} runs on {_devices(timeline, runs)}")
+    return MeasuredTimes(us, f"mean of {count:,} runs on {_devices(timeline, runs)}")
 
 
 def _steady_runs(timeline: Timeline, program: int) -> pl.DataFrame:
@@ -233,14 +233,14 @@ _COLUMNS: Final = ("run", "program", "device", "index")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Counted:
+class ProfiledRuns:
     """Rows of the Timeline's runs that count, and the programs that have only a first run."""
 
     runs: pl.DataFrame  # run, program, device, index
     only_first: tuple[int, ...]
 
 
-def counted_runs(timeline: Timeline, *, keep_warmup: bool = False) -> Counted:
+def profiled_runs(timeline: Timeline, *, keep_warmup: bool = False) -> ProfiledRuns:
     """Select the runs; each program keeps the best it has.
 
     Runs in steady steps and outside all steps count, except the first of each program, which pays
@@ -249,7 +249,7 @@ def counted_runs(timeline: Timeline, *, keep_warmup: bool = False) -> Counted:
     """
     runs = timeline.runs.with_row_index("run")
     if keep_warmup:
-        return Counted(runs.select(_COLUMNS), ())
+        return ProfiledRuns(runs.select(_COLUMNS), ())
     rated = _rated(timeline, runs)
     kept = rated.filter(
         pl.when("any_best")
@@ -259,7 +259,7 @@ def counted_runs(timeline: Timeline, *, keep_warmup: bool = False) -> Counted:
         .otherwise(pl.lit(value=True))
     )
     alone = rated.filter(~pl.col("any_later"))["program"].unique().sort().to_list()
-    return Counted(kept.select(_COLUMNS), tuple(alone))
+    return ProfiledRuns(kept.select(_COLUMNS), tuple(alone))
 
 
 def _rated(timeline: Timeline, runs: pl.DataFrame) -> pl.DataFrame:
@@ -282,12 +282,12 @@ def _rated(timeline: Timeline, runs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def settled(profile: Profile) -> dict[str, Cost]:
+def effective_costs(profile: Profile) -> dict[str, InstructionCost]:
     """Return costs by key, each module's in the order of the file.
 
     A bare name that comes after a module's own overrides it, as in XLA.
     """
-    by_module: dict[str | None, list[Cost]] = {}
+    by_module: dict[str | None, list[InstructionCost]] = {}
     for cost in profile.costs:
         by_module.setdefault(cost.fingerprint, []).append(cost)
     mixed = None in by_module and len(by_module) > 1
@@ -299,15 +299,15 @@ def settled(profile: Profile) -> dict[str, Cost]:
 
 
 def _of_module(
-    fingerprint: str | None, own: Iterable[Cost], costs: Iterable[Cost]
-) -> Iterable[Cost]:
+    fingerprint: str | None, own: Iterable[InstructionCost], costs: Iterable[InstructionCost]
+) -> Iterable[InstructionCost]:
     found = costs_found(costs, fingerprint)
     names = costs_found(own, fingerprint)
-    return (Cost(name, found.get(name, us), fingerprint) for name, us in names.items())
+    return (InstructionCost(name, found.get(name, us), fingerprint) for name, us in names.items())
 
 
 def same_costs(
-    profile: Profile, taken: Mapping[str, Cost]
+    profile: Profile, taken: Mapping[str, InstructionCost]
 ) -> Mapping[str | None, tuple[str | None, ...]]:
     """Return groups of fingerprints with the same costs, by the first of each.
 

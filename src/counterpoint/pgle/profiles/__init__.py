@@ -3,11 +3,11 @@
 from counterpoint.pgle.profiles.files import check_place as check_place
 from counterpoint.pgle.profiles.files import read_profile as read_profile
 from counterpoint.pgle.profiles.files import write_profile as write_profile
-from counterpoint.pgle.profiles.modules import Made as Made
 from counterpoint.pgle.profiles.modules import ModuleCosts as ModuleCosts
+from counterpoint.pgle.profiles.modules import ProfileBuild as ProfileBuild
 from counterpoint.pgle.profiles.profile import ENDINGS as ENDINGS
 from counterpoint.pgle.profiles.profile import MEDIAN as MEDIAN
 from counterpoint.pgle.profiles.profile import SEPARATOR as SEPARATOR
-from counterpoint.pgle.profiles.profile import Cost as Cost
+from counterpoint.pgle.profiles.profile import InstructionCost as InstructionCost
 from counterpoint.pgle.profiles.profile import Profile as Profile
 from counterpoint.pgle.profiles.profile import check_percentile as check_percentile

@@ -29,7 +29,7 @@ from counterpoint.pgle.profiles.profile import (
     PROFILE,
     SEPARATOR,
     TEXT,
-    Cost,
+    InstructionCost,
     Latency,
     Profile,
     is_fingerprint,
@@ -198,9 +198,9 @@ def _profile(path: Path, message: Message) -> Profile:
     return Profile(costs, latencies)
 
 
-def _cost(key: str, us: float) -> Cost:
+def _cost(key: str, us: float) -> InstructionCost:
     fingerprint, separator, name = key.partition(SEPARATOR)
-    return Cost(name, us, fingerprint) if separator else Cost(key, us)
+    return InstructionCost(name, us, fingerprint) if separator else InstructionCost(key, us)
 
 
 def _read_directory(directory: Path) -> Profile:

@@ -43,7 +43,7 @@ class ModuleCosts:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ProfileBuild:
     """A profile, its modules (highest cost first), and notes."""
 
     profile: Profile

@@ -30,7 +30,7 @@ def is_fingerprint(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class InstructionCost:
     """Microseconds of one execution of an instruction; for an async one, of its start.
 
     Without a fingerprint the name is bare: it stands for that instruction of any module.
@@ -74,7 +74,7 @@ class Profile:
     `origin` is stored as comments of the text format, in order; the binary format cannot hold it.
     """
 
-    costs: tuple[Cost, ...]
+    costs: tuple[InstructionCost, ...]
     latencies: tuple[Latency, ...] = ()
     origin: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -88,9 +88,9 @@ class Profile:
         return tuple(fingerprint for fingerprint in found if fingerprint is not None)
 
     @property
-    def duplicates(self) -> Mapping[str, tuple[Cost, ...]]:
+    def duplicates(self) -> Mapping[str, tuple[InstructionCost, ...]]:
         """Keys that appear more than once; XLA takes the last."""
-        by_key: dict[str, list[Cost]] = {}
+        by_key: dict[str, list[InstructionCost]] = {}
         for cost in self.costs:
             by_key.setdefault(cost.key, []).append(cost)
         return {key: tuple(costs) for key, costs in by_key.items() if len(costs) > 1}
@@ -186,6 +186,6 @@ def check_percentile(percentile: float) -> None:
         )
 
 
-def settled_us(us: float) -> float:
+def rounded_us(us: float) -> float:
     """Round a cost, to remove digits added by floating-point arithmetic."""
     return round(us, DECIMALS)

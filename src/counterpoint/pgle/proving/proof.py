@@ -13,7 +13,7 @@ from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import loop_multiplier
 from counterpoint.hlo.work import flops
 
-LOUD: Final[Mapping[str, str]] = {
+VERBOSE_LOG: Final[Mapping[str, str]] = {
     "TF_CPP_MIN_LOG_LEVEL": "0",
     "TF_CPP_VMODULE": "profile_guided_latency_estimator=2,gpu_hlo_schedule=1",
 }
@@ -23,7 +23,7 @@ TF_CPP_MAX_LOG_LEVEL, often advised, is not a variable of XLA's.
 """
 
 
-class Use(StrEnum):
+class ProfileUse(StrEnum):
     """The outcome for a profile in a compile."""
 
     USED = "used"
@@ -32,7 +32,7 @@ class Use(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Trouble(StrEnum):
+class ComplaintKind(StrEnum):
     """A complaint in the log."""
 
     MISSING_FILE = "missing file"
@@ -47,10 +47,10 @@ class Trouble(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
+class LogComplaint:
     """One thing in the log that keeps a profile from being used, and its remedy."""
 
-    trouble: Trouble
+    trouble: ComplaintKind
     text: str
     next: str
 
@@ -65,7 +65,7 @@ class ModuleUse:
     """
 
     module: str
-    use: Use
+    use: ProfileUse
     reason: str
     guided: bool = False
     source: str | None = None
@@ -79,14 +79,14 @@ class ModuleUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class LogEvidence:
     """The findings from a log. `needs` are variables to set for a more conclusive log."""
 
-    use: Use
+    use: ProfileUse
     reason: str
     modules: tuple[ModuleUse, ...] = ()
     sources: tuple[str, ...] = ()
-    complaints: tuple[Complaint, ...] = ()
+    complaints: tuple[LogComplaint, ...] = ()
     from_cache: tuple[str, ...] = ()
     needs: Mapping[str, str] = field(default_factory=dict[str, str])
 

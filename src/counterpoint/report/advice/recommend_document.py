@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from counterpoint.flags import Channel
-from counterpoint.flags.advice import Advised, Recommendation
+from counterpoint.flags.advice import Recommendation, RecommendedLine
 from counterpoint.flags.forms import render
 from counterpoint.report.document import (
     Column,
+    ColumnKind,
     Document,
-    Entry,
     Fact,
-    Facts,
-    Kind,
+    FactList,
+    NumberedItem,
     Prose,
     Section,
-    Table,
+    TextTable,
     Tone,
     printable,
 )
@@ -61,7 +61,7 @@ def recommendation_document(found: Recommendation, top: int, next: str) -> Docum
         rows = [Fact(printable(name), printable(text)) for name, text in found.advice]
         if found.layout is not None and found.layout.gpus_per_process is not None:
             rows.append(Fact("GPUs per process", str(found.layout.gpus_per_process)))
-        sections.append(Section("Beside settings", "", (Facts(tuple(rows)),)))
+        sections.append(Section("Beside settings", "", (FactList(tuple(rows)),)))
     if found.dropped:
         sections.append(_left_out(found, top))
     return Document(
@@ -91,12 +91,12 @@ def _situation(found: Recommendation) -> str:
     return ", ".join(words)
 
 
-def _entry(number: int, one: Advised) -> Entry:
+def _entry(number: int, one: RecommendedLine) -> NumberedItem:
     line = one.line
     rows = [Fact("source", f"{one.source} (recipe {', '.join(one.recipes)})", Tone.QUIET)]
     if line.known:
         rows.insert(0, Fact("known", printable(line.known)))
-    return Entry(
+    return NumberedItem(
         number=number,
         title=printable(_written(one)),
         price=line.basis,
@@ -105,13 +105,13 @@ def _entry(number: int, one: Advised) -> Entry:
     )
 
 
-def _written(one: Advised) -> str:
+def _written(one: RecommendedLine) -> str:
     flag = one.line.channel in (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS)
     return f"{'--' if flag else ''}{one.line.name}={one.line.value}"
 
 
 def _left_out(found: Recommendation, top: int) -> Section:
-    columns = (Column("setting", Kind.WORD), Column("why not", Kind.WORD))
+    columns = (Column("setting", ColumnKind.WORD), Column("why not", ColumnKind.WORD))
     rows = tuple(
         (
             printable(f"{dropped.name}={dropped.value}" if dropped.value else dropped.name),
@@ -121,4 +121,4 @@ def _left_out(found: Recommendation, top: int) -> Section:
     )
     more = len(found.dropped) - top
     summary = f"{len(found.dropped)}" + (f", {top} of them here" if more > 0 else "")
-    return Section("Left out", summary, (Table(columns=columns, rows=rows),))
+    return Section("Left out", summary, (TextTable(columns=columns, rows=rows),))

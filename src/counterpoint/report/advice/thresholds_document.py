@@ -9,24 +9,24 @@ from typing import Final
 
 from counterpoint.flags.combining import (
     DEFAULT,
-    Combining,
+    KindThresholds,
     LayerRule,
     Site,
-    Step,
+    ThresholdResult,
     Thresholds,
     flag_of,
 )
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
+    ColumnKind,
     Document,
     Fact,
-    Facts,
-    Kind,
+    FactList,
     Log,
     Prose,
     Section,
-    Table,
+    TextTable,
     Tone,
     printable,
 )
@@ -98,7 +98,7 @@ def rule_document(rule: LayerRule) -> Document:
     tries = rule_candidates(rule)
     return Document(
         sections=(
-            Section("Layer rule", "rule of thumb", (Facts(tuple(rows)),)),
+            Section("Layer rule", "rule of thumb", (FactList(tuple(rows)),)),
             _flags(rule_flags(rule), tries, f"{_HELD.capitalize()}: no flag is needed."),
         ),
         legend="Rule of thumb: no program was looked at. Collectives of different iterations of a"
@@ -132,12 +132,12 @@ def _head(found: Thresholds, where: str) -> Section:
     if not found.scheduled:
         text = "not scheduled: read before the compiler was done with it, so sizes may differ"
         rows.append(Fact("note", text, Tone.WARNING))
-    return Section("Program", printable(found.program), (Facts(tuple(rows)),))
+    return Section("Program", printable(found.program), (FactList(tuple(rows)),))
 
 
-def _kind(kind: Combining, top: int) -> Section:
+def _kind(kind: KindThresholds, top: int) -> Section:
     blocks = [
-        Facts(
+        FactList(
             (
                 Fact("sizes", _sizes(kind.sites, top)),
                 Fact("today", f"{kind.observed:,} in the program"),
@@ -165,7 +165,7 @@ def _sizes(sites: Sequence[Site], top: int) -> str:
     return "; ".join(described) + (f"; {len(sites) - top} more" if len(sites) > top else "")
 
 
-def _shown(kind: Combining, top: int) -> Sequence[Step]:
+def _shown(kind: KindThresholds, top: int) -> Sequence[ThresholdResult]:
     """Return all break points if they are few, else powers of two, else the first and the last."""
     changes = [
         step
@@ -177,13 +177,13 @@ def _shown(kind: Combining, top: int) -> Sequence[Step]:
     return kind.candidates or [changes[0], *changes[len(changes) - top + 1 :]]
 
 
-def _table(steps: Sequence[Step]) -> Table:
+def _table(steps: Sequence[ThresholdResult]) -> TextTable:
     columns = (
-        Column("from bytes on", Kind.NUMBER),
-        Column("", Kind.WORD),
-        Column("collectives", Kind.NUMBER),
-        Column("a step runs", Kind.NUMBER, 1),
-        Column("largest", Kind.NUMBER),
+        Column("from bytes on", ColumnKind.NUMBER),
+        Column("", ColumnKind.WORD),
+        Column("collectives", ColumnKind.NUMBER),
+        Column("a step runs", ColumnKind.NUMBER, 1),
+        Column("largest", ColumnKind.NUMBER),
     )
     rows = [
         (
@@ -195,10 +195,10 @@ def _table(steps: Sequence[Step]) -> Table:
         )
         for step in steps
     ]
-    return Table(columns=columns, rows=tuple(rows))
+    return TextTable(columns=columns, rows=tuple(rows))
 
 
-def _words(kind: Combining) -> str:
+def _words(kind: KindThresholds) -> str:
     last = kind.steps[-1]
     beyond = "what is left waits for another, differs in who takes part, or is elsewhere"
     sentences = [f"Beyond {_bytes(last.threshold)} nothing changes: {beyond}."]

@@ -8,17 +8,24 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.catalogue import Flag, Release, path_of, releases
-from counterpoint.flags.history import Change, Changed, Diff, Listed, Wanted, channels
-from counterpoint.flags.refresh import Learnt, Plugin
+from counterpoint.flags.history import (
+    ChangedFlag,
+    FlagChange,
+    FlagFilter,
+    ListedFlag,
+    ReleaseDiff,
+    channels,
+)
+from counterpoint.flags.refresh import JaxlibFlags, PluginComparison
 from counterpoint.report.document import (
     Column,
+    ColumnKind,
     Document,
     Fact,
-    Facts,
-    Kind,
+    FactList,
     Prose,
     Section,
-    Table,
+    TextTable,
     Tone,
     printable,
 )
@@ -27,11 +34,11 @@ _LEGEND: Final = "types and defaults are read out of the release itself; what a 
 
 
 def list_document(
-    found: Sequence[Listed], release: Release, wanted: Wanted, does: Mapping[str, str]
+    found: Sequence[ListedFlag], release: Release, wanted: FlagFilter, does: Mapping[str, str]
 ) -> Document:
     """Return the table, with only the columns that the query needs."""
     titles = ("name", "type", "default", "through", "since")
-    kinds = (Kind.WORD,) * 5  # names and values are for copying
+    kinds = (ColumnKind.WORD,) * 5  # names and values are for copying
     columns = [Column(*column) for column in zip(titles, kinds, (0, 3, 0, 4, 2), strict=True)]
     cells = [
         [listed.flag.name for listed in found],
@@ -41,18 +48,18 @@ def list_document(
         [listed.first or f"<={releases()[0]}" for listed in found],
     ]
     if any(listed.gone for listed in found):
-        columns.append(Column("until", Kind.WORD, 1))
+        columns.append(Column("until", ColumnKind.WORD, 1))
         cells.append([listed.last or "" for listed in found])
     if wanted.changed_since is not None:
-        columns.append(Column("changed", Kind.NAME))
+        columns.append(Column("changed", ColumnKind.NAME))
         cells.append(
             ["; ".join(change_text(change) for change in listed.changes) for listed in found]
         )
     else:
-        columns.append(Column("does", Kind.NAME, 5))
+        columns.append(Column("does", ColumnKind.NAME, 5))
         cells.append([_first_sentence(does.get(listed.flag.name, "")) for listed in found])
     rows = tuple(tuple(printable(cell) for cell in row) for row in zip(*cells, strict=True))
-    table = Table(columns=tuple(columns), rows=rows)
+    table = TextTable(columns=tuple(columns), rows=rows)
     notes = [Prose(note, Tone.WARNING) for note in release_notes(release)]
     return Document(
         sections=(
@@ -84,7 +91,7 @@ def shown_default(flag: Flag) -> str:
     return flag.default or ('""' if flag.type == "string" else "")
 
 
-def change_text(change: Change) -> str:
+def change_text(change: FlagChange) -> str:
     """Describe one change in a few words."""
     version, what = change.version, change.what
     if what in ("added", "removed"):
@@ -108,7 +115,7 @@ def _first_sentence(text: str) -> str:
     return text.partition(". ")[0].rstrip(".")
 
 
-def _summary(found: Sequence[Listed], release: Release, wanted: Wanted) -> str:
+def _summary(found: Sequence[ListedFlag], release: Release, wanted: FlagFilter) -> str:
     removed = sum(listed.gone for listed in found)
     parts = [f"{len(found) - removed} of jaxlib {release.version}"]
     parts += [f"{removed} of earlier ones"] if removed else []
@@ -117,11 +124,11 @@ def _summary(found: Sequence[Listed], release: Release, wanted: Wanted) -> str:
     return ", ".join(parts)
 
 
-def _wider(wanted: Wanted) -> str:
+def _wider(wanted: FlagFilter) -> str:
     return "counterpoint flags list" + ("" if wanted.everything else " --all")
 
 
-_NAME: Final = Column("name", Kind.WORD)  # whole, for copying
+_NAME: Final = Column("name", ColumnKind.WORD)  # whole, for copying
 _ORDER: Final = (
     "fatal",
     "default",
@@ -136,7 +143,7 @@ _ORDER: Final = (
 """Properties of a flag that can change, the most surprising first."""
 
 
-def diff_document(diff: Diff) -> Document:
+def diff_document(diff: ReleaseDiff) -> Document:
     """Return the report on two releases."""
     sections = [Section("Compared", f"jaxlib {diff.before} -> {diff.after}{_nothing(diff)}")]
     sections += [
@@ -151,15 +158,15 @@ def diff_document(diff: Diff) -> Document:
     )
 
 
-def _nothing(diff: Diff) -> str:
+def _nothing(diff: ReleaseDiff) -> str:
     return ": the same flags with the same defaults" if diff.empty else ""
 
 
-def _removed(diff: Diff) -> Section | None:
+def _removed(diff: ReleaseDiff) -> Section | None:
     rows = [
         (removed.flag.name, _ways(removed.flag), ", ".join(removed.use)) for removed in diff.removed
     ]
-    columns = (_NAME, Column("was in", Kind.WORD, 2), Column("use", Kind.WORD))
+    columns = (_NAME, Column("was in", ColumnKind.WORD, 2), Column("use", ColumnKind.WORD))
     return _section(
         "Removed",
         "XLA ends the process at such a flag; JAX does not read such a variable",
@@ -168,7 +175,7 @@ def _removed(diff: Diff) -> Section | None:
     )
 
 
-def _renamed(diff: Diff) -> Section | None:
+def _renamed(diff: ReleaseDiff) -> Section | None:
     rows = [
         (
             renamed.before.name,
@@ -177,31 +184,31 @@ def _renamed(diff: Diff) -> Section | None:
         )
         for renamed in diff.renamed
     ]
-    columns = (_NAME, Column("now", Kind.WORD), Column("earlier name", Kind.WORD, 1))
+    columns = (_NAME, Column("now", ColumnKind.WORD), Column("earlier name", ColumnKind.WORD, 1))
     return _section("Renamed", "", columns, rows)
 
 
-def _changed(diff: Diff) -> Section | None:
+def _changed(diff: ReleaseDiff) -> Section | None:
     ordered = sorted(
         diff.changed, key=lambda changed: (_ORDER.index(changed.what), changed.flag.name)
     )
     rows = [(changed.flag.name, *_words(changed)) for changed in ordered]
     columns = (
         _NAME,
-        Column("what", Kind.WORD),
-        Column("was", Kind.WORD),
-        Column("is", Kind.WORD),
+        Column("what", ColumnKind.WORD),
+        Column("was", ColumnKind.WORD),
+        Column("is", ColumnKind.WORD),
     )
     return _section("Changed", "", columns, rows)
 
 
-def _added(diff: Diff) -> Section | None:
+def _added(diff: ReleaseDiff) -> Section | None:
     rows = [(flag.name, flag.type, shown_default(flag), _ways(flag)) for flag in diff.added]
     columns = (
         _NAME,
-        Column("type", Kind.WORD, 2),
-        Column("default", Kind.WORD),
-        Column("in", Kind.WORD, 3),
+        Column("type", ColumnKind.WORD, 2),
+        Column("default", ColumnKind.WORD),
+        Column("in", ColumnKind.WORD, 3),
     )
     return _section("Added", "", columns, rows)
 
@@ -213,10 +220,10 @@ def _section(
         return None
     cells = tuple(tuple(printable(cell) for cell in row) for row in rows)
     summary = f"{len(rows)}: {remark}" if remark else str(len(rows))
-    return Section(title, summary, (Table(columns=columns, rows=cells),))
+    return Section(title, summary, (TextTable(columns=columns, rows=cells),))
 
 
-def _words(one: Changed) -> tuple[str, str, str]:
+def _words(one: ChangedFlag) -> tuple[str, str, str]:
     """Return the property, its old value and its new value."""
     yes = one.after == "true"
     if one.what == "values":
@@ -234,7 +241,7 @@ def _words(one: Changed) -> tuple[str, str, str]:
     return what, one.before or '""', one.after or '""'
 
 
-def _values(one: Changed) -> tuple[str, str, str]:
+def _values(one: ChangedFlag) -> tuple[str, str, str]:
     """Return only the values that were added or removed."""
     before, after = one.before.split(","), one.after.split(",")
     removed = [f"-{value}" for value in before if value not in after]
@@ -247,7 +254,9 @@ def _ways(flag: Flag) -> str:
     return ", ".join(channel for channel, accepted in accepts if accepted) or "environment"
 
 
-def refresh_document(learnt: Learnt, news: Diff, where: Path, plugin: Plugin | None) -> Document:
+def refresh_document(
+    learnt: JaxlibFlags, news: ReleaseDiff, where: Path, plugin: PluginComparison | None
+) -> Document:
     """Return the report; `news` compares with the nearest known release."""
     release = learnt.release
     flags = sum(flag.xla_flags for flag in release.flags.values())
@@ -264,7 +273,7 @@ def refresh_document(learnt: Learnt, news: Diff, where: Path, plugin: Plugin | N
     title = "News" if news.before != news.after else "Other than known"
     first, *others = compared.sections
     sections = [
-        Section("Learnt", f"jaxlib {learnt.version}", (Facts(tuple(facts)),)),
+        Section("Learnt", f"jaxlib {learnt.version}", (FactList(tuple(facts)),)),
         Section(title, first.summary),
         *others,
     ]
@@ -285,7 +294,7 @@ def _kept(version: str, where: Path) -> str:
     return f"All later commands of this account use it for jaxlib {version}. To undo: {undo}"
 
 
-def plugin_document(plugin: Plugin) -> Document:
+def plugin_document(plugin: PluginComparison) -> Document:
     """Return the report on a plugin alone."""
     return Document(
         sections=(plugin_section(plugin),),
@@ -294,7 +303,7 @@ def plugin_document(plugin: Plugin) -> Document:
     )
 
 
-def plugin_section(plugin: Plugin) -> Section:
+def plugin_section(plugin: PluginComparison) -> Section:
     """Return a plugin compared with a release."""
     count = f"{plugin.fields} options; those of jaxlib {plugin.release.version}"
     if not plugin.differences:
@@ -304,7 +313,8 @@ def plugin_section(plugin: Plugin) -> Section:
         *((name, "in jaxlib only") for name in plugin.fewer),
         *((name, "another type or other values") for name in plugin.other),
     ]
-    table = Table(
-        columns=(Column("option", Kind.WORD), Column("where", Kind.WORD)), rows=tuple(rows)
+    table = TextTable(
+        columns=(Column("option", ColumnKind.WORD), Column("where", ColumnKind.WORD)),
+        rows=tuple(rows),
     )
     return Section("Plugin", f"{count} but for {plugin.differences}", (table,))

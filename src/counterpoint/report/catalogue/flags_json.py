@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from counterpoint.report.json import At, Result, Words, fill, json_text
+from counterpoint.report.json import At, Result, TextOrNull, fill, json_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from counterpoint.flags.catalogue import Flag, Release
-    from counterpoint.flags.history import Change, Diff, Listed, Wanted
-    from counterpoint.flags.inspection import Shown
-    from counterpoint.flags.refresh import Learnt, Plugin
+    from counterpoint.flags.history import FlagChange, FlagFilter, ListedFlag, ReleaseDiff
+    from counterpoint.flags.inspection import SettingDescription
+    from counterpoint.flags.refresh import JaxlibFlags, PluginComparison
 
 
 class FlagEntry(Result):
@@ -34,7 +34,7 @@ class FlagEntry(Result):
     fatal: bool
 
 
-class FlagChange(Result):
+class FlagChangeJson(Result):
     """What changed about a flag with a release."""
 
     version: str
@@ -43,13 +43,13 @@ class FlagChange(Result):
     after: str
 
 
-class ListedFlag(FlagEntry):
+class ListedFlagJson(FlagEntry):
     """A flag, since when and until when it is there, and what it does."""
 
     since: str | None
     until: str | None
     does: str | None
-    changes: tuple[FlagChange, ...]
+    changes: tuple[FlagChangeJson, ...]
 
 
 class FlagsList(Result, tag_field="schema", tag="counterpoint.flags.list/1"):
@@ -58,11 +58,11 @@ class FlagsList(Result, tag_field="schema", tag="counterpoint.flags.list/1"):
     jaxlib: Annotated[str, At("version")]
     asked: str
     changed_since: str | None
-    flags: tuple[ListedFlag, ...]
+    flags: tuple[ListedFlagJson, ...]
 
 
 def list_json(
-    found: Sequence[Listed], release: Release, wanted: Wanted, does: Mapping[str, str]
+    found: Sequence[ListedFlag], release: Release, wanted: FlagFilter, does: Mapping[str, str]
 ) -> str:
     """Return `flags list` as text."""
     flags = [_listed(listed, does.get(listed.flag.name)) for listed in found]
@@ -70,9 +70,9 @@ def list_json(
     return json_text(fill(FlagsList, release, **own))
 
 
-def _listed(one: Listed, does: str | None) -> ListedFlag:
+def _listed(one: ListedFlag, does: str | None) -> ListedFlagJson:
     return fill(
-        ListedFlag,
+        ListedFlagJson,
         one.flag,
         channels=_channels(one.flag),
         since=one.first,
@@ -99,10 +99,10 @@ class Versions(Result):
     table: str
 
 
-class Variable(Result):
+class DocumentedSettingJson(Result):
     """An environment variable, and since when and until when it is read."""
 
-    type: Words
+    type: TextOrNull
     values: tuple[str, ...]
     since: str | None
     until: str | None
@@ -111,16 +111,16 @@ class Variable(Result):
 class ValueVerdict(Result):
     """What a channel makes of a value."""
 
-    channel: Words
+    channel: TextOrNull
     taken: bool
-    takes: Words
+    takes: TextOrNull
     meant: str | None
     is_default: bool
     ends: bool
     instead: tuple[str, ...]
 
 
-class Note(Result):
+class SettingNoteJson(Result):
     """Something that surprises, and whether it holds for this release and chip."""
 
     text: str
@@ -130,7 +130,7 @@ class Note(Result):
     holds: bool
 
 
-class About(Result):
+class SettingDocumentationJson(Result):
     """What people know of a setting."""
 
     does: str
@@ -138,7 +138,7 @@ class About(Result):
     workloads: tuple[str, ...]
     needs: tuple[str, ...]
     process_only: bool
-    notes: tuple[Note, ...]
+    notes: tuple[SettingNoteJson, ...]
     sources: tuple[str, ...]
 
 
@@ -156,7 +156,7 @@ class RuleAbout(Result):
     title: str
 
 
-class Page(Result):
+class WebPageJson(Result):
     """A published page, and the values it gives to a setting."""
 
     title: str
@@ -172,29 +172,29 @@ class FlagsShow(Result, tag_field="schema", tag="counterpoint.flags.show/1"):
     reader: str
     state: str
     flag: FlagEntry | None
-    variable: Variable | None
+    variable: DocumentedSettingJson | None
     default: str | None
     first: Annotated[str | None, At("history.first")]
     last: Annotated[str | None, At("history.last")]
-    changes: tuple[FlagChange, ...]
+    changes: tuple[FlagChangeJson, ...]
     use: tuple[str, ...]
     value: str | None
     verdicts: tuple[ValueVerdict, ...]
-    about: About | None
+    about: SettingDocumentationJson | None
     recipes: tuple[InRecipe, ...]
     rules: tuple[RuleAbout, ...]
-    pages: tuple[Page, ...]
+    pages: tuple[WebPageJson, ...]
 
 
-def show_json(shown: Shown, changes: Sequence[Change]) -> str:
+def show_json(shown: SettingDescription, changes: Sequence[FlagChange]) -> str:
     """Return `flags show` as text, with all notes, whatever release they apply to."""
     release = shown.release
     about = shown.about and fill(
-        About,
+        SettingDocumentationJson,
         shown.about,
         notes=[
             fill(
-                Note,
+                SettingNoteJson,
                 note,
                 chips=[kind.value for kind in note.chips],
                 holds=note.holds(release.version, shown.chip),
@@ -226,13 +226,13 @@ def show_json(shown: Shown, changes: Sequence[Change]) -> str:
     )
 
 
-class RemovedFlag(FlagEntry):
+class RemovedFlagJson(FlagEntry):
     """A flag that the later release does not know, and what does its work now."""
 
     use: tuple[str, ...]
 
 
-class RenamedFlag(Result):
+class RenamedFlagJson(Result):
     """A flag with a new name; `taken`: the old one still works."""
 
     before: Annotated[str, At("before.name")]
@@ -240,7 +240,7 @@ class RenamedFlag(Result):
     taken: bool
 
 
-class ChangedFlag(Result):
+class ChangedFlagJson(Result):
     """What else changed about a flag."""
 
     name: Annotated[str, At("flag.name")]
@@ -254,20 +254,20 @@ class FlagsDiff(Result, tag_field="schema", tag="counterpoint.flags.diff/1"):
 
     before: str
     after: str
-    removed: tuple[RemovedFlag, ...]
-    renamed: tuple[RenamedFlag, ...]
-    changed: tuple[ChangedFlag, ...]
+    removed: tuple[RemovedFlagJson, ...]
+    renamed: tuple[RenamedFlagJson, ...]
+    changed: tuple[ChangedFlagJson, ...]
     added: tuple[FlagEntry, ...]
 
 
-def diff_json(diff: Diff) -> str:
+def diff_json(diff: ReleaseDiff) -> str:
     """Return `flags diff` as text."""
     return json_text(_diff(diff))
 
 
-def _diff(diff: Diff) -> FlagsDiff:
+def _diff(diff: ReleaseDiff) -> FlagsDiff:
     removed = [
-        fill(RemovedFlag, removed.flag, channels=_channels(removed.flag), use=removed.use)
+        fill(RemovedFlagJson, removed.flag, channels=_channels(removed.flag), use=removed.use)
         for removed in diff.removed
     ]
     return fill(FlagsDiff, diff, removed=removed, added=[_flag(flag) for flag in diff.added])
@@ -300,7 +300,9 @@ class FlagsRefresh(Result, tag_field="schema", tag="counterpoint.flags.refresh/1
     plugin: PluginOptions | None
 
 
-def refresh_json(learnt: Learnt, news: Diff, where: Path, plugin: Plugin | None) -> str:
+def refresh_json(
+    learnt: JaxlibFlags, news: ReleaseDiff, where: Path, plugin: PluginComparison | None
+) -> str:
     """Return `flags refresh` as text; `news` has the form of `flags diff`."""
     release = learnt.release
     own = {"written_to": where, "news": _diff(news), "plugin": plugin}
@@ -308,6 +310,6 @@ def refresh_json(learnt: Learnt, news: Diff, where: Path, plugin: Plugin | None)
     return json_text(fill(FlagsRefresh, learnt, **own, **counts))
 
 
-def plugin_json(plugin: Plugin) -> str:
+def plugin_json(plugin: PluginComparison) -> str:
     """Return a plugin alone as text."""
     return json_text(fill(FlagsRefresh, None, plugin=plugin))

@@ -7,39 +7,41 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from counterpoint.flags import Channel
-from counterpoint.flags.catalogue import Reader, releases
-from counterpoint.flags.history import Change, State, came
-from counterpoint.flags.inspection import Shown, Verdict
-from counterpoint.flags.lifecycle import Kind as FateKind
-from counterpoint.flags.lifecycle import ending, fate
+from counterpoint.flags.catalogue import SettingReader, releases
+from counterpoint.flags.history import FlagChange, FlagState, release_added
+from counterpoint.flags.inspection import ChannelVerdict, SettingDescription
+from counterpoint.flags.lifecycle import LifecycleStatus as FateKind
+from counterpoint.flags.lifecycle import consequence_of_rejection, lifecycle_of
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.report.catalogue.catalogue_document import release_notes
 from counterpoint.report.document import (
     Block,
     Document,
     Fact,
-    Facts,
+    FactList,
     Prose,
     Section,
     Tone,
     printable,
 )
 
-_XLA: Final = (Reader.XLA, Reader.COMPILE)
+_XLA: Final = (SettingReader.XLA, SettingReader.COMPILE)
 _EMPTY: Final = '""'
 _UNJUDGED: Final = Fact("not judged", "what values it takes is not known here", Tone.QUIET)
 
 
-def show_document(shown: Shown) -> Document:
+def show_document(shown: SettingDescription) -> Document:
     notes = [Prose(note, Tone.WARNING) for note in release_notes(shown.release)]
-    sections = [Section(printable(shown.name), _summary(shown), (*notes, Facts(_machine(shown))))]
+    sections = [
+        Section(printable(shown.name), _summary(shown), (*notes, FactList(_machine(shown))))
+    ]
     if shown.value is not None:
         rows = tuple(_verdict(shown, verdict) for verdict in shown.verdicts) or (_UNJUDGED,)
-        sections.append(Section("Value", printable(shown.value) or "empty", (Facts(rows),)))
+        sections.append(Section("Value", printable(shown.value) or "empty", (FactList(rows),)))
     sections.append(_text(shown))
     related = tuple(_related(shown))
     if related:
-        sections.append(Section("See also", "", (Facts(related),)))
+        sections.append(Section("See also", "", (FactList(related),)))
     return Document(
         sections=tuple(sections),
         legend="types, defaults and history are read out of the releases; what it does is told by"
@@ -48,25 +50,27 @@ def show_document(shown: Shown) -> Document:
     )
 
 
-def _summary(shown: Shown) -> str:
+def _summary(shown: SettingDescription) -> str:
     version = shown.release.version
     if shown.reader not in _XLA:
-        absent = {State.GONE: " any more", State.NEWER: " yet"}.get(shown.state)
+        absent = {FlagState.GONE: " any more", FlagState.NEWER: " yet"}.get(shown.state)
         if absent is not None:
             return f"not read by {shown.reader} at {version}{absent}"
-        return f"read by {shown.reader}" if shown.state is not State.UNREAD else "read by nobody"
+        return (
+            f"read by {shown.reader}" if shown.state is not FlagState.UNREAD else "read by nobody"
+        )
     return {
-        State.TAKEN: f"in jaxlib {version}",
-        State.NO_OP: f"XLA_FLAGS of jaxlib {version} takes it and ignores it",
-        State.ALIAS: f"an old name in jaxlib {version}",
-        State.OPTION: f"in jaxlib {version} a compile option, not in XLA_FLAGS",
-        State.NEWER: f"not yet in jaxlib {version}",
-        State.GONE: f"not in jaxlib {version}",
-        State.UNREAD: "read by nobody",
-    }[shown.state if shown.reader is not Reader.COMPILE else State.OPTION]
+        FlagState.TAKEN: f"in jaxlib {version}",
+        FlagState.NO_OP: f"XLA_FLAGS of jaxlib {version} takes it and ignores it",
+        FlagState.ALIAS: f"an old name in jaxlib {version}",
+        FlagState.OPTION: f"in jaxlib {version} a compile option, not in XLA_FLAGS",
+        FlagState.NEWER: f"not yet in jaxlib {version}",
+        FlagState.GONE: f"not in jaxlib {version}",
+        FlagState.UNREAD: "read by nobody",
+    }[shown.state if shown.reader is not SettingReader.COMPILE else FlagState.OPTION]
 
 
-def _machine(shown: Shown) -> tuple[Fact, ...]:
+def _machine(shown: SettingDescription) -> tuple[Fact, ...]:
     rows: list[Fact | None] = [
         _fact("type", _type(shown)),
         _fact("default", _default(shown)),
@@ -85,13 +89,13 @@ def _fact(label: str, text: str | None, tone: Tone = Tone.PLAIN) -> Fact | None:
     return Fact(label, printable(text), tone) if text else None
 
 
-def _type(shown: Shown) -> str | None:
+def _type(shown: SettingDescription) -> str | None:
     if shown.flag is not None:
         return shown.flag.type
     return shown.variable.type if shown.variable and shown.variable.type != "none" else None
 
 
-def _default(shown: Shown) -> str | None:
+def _default(shown: SettingDescription) -> str | None:
     if shown.flag is not None and shown.flag.alias_of:
         return f"none of its own: it sets {shown.flag.alias_of}"
     if shown.default is None:
@@ -101,22 +105,22 @@ def _default(shown: Shown) -> str | None:
     return f"{shown.default or _EMPTY}{where}"
 
 
-def _values(shown: Shown) -> str | None:
+def _values(shown: SettingDescription) -> str | None:
     values = shown.flag.values if shown.flag is not None else ()
     values = values or (shown.variable.values if shown.variable else ())
     return ", ".join(values)
 
 
-def _channels(shown: Shown) -> tuple[Channel, ...]:
+def _channels(shown: SettingDescription) -> tuple[Channel, ...]:
     if shown.reader not in _XLA:
         return ()
     return Channel.XLA_FLAGS, Channel.COMPILER_OPTIONS
 
 
-def _channel(shown: Shown, channel: Channel) -> Fact:
+def _channel(shown: SettingDescription, channel: Channel) -> Fact:
     option = channel is Channel.COMPILER_OPTIONS
     flag = shown.flag
-    if flag is None and shown.reader is Reader.COMPILE:
+    if flag is None and shown.reader is SettingReader.COMPILE:
         return Fact(str(channel), "taken" if option else "unknown: XLA ends the process at it")
     if flag is not None and (flag.compile_option if option else flag.xla_flags):
         if flag.no_op and not option:  # an option sets the field without the parser
@@ -126,7 +130,7 @@ def _channel(shown: Shown, channel: Channel) -> Fact:
             return Fact(str(channel), text, Tone.WARNING)
         return Fact(str(channel), "taken; deprecated" if flag.deprecated else "taken")
     end = "the compile fails at it" if option else "XLA ends the process at it"
-    lifecycle = fate(shown.name, shown.release, channel)
+    lifecycle = lifecycle_of(shown.name, shown.release, channel)
     words = " ".join(word for word in (_clause(lifecycle.when), lifecycle.what) if word)
     text = f"unknown: {end}. {words}" if lifecycle.kind is not FateKind.KNOWN else f"unknown: {end}"
     return Fact(str(channel), printable(text.strip()), Tone.WARNING)
@@ -136,23 +140,23 @@ def _clause(text: str) -> str:
     return f"{text}." if text else ""
 
 
-def _place(shown: Shown) -> str | None:
+def _place(shown: SettingDescription) -> str | None:
     name = shown.name
     return {
-        Reader.JAX: f'the environment, or jax.config.update("{name.lower()}", ...)',
-        Reader.CLIENT: "the environment, before JAX first uses a GPU",
-        Reader.LOG: "the environment, before jax is imported",
-        Reader.NCCL: "the environment, or /etc/nccl.conf; the same on all ranks",
-        Reader.CUDA: "the environment, before CUDA starts",
-        Reader.LIBTPU: f'LIBTPU_INIT_ARGS="--{name}=..."',
-        Reader.LEVANTER: f"Levanter's command line (--{name}) or its YAML",
-        Reader.KERNEL: "the host, or the container where that has a network of its own",
+        SettingReader.JAX: f'the environment, or jax.config.update("{name.lower()}", ...)',
+        SettingReader.CLIENT: "the environment, before JAX first uses a GPU",
+        SettingReader.LOG: "the environment, before jax is imported",
+        SettingReader.NCCL: "the environment, or /etc/nccl.conf; the same on all ranks",
+        SettingReader.CUDA: "the environment, before CUDA starts",
+        SettingReader.LIBTPU: f'LIBTPU_INIT_ARGS="--{name}=..."',
+        SettingReader.LEVANTER: f"Levanter's command line (--{name}) or its YAML",
+        SettingReader.KERNEL: "the host, or the container where that has a network of its own",
     }.get(shown.reader)
 
 
-def _since(shown: Shown) -> str | None:
+def _since(shown: SettingDescription) -> str | None:
     if shown.history is not None:
-        added = came(shown.name)
+        added = release_added(shown.name)
         return f"jaxlib {added}" if added else f"jaxlib {releases()[0]} or older"
     if shown.variable is None or shown.variable.since is None:
         return None
@@ -160,11 +164,11 @@ def _since(shown: Shown) -> str | None:
     return f"{reader} {shown.variable.since}"
 
 
-def _until(shown: Shown) -> str | None:
+def _until(shown: SettingDescription) -> str | None:
     if shown.history is not None and shown.history.last is not None:
         return f"jaxlib {shown.history.last}; {shown.history.since} does not take it in XLA_FLAGS"
     went = [change.version for change in all_changes(shown) if change.what == "removed"]
-    if shown.reader is Reader.JAX and went:
+    if shown.reader is SettingReader.JAX and went:
         return f"before jaxlib {went[-1]}"
     if shown.history is None and shown.gone is not None:
         return shown.gone.history
@@ -173,13 +177,13 @@ def _until(shown: Shown) -> str | None:
     return f"before {shown.variable.until}"
 
 
-def all_changes(shown: Shown) -> tuple[Change, ...]:
+def all_changes(shown: SettingDescription) -> tuple[FlagChange, ...]:
     return shown.history.changes if shown.history else ()
 
 
-def _changes(shown: Shown) -> Iterator[Fact]:
+def _changes(shown: SettingDescription) -> Iterator[Fact]:
     """Yield what changed about it by release, other than its addition and removal."""
-    by_release: dict[str, list[Change]] = {}
+    by_release: dict[str, list[FlagChange]] = {}
     for change in all_changes(shown):
         if change.what not in ("added", "removed"):
             by_release.setdefault(change.version, []).append(change)
@@ -195,7 +199,7 @@ def _changes(shown: Shown) -> Iterator[Fact]:
         yield Fact(f"in {version}", printable("; ".join(words)))
 
 
-def _change(one: Change) -> str:
+def _change(one: FlagChange) -> str:
     """Describe one change in a few words; for lists, only the values added and removed."""
     yes = one.after == "true"
     text = {
@@ -214,11 +218,13 @@ def _change(one: Change) -> str:
     return f"{one.what.replace('_', ' ')} {one.before or _EMPTY} -> {one.after or _EMPTY}"
 
 
-def _verdict(shown: Shown, verdict: Verdict) -> Fact:
+def _verdict(shown: SettingDescription, verdict: ChannelVerdict) -> Fact:
     label = str(verdict.channel) if verdict.channel else str(shown.reader)
     if not verdict.taken and not verdict.takes and verdict.meant is None:
         return Fact(label, printable(_absent(verdict)), Tone.WARNING)
-    end = f"; {ending(verdict.channel)}" if verdict.ends and verdict.channel else ""
+    end = (
+        f"; {consequence_of_rejection(verdict.channel)}" if verdict.ends and verdict.channel else ""
+    )
     if verdict.meant is not None:
         return Fact(label, printable(f"there it is written {verdict.meant or _EMPTY}"))
     if not verdict.taken:
@@ -226,9 +232,9 @@ def _verdict(shown: Shown, verdict: Verdict) -> Fact:
     return Fact(label, "taken; it is the default anyway" if verdict.is_default else "taken")
 
 
-def _absent(verdict: Verdict) -> str:
+def _absent(verdict: ChannelVerdict) -> str:
     """Describe a name that the release does not accept: what happens, and what to write."""
-    parts = [ending(verdict.channel)] if verdict.ends and verdict.channel else []
+    parts = [consequence_of_rejection(verdict.channel)] if verdict.ends and verdict.channel else []
     if verdict.is_default:
         parts.append("what it asked for is the default now: drop it")
     elif verdict.instead:
@@ -236,7 +242,7 @@ def _absent(verdict: Verdict) -> str:
     return "; ".join(parts) or "no effect"
 
 
-def _text(shown: Shown) -> Section:
+def _text(shown: SettingDescription) -> Section:
     about = shown.about
     if about is None:
         known = "what the release says" if shown.reader in _XLA else f"that {shown.reader} reads it"
@@ -250,11 +256,11 @@ def _text(shown: Shown) -> Section:
         *(Fact("note", text) for text in about.told(shown.release.version, shown.chip)),
         *(Fact("source", url, Tone.QUIET) for url in about.sources),
     ]
-    blocks.append(Facts(tuple(row for row in rows if row is not None)))
+    blocks.append(FactList(tuple(row for row in rows if row is not None)))
     return Section("What it does", "", tuple(blocks))
 
 
-def _related(shown: Shown) -> Iterable[Fact]:
+def _related(shown: SettingDescription) -> Iterable[Fact]:
     for name, what in shown.recipes:
         yield Fact("recipe", printable(f"{name}: {what}"))
     for code, title in shown.rules:
@@ -264,7 +270,7 @@ def _related(shown: Shown) -> Iterable[Fact]:
         yield Fact("page", printable(f"{title}{given}"))
 
 
-def _next(shown: Shown) -> str:
+def _next(shown: SettingDescription) -> str:
     if shown.use and shown.use[0] != shown.name:
         return f"counterpoint flags show {shlex.quote(shown.use[0])}"
     recipe = next((name for name, what in shown.recipes if not what.startswith("left out")), None)

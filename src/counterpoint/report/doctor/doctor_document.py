@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor import Checkup, SharedVerdict, Status
+from counterpoint.doctor import Checkup, SharedResult, Status
 from counterpoint.report.document import (
     Block,
     Document,
-    Entry,
     Fact,
-    Facts,
+    FactList,
+    NumberedItem,
     Section,
     Tone,
     printable,
@@ -57,9 +57,9 @@ def _summary(checkup: Checkup) -> str:
     return printable(f"{where}: {', '.join(parts) or 'no problems'}")
 
 
-def _entry(number: int, one: SharedVerdict, checkup: Checkup) -> Entry:
+def _entry(number: int, one: SharedResult, checkup: Checkup) -> NumberedItem:
     verdict = one.verdict
-    return Entry(
+    return NumberedItem(
         number=number,
         title=printable(verdict.found),
         price=str(verdict.status),
@@ -68,7 +68,7 @@ def _entry(number: int, one: SharedVerdict, checkup: Checkup) -> Entry:
     )
 
 
-def _rows(one: SharedVerdict, checkup: Checkup) -> Iterator[Fact]:
+def _rows(one: SharedResult, checkup: Checkup) -> Iterator[Fact]:
     verdict = one.verdict
     if len(checkup.hosts) > 1 and one.hosts:
         yield Fact("on", printable(_hosts(one, checkup)))
@@ -81,14 +81,14 @@ def _rows(one: SharedVerdict, checkup: Checkup) -> Iterator[Fact]:
     yield Fact("check", f"{verdict.code} {verdict.name}", Tone.QUIET)
 
 
-def _hosts(one: SharedVerdict, checkup: Checkup) -> str:
+def _hosts(one: SharedResult, checkup: Checkup) -> str:
     if len(one.hosts) == len(checkup.hosts):
         return f"all {len(one.hosts)} hosts"
     more = f" and {len(one.hosts) - _NAMED} more" if len(one.hosts) > _NAMED else ""
     return ", ".join(one.hosts[:_NAMED]) + more
 
 
-def _quiet(verdicts: tuple[SharedVerdict, ...], checkup: Checkup) -> Iterator[Block]:
+def _quiet(verdicts: tuple[SharedResult, ...], checkup: Checkup) -> Iterator[Block]:
     """Yield one line per verdict; notes also show their command and source."""
     rows: list[Fact] = []
     for shared in verdicts:
@@ -106,7 +106,7 @@ def _quiet(verdicts: tuple[SharedVerdict, ...], checkup: Checkup) -> Iterator[Bl
             rows.append(Fact("", printable(verdict.remedy), Tone.STRONG))
         if note and verdict.source:
             rows.append(Fact("", printable(verdict.source), Tone.QUIET))
-    yield Facts(tuple(rows))
+    yield FactList(tuple(rows))
 
 
 def next_command(checkup: Checkup) -> str:

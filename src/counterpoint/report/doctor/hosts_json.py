@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from counterpoint.doctor import Checkup
-from counterpoint.report.json import At, Exact, Result, Some, Words, fill, json_text
-from counterpoint.workflow.calibration import Calibration, Fit
+from counterpoint.report.json import At, Exact, Result, TextOrNull, TextsOrNull, fill, json_text
+from counterpoint.workflow.calibration import Calibration, ScalarFit
 
 
 class HostVerdict(Result):
@@ -16,11 +16,11 @@ class HostVerdict(Result):
     name: Annotated[str, At("verdict.name")]
     status: Annotated[str, At("verdict.status")]
     found: Annotated[str, At("verdict.found")]
-    wanted: Annotated[Words, At("verdict.wanted")]
-    why: Annotated[Words, At("verdict.why")]
-    remedy: Annotated[Words, At("verdict.remedy")]
-    source: Annotated[Words, At("verdict.source")]
-    hosts: Some
+    wanted: Annotated[TextOrNull, At("verdict.wanted")]
+    why: Annotated[TextOrNull, At("verdict.why")]
+    remedy: Annotated[TextOrNull, At("verdict.remedy")]
+    source: Annotated[TextOrNull, At("verdict.source")]
+    hosts: TextsOrNull
 
 
 class Doctor(Result, tag_field="schema", tag="counterpoint.doctor/1"):
@@ -79,6 +79,6 @@ def calibration_json(found: Calibration, out: str | None) -> str:
     return json_text(fill(Calibrated, found, file=out, scalars=scalars))
 
 
-def _scalar(fit: Fit) -> FittedScalar:
+def _scalar(fit: ScalarFit) -> FittedScalar:
     unfitted = {} if fit.fitted else {"error_before": None, "error_after": None}
     return fill(FittedScalar, fit, **unfitted)

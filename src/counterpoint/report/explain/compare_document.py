@@ -10,22 +10,22 @@ import shlex
 from typing import Final
 
 from counterpoint.core import Basis, Unknown
-from counterpoint.diagnose import Window
+from counterpoint.diagnose import WindowKind
 from counterpoint.diagnose.compare import (
-    About,
     Comparison,
-    Differs,
+    DifferenceKind,
     Side,
+    SideDifference,
     StepChange,
-    Verdict,
-    Work,
+    StepDifference,
+    StepVerdict,
 )
 from counterpoint.report import units
 from counterpoint.report.document import (
     Block,
     Document,
     Fact,
-    Facts,
+    FactList,
     Prose,
     Section,
     Tone,
@@ -44,9 +44,9 @@ _MS: Final = 1e3
 _NOTES: Final = 6
 _MANY: Final = 2.0  # from here on a multiple is clearer than a percentage
 _OF: Final = {
-    Window.STEP: "a median step",
-    Window.RUN: "one run of the step's program",
-    Window.PROFILE: "the profile",
+    WindowKind.STEP: "a median step",
+    WindowKind.RUN: "one run of the step's program",
+    WindowKind.PROFILE: "the profile",
 }
 _SOURCES: Final = {
     "annotation": "the program's step annotations",
@@ -82,14 +82,14 @@ _LEGEND: Final = (
 
 def _head(found: Comparison) -> Section:
     rows = [Fact("A", _side(found.a, found.runs[0])), Fact("B", _side(found.b, found.runs[1]))]
-    others = [differs for differs in found.differs if differs.about is About.EXPERIMENT]
+    others = [differs for differs in found.differs if differs.about is DifferenceKind.EXPERIMENT]
     rows += [Fact("NOT THE SAME", _differs(differs), Tone.WARNING) for differs in others]
     rows += [Fact("note", printable(note), Tone.WARNING) for note in found.notes[:_NOTES]]
     more = len(found.notes) - _NOTES
     if more > 0:
         rows.append(Fact("", f"and {more} more notes: --json", Tone.QUIET))
     summary = "" if found.same_experiment else "not the same experiment: a difference proves little"
-    return Section("Compared", summary, (Facts(tuple(rows)),))
+    return Section("Compared", summary, (FactList(tuple(rows)),))
 
 
 def _side(side: Side, runs: int) -> str:
@@ -107,7 +107,7 @@ def _devices(timeline: Timeline) -> str:
     return f"measured, {len(timeline.devices)} x {kinds}"
 
 
-def _differs(it: Differs) -> str:
+def _differs(it: SideDifference) -> str:
     return printable(f"{it.what}: {it.a or 'none'} in A, {it.b or 'none'} in B")
 
 
@@ -126,7 +126,7 @@ def _step(found: Comparison) -> Section:
     if (why := found.contradicted) is not None:
         rows.append(Fact("BUT", printable(why), Tone.WARNING))
     rows.append(Fact("how", printable(step.how), Tone.QUIET))
-    return Section("Step time", _answer(step), (Facts(tuple(rows)),))
+    return Section("Step time", _answer(step), (FactList(tuple(rows)),))
 
 
 def _time(seconds: float, side: Side, runs: int) -> str:
@@ -143,7 +143,7 @@ def _change(step: StepChange) -> str:
 
 
 def _answer(step: StepChange) -> str:
-    if step.verdict in (Verdict.FASTER, Verdict.SLOWER):
+    if step.verdict in (StepVerdict.FASTER, StepVerdict.SLOWER):
         return f"B is {step.verdict}: {_way(step.change)}"
     if step.change == 0:
         return str(step.verdict)
@@ -156,7 +156,7 @@ def _way(change: float) -> str:
     return f"{abs(change):.1%} {'longer' if change > 0 else 'shorter'}"
 
 
-def _parts(found: Comparison, work: Work) -> Section:
+def _parts(found: Comparison, work: StepDifference) -> Section:
     what = f"Where {_OF[work.window]} goes"
     difference = work.step.difference_ms
     longer = (
@@ -171,7 +171,7 @@ def _parts(found: Comparison, work: Work) -> Section:
         side.times.source for side in (found.a, found.b) if side.times
     }:
         blocks.append(Prose("of the profiled steps: profiling takes time, too", Tone.QUIET))
-    if work.window is not Window.STEP:
+    if work.window is not WindowKind.STEP:
         warning = f"a side has no whole step: of each, {_OF[work.window]} is compared"
         blocks.append(Prose(warning, Tone.WARNING))
     return Section(what, longer if difference else "equal", tuple(blocks))

@@ -7,11 +7,18 @@ from typing import Annotated
 import msgspec
 
 from counterpoint.core import Unknown
-from counterpoint.diagnose.compare import Comparison, Network, Row, Side, StepChange, Verdict
-from counterpoint.report.json import At, Pair, Result, Why, fill, json_text
+from counterpoint.diagnose.compare import (
+    CollectiveChange,
+    Comparison,
+    OpChange,
+    Side,
+    StepChange,
+    StepVerdict,
+)
+from counterpoint.report.json import At, Pair, ReasonUnknown, Result, fill, json_text
 
 
-class SideRead(Result):
+class SideJson(Result):
     """A side, of several runs the one in the middle."""
 
     name: str
@@ -24,7 +31,7 @@ class SideRead(Result):
     steps_by: Annotated[str | None, At("times.source")]
 
 
-class StepTimes(Result):
+class StepChangeJson(Result):
     """The step time of both sides."""
 
     a_ms: float | None
@@ -36,7 +43,7 @@ class StepTimes(Result):
     how: str
 
 
-class Differs(Result):
+class SideDifferenceJson(Result):
     """What differs around the step; null: not given."""
 
     about: str
@@ -45,7 +52,7 @@ class Differs(Result):
     b: str | None
 
 
-class Times(Result):
+class ChangeJson(Result):
     """A time of both sides."""
 
     a_ms: float | None
@@ -53,32 +60,32 @@ class Times(Result):
     difference_ms: float | None
 
 
-class Part(Times):
+class PartJson(ChangeJson):
     """A part of the step."""
 
     part: Annotated[str, At("what")]
 
 
-class Phase(Times):
+class PhaseJson(ChangeJson):
     """A phase of the busy time."""
 
     phase: Annotated[str, At("what")]
 
 
-class WorkKnown(Result):
+class StepDifferenceJson(Result):
     """Where the time of a median step goes, or why that is not known."""
 
     known: bool
     why_not: str | None
     window: str | None = msgspec.field(name="of")
-    step: Times | None
-    busy: Times | None
-    idle: Times | None
-    phases_unknown: Annotated[str | None, Why("phases")]
-    moves_unknown: Annotated[str | None, Why("schedule.moves")]
+    step: ChangeJson | None
+    busy: ChangeJson | None
+    idle: ChangeJson | None
+    phases_unknown: Annotated[str | None, ReasonUnknown("phases")]
+    moves_unknown: Annotated[str | None, ReasonUnknown("schedule.moves")]
 
 
-class Ops(Times):
+class OpChangeJson(ChangeJson):
     """Ops that match; an empty side has none."""
 
     a: tuple[str, ...]
@@ -94,7 +101,7 @@ class Ops(Times):
     b_self_ms: float | None
 
 
-class Collective(Result):
+class CollectiveChangeJson(Result):
     """Collectives that match; pairs are A's figure and B's."""
 
     a: tuple[str, ...]
@@ -109,7 +116,7 @@ class Collective(Result):
     clear: Annotated[bool, At("row.clear")]
 
 
-class Regrouped(Result):
+class RegroupedJson(Result):
     """Collectives that were combined or split."""
 
     a: tuple[str, ...]
@@ -118,7 +125,7 @@ class Regrouped(Result):
     bytes: int | None
 
 
-class Move(Result):
+class CompareMoveJson(Result):
     """A collective that stands elsewhere in the schedule."""
 
     a: Annotated[str, At("name_before")]
@@ -134,19 +141,19 @@ class Move(Result):
 class Compare(Result, tag_field="schema", tag="counterpoint.compare/1"):
     """Two runs side by side: `counterpoint compare --json`."""
 
-    a: SideRead
-    b: SideRead
+    a: SideJson
+    b: SideJson
     same_experiment: bool
     notes: tuple[str, ...]
-    step: StepTimes
-    differs: tuple[Differs, ...]
-    work: WorkKnown
-    parts: Annotated[tuple[Part, ...], At("work.parts")]
-    phases: Annotated[tuple[Phase, ...], At("work.phases")]
-    ops: tuple[Ops, ...]
-    collectives: tuple[Collective, ...]
-    regrouped: Annotated[tuple[Regrouped, ...], At("work.schedule.regrouped")]
-    moves: Annotated[tuple[Move, ...], At("work.schedule.moves")]
+    step: StepChangeJson
+    differs: tuple[SideDifferenceJson, ...]
+    work: StepDifferenceJson
+    parts: Annotated[tuple[PartJson, ...], At("work.parts")]
+    phases: Annotated[tuple[PhaseJson, ...], At("work.phases")]
+    ops: tuple[OpChangeJson, ...]
+    collectives: tuple[CollectiveChangeJson, ...]
+    regrouped: Annotated[tuple[RegroupedJson, ...], At("work.schedule.regrouped")]
+    moves: Annotated[tuple[CompareMoveJson, ...], At("work.schedule.moves")]
 
 
 def compare_json(found: Comparison) -> str:
@@ -161,7 +168,7 @@ def compare_json(found: Comparison) -> str:
             notes=[*found.notes, *filter(None, (found.contradicted,))],
             step=_step(found.step),
             work=fill(
-                WorkKnown,
+                StepDifferenceJson,
                 work,
                 known=work is not None,
                 why_not=found.work.reason if isinstance(found.work, Unknown) else None,
@@ -174,9 +181,9 @@ def compare_json(found: Comparison) -> str:
     )
 
 
-def _side(side: Side, runs: int) -> SideRead:
+def _side(side: Side, runs: int) -> SideJson:
     return fill(
-        SideRead,
+        SideJson,
         side,
         runs=runs,
         devices=None if side.timeline is None else len(side.timeline.devices),
@@ -184,16 +191,18 @@ def _side(side: Side, runs: int) -> SideRead:
     )
 
 
-def _step(step: StepChange | Unknown) -> StepTimes:
+def _step(step: StepChange | Unknown) -> StepChangeJson:
     if isinstance(step, Unknown):
-        return fill(StepTimes, None, verdict=Verdict.UNKNOWN, how=step.reason)
-    return fill(StepTimes, step)
+        return fill(StepChangeJson, None, verdict=StepVerdict.UNKNOWN, how=step.reason)
+    return fill(StepChangeJson, step)
 
 
-def _ops(row: Row) -> Ops:
-    return fill(Ops, row, a=[op.op for op in row.match.a], b=[op.op for op in row.match.b])
+def _ops(row: OpChange) -> OpChangeJson:
+    return fill(OpChangeJson, row, a=[op.op for op in row.match.a], b=[op.op for op in row.match.b])
 
 
-def _collective(network: Network) -> Collective:
+def _collective(network: CollectiveChange) -> CollectiveChangeJson:
     match = network.row.match
-    return fill(Collective, network, a=[op.op for op in match.a], b=[op.op for op in match.b])
+    return fill(
+        CollectiveChangeJson, network, a=[op.op for op in match.a], b=[op.op for op in match.b]
+    )

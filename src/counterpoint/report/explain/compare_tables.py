@@ -8,43 +8,51 @@ from typing import Final
 
 from counterpoint.core import Unknown
 from counterpoint.diagnose.compare import (
-    About,
-    Change,
+    CollectiveChange,
     Comparison,
-    How,
-    Network,
-    Regrouped,
-    Row,
-    Schedule,
-    Work,
+    DifferenceKind,
+    MatchStage,
+    OpChange,
+    PartChange,
+    RegroupedCollectives,
+    ScheduleChanges,
+    StepDifference,
 )
-from counterpoint.pgle.applying import Move, shown
+from counterpoint.pgle.applying import CollectiveMove, displayed_us
 from counterpoint.report import units
-from counterpoint.report.document import Column, Kind, Prose, Section, Table, Tone, printable
+from counterpoint.report.document import (
+    Column,
+    ColumnKind,
+    Prose,
+    Section,
+    TextTable,
+    Tone,
+    printable,
+)
 from counterpoint.report.places import distinct, short_path
 
 _NAME: Final = 40
 _PAIR: Final = 84
 _NOISY: Final = 3
 _HOW: Final = {
-    How.LOOPED: "loop rolled up",
-    How.SAME: "",
-    How.NAME: "by name",
-    How.WORK: "same work",
-    How.SHAPES: "other shapes",
-    How.MERGED: "combined",
-    How.FUSED: "fused",
-    How.PLACE: "same place",
-    How.RENAMED: "renamed",
+    MatchStage.LOOPED: "loop rolled up",
+    MatchStage.SAME: "",
+    MatchStage.NAME: "by name",
+    MatchStage.WORK: "same work",
+    MatchStage.SHAPES: "other shapes",
+    MatchStage.MERGED: "combined",
+    MatchStage.FUSED: "fused",
+    MatchStage.PLACE: "same place",
+    MatchStage.RENAMED: "renamed",
 }
 _THREE: Final = (
-    Column("A ms", Kind.NUMBER),
-    Column("B ms", Kind.NUMBER),
-    Column("B-A", Kind.NUMBER),
+    Column("A ms", ColumnKind.NUMBER),
+    Column("B ms", ColumnKind.NUMBER),
+    Column("B-A", ColumnKind.NUMBER),
 )
 
 
-def changes_table(title: str, changes: Sequence[Change], total: Change) -> Table:
+def changes_table(title: str, changes: Sequence[PartChange], total: PartChange) -> TextTable:
     """Return parts that add up to a total."""
     all_ = [*changes, total]
     cells = (
@@ -54,7 +62,9 @@ def changes_table(title: str, changes: Sequence[Change], total: Change) -> Table
         signed([change.difference_ms for change in all_]),
     )
     rows = tuple(zip(*cells, strict=True))
-    return Table(columns=(Column(title, Kind.WORD), *_THREE), rows=rows[:-1], total=rows[-1])
+    return TextTable(
+        columns=(Column(title, ColumnKind.WORD), *_THREE), rows=rows[:-1], total=rows[-1]
+    )
 
 
 def signed(values: Sequence[float]) -> list[str]:
@@ -64,7 +74,7 @@ def signed(values: Sequence[float]) -> list[str]:
     return [f"{value:+,.{decimals}f}" if value else "0" for value in seen]
 
 
-def ops_section(work: Work, top: int, *, alone: bool = False) -> Section:
+def ops_section(work: StepDifference, top: int, *, alone: bool = False) -> Section:
     """Return the ops that are clearly slower or faster, removed or new; the rest in one row.
 
     If none is clear, the largest differences are shown and marked as such. `alone`: one run per
@@ -74,7 +84,7 @@ def ops_section(work: Work, top: int, *, alone: bool = False) -> Section:
     listed = clear[:top] or work.ops[: min(top, _NOISY)]
     shown = {id(row) for row in listed}
     others = [row for row in work.ops if id(row) not in shown]
-    blocks: list[Table | Prose] = [_ops_table(listed, others, work.busy)]
+    blocks: list[TextTable | Prose] = [_ops_table(listed, others, work.busy)]
     for side, name in enumerate("AB"):
         count, ms = _alone(work, side)
         if count:
@@ -87,7 +97,7 @@ def ops_section(work: Work, top: int, *, alone: bool = False) -> Section:
     return Section("Ops", _differ(work.ops), tuple(blocks))
 
 
-def _differ(rows: Sequence[Row]) -> str:
+def _differ(rows: Sequence[OpChange]) -> str:
     """Describe how many rows differ by more than noise, or that the noise is unknown."""
     clear = sum(row.clear for row in rows)
     unknown = sum(row.noise_ms is None for row in rows)
@@ -98,19 +108,21 @@ def _differ(rows: Sequence[Row]) -> str:
     return f"{text}; of {unknown:,} that is not known" if unknown else text
 
 
-def _alone(work: Work, side: int) -> tuple[int, float]:
-    rows = [row for row in work.ops if row.how is How.ALONE]
+def _alone(work: StepDifference, side: int) -> tuple[int, float]:
+    rows = [row for row in work.ops if row.how is MatchStage.ALONE]
     of_side = [row for row in rows if (row.match.a, row.match.b)[side]]
     return len(of_side), math.fsum((row.a_ms, row.b_ms)[side] for row in of_side)
 
 
-def _ops_table(listed: Sequence[Row], others: Sequence[Row], busy: Change) -> Table:
-    rest = Change(
+def _ops_table(
+    listed: Sequence[OpChange], others: Sequence[OpChange], busy: PartChange
+) -> TextTable:
+    rest = PartChange(
         f"{len(others):,} others",
         math.fsum(row.a_ms for row in others),
         math.fsum(row.b_ms for row in others),
     )
-    tail = [rest, Change("busy", busy.a_ms, busy.b_ms)]
+    tail = [rest, PartChange("busy", busy.a_ms, busy.b_ms)]
     cells = (
         [*distinct([_names(row) for row in listed], _PAIR), *(change.what for change in tail)],
         [*(_how(row) for row in listed), "", ""],
@@ -124,18 +136,18 @@ def _ops_table(listed: Sequence[Row], others: Sequence[Row], busy: Change) -> Ta
     )
     rows = tuple(zip(*cells, strict=True))
     columns = (
-        Column("op", Kind.NAME),
-        Column("match", Kind.WORD, 1),
-        Column("category", Kind.WORD, 2),
+        Column("op", ColumnKind.NAME),
+        Column("match", ColumnKind.WORD, 1),
+        Column("category", ColumnKind.WORD, 2),
         *_THREE,
-        Column("noise", Kind.NUMBER, 2),
-        Column("phase", Kind.WORD, 3),
-        Column("source", Kind.PLACE, 1),
+        Column("noise", ColumnKind.NUMBER, 2),
+        Column("phase", ColumnKind.WORD, 3),
+        Column("source", ColumnKind.PLACE, 1),
     )
-    return Table(columns=columns, rows=rows[:-1], total=rows[-1])
+    return TextTable(columns=columns, rows=rows[:-1], total=rows[-1])
 
 
-def _names(row: Row) -> str:
+def _names(row: OpChange) -> str:
     """Return `fusion.3`, or which ops became which: `2 ops (fusion.3, ...) > fusion.9`."""
     a, b = (_some([op.op for op in items]) for items in (row.match.a, row.match.b))
     return a if a == b or not b else b if not a else f"{a} > {b}"
@@ -146,41 +158,41 @@ def _some(ops: Sequence[str]) -> str:
     return first if len(ops) < 2 else f"{len(ops)} ops ({first}, …)"
 
 
-def _how(row: Row) -> str:
-    if row.how is How.ALONE:
+def _how(row: OpChange) -> str:
+    if row.how is MatchStage.ALONE:
         return "only in A" if row.match.a else "only in B"
-    if row.how is How.MERGED:
+    if row.how is MatchStage.MERGED:
         return "split" if len(row.match.a) < len(row.match.b) else "combined"
-    if row.how is How.LOOPED and len(row.match.a) < len(row.match.b):
+    if row.how is MatchStage.LOOPED and len(row.match.a) < len(row.match.b):
         return "loop unrolled"
-    if row.how is How.FUSED and len(row.match.a) < len(row.match.b):
+    if row.how is MatchStage.FUSED and len(row.match.a) < len(row.match.b):
         return "fell apart"
     return _HOW[row.how]
 
 
-def _place(row: Row) -> str:
+def _place(row: OpChange) -> str:
     where = row.shown.source or row.shown.scope
     return printable(short_path(where)) if where else units.UNKNOWN
 
 
-def collectives_section(work: Work, top: int) -> Section:
+def collectives_section(work: StepDifference, top: int) -> Section:
     """Return the collectives whose exposed time changed most."""
     if not work.collectives:
         return Section("Collectives", "none ran in a step")
     rows = work.collectives[:top]
     columns = (
-        Column("collective", Kind.NAME),
-        Column("match", Kind.WORD, 2),
-        Column("kind", Kind.WORD, 4),
-        Column("size", Kind.NUMBER, 1),
-        Column("ranks", Kind.NUMBER, 3),
-        Column("exposed A", Kind.NUMBER),
-        Column("B", Kind.NUMBER),
-        Column("B-A", Kind.NUMBER),
-        Column("wait A", Kind.NUMBER, 2),
-        Column("B", Kind.NUMBER, 2),
-        Column("bus GB/s A", Kind.NUMBER, 1),
-        Column("B", Kind.NUMBER, 1),
+        Column("collective", ColumnKind.NAME),
+        Column("match", ColumnKind.WORD, 2),
+        Column("kind", ColumnKind.WORD, 4),
+        Column("size", ColumnKind.NUMBER, 1),
+        Column("ranks", ColumnKind.NUMBER, 3),
+        Column("exposed A", ColumnKind.NUMBER),
+        Column("B", ColumnKind.NUMBER),
+        Column("B-A", ColumnKind.NUMBER),
+        Column("wait A", ColumnKind.NUMBER, 2),
+        Column("B", ColumnKind.NUMBER, 2),
+        Column("bus GB/s A", ColumnKind.NUMBER, 1),
+        Column("B", ColumnKind.NUMBER, 1),
     )
     cells = (
         distinct([_names(network.row) for network in rows], _PAIR),
@@ -194,11 +206,11 @@ def collectives_section(work: Work, top: int) -> Section:
         *_both(rows, lambda network: network.busbw_gbps, 1),
     )
     summary = f"{_differ([network.row for network in work.collectives])}; times in ms"
-    table = Table(columns=columns, rows=tuple(zip(*cells, strict=True)))
+    table = TextTable(columns=columns, rows=tuple(zip(*cells, strict=True)))
     return Section("Collectives", summary, (table,))
 
 
-def _exposed_more(rows: Sequence[Network]) -> list[str]:
+def _exposed_more(rows: Sequence[CollectiveChange]) -> list[str]:
     """Return B-A of the exposed time; a side without the collective counts as 0."""
     known: list[float] = []
     for network in rows:
@@ -209,11 +221,13 @@ def _exposed_more(rows: Sequence[Network]) -> list[str]:
     return [units.UNKNOWN if math.isnan(difference) else next(cells) for difference in known]
 
 
-_Pair = Callable[[Network], tuple[float | None, float | None]]
+_Pair = Callable[[CollectiveChange], tuple[float | None, float | None]]
 _ABSENT: Final = "-"  # does not run on this side, so there is nothing to know
 
 
-def _both(rows: Sequence[Network], of: _Pair, decimals: int | None = None) -> list[list[str]]:
+def _both(
+    rows: Sequence[CollectiveChange], of: _Pair, decimals: int | None = None
+) -> list[list[str]]:
     return [
         [
             cell if (network.row.match.a, network.row.match.b)[side] else _ABSENT
@@ -225,9 +239,9 @@ def _both(rows: Sequence[Network], of: _Pair, decimals: int | None = None) -> li
     ]
 
 
-def schedule_section(schedule: Schedule, top: int) -> Section:
+def schedule_section(schedule: ScheduleChanges, top: int) -> Section:
     """Return combined and split collectives, those now sync or async, and those that moved."""
-    blocks: list[Table | Prose] = []
+    blocks: list[TextTable | Prose] = []
     if schedule.regrouped:
         blocks.append(_regrouped(schedule.regrouped[:top]))
     if isinstance(schedule.moves, Unknown):
@@ -239,7 +253,7 @@ def schedule_section(schedule: Schedule, top: int) -> Section:
     return Section("Schedule", _moved(schedule, len(schedule.moves)), tuple(blocks))
 
 
-def _moved(schedule: Schedule, moved: int) -> str:
+def _moved(schedule: ScheduleChanges, moved: int) -> str:
     texts = [f"{moved:,} of {schedule.compared:,} collectives moved" if moved else ""]
     for count, what in (
         (len(schedule.regrouped), "combined or split"),
@@ -250,12 +264,12 @@ def _moved(schedule: Schedule, moved: int) -> str:
     return ", ".join(filter(None, texts)) or "no collective moved"
 
 
-def _regrouped(regrouped: Sequence[Regrouped]) -> Table:
+def _regrouped(regrouped: Sequence[RegroupedCollectives]) -> TextTable:
     columns = (
-        Column("in A", Kind.NAME),
-        Column("in B", Kind.NAME),
-        Column("kind", Kind.WORD),
-        Column("bytes a step", Kind.NUMBER),
+        Column("in A", ColumnKind.NAME),
+        Column("in B", ColumnKind.NAME),
+        Column("kind", ColumnKind.WORD),
+        Column("bytes a step", ColumnKind.NUMBER),
     )
     a = distinct([_some(group.a) for group in regrouped], _NAME)
     b = distinct([_some(group.b) for group in regrouped], _NAME)
@@ -263,31 +277,31 @@ def _regrouped(regrouped: Sequence[Regrouped]) -> Table:
         (was, became, group.kind, units.size(group.bytes))
         for was, became, group in zip(a, b, regrouped, strict=True)
     )
-    return Table(columns=columns, rows=rows)
+    return TextTable(columns=columns, rows=rows)
 
 
-def _moves(moves: Sequence[Move]) -> Table:
+def _moves(moves: Sequence[CollectiveMove]) -> TextTable:
     columns = (
-        Column("collective in B", Kind.NAME),
-        Column("kind", Kind.WORD, 2),
-        Column("starts", Kind.WORD),
-        Column("compute within A, us", Kind.NUMBER),
-        Column("B", Kind.NUMBER),
-        Column("now", Kind.WORD, 1),
-        Column("source", Kind.PLACE, 3),
+        Column("collective in B", ColumnKind.NAME),
+        Column("kind", ColumnKind.WORD, 2),
+        Column("starts", ColumnKind.WORD),
+        Column("compute within A, us", ColumnKind.NUMBER),
+        Column("B", ColumnKind.NUMBER),
+        Column("now", ColumnKind.WORD, 1),
+        Column("source", ColumnKind.PLACE, 3),
     )
     names = distinct([move.name for move in moves], _NAME)
-    return Table(columns=columns, rows=tuple(map(_move, moves, names)))
+    return TextTable(columns=columns, rows=tuple(map(_move, moves, names)))
 
 
-def _move(move: Move, name: str) -> tuple[str, ...]:
+def _move(move: CollectiveMove, name: str) -> tuple[str, ...]:
     us = move.start_shift_us
     shift = f"{abs(us):,.1f} us {'earlier' if us < 0 else 'later'}"
     sync = (move.before.sync, move.after.sync)
     return (
         printable(name),
         move.kind,
-        shift if shown(us) else "as in A",
+        shift if displayed_us(us) else "as in A",
         f"{move.before.within_us:,.1f}",
         f"{move.after.within_us:,.1f}",
         {(True, False): "async", (False, True): "sync"}.get(sync, ""),
@@ -297,23 +311,23 @@ def _move(move: Move, name: str) -> tuple[str, ...]:
 
 def differs_section(found: Comparison, top: int) -> Section:
     """Return the settings, versions and other facts that differ."""
-    rows = [differs for differs in found.differs if differs.about is not About.EXPERIMENT]
+    rows = [differs for differs in found.differs if differs.about is not DifferenceKind.EXPERIMENT]
     known = found.a.run is not None and found.b.run is not None
     if not rows:
         text = "none differ" if known else "none known to differ; a Run tells more than a profile"
         return Section("Settings and versions", text)
     columns = (
-        Column("about", Kind.WORD),
-        Column("what", Kind.NAME),
-        Column("A", Kind.WORD),
-        Column("B", Kind.WORD),
+        Column("about", ColumnKind.WORD),
+        Column("what", ColumnKind.NAME),
+        Column("A", ColumnKind.WORD),
+        Column("B", ColumnKind.WORD),
     )
     cells = tuple(
         (str(differs.about), printable(differs.what), _value(differs.a), _value(differs.b))
         for differs in rows[: 2 * top]
     )
     summary = f"{len(rows):,} differ" + ("" if len(rows) <= 2 * top else f", {2 * top} shown")
-    return Section("Settings and versions", summary, (Table(columns=columns, rows=cells),))
+    return Section("Settings and versions", summary, (TextTable(columns=columns, rows=cells),))
 
 
 def _value(text: str | None) -> str:

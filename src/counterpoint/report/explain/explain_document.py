@@ -13,15 +13,15 @@ from typing import Final
 
 from counterpoint.core import Basis, Range
 from counterpoint.diagnose import Explanation
-from counterpoint.diagnose.metrics import By
+from counterpoint.diagnose.metrics import Grouping
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
     Fact,
-    Facts,
+    FactList,
     Prose,
     Section,
-    Table,
+    TextTable,
     Tone,
     printable,
 )
@@ -40,7 +40,7 @@ from counterpoint.report.explain.step_time import (
     step_section,
     subject,
 )
-from counterpoint.report.runs.runs_document import trial_of
+from counterpoint.report.runs.runs_document import trial_command
 from counterpoint.runs import Run
 from counterpoint.timeline import Host
 
@@ -86,7 +86,7 @@ def explain_document(
     top: int = 10,
     run: Run | None = None,
     paths: Sequence[str] = (),
-    by: By | None = None,
+    by: Grouping | None = None,
 ) -> Document:
     """Return the report on an Explanation, with `top` rows in each table, ops grouped `by`.
 
@@ -121,7 +121,9 @@ def answer_sections(
     return [parts, largest_losses(explanation, where, _whole(explanation, run))]
 
 
-def detail_sections(explanation: Explanation, top: int, by: By | None = None) -> list[Section]:
+def detail_sections(
+    explanation: Explanation, top: int, by: Grouping | None = None
+) -> list[Section]:
     """Return the evidence: findings with their remedies, and tables of ops and collectives."""
     if explanation.breakdown is None:
         return []
@@ -149,7 +151,7 @@ def _profile(explanation: Explanation, run: Run | None, named: tuple[str, ...]) 
         rows.append(
             Fact("CUT OFF", "events are missing from this profile: trust it little", Tone.WARNING)
         )
-    return Section("Profile", f"{explanation.basis}, {_inputs(named)}", (Facts(tuple(rows)),))
+    return Section("Profile", f"{explanation.basis}, {_inputs(named)}", (FactList(tuple(rows)),))
 
 
 def _notes(explanation: Explanation) -> list[Section]:
@@ -158,7 +160,7 @@ def _notes(explanation: Explanation) -> list[Section]:
     rows = [Fact("steps", printable(steps.how), Tone.QUIET)] if steps.median_ms is not None else []
     programs = [program.name for program in explanation.programs]
     rows += note_facts(explanation.notes, explanation.hosts, programs)
-    return [Section("Notes", "", (Facts(tuple(rows)),))] if rows else []
+    return [Section("Notes", "", (FactList(tuple(rows)),))] if rows else []
 
 
 def _ending(run: Run | None) -> list[Fact]:
@@ -259,9 +261,9 @@ def _words(section: Section) -> set[str]:
     """Return the table cells and the words of a section's summary and facts."""
     words = set(_APART.split(section.summary))
     for block in section.blocks:
-        if isinstance(block, Table):
+        if isinstance(block, TextTable):
             words.update(cell for row in block.rows for cell in row)
-        elif isinstance(block, Facts):
+        elif isinstance(block, FactList):
             words.update(word for fact in block.rows for word in _APART.split(fact.text))
     return words
 
@@ -269,7 +271,7 @@ def _words(section: Section) -> set[str]:
 def _next(explanation: Explanation, named: tuple[str, ...], run: Run | None) -> str:
     """Return the next command: try the remedy, inspect the network, or open the timeline."""
     losses = [finding for finding in explanation.findings if isinstance(finding.saves_ms, Range)]
-    if losses and (line := trial_of(losses[0].remedy, run)) is not None:
+    if losses and (line := trial_command(losses[0].remedy, run)) is not None:
         return line
     if losses and losses[0].code.startswith(COMMUNICATION):
         return printable(shlex.join(["counterpoint", "network", *named]))

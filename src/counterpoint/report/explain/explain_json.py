@@ -14,7 +14,7 @@ from counterpoint.runs import Run
 from counterpoint.runs.scores import score_of_steps
 
 
-class RunRead(Result):
+class ReadRunJson(Result):
     """The Run that was named, and how it ended."""
 
     path: str
@@ -30,7 +30,7 @@ class HostClock(Result):
     clock_offset_ms: float | None
 
 
-class Program(Result):
+class ProgramJson(Result):
     """A compiled module that ran."""
 
     index: int
@@ -41,7 +41,7 @@ class Program(Result):
     is_step: bool
 
 
-class Steps(Result):
+class StepsJson(Result):
     """Step time, of the profile and as the Run itself counted it."""
 
     count: int
@@ -58,7 +58,7 @@ class Steps(Result):
     run_steps: int | None
 
 
-class Breakdown(Result):
+class BreakdownJson(Result):
     """Where the step goes."""
 
     compute_ms: float | None
@@ -68,13 +68,13 @@ class Breakdown(Result):
     idle_ms: float | None
 
 
-class DeviceBreakdown(Breakdown):
+class DeviceBreakdown(BreakdownJson):
     """The same of one device."""
 
     device: int
 
 
-class Phases(Result):
+class PhasesJson(Result):
     """Busy time by phase."""
 
     forward_ms: float | None
@@ -84,7 +84,7 @@ class Phases(Result):
     other_ms: float | None
 
 
-class Op(Result):
+class OpJson(Result):
     """An op, and its time in a step."""
 
     op: str
@@ -100,7 +100,7 @@ class Op(Result):
     bytes_accessed: Large | None
 
 
-class Group(Result):
+class OpGroupJson(Result):
     """Ops summed up by scope, source or category."""
 
     by: str
@@ -118,7 +118,7 @@ class Group(Result):
     longest: str
 
 
-class Collective(Result):
+class CollectiveJson(Result):
     """A collective, the time it takes and the part that the step waits for."""
 
     op: str
@@ -143,7 +143,7 @@ class Collective(Result):
     program: int | None
 
 
-class Utilisation(Result):
+class UtilizationJson(Result):
     """How much of a chip is used."""
 
     chip: str | None
@@ -155,7 +155,7 @@ class Utilisation(Result):
     hbm_share: float | None
 
 
-class Evidence(Result):
+class EvidenceJson(Result):
     """What shows a finding, with rows of `Timeline.spans`."""
 
     what: str
@@ -170,7 +170,7 @@ class RemedySettings(Result):
     env: Annotated[dict[str, str], At("environment")]
 
 
-class Finding(Result):
+class FindingJson(Result):
     """A loss, what it could save and its remedy."""
 
     code: str
@@ -178,7 +178,7 @@ class Finding(Result):
     detail: str
     saves_ms: Pair | None
     basis: str
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[EvidenceJson, ...]
     remedy: str
     settings: Annotated[RemedySettings, At("remedy")]
     doubt: str | None
@@ -187,7 +187,7 @@ class Finding(Result):
 class Explained(Result):
     """What `explain` and `predict` both tell of a step."""
 
-    run: RunRead | None
+    run: ReadRunJson | None
     inputs: tuple[str, ...]
     notes: tuple[str, ...]
     truncated: bool
@@ -197,16 +197,16 @@ class Explained(Result):
     devices: Annotated[int, At("device_count")]
     device_kind: str
     host_clocks: Annotated[tuple[HostClock, ...], At("hosts")]
-    programs: tuple[Program, ...]
-    steps: Steps
-    breakdown: Breakdown
+    programs: tuple[ProgramJson, ...]
+    steps: StepsJson
+    breakdown: BreakdownJson
     device_breakdowns: tuple[DeviceBreakdown, ...]
-    phases: Phases
-    ops: tuple[Op, ...]
-    groups: tuple[Group, ...]
-    collectives: tuple[Collective, ...]
-    utilisation: Utilisation
-    findings: tuple[Finding, ...]
+    phases: PhasesJson
+    ops: tuple[OpJson, ...]
+    groups: tuple[OpGroupJson, ...]
+    collectives: tuple[CollectiveJson, ...]
+    utilisation: UtilizationJson
+    findings: tuple[FindingJson, ...]
 
 
 class Explain(Explained, tag_field="schema", tag="counterpoint.explain/1"):
@@ -224,11 +224,11 @@ def explained(explanation: Explanation, run: Run | None = None) -> dict[str, obj
     """Return the fields whose JSON form differs from the attribute of the explanation."""
     counted = None if run is None else score_of_steps(run)
     return {
-        "run": None if run is None else fill(RunRead, run, detail=run.outcome.detail or None),
+        "run": None if run is None else fill(ReadRunJson, run, detail=run.outcome.detail or None),
         "hosts": len(explanation.hosts),
         "host_clocks": explanation.hosts,
         "steps": fill(
-            Steps,
+            StepsJson,
             explanation.steps,
             run_median_ms=None if counted is None else counted.seconds * 1e3,
             run_steps=None if counted is None else counted.steps,

@@ -10,10 +10,18 @@ from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.diagnose.metrics import GROUPINGS, PHASES, By, finest, grouped
+from counterpoint.diagnose.metrics import GROUPINGS, PHASES, Grouping, finest, grouped
 from counterpoint.report import units
-from counterpoint.report.document import Column, Kind, Prose, Section, Table, Tone, printable
-from counterpoint.report.places import distinct, short_path, unlike_paths
+from counterpoint.report.document import (
+    Column,
+    ColumnKind,
+    Prose,
+    Section,
+    TextTable,
+    Tone,
+    printable,
+)
+from counterpoint.report.places import distinct, distinct_paths, short_path
 
 Row = dict[str, Any]
 
@@ -21,7 +29,7 @@ _LONGEST_NAME: Final = 72
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _OpColumn:
     """A column with its cells, the cell of the total row, and whether any of it is known."""
 
     column: Column
@@ -38,7 +46,7 @@ class _Told:
         return self.cells if self.others is None else [*self.cells, self.others]
 
 
-def ops_section(ops: pl.DataFrame, top: int, by: By | None = None) -> Section:
+def ops_section(ops: pl.DataFrame, top: int, by: Grouping | None = None) -> Section:
     """Return the ops with the most self time, grouped by a familiar unit if there are many."""
     if not len(ops):
         return Section("Top ops", "none ran in a step")
@@ -49,12 +57,14 @@ def ops_section(ops: pl.DataFrame, top: int, by: By | None = None) -> Section:
     columns[0] = replace(columns[0], total=f"all {len(table):,}")
     at = 1 if by == "category" else 2
     columns[at:at] = [
-        _Told(
-            Column("self ms", Kind.NUMBER),
+        _OpColumn(
+            Column("self ms", ColumnKind.NUMBER),
             _ms(rows),
             units.column([float(table["self_ms"].sum())])[0],
         ),
-        _Told(Column("share", Kind.NUMBER), [units.percent(row["share"]) for row in rows]),
+        _OpColumn(
+            Column("share", ColumnKind.NUMBER), [units.percent(row["share"]) for row in rows]
+        ),
     ]
     if len(rest):
         others_cells = {
@@ -78,33 +88,37 @@ def _ms(rows: list[Row]) -> list[str]:
     return units.column(row["self_ms"] for row in rows)
 
 
-def _of_ops(rows: list[Row]) -> list[_Told]:
+def _of_ops(rows: list[Row]) -> list[_OpColumn]:
     return [
-        _Told(Column("op", Kind.NAME), _names(rows)),
-        _Told(Column("category", Kind.WORD), _texts(rows, "category")),
-        _Told(Column("phase", Kind.WORD, rank=1), _texts(rows, "phase")),
-        _Told(Column("count", Kind.NUMBER, rank=2), [units.count(row["count"]) for row in rows]),
-        _Told(Column("source", Kind.PLACE), _places(rows, "source")),
-        _Told(Column("scope", Kind.PLACE, rank=3), _places(rows, "scope")),
+        _OpColumn(Column("op", ColumnKind.NAME), _names(rows)),
+        _OpColumn(Column("category", ColumnKind.WORD), _texts(rows, "category")),
+        _OpColumn(Column("phase", ColumnKind.WORD, rank=1), _texts(rows, "phase")),
+        _OpColumn(
+            Column("count", ColumnKind.NUMBER, rank=2), [units.count(row["count"]) for row in rows]
+        ),
+        _OpColumn(Column("source", ColumnKind.PLACE), _places(rows, "source")),
+        _OpColumn(Column("scope", ColumnKind.PLACE, rank=3), _places(rows, "scope")),
     ]
 
 
-def _of_groups(rows: list[Row], by: By) -> list[_Told]:
+def _of_groups(rows: list[Row], by: Grouping) -> list[_OpColumn]:
     names = [f"no {by} told" if row["name"] is None else printable(row["name"]) for row in rows]
-    shown = names if by == "category" else unlike_paths(names)
+    shown = names if by == "category" else distinct_paths(names)
     if by == "category":
-        first = [_Told(Column(by, Kind.WORD), shown)]
+        first = [_OpColumn(Column(by, ColumnKind.WORD), shown)]
     else:
         first = [
-            _Told(Column(by, Kind.PLACE), shown),
-            _Told(Column("category", Kind.WORD, rank=1), _texts(rows, "category")),
+            _OpColumn(Column(by, ColumnKind.PLACE), shown),
+            _OpColumn(Column("category", ColumnKind.WORD, rank=1), _texts(rows, "category")),
         ]
     return [
         *first,
-        _Told(Column("ops", Kind.NUMBER, rank=2), [f"{row['ops']:,}" for row in rows]),
-        _Told(Column("count", Kind.NUMBER, rank=3), [units.count(row["count"]) for row in rows]),
-        _Told(Column("phases", Kind.WORD, rank=4), [_phases(row) for row in rows]),
-        _Told(Column("longest op", Kind.NAME, rank=5), _names(rows, "longest")),
+        _OpColumn(Column("ops", ColumnKind.NUMBER, rank=2), [f"{row['ops']:,}" for row in rows]),
+        _OpColumn(
+            Column("count", ColumnKind.NUMBER, rank=3), [units.count(row["count"]) for row in rows]
+        ),
+        _OpColumn(Column("phases", ColumnKind.WORD, rank=4), [_phases(row) for row in rows]),
+        _OpColumn(Column("longest op", ColumnKind.NAME, rank=5), _names(rows, "longest")),
     ]
 
 
@@ -148,32 +162,37 @@ def collectives_section(collectives: pl.DataFrame, top: int) -> Section:
 
     per_step = total("exposed_ms")
     columns = [
-        _Told(Column("op", Kind.NAME), _names(rows), f"all {len(collectives):,}"),
-        _Told(Column("kind", Kind.WORD, rank=5), _texts(rows, "kind")),
-        _Told(Column("size", Kind.NUMBER), [units.size(row["bytes"]) for row in rows]),
-        _Told(Column("ranks", Kind.NUMBER, rank=3), [units.count(r["group_size"]) for r in rows]),
-        _Told(Column("count", Kind.NUMBER, rank=3), [units.count(row["count"]) for row in rows]),
-        _Told(Column("time", Kind.NUMBER), ms("total_ms"), total("total_ms")),
-        _Told(Column("wait", Kind.NUMBER, rank=1), ms("wait_ms"), total("wait_ms")),
-        _Told(Column("exposed", Kind.NUMBER), ms("exposed_ms"), per_step),
-        _Told(
-            Column("hidden", Kind.NUMBER), [units.percent(row["hidden_share"], 0) for row in rows]
+        _OpColumn(Column("op", ColumnKind.NAME), _names(rows), f"all {len(collectives):,}"),
+        _OpColumn(Column("kind", ColumnKind.WORD, rank=5), _texts(rows, "kind")),
+        _OpColumn(Column("size", ColumnKind.NUMBER), [units.size(row["bytes"]) for row in rows]),
+        _OpColumn(
+            Column("ranks", ColumnKind.NUMBER, rank=3), [units.count(r["group_size"]) for r in rows]
         ),
-        _Told(Column("alg GB/s", Kind.NUMBER, rank=6), rounded("algbw_gbps")),
-        _Told(Column("bus GB/s", Kind.NUMBER, rank=1), rounded("busbw_gbps")),
-        _Told(Column("source", Kind.PLACE, rank=7), _places(rows, "source")),
+        _OpColumn(
+            Column("count", ColumnKind.NUMBER, rank=3), [units.count(row["count"]) for row in rows]
+        ),
+        _OpColumn(Column("time", ColumnKind.NUMBER), ms("total_ms"), total("total_ms")),
+        _OpColumn(Column("wait", ColumnKind.NUMBER, rank=1), ms("wait_ms"), total("wait_ms")),
+        _OpColumn(Column("exposed", ColumnKind.NUMBER), ms("exposed_ms"), per_step),
+        _OpColumn(
+            Column("hidden", ColumnKind.NUMBER),
+            [units.percent(row["hidden_share"], 0) for row in rows],
+        ),
+        _OpColumn(Column("alg GB/s", ColumnKind.NUMBER, rank=6), rounded("algbw_gbps")),
+        _OpColumn(Column("bus GB/s", ColumnKind.NUMBER, rank=1), rounded("busbw_gbps")),
+        _OpColumn(Column("source", ColumnKind.PLACE, rank=7), _places(rows, "source")),
     ]
     summary = f"{len(rows)} of {len(collectives):,}, the most exposed first; times in ms per step"
     return _section("Collectives", summary, columns)
 
 
-def _section(title: str, summary: str, told: list[_Told], *before: Prose) -> Section:
+def _section(title: str, summary: str, told: list[_OpColumn], *before: Prose) -> Section:
     shown = [column for column in told if column.known]
     unknown = [column.column.title for column in told if not column.known]
     if unknown:
         summary += f"; not known: {', '.join(unknown)}"
     has_total = any(column.total for column in shown)
-    table = Table(
+    table = TextTable(
         columns=tuple(column.column for column in shown),
         rows=tuple(zip(*(column.all_cells for column in shown), strict=True)),
         total=tuple(column.total for column in shown) if has_total else None,

@@ -11,21 +11,30 @@ from collections.abc import Sequence
 from typing import Final
 
 from counterpoint.core import Basis, Range, Unknown
-from counterpoint.diagnose import WORTH_A_WORD, Explanation, Finding, Remedy
+from counterpoint.diagnose import MIN_REPORTED_SHARE, Explanation, Finding, Remedy
 from counterpoint.report import units
-from counterpoint.report.document import Column, Entry, Fact, Kind, Section, Table, Tone, printable
+from counterpoint.report.document import (
+    Column,
+    ColumnKind,
+    Fact,
+    NumberedItem,
+    Section,
+    TextTable,
+    Tone,
+    printable,
+)
 
 LARGEST: Final = 3
 COMMUNICATION: Final = "STEP1"
 """The prefix of the codes of rules about communication."""
 _EVIDENCE: Final = 3
 _COLUMNS: Final = (
-    Column("", Kind.NUMBER),
-    Column("code", Kind.WORD),
-    Column("loss", Kind.SENTENCE),
-    Column("could save", Kind.WORD),
-    Column("share", Kind.NUMBER, rank=1),
-    Column("basis", Kind.WORD, rank=2),
+    Column("", ColumnKind.NUMBER),
+    Column("code", ColumnKind.WORD),
+    Column("loss", ColumnKind.SENTENCE),
+    Column("could save", ColumnKind.WORD),
+    Column("share", ColumnKind.NUMBER, rank=1),
+    Column("basis", ColumnKind.WORD, rank=2),
 )
 
 
@@ -56,7 +65,7 @@ def largest_loss(explanation: Explanation, whole: str) -> str:
 
 
 def _none(whole: str) -> str:
-    return f"none above {units.percent(WORTH_A_WORD, 0)} of {whole}"
+    return f"none above {units.percent(MIN_REPORTED_SHARE, 0)} of {whole}"
 
 
 def findings_sections(explanation: Explanation) -> list[Section]:
@@ -88,7 +97,7 @@ def _losses(explanation: Explanation) -> list[Finding]:
     return [finding for finding in explanation.findings if isinstance(finding.saves_ms, Range)]
 
 
-def _table(explanation: Explanation, found: Sequence[Finding]) -> Table:
+def _table(explanation: Explanation, found: Sequence[Finding]) -> TextTable:
     """Return the losses, one line each."""
     window_ms = explanation.steps.window_ms
     rows = tuple(
@@ -103,7 +112,7 @@ def _table(explanation: Explanation, found: Sequence[Finding]) -> Table:
         for at, (finding, loss) in enumerate(zip(found, _sentences(found), strict=True), 1)
         if isinstance(finding.saves_ms, Range)
     )
-    return Table(columns=_COLUMNS, rows=rows)
+    return TextTable(columns=_COLUMNS, rows=rows)
 
 
 def _sentences(found: Sequence[Finding]) -> list[str]:
@@ -117,18 +126,20 @@ def _sentences(found: Sequence[Finding]) -> list[str]:
     ]
 
 
-def _entries(explanation: Explanation, found: list[Finding], first: int) -> tuple[Entry, ...]:
+def _entries(
+    explanation: Explanation, found: list[Finding], first: int
+) -> tuple[NumberedItem, ...]:
     window_ms, basis = explanation.steps.window_ms, explanation.basis
     return tuple(_finding(at, finding, window_ms, basis) for at, finding in enumerate(found, first))
 
 
-def _finding(number: int, finding: Finding, window_ms: float | None, basis: str) -> Entry:
+def _finding(number: int, finding: Finding, window_ms: float | None, basis: str) -> NumberedItem:
     shown = [
         printable(evidence.what)
         + (f" {units.milliseconds(evidence.ms)}" if evidence.ms is not None else "")
         for evidence in finding.evidence[:_EVIDENCE]
     ]
-    return Entry(
+    return NumberedItem(
         number=number,
         title=f"{finding.code} {printable(finding.title)}",
         price=_price(finding, window_ms, basis),

@@ -14,28 +14,34 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core import Basis
-from counterpoint.diagnose import Window
+from counterpoint.diagnose import WindowKind
 from counterpoint.diagnose.collectives import Bound, Link
-from counterpoint.diagnose.network import SATURATION, Calls, Demand, NetworkAnalysis, Pattern
+from counterpoint.diagnose.network import (
+    SATURATION,
+    Demand,
+    LatencyPattern,
+    NetworkAnalysis,
+    RemoteCalls,
+)
 from counterpoint.report import units
 from counterpoint.report.document import (
     Block,
     Chart,
     Column,
-    Course,
+    ColumnKind,
     Document,
     Fact,
-    Facts,
-    Kind,
+    FactList,
     Prose,
     Section,
-    Table,
+    Series,
+    TextTable,
     Tone,
     printable,
 )
 from counterpoint.report.explain.explain_document import note_facts
 from counterpoint.report.places import distinct
-from counterpoint.report.words import several
+from counterpoint.report.words import counted_noun
 
 SPELT: Final[Mapping[str | None, str]] = {
     Link.DOMAIN: "domain",
@@ -49,7 +55,7 @@ _LONGEST_NAME: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CellColumn:
     """A column; those of higher rank are dropped first on narrow screens."""
 
     title: str
@@ -59,17 +65,17 @@ class Told:
     rank: int = 0
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ColumnKind:
         """The kind of content, which decides how cells are shortened."""
         if self.number:
-            return Kind.NUMBER
-        return Kind.WORD if self.words else Kind.NAME
+            return ColumnKind.NUMBER
+        return ColumnKind.WORD if self.words else ColumnKind.NAME
 
 
-def table(told: Sequence[Told]) -> Table:
+def table(told: Sequence[CellColumn]) -> TextTable:
     """Return a table of the columns with any known value."""
     known = [column for column in told if any(cell != units.UNKNOWN for cell in column.cells)]
-    return Table(
+    return TextTable(
         columns=tuple(Column(column.title, column.kind, column.rank) for column in known),
         rows=tuple(zip(*(column.cells for column in known), strict=True)),
     )
@@ -81,26 +87,26 @@ def names(rows: Sequence[Mapping[str, Any]], key: str) -> list[str]:
     return distinct(texts, _LONGEST_NAME)
 
 
-def calls_section(calls: Calls, top: int) -> Section:
+def calls_section(calls: RemoteCalls, top: int) -> Section:
     """Return the links by their median call, and the distribution by step."""
     links = calls.links
     rows = links.head(top).to_dicts()
     host_ms = [row["host_ms"] for row in rows]
     columns = [
-        Told("host", names(rows, "host")),
-        Told("peer", names(rows, "peer")),
-        Told("calls", [units.count(row["calls"]) for row in rows], number=True),
-        Told("median ms", units.column(row["median_ms"] for row in rows), number=True),
-        Told("p95", units.column(row["p95_ms"] for row in rows), number=True),
-        Told("most", units.column(row["max_ms"] for row in rows), number=True),
-        *([Told("host work", units.column(host_ms), number=True)] if any(host_ms) else []),
-        Told("slow", [units.percent(row["slow_share"], 0) for row in rows], number=True),
-        Told("pattern", names(rows, "pattern"), words=True),
+        CellColumn("host", names(rows, "host")),
+        CellColumn("peer", names(rows, "peer")),
+        CellColumn("calls", [units.count(row["calls"]) for row in rows], number=True),
+        CellColumn("median ms", units.column(row["median_ms"] for row in rows), number=True),
+        CellColumn("p95", units.column(row["p95_ms"] for row in rows), number=True),
+        CellColumn("most", units.column(row["max_ms"] for row in rows), number=True),
+        *([CellColumn("host work", units.column(host_ms), number=True)] if any(host_ms) else []),
+        CellColumn("slow", [units.percent(row["slow_share"], 0) for row in rows], number=True),
+        CellColumn("pattern", names(rows, "pattern"), words=True),
     ]
     state = {
-        Pattern.NORMAL: "none is slow",
-        Pattern.SPORADIC: "slow now and then",
-        Pattern.SUSTAINED: "slow most of the time",
+        LatencyPattern.NORMAL: "none is slow",
+        LatencyPattern.SPORADIC: "slow now and then",
+        LatencyPattern.SUSTAINED: "slow most of the time",
     }[calls.pattern]
     summary = (
         f"{len(calls.rows):,} over {len(links):,} links: {state}, against what their bytes need at"
@@ -113,12 +119,12 @@ def calls_section(calls: Calls, top: int) -> Section:
     return Section("Remote calls", summary, tuple(blocks))
 
 
-def _over_steps(calls: Calls) -> Chart:
+def _over_steps(calls: RemoteCalls) -> Chart:
     by_step = calls.by_step
     p95 = by_step["p95_ms"].to_list()
     most = max(p95)
     steps = by_step["step"].to_list()
-    course = Course(
+    course = Series(
         label="p95 by step",
         levels=tuple(value / most if most else 0.0 for value in p95),
         remark=f"scale to {units.milliseconds(most)}",
@@ -144,7 +150,7 @@ def demand_section(analysis: NetworkAnalysis) -> Section:
     return Section("Demand", summary, (chart, full))
 
 
-def _course(analysis: NetworkAnalysis, link: str | None) -> Course:
+def _course(analysis: NetworkAnalysis, link: str | None) -> Series:
     pieces = analysis.demand.pieces.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))
     capacity = analysis.network.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))[
         "capacity_gbps"
@@ -154,7 +160,7 @@ def _course(analysis: NetworkAnalysis, link: str | None) -> Course:
     known = isinstance(capacity, float)
     limit = f" of the {capacity:,.4g} that it has" if known else "; what it has is not known"
     remark = f"bars are means, scale to {scale:,.4g} GB/s; the highest is {peak:,.4g}{limit}"
-    return Course(
+    return Series(
         label=SPELT.get(link, "link not known"),
         levels=tuple(level / scale if scale else 0.0 for level in _levels(pieces, analysis)),
         remark=remark,
@@ -197,15 +203,17 @@ def bursts_section(analysis: NetworkAnalysis, top: int) -> Section:
     largest = bursts.sort("bytes", descending=True).head(top).sort("start_ms")
     rows = largest.to_dicts()
     columns = [
-        Told("start ms", units.column(row["start_ms"] for row in rows), number=True),
-        Told("length", units.column(row["length_ms"] for row in rows), number=True),
-        Told("link", [SPELT.get(row["link"], units.UNKNOWN) for row in rows]),
-        Told("bytes", [units.size(row["bytes"]) for row in rows], number=True),
-        Told("mean GB/s", units.column((row["mean_gbps"] for row in rows), 1), number=True),
-        Told("peak", units.column((row["peak_gbps"] for row in rows), 1), number=True, rank=1),
-        Told("exposed", units.column(row["exposed_ms"] for row in rows), number=True),
-        Told("bound", names(rows, "bound"), words=True),
-        Told("collectives", [_collectives(row) for row in rows], rank=2),
+        CellColumn("start ms", units.column(row["start_ms"] for row in rows), number=True),
+        CellColumn("length", units.column(row["length_ms"] for row in rows), number=True),
+        CellColumn("link", [SPELT.get(row["link"], units.UNKNOWN) for row in rows]),
+        CellColumn("bytes", [units.size(row["bytes"]) for row in rows], number=True),
+        CellColumn("mean GB/s", units.column((row["mean_gbps"] for row in rows), 1), number=True),
+        CellColumn(
+            "peak", units.column((row["peak_gbps"] for row in rows), 1), number=True, rank=1
+        ),
+        CellColumn("exposed", units.column(row["exposed_ms"] for row in rows), number=True),
+        CellColumn("bound", names(rows, "bound"), words=True),
+        CellColumn("collectives", [_collectives(row) for row in rows], rank=2),
     ]
     summary = f"{len(rows)} of {len(bursts):,}, the largest; times in ms from the step's start"
     return Section("Bursts", summary, (table(columns),))
@@ -230,7 +238,7 @@ def network_document(analysis: NetworkAnalysis, top: int, paths: Sequence[str] =
     if len(analysis.calls.rows):
         sections.append(calls_section(analysis.calls, top))
     if notes := note_facts(analysis.notes):
-        sections.append(Section("Notes", "", (Facts(tuple(notes)),)))
+        sections.append(Section("Notes", "", (FactList(tuple(notes)),)))
     return Document(
         sections=tuple(sections),
         legend=f"all figures are {analysis.basis}; GB are 1e9 bytes, of one device in one direction"
@@ -249,13 +257,13 @@ def _next(analysis: NetworkAnalysis, named: tuple[str, ...]) -> str:
 
 def _profile(analysis: NetworkAnalysis, named: tuple[str, ...]) -> Section:
     of = f"{printable(analysis.subject)} of {units.milliseconds(analysis.window_ms)}"
-    unseen = "" if analysis.window is Window.STEP else "; no whole step was seen"
+    unseen = "" if analysis.window is WindowKind.STEP else "; no whole step was seen"
     rows = [
         Fact("figures", f"{analysis.basis}, of {of}{unseen}"),
         Fact("devices", printable(_devices(analysis))),
         Fact("links", printable(analysis.links_source)),
     ]
-    return Section("Network", printable(_inputs(named)), (Facts(tuple(rows)),))
+    return Section("Network", printable(_inputs(named)), (FactList(tuple(rows)),))
 
 
 def _devices(analysis: NetworkAnalysis) -> str:
@@ -292,20 +300,24 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
     )
     none = len(slack.filter(pl.col("no_slack_share") > 0.5))
     summary = (
-        f"{len(rows)} of {several(len(slack), 'transfer')}, the least first; {none:,}"
+        f"{len(rows)} of {counted_noun(len(slack), 'transfer')}, the least first; {none:,}"
         f" {'has' if none == 1 else 'have'} none in most"
         " executions; times in ms of one execution"
     )
     columns = [
-        Told("op", names(rows, "op")),
-        Told("kind", names(rows, "kind"), rank=2),
-        Told("median", units.column(row["slack_ms"] for row in rows), number=True),
-        Told("p5", units.column(row["slack_p5_ms"] for row in rows), number=True, rank=1),
-        Told("p95", units.column(row["slack_p95_ms"] for row in rows), number=True, rank=1),
-        Told("no slack", [units.percent(row["no_slack_share"], 0) for row in rows], number=True),
-        Told("transfer", units.column(row["mean_transfer_ms"] for row in rows), number=True),
-        Told("could move in", units.column(row["movable_ms"] for row in rows), number=True),
-        Told("worst device", [_device(row["worst_device"]) for row in rows], number=True, rank=3),
+        CellColumn("op", names(rows, "op")),
+        CellColumn("kind", names(rows, "kind"), rank=2),
+        CellColumn("median", units.column(row["slack_ms"] for row in rows), number=True),
+        CellColumn("p5", units.column(row["slack_p5_ms"] for row in rows), number=True, rank=1),
+        CellColumn("p95", units.column(row["slack_p95_ms"] for row in rows), number=True, rank=1),
+        CellColumn(
+            "no slack", [units.percent(row["no_slack_share"], 0) for row in rows], number=True
+        ),
+        CellColumn("transfer", units.column(row["mean_transfer_ms"] for row in rows), number=True),
+        CellColumn("could move in", units.column(row["movable_ms"] for row in rows), number=True),
+        CellColumn(
+            "worst device", [_device(row["worst_device"]) for row in rows], number=True, rank=3
+        ),
     ]
     meaning = Prose(
         "slack: from the start to where the device needs the data, less waiting for other"
@@ -325,18 +337,19 @@ def _bandwidth(analysis: NetworkAnalysis, top: int) -> Section:
     # In a prediction the rate is an input of the cost model.
     rate = "priced at" if analysis.basis == Basis.PREDICTED else "achieved"
     columns = [
-        Told("op", names(rows, "op")),
-        Told("link", [SPELT.get(row["link"], units.UNKNOWN) for row in rows], rank=3),
-        Told("sends", [units.size(row["wire_bytes"]) for row in rows], number=True, rank=2),
-        Told("required", _gbps(rows, "required_gbps"), number=True),
-        Told(rate, _gbps(rows, "achieved_gbps"), number=True),
-        Told("capacity", _gbps(rows, "capacity_gbps"), number=True, rank=2),
-        Told("decided by", [_decides(row) for row in rows], rank=1),
-        Told("exposed ms", units.column(row["exposed_ms"] for row in rows), number=True),
-        Told("bound", names(rows, "bound"), words=True),
+        CellColumn("op", names(rows, "op")),
+        CellColumn("link", [SPELT.get(row["link"], units.UNKNOWN) for row in rows], rank=3),
+        CellColumn("sends", [units.size(row["wire_bytes"]) for row in rows], number=True, rank=2),
+        CellColumn("required", _gbps(rows, "required_gbps"), number=True),
+        CellColumn(rate, _gbps(rows, "achieved_gbps"), number=True),
+        CellColumn("capacity", _gbps(rows, "capacity_gbps"), number=True, rank=2),
+        CellColumn("decided by", [_decides(row) for row in rows], rank=1),
+        CellColumn("exposed ms", units.column(row["exposed_ms"] for row in rows), number=True),
+        CellColumn("bound", names(rows, "bound"), words=True),
     ]
     summary = (
-        f"{len(rows)} of {several(len(analysis.network), 'collective')}, the most exposed first;"
+        f"{len(rows)} of {counted_noun(len(analysis.network), 'collective')}, the most exposed"
+        " first;"
         " rates in GB/s; required is what one device sends, over its slack"
     )
     if analysis.basis == Basis.PREDICTED:
@@ -383,4 +396,4 @@ def _bounds(analysis: NetworkAnalysis, top: int) -> Section:
         for row in [row for row in rows if row["bound"] != Bound.HIDDEN][:top]
         for cause in row["causes"]
     )
-    return Section("Exposed time is due to", summary, (Facts(facts),) if facts else ())
+    return Section("Exposed time is due to", summary, (FactList(facts),) if facts else ())

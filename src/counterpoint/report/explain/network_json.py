@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from counterpoint.diagnose import Window
+from counterpoint.diagnose import WindowKind
 from counterpoint.diagnose.network import NetworkAnalysis
 from counterpoint.report.json import At, Result, fill, json_text
 
 
-class Slack(Result):
+class SlackJson(Result):
     """A transfer, and how long it has from its start until the device can only wait for it."""
 
     program: int | None
@@ -27,7 +27,7 @@ class Slack(Result):
     unknown: str | None
 
 
-class Cause(Result):
+class ExposureCauseJson(Result):
     """A part of a collective's exposed time, and why it is exposed."""
 
     bound: str
@@ -36,7 +36,7 @@ class Cause(Result):
     why: str
 
 
-class Collective(Result):
+class NetworkCollectiveJson(Result):
     """What a collective asks of its link."""
 
     program: int | None
@@ -58,7 +58,7 @@ class Collective(Result):
     bound: str
     why: str
     code: str | None
-    causes: tuple[Cause, ...]
+    causes: tuple[ExposureCauseJson, ...]
     group_size: int | None
     count: float
     transfer_ms: float | None
@@ -67,7 +67,7 @@ class Collective(Result):
     exposed_ms: float
 
 
-class Demand(Result):
+class DemandJson(Result):
     """A stretch of constant demand."""
 
     link: str | None
@@ -77,7 +77,7 @@ class Demand(Result):
     bytes: float
 
 
-class Burst(Result):
+class BurstJson(Result):
     """A stretch in which anything is sent."""
 
     link: str | None
@@ -91,7 +91,7 @@ class Burst(Result):
     collectives: tuple[str, ...]
 
 
-class Saturated(Result):
+class SaturatedJson(Result):
     """A stretch in which a link is full."""
 
     link: str | None
@@ -102,7 +102,7 @@ class Saturated(Result):
     limit_is: str
 
 
-class StepCalls(Result):
+class StepCallsJson(Result):
     """The remote calls of a step."""
 
     step: int
@@ -114,7 +114,7 @@ class StepCalls(Result):
     slow_share: float
 
 
-class Calls(Result):
+class CallsJson(Result):
     """The remote calls between a host and a peer."""
 
     host: int
@@ -128,7 +128,7 @@ class Calls(Result):
     pattern: str
 
 
-class Network(Result, tag_field="schema", tag="counterpoint.network/1"):
+class NetworkJson(Result, tag_field="schema", tag="counterpoint.network/1"):
     """What a step asks of its links: `counterpoint network --json`."""
 
     inputs: tuple[str, ...]
@@ -143,15 +143,15 @@ class Network(Result, tag_field="schema", tag="counterpoint.network/1"):
     window: str
     window_ms: float | None
     links_source: str
-    slack: tuple[Slack, ...]
-    collectives: tuple[Collective, ...]
-    demand: Annotated[tuple[Demand, ...], At("demand.pieces")]
-    bursts: Annotated[tuple[Burst, ...], At("demand.bursts")]
-    saturated: Annotated[tuple[Saturated, ...], At("demand.saturated")]
+    slack: tuple[SlackJson, ...]
+    collectives: tuple[NetworkCollectiveJson, ...]
+    demand: Annotated[tuple[DemandJson, ...], At("demand.pieces")]
+    bursts: Annotated[tuple[BurstJson, ...], At("demand.bursts")]
+    saturated: Annotated[tuple[SaturatedJson, ...], At("demand.saturated")]
     calls_pattern: str | None
     calls_expected_at: str | None
-    calls: Annotated[tuple[Calls, ...], At("calls.links")]
-    calls_by_step: Annotated[tuple[StepCalls, ...], At("calls.by_step")]
+    calls: Annotated[tuple[CallsJson, ...], At("calls.links")]
+    calls_by_step: Annotated[tuple[StepCallsJson, ...], At("calls.by_step")]
 
 
 _FROM_COLLECTIVES = (
@@ -167,9 +167,9 @@ def network_json(analysis: NetworkAnalysis) -> str:
     unknown = {} if known else {"calls": (), "calls_by_step": ()}
     return json_text(
         fill(
-            Network,
+            NetworkJson,
             analysis,
-            step_ms=analysis.window_ms if analysis.window is Window.STEP else None,
+            step_ms=analysis.window_ms if analysis.window is WindowKind.STEP else None,
             collectives=analysis.network.with_columns(
                 analysis.collectives.select(*_FROM_COLLECTIVES).get_columns()
             ),

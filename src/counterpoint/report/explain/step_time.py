@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from counterpoint.diagnose import Breakdown as StepBreakdown
-from counterpoint.diagnose import Explanation, Phases, Window
+from counterpoint.diagnose import Explanation, Phases, WindowKind
 from counterpoint.report import units
 from counterpoint.report.document import (
-    Breakdown,
+    BreakdownBar,
     Fact,
-    Facts,
-    Part,
+    FactList,
     Prose,
     Section,
     Slice,
+    StepPart,
     Tone,
     printable,
 )
@@ -96,7 +96,7 @@ def own_step(explanation: Explanation, run: Run | None) -> Score | None:
 
 def subject(explanation: Explanation, run: Run | None) -> str:
     """Return what the figures of the profile describe, as a noun."""
-    if explanation.steps.window is not Window.STEP or own_step(explanation, run) is None:
+    if explanation.steps.window is not WindowKind.STEP or own_step(explanation, run) is None:
         return printable(explanation.subject)
     return _guess(explanation)
 
@@ -184,17 +184,17 @@ def _no_step(explanation: Explanation) -> str:
     if steps.window_ms is None:
         return seen
     lasts = units.milliseconds(steps.window_ms)
-    if steps.window is Window.PROFILE:
+    if steps.window is WindowKind.PROFILE:
         return f"{seen}; all of it lasts {lasts}"
     return f"{seen}; {_program(explanation)} runs for {lasts}"
 
 
 _LABELS: Final = {
-    Part.COMPUTE: "compute",
-    Part.HIDDEN: "with a hidden collective",
-    Part.COLLECTIVE: "exposed collective",
-    Part.COPY: "exposed copy",
-    Part.IDLE: "idle",
+    StepPart.COMPUTE: "compute",
+    StepPart.HIDDEN: "with a hidden collective",
+    StepPart.COLLECTIVE: "exposed collective",
+    StepPart.COPY: "exposed copy",
+    StepPart.IDLE: "idle",
 }
 
 _LEAST_DECIMALS: Final = 2  # keeps small parts of a long step visible
@@ -206,11 +206,11 @@ def parts_section(
     """Return the parts of the step with their minimum and maximum over devices, and its phases."""
     parts, by_device = _parts(step), [_parts(device_parts) for device_parts in devices.values()]
     parts = _occurring(parts)
-    whole = [part for part in parts if part is not Part.HIDDEN]
+    whole = [part for part in parts if part is not StepPart.HIDDEN]
     total = sum(parts[part] for part in whole)
     shares = dict(zip(whole, units.percentages([parts[part] for part in whole]), strict=True))
-    if Part.HIDDEN in parts:
-        shares[Part.HIDDEN] = units.percent(parts[Part.HIDDEN] / total if total else None)
+    if StepPart.HIDDEN in parts:
+        shares[StepPart.HIDDEN] = units.percent(parts[StepPart.HIDDEN] / total if total else None)
     decimals = max(units.decimals_of(parts.values()), _LEAST_DECIMALS)
     slices = tuple(
         Slice(
@@ -220,13 +220,13 @@ def parts_section(
             share=shares[part],
             fraction=parts[part] / total if total else 0.0,
             remark=_reach([device_parts[part] for device_parts in by_device], decimals),
-            within=Part.COMPUTE if part is Part.HIDDEN else None,
+            within=StepPart.COMPUTE if part is StepPart.HIDDEN else None,
         )
         for part, ms in zip(parts, units.column(parts.values(), decimals), strict=True)
     )
     many = len(by_device) > 1
     summary = "mean over devices (from the least to the most)" if many else ""
-    return Section(title, summary, (Breakdown(slices), Facts((_phases(phases),))))
+    return Section(title, summary, (BreakdownBar(slices), FactList((_phases(phases),))))
 
 
 def _phases(phases: Phases | None) -> Fact:
@@ -247,20 +247,20 @@ def _phases(phases: Phases | None) -> Fact:
     return Fact("phases", "   ".join(words) or "nothing ran")
 
 
-def _parts(step: StepBreakdown) -> dict[Part, float]:
+def _parts(step: StepBreakdown) -> dict[StepPart, float]:
     return {
-        Part.COMPUTE: step.compute_ms,
-        Part.HIDDEN: step.collective_hidden_ms,
-        Part.COLLECTIVE: step.collective_exposed_ms,
-        Part.COPY: step.copy_exposed_ms,
-        Part.IDLE: step.idle_ms,
+        StepPart.COMPUTE: step.compute_ms,
+        StepPart.HIDDEN: step.collective_hidden_ms,
+        StepPart.COLLECTIVE: step.collective_exposed_ms,
+        StepPart.COPY: step.copy_exposed_ms,
+        StepPart.IDLE: step.idle_ms,
     }
 
 
-def _occurring(parts: dict[Part, float]) -> dict[Part, float]:
+def _occurring(parts: dict[StepPart, float]) -> dict[StepPart, float]:
     """Return the parts that occur; hidden and exposed collectives are kept if either does."""
-    absent = {part for part in (Part.COPY, Part.IDLE) if not parts[part]}
-    collectives = {Part.HIDDEN, Part.COLLECTIVE}
+    absent = {part for part in (StepPart.COPY, StepPart.IDLE) if not parts[part]}
+    collectives = {StepPart.HIDDEN, StepPart.COLLECTIVE}
     if not any(parts[part] for part in collectives):
         absent |= collectives
     return {part: ms for part, ms in parts.items() if part not in absent}

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.flags import Channel
 from counterpoint.flags.check import Examination
-from counterpoint.flags.lint import Remark, Severity, advice_of, what_is_lost
-from counterpoint.flags.parse import IssueKind, ParsedSource, Place
+from counterpoint.flags.lint import Remark, Severity, advice_of, lost_flags_text
+from counterpoint.flags.parse import IssueKind, Location, ParsedSource
 from counterpoint.report.units import printable
 
 if TYPE_CHECKING:
-    from counterpoint.flags.check import Fixed
+    from counterpoint.flags.check import FixResult
 
 
 _FLAGS: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS, Channel.COMPILER_OPTIONS)
@@ -82,7 +82,9 @@ def summary_lines(found: Examination, next: str) -> Iterator[str]:
         yield printable(f"next: {next}")
 
 
-def fix_lines(fixed: Fixed, found: Examination, undone: tuple[Remark, ...] = ()) -> Iterator[str]:
+def fix_lines(
+    fixed: FixResult, found: Examination, undone: tuple[Remark, ...] = ()
+) -> Iterator[str]:
     """Yield what was fixed and what was not; remarks in `undone` can't be written in place."""
     for remark in undone:
         yield f"left as it is: {remark_line(remark)}"
@@ -92,7 +94,7 @@ def fix_lines(fixed: Fixed, found: Examination, undone: tuple[Remark, ...] = ())
         )
     omitted = {(slip.place, slip.text) for slip in fixed.omitted}
     for slip in fixed.omitted:
-        yield printable(f"left out: {slip.place}: {_short(slip.text)}: {what_is_lost(slip)}")
+        yield printable(f"left out: {slip.place}: {_short(slip.text)}: {lost_flags_text(slip)}")
     for remark in found.remarks:
         if (remark.place, remark.text) not in omitted and remark.severity is not Severity.NOTE:
             unsafe = " (its mend may change the program)" if remark.mend else ""
@@ -111,11 +113,11 @@ def nothing_lines(found: Examination) -> Iterator[str]:
 
 
 def _said_of_reading(found: Examination) -> Iterator[str]:
-    yield from some("note", found.written.notes)
-    yield from some("not read", found.written.not_read)
+    yield from limited_lines("note", found.written.notes)
+    yield from limited_lines("not read", found.written.not_read)
 
 
-def some(what: str, said: Sequence[str]) -> Iterator[str]:
+def limited_lines(what: str, said: Sequence[str]) -> Iterator[str]:
     """Yield a line each, up to a limit: a source may have as many notes as lines."""
     yield from (printable(f"{what}: {text}") for text in said[:_LISTED])
     if len(said) > _LISTED:
@@ -181,7 +183,7 @@ def _doubts(written: ParsedSource) -> Iterator[str]:
     if parts := len(written.not_read):
         were = "was" if parts == 1 else "were"
         yield f"{_counted(parts, 'part')} of the source {were} not read"
-    holes: set[tuple[Place, str]] = set()
+    holes: set[tuple[Location, str]] = set()
     for program in written.programs:
         slips = (issue for issue in program.slips if issue.kind is IssueKind.UNKNOWABLE)
         every = (*slips, *(given for given in program.given if not given.known))

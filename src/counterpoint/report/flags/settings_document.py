@@ -8,17 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.flags import Changed, Channel, Settings
-from counterpoint.flags.inspection import Difference, Outcome, Used
-from counterpoint.flags.parse import IssueKind, ParsedSource, Place
+from counterpoint.flags import Channel, SettingDifference, Settings
+from counterpoint.flags.inspection import Difference, EffectiveFlag, FlagOutcome
+from counterpoint.flags.parse import IssueKind, Location, ParsedSource
 from counterpoint.report.document import (
     Column,
+    ColumnKind,
     Document,
     Fact,
-    Facts,
-    Kind,
+    FactList,
     Section,
-    Table,
+    TextTable,
     printable,
 )
 
@@ -58,7 +58,7 @@ def unwritten(settings: Settings, form: str) -> Iterator[str]:
     )
 
 
-def left_out(written: ParsedSource) -> Iterator[tuple[Place, str, str]]:
+def left_out(written: ParsedSource) -> Iterator[tuple[Location, str, str]]:
     """Yield the place, the text and the reason in a few words."""
     for slip in written.slips:
         if slip.kind in _LOST:
@@ -67,7 +67,9 @@ def left_out(written: ParsedSource) -> Iterator[tuple[Place, str, str]]:
     yield from ((refused.place, refused.text, why) for refused, why in written.refused)
 
 
-def difference_document(changes: Sequence[Changed], before: Sequence[str], after: str) -> Document:
+def difference_document(
+    changes: Sequence[SettingDifference], before: Sequence[str], after: str
+) -> Document:
     """Return the changes by channel."""
     compared = f"{' + '.join(before)} -> {after}"
     nothing = "" if changes else ": the same settings"
@@ -76,11 +78,13 @@ def difference_document(changes: Sequence[Changed], before: Sequence[str], after
         rows = tuple(_row(change) for change in changes if change.channel is channel)
         if rows:
             columns = (
-                Column("name", Kind.WORD),
-                Column("before", Kind.WORD),
-                Column("after", Kind.WORD),
+                Column("name", ColumnKind.WORD),
+                Column("before", ColumnKind.WORD),
+                Column("after", ColumnKind.WORD),
             )
-            sections.append(Section(title, f"{len(rows)}", (Table(columns=columns, rows=rows),)))
+            sections.append(
+                Section(title, f"{len(rows)}", (TextTable(columns=columns, rows=rows),))
+            )
     return Document(
         sections=tuple(sections),
         legend="- stands for a setting that is not given" if changes else "",
@@ -88,7 +92,7 @@ def difference_document(changes: Sequence[Changed], before: Sequence[str], after
     )
 
 
-def _row(one: Changed) -> tuple[str, str, str]:
+def _row(one: SettingDifference) -> tuple[str, str, str]:
     return one.name, _value(one.before), _value(one.after)
 
 
@@ -97,11 +101,11 @@ def _value(value: str | None) -> str:
 
 
 _ORDER: Final = (
-    Outcome.IGNORED,
-    Outcome.ALTERED,
-    Outcome.UNSEEN,
-    Outcome.APPLIED,
-    Outcome.DEFAULT,
+    FlagOutcome.IGNORED,
+    FlagOutcome.ALTERED,
+    FlagOutcome.UNSEEN,
+    FlagOutcome.APPLIED,
+    FlagOutcome.DEFAULT,
 )
 _MODULES: Final = 3
 _DEFAULT: Final = "(default)"
@@ -116,13 +120,13 @@ class Effective:
     modules: tuple[str, ...]
     jaxlib: str
     asked: str | None
-    used: tuple[Used, ...]
+    used: tuple[EffectiveFlag, ...]
     differences: tuple[Difference, ...]
 
     @property
-    def lost(self) -> tuple[Used, ...]:
+    def lost(self) -> tuple[EffectiveFlag, ...]:
         """The flags that were requested but not applied."""
-        lost = (Outcome.IGNORED, Outcome.ALTERED)
+        lost = (FlagOutcome.IGNORED, FlagOutcome.ALTERED)
         return tuple(flag for flag in self.used if flag.outcome in lost)
 
 
@@ -139,27 +143,27 @@ def _head(found: Effective) -> Section:
         Fact("asked by", printable(found.asked or "? (name a source: --asked)")),
         Fact("jaxlib", found.jaxlib),
     ]
-    return Section("Flags", _counted(found), (Facts(tuple(rows)),))
+    return Section("Flags", _counted(found), (FactList(tuple(rows)),))
 
 
 def _counted(found: Effective) -> str:
     counts = Counter(flag.outcome for flag in found.used)
-    order = (*_ORDER, Outcome.ELSEWHERE)
+    order = (*_ORDER, FlagOutcome.ELSEWHERE)
     words = [f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome]]
     return ", ".join(words) or "none beside the defaults"
 
 
 def _asked(found: Effective) -> list[Section]:
-    requested = [flag for flag in found.used if flag.outcome is not Outcome.ELSEWHERE]
+    requested = [flag for flag in found.used if flag.outcome is not FlagOutcome.ELSEWHERE]
     if not requested:
         return []
     rows = sorted(requested, key=lambda flag: _ORDER.index(flag.outcome))
     columns = (
-        Column("flag", Kind.WORD),
-        Column("asked", Kind.WORD),
-        Column("used", Kind.WORD),
-        Column("outcome", Kind.WORD),
-        Column("why", Kind.WORD, 1),
+        Column("flag", ColumnKind.WORD),
+        Column("asked", ColumnKind.WORD),
+        Column("used", ColumnKind.WORD),
+        Column("outcome", ColumnKind.WORD),
+        Column("why", ColumnKind.WORD, 1),
     )
     cells = tuple(
         (
@@ -171,28 +175,32 @@ def _asked(found: Effective) -> list[Section]:
         )
         for flag in rows
     )
-    return [Section("Asked", "", (Table(columns=columns, rows=_printable(cells)),))]
+    return [Section("Asked", "", (TextTable(columns=columns, rows=_printable(cells)),))]
 
 
 def _elsewhere(found: Effective) -> list[Section]:
-    flags = [flag for flag in found.used if flag.outcome is Outcome.ELSEWHERE]
+    flags = [flag for flag in found.used if flag.outcome is FlagOutcome.ELSEWHERE]
     if not flags:
         return []
     title, words = ("Set elsewhere", "not asked, and in effect")
     if found.asked is None:
         title, words = ("In effect", "whatever differs from the defaults")
-    columns = (Column("flag", Kind.WORD), Column("used", Kind.WORD), Column("by", Kind.WORD, 1))
+    columns = (
+        Column("flag", ColumnKind.WORD),
+        Column("used", ColumnKind.WORD),
+        Column("by", ColumnKind.WORD, 1),
+    )
     cells = tuple((flag.name, _shown_value(flag.used), flag.note) for flag in flags)
-    return [Section(title, words, (Table(columns=columns, rows=_printable(cells)),))]
+    return [Section(title, words, (TextTable(columns=columns, rows=_printable(cells)),))]
 
 
 def _differences(found: Effective) -> list[Section]:
     if not found.differences:
         return []
     columns = (
-        Column("flag", Kind.WORD),
-        Column("used", Kind.WORD),
-        Column("in", Kind.NAME),
+        Column("flag", ColumnKind.WORD),
+        Column("used", ColumnKind.WORD),
+        Column("in", ColumnKind.NAME),
     )
     cells = tuple(
         (
@@ -204,7 +212,7 @@ def _differences(found: Effective) -> list[Section]:
         for value, modules in _by_value(difference.by_module)
     )
     words = f"flags that the {len(found.modules)} modules don't share"
-    table = Table(columns=columns, rows=_printable(cells))
+    table = TextTable(columns=columns, rows=_printable(cells))
     return [Section("Between modules", words, (table,))]
 
 

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from counterpoint.report.catalogue.flags_json import Versions
-from counterpoint.report.json import At, Pairs, Result, Words, fill, json_text
+from counterpoint.report.json import At, Pairs, Result, TextOrNull, fill, json_text
 
 if TYPE_CHECKING:
-    from counterpoint.flags import Changed, Settings
+    from counterpoint.flags import SettingDifference, Settings
     from counterpoint.flags.advice import Recommendation
-    from counterpoint.flags.check import Examination, Fixed
+    from counterpoint.flags.check import Examination, FixResult
     from counterpoint.flags.combining import LayerRule, Thresholds
     from counterpoint.flags.lint import Remark
-    from counterpoint.flags.parse import ParsedSource, Place
+    from counterpoint.flags.parse import Location, ParsedSource
     from counterpoint.report.flags.settings_document import Effective
 
 
-class AskedCompiler(Result):
+class CompilerAnswerJson(Result):
     """Whether the compiler itself was asked, and its version; else why not."""
 
     asked: bool
@@ -38,14 +38,14 @@ class Where(Result):
     line: int | None
 
 
-class Mend(Result):
+class FixJson(Result):
     """What to write instead; `safe`: the program stays the same, or starts to run at all."""
 
     instead: Pairs
     safe: bool
 
 
-class RemarkMade(Result):
+class RemarkJson(Result):
     """What a rule says about a setting."""
 
     code: str
@@ -56,7 +56,7 @@ class RemarkMade(Result):
     place: Where
     message: str
     advice: str
-    mend: Mend | None
+    mend: FixJson | None
 
 
 class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
@@ -66,12 +66,12 @@ class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
     form: Annotated[str, At("written.form")]
     jaxlib: Versions
     chip: str | None
-    compiler: AskedCompiler
+    compiler: CompilerAnswerJson
     programs: int
     settings: int
     notes: Annotated[tuple[str, ...], At("written.notes")]
     unread: Annotated[tuple[str, ...], At("written.not_read")]
-    remarks: tuple[RemarkMade, ...]
+    remarks: tuple[RemarkJson, ...]
     counts: dict[str, int]
 
 
@@ -110,14 +110,16 @@ class FlagsFix(Result, tag_field="schema", tag="counterpoint.flags.fix/1"):
     form: Annotated[str, At("written.form")]
     jaxlib: Versions
     chip: str | None
-    compiler: AskedCompiler
+    compiler: CompilerAnswerJson
     fixed: str
-    mended: tuple[RemarkMade, ...]
+    mended: tuple[RemarkJson, ...]
     omitted: tuple[Omitted, ...]
-    left: tuple[RemarkMade, ...]
+    left: tuple[RemarkJson, ...]
 
 
-def fix_json(fixed: Fixed, found: Examination, text: str, undone: tuple[Remark, ...] = ()) -> str:
+def fix_json(
+    fixed: FixResult, found: Examination, text: str, undone: tuple[Remark, ...] = ()
+) -> str:
     """Return `flags check --fix` as text: the corrected settings and the changes."""
     own = {"fixed": text, "mended": fixed.made, "omitted": fixed.omitted}
     left = (*undone, *found.remarks)
@@ -176,7 +178,7 @@ class ProcessLayout(Result):
     cpus_per_process: int | None
 
 
-class LeftOut(Result):
+class LeftOutJson(Result):
     """What a source holds that is in no setting."""
 
     where: str
@@ -209,7 +211,7 @@ class FlagsRender(Result, tag_field="schema", tag="counterpoint.flags.render/1")
     layout: ProcessLayout | None
     form: str
     text: str
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[LeftOutJson, ...]
     unread: tuple[PartUnread, ...]
     notes: tuple[SourceNote, ...]
 
@@ -219,7 +221,7 @@ def render_json(
     form: str,
     text: str,
     sources: Sequence[ParsedSource],
-    left_out: Sequence[tuple[Place, str, str]],
+    left_out: Sequence[tuple[Location, str, str]],
 ) -> str:
     """Return `flags render` as text: settings, form, and what each source's reading omitted."""
     return json_text(
@@ -230,7 +232,7 @@ def render_json(
             form=form,
             text=text,
             left_out=[
-                LeftOut(where=at.where, line=at.line, text=text, why=why)
+                LeftOutJson(where=at.where, line=at.line, text=text, why=why)
                 for at, text, why in left_out
             ],
             unread=[
@@ -262,7 +264,7 @@ class FlagsRenderDiff(Result, tag_field="schema", tag="counterpoint.flags.render
     changes: tuple[SettingChange, ...]
 
 
-def difference_json(changes: Sequence[Changed], before: Sequence[str], after: str) -> str:
+def difference_json(changes: Sequence[SettingDifference], before: Sequence[str], after: str) -> str:
     """Return `flags render --diff` as text."""
     own = {"before": before, "after": after, "changes": changes}
     return json_text(fill(FlagsRenderDiff, None, **own))
@@ -357,7 +359,7 @@ def rule_json(rule: LayerRule, flags: Sequence[str], candidates: Sequence[str]) 
     return json_text(fill(FlagsThresholds, None, basis="rule of thumb", rule=rule, **own))
 
 
-class Recommended(Result):
+class RecommendedJson(Result):
     """A setting with its reason."""
 
     name: Annotated[str, At("line.name")]
@@ -365,7 +367,7 @@ class Recommended(Result):
     channel: Annotated[str, At("line.channel")]
     reason: Annotated[str | None, At("line.reason")]
     basis: Annotated[str, At("line.basis")]
-    known: Annotated[Words, At("line.known")]
+    known: Annotated[TextOrNull, At("line.known")]
     recipes: tuple[str, ...]
     source: str
 
@@ -374,12 +376,12 @@ class NotRecommended(Result):
     """A line of a recipe that was left out, and why."""
 
     name: str
-    value: Words
+    value: TextOrNull
     recipe: str
     why: str
 
 
-class Advice(Result):
+class AdviceJson(Result):
     """What settings can't do."""
 
     about: str
@@ -397,9 +399,9 @@ class FlagsRecommend(Result, tag_field="schema", tag="counterpoint.flags.recomme
     hosts: Annotated[int | None, At("situation.hosts")]
     devices: Annotated[int | None, At("situation.devices")]
     program: Annotated[str | None, At("situation.program.name")]
-    lines: tuple[Recommended, ...]
+    lines: tuple[RecommendedJson, ...]
     left_out: Annotated[tuple[NotRecommended, ...], At("dropped")]
-    advice: tuple[Advice, ...]
+    advice: tuple[AdviceJson, ...]
     gpus_per_process: Annotated[int | None, At("layout.gpus_per_process")]
     xla_flags: Annotated[dict[str, str], At("settings.flags")]
     environment: Annotated[dict[str, str], At("settings.variables")]
@@ -407,5 +409,5 @@ class FlagsRecommend(Result, tag_field="schema", tag="counterpoint.flags.recomme
 
 def recommendation_json(found: Recommendation) -> str:
     """Return `flags recommend` as text."""
-    advice = [Advice(about=name, text=text) for name, text in found.advice]
+    advice = [AdviceJson(about=name, text=text) for name, text in found.advice]
     return json_text(fill(FlagsRecommend, found, advice=advice))

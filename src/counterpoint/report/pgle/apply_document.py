@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from counterpoint.compile import Compiled
-from counterpoint.pgle.applying import Applied
-from counterpoint.pgle.lookups import Fit
+from counterpoint.compile import CompiledProgram
+from counterpoint.pgle.applying import AppliedProfile
+from counterpoint.pgle.lookups import ProfileFit
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
     Fact,
-    Facts,
+    FactList,
     Log,
     Section,
     Tone,
@@ -21,10 +21,10 @@ from counterpoint.report.pgle.feedback_document import movement_section
 
 _NAMES: Final = 5
 _NONE_USED: Final = "none of them was used"
-_STALE: Final = {Fit.STALE: "used, but STALE", Fit.FOREIGN: "used, but FOREIGN"}
+_STALE: Final = {ProfileFit.STALE: "used, but STALE", ProfileFit.FOREIGN: "used, but FOREIGN"}
 
 
-def pgle_apply_document(applied: Applied, top: int, next: str) -> Document:
+def pgle_apply_document(applied: AppliedProfile, top: int, next: str) -> Document:
     """Return the report on one profile applied to one program."""
     sections = (
         _verdict(applied),
@@ -36,13 +36,13 @@ def pgle_apply_document(applied: Applied, top: int, next: str) -> Document:
     return Document(sections=sections, legend="", next=printable(next))
 
 
-def _verdict(applied: Applied) -> Section:
+def _verdict(applied: AppliedProfile) -> Section:
     rows = [Fact("because", printable(applied.reason))]
     rows += [Fact("WARNING", printable(text), Tone.WARNING) for text in applied.warnings]
-    return Section("Profile used", _headline(applied), (Facts(tuple(rows)),))
+    return Section("Profile used", _headline(applied), (FactList(tuple(rows)),))
 
 
-def _headline(applied: Applied) -> str:
+def _headline(applied: AppliedProfile) -> str:
     if not applied.used:
         return "NO"
     if applied.stale:
@@ -57,7 +57,7 @@ def _headline(applied: Applied) -> str:
     return f"yes, but only {share}" if applied.partial else f"yes, {share}"
 
 
-def _schedule(applied: Applied, top: int) -> Section:
+def _schedule(applied: AppliedProfile, top: int) -> Section:
     """Return what the costs moved; unused costs move nothing."""
     if applied.used:
         return movement_section(applied.movement, top)
@@ -66,7 +66,7 @@ def _schedule(applied: Applied, top: int) -> Section:
     return Section("Schedule", f"differs, but not by the profile's costs: {_NONE_USED}")
 
 
-def _compiled(applied: Applied) -> Section:
+def _compiled(applied: AppliedProfile) -> Section:
     compiled = applied.compiled
     flags = " ".join(f"{name}={value}" for name, value in applied.options.items())
     rows = [
@@ -77,10 +77,12 @@ def _compiled(applied: Applied) -> Section:
     ]
     rows += [Fact("note", printable(note), Tone.QUIET) for note in compiled.notes]
     seconds = applied.without.seconds + compiled.seconds
-    return Section("Compiled", f"twice, in {seconds:,.1f} s, without a GPU", (Facts(tuple(rows)),))
+    return Section(
+        "Compiled", f"twice, in {seconds:,.1f} s, without a GPU", (FactList(tuple(rows)),)
+    )
 
 
-def _proof(applied: Applied) -> Section:
+def _proof(applied: AppliedProfile) -> Section:
     use = applied.module
     rows: list[Fact] = []
     if use is not None:
@@ -93,10 +95,10 @@ def _proof(applied: Applied) -> Section:
             rows.append(Fact("missing", printable(names), Tone.QUIET))
     log = Log(tuple(map(printable, applied.proof)))
     summary = "from the compiler's log" if log.lines else "the compiler's log does not mention it"
-    return Section("Proof", summary, (Facts(tuple(rows)), log) if rows else (log,))
+    return Section("Proof", summary, (FactList(tuple(rows)), log) if rows else (log,))
 
 
-def _memory(applied: Applied) -> Section:
+def _memory(applied: AppliedProfile) -> Section:
     before, after = _peak(applied.without), _peak(applied.compiled)
     if before is None or after is None:
         return Section("Memory", f"{units.UNKNOWN}   this jaxlib does not tell")
@@ -106,5 +108,5 @@ def _memory(applied: Applied) -> Section:
     return Section("Memory", summary)
 
 
-def _peak(compiled: Compiled) -> int | None:
+def _peak(compiled: CompiledProgram) -> int | None:
     return compiled.memory.peak

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 
-from counterpoint.report.document import Document, Fact, Facts, Section, Tone, printable
+from counterpoint.report.document import Document, Fact, FactList, Section, Tone, printable
 from counterpoint.report.pgle.feedback_document import compiler_facts, times_section
-from counterpoint.workflow.auto_pgle import Auto
+from counterpoint.workflow.auto_pgle import AutoResult
 
 
-def auto_document(auto: Auto) -> Document:
+def auto_document(auto: AutoResult) -> Document:
     """Return the report on one AutoPGLE workflow."""
     sections = [_verdict(auto)]
     if auto.before is not None and auto.after is not None and auto.scores is not None:
@@ -18,7 +18,7 @@ def auto_document(auto: Auto) -> Document:
     return Document(sections=tuple(sections), legend="", next=_next(auto))
 
 
-def _verdict(auto: Auto) -> Section:
+def _verdict(auto: AutoResult) -> Section:
     tone = Tone.PLAIN if auto.used else Tone.WARNING
     rows = [Fact("because", printable(reason), tone) for reason in auto.reasons]
     rows += [
@@ -36,11 +36,11 @@ def _verdict(auto: Auto) -> Section:
     module = next((use for use in reversed(auto.evidence.modules) if use.source), None)
     # Complaints about missing kernels apply to GPUs; elsewhere the reason is sufficient.
     complaints = auto.evidence.complaints if auto.on_gpu else ()
-    blocks = (Facts(tuple(rows)), compiler_facts(module, complaints))
+    blocks = (FactList(tuple(rows)), compiler_facts(module, complaints))
     return Section("AutoPGLE", "used" if auto.used else "NOT USED", blocks)
 
 
-def _next(auto: Auto) -> str:
+def _next(auto: AutoResult) -> str:
     directory = shlex.quote(str(auto.directory))
     if auto.ahead_of_time and not auto.used:
         return f"counterpoint pgle manual -- {shlex.join(auto.optimise.command)}"

@@ -8,18 +8,24 @@ from collections.abc import Sequence
 from typing import Final
 
 from counterpoint.core import Unknown
-from counterpoint.pgle.checking import Answer, Coverage, Diff, Judgement, Part
-from counterpoint.pgle.lookups import Fit, Why
-from counterpoint.pgle.profiles import SEPARATOR, Cost
+from counterpoint.pgle.checking import (
+    Coverage,
+    CoverageVerdict,
+    CoveredPart,
+    LookupAnswer,
+    ProfileDiff,
+)
+from counterpoint.pgle.lookups import ProfileFit, UnusedReason
+from counterpoint.pgle.profiles import SEPARATOR, InstructionCost
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
+    ColumnKind,
     Document,
     Fact,
-    Facts,
-    Kind,
+    FactList,
     Section,
-    Table,
+    TextTable,
     Tone,
     printable,
 )
@@ -30,7 +36,7 @@ _US_PER_MS: Final = 1e3
 
 def pgle_check_document(
     coverage: Coverage,
-    judgement: Judgement,
+    judgement: CoverageVerdict,
     profile: str,
     program: str,
     top: int,
@@ -49,17 +55,17 @@ def pgle_check_document(
     return Document(sections=tuple(sections), legend="", next=printable(next))
 
 
-def _verdict(judgement: Judgement) -> Section:
+def _verdict(judgement: CoverageVerdict) -> Section:
     rows = [Fact("because", printable(reason), Tone.WARNING) for reason in judgement.reasons]
     rows += [Fact("note", printable(remark), Tone.QUIET) for remark in judgement.remarks]
     answer = "yes, XLA can use it" if judgement.passed else "no"
-    return Section("Good enough", answer, (Facts(tuple(rows)),) if rows else ())
+    return Section("Good enough", answer, (FactList(tuple(rows)),) if rows else ())
 
 
 def _subject(coverage: Coverage, profile: str, program: str, others: Sequence[str]) -> Section:
     """Return what was compared; the verdict already says why a profile does not fit."""
     fit = coverage.staleness
-    description = f"{fit.fit}: {fit.reason}" if fit.fit is Fit.FITS else str(fit.fit)
+    description = f"{fit.fit}: {fit.reason}" if fit.fit is ProfileFit.FITS else str(fit.fit)
     rows = [
         Fact("profile", printable(profile)),
         Fact("program", printable(f"{coverage.module} ({program})")),
@@ -69,7 +75,7 @@ def _subject(coverage: Coverage, profile: str, program: str, others: Sequence[st
     if others:
         text = f"the step has most FLOPs; beside it: {_names(others)}   (--module NAME)"
         rows.append(Fact("note", printable(text), Tone.QUIET))
-    return Section("Checked", "", (Facts(tuple(rows)),))
+    return Section("Checked", "", (FactList(tuple(rows)),))
 
 
 def _names(names: Sequence[str]) -> str:
@@ -89,10 +95,10 @@ def _shares(coverage: Coverage) -> Section:
             f"{sync} run beside nothing as compiled; if a flag says so, XLA does not ask for them"
         )
         rows.append(Fact("", text, Tone.QUIET))
-    return Section("Covered", "", (Facts(tuple(rows)),))
+    return Section("Covered", "", (FactList(tuple(rows)),))
 
 
-def _part(part: Part) -> str:
+def _part(part: CoveredPart) -> str:
     if not part.whole:
         return "none in this program"
     return f"{part.found:,.0f} of {part.whole:,.0f}, {units.percent(part.share)}"
@@ -114,25 +120,25 @@ def _missing(coverage: Coverage, top: int) -> Section:
     by_kind = Counter(str(answer.category) for answer in missing).most_common()
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in by_kind)
     shown = missing[:top]
-    columns = [Column("name XLA looks for", Kind.NAME), Column("category", Kind.WORD)]
+    columns = [Column("name XLA looks for", ColumnKind.NAME), Column("category", ColumnKind.WORD)]
     cells = [
         [printable(answer.name) for answer in shown],
         [str(answer.category) for answer in shown],
     ]
     if any(answer.measured_us is not None for answer in shown):
-        columns.append(Column("ms a run", Kind.NUMBER))
+        columns.append(Column("ms a run", ColumnKind.NUMBER))
         cells.append(units.column(_milliseconds(answer) for answer in shown))
-    columns += [Column("what", Kind.NAME, rank=1), Column("source", Kind.PLACE)]
+    columns += [Column("what", ColumnKind.NAME, rank=1), Column("source", ColumnKind.PLACE)]
     cells += [
         [printable(answer.what) for answer in shown],
         [printable(answer.source or units.UNKNOWN) for answer in shown],
     ]
-    table = Table(columns=tuple(columns), rows=tuple(zip(*cells, strict=True)))
+    table = TextTable(columns=tuple(columns), rows=tuple(zip(*cells, strict=True)))
     summary = f"{_of(len(shown), len(missing))}: {kinds}"
     return Section("Missing", summary, (table,))
 
 
-def _milliseconds(answer: Answer) -> float | None:
+def _milliseconds(answer: LookupAnswer) -> float | None:
     return None if answer.measured_us is None else answer.measured_us / _US_PER_MS
 
 
@@ -140,19 +146,25 @@ def _extra(coverage: Coverage, top: int) -> Section:
     """Return unused names; other modules are only counted if the profile covers this one too."""
     extra = coverage.extra
     counts = Counter(unused.why for unused in extra)
-    summary = ", ".join(f"{counts[why]:,} {why}" for why in Why if counts[why])
-    order = (Why.COLLECTIVE, Why.RENAMED, Why.ABSENT, Why.OTHER_MODULE, Why.NOT_ASKED)
-    known = coverage.staleness.fit is Fit.FITS
-    listed = [unused for unused in extra if not (known and unused.why is Why.OTHER_MODULE)]
+    summary = ", ".join(f"{counts[why]:,} {why}" for why in UnusedReason if counts[why])
+    order = (
+        UnusedReason.COLLECTIVE,
+        UnusedReason.RENAMED,
+        UnusedReason.ABSENT,
+        UnusedReason.OTHER_MODULE,
+        UnusedReason.NOT_ASKED,
+    )
+    known = coverage.staleness.fit is ProfileFit.FITS
+    listed = [unused for unused in extra if not (known and unused.why is UnusedReason.OTHER_MODULE)]
     shown = sorted(listed, key=lambda unused: order.index(unused.why))[:top]
     if not shown:
         return Section("Unused", f"{len(extra):,}: {summary}")
-    table = Table(
+    table = TextTable(
         columns=(
-            Column("name in the profile", Kind.NAME),
-            Column("us", Kind.NUMBER),
-            Column("why nothing looks it up", Kind.WORD),
-            Column("meant", Kind.NAME),
+            Column("name in the profile", ColumnKind.NAME),
+            Column("us", ColumnKind.NUMBER),
+            Column("why nothing looks it up", ColumnKind.WORD),
+            Column("meant", ColumnKind.NAME),
         ),
         rows=tuple(
             (
@@ -169,11 +181,11 @@ def _extra(coverage: Coverage, top: int) -> Section:
 
 def _doubts(coverage: Coverage, top: int) -> Section:
     shown = coverage.doubts[:top]
-    table = Table(
+    table = TextTable(
         columns=(
-            Column("name", Kind.NAME),
-            Column("us", Kind.NUMBER),
-            Column("why it can't be right", Kind.WORD),
+            Column("name", ColumnKind.NAME),
+            Column("us", ColumnKind.NUMBER),
+            Column("why it can't be right", ColumnKind.WORD),
         ),
         rows=tuple((printable(doubt.name), f"{doubt.us:,.3f}", doubt.why) for doubt in shown),
     )
@@ -184,7 +196,7 @@ def _of(shown: int, all_: int) -> str:
     return f"{all_:,}" if shown == all_ else f"{shown:,} of {all_:,}"
 
 
-def diff_document(diff: Diff, a: str, b: str, top: int) -> Document:
+def diff_document(diff: ProfileDiff, a: str, b: str, top: int) -> Document:
     """Return the report, with `top` rows in each table."""
     sections = [_head(diff, a, b)]
     if diff.equal < len(diff.changes):
@@ -199,7 +211,7 @@ def diff_document(diff: Diff, a: str, b: str, top: int) -> Document:
     )
 
 
-def _head(diff: Diff, a: str, b: str) -> Section:
+def _head(diff: ProfileDiff, a: str, b: str) -> Section:
     before, after = units.column([diff.a_us / _US_PER_MS, diff.b_us / _US_PER_MS])
     ratio = diff.b_us / diff.a_us if diff.a_us else None
     rows = [
@@ -211,16 +223,16 @@ def _head(diff: Diff, a: str, b: str) -> Section:
     ]
     if diff.by_name:
         rows.append(Fact("note", _by_name(diff), Tone.WARNING))
-    return Section("Compared", "", (Facts(tuple(rows)),))
+    return Section("Compared", "", (FactList(tuple(rows)),))
 
 
-def _by_name(diff: Diff) -> str:
+def _by_name(diff: ProfileDiff) -> str:
     if diff.bare:
         return f"names are bare in {diff.bare[0]}: instructions are compared by name alone"
     return "fingerprints differ: instructions are compared by name, and may be others"
 
 
-def _changes(diff: Diff, top: int) -> Section:
+def _changes(diff: ProfileDiff, top: int) -> Section:
     changed = [change for change in diff.changes if change.difference_us]
     shown = changed[:top]
     cells = (
@@ -231,21 +243,21 @@ def _changes(diff: Diff, top: int) -> Section:
         [_ratio(change.ratio) for change in shown],
     )
     columns = (
-        Column("instruction", Kind.NAME),
-        Column("A us", Kind.NUMBER),
-        Column("B us", Kind.NUMBER),
-        Column("B - A", Kind.NUMBER),
-        Column("B/A", Kind.NUMBER),
+        Column("instruction", ColumnKind.NAME),
+        Column("A us", ColumnKind.NUMBER),
+        Column("B us", ColumnKind.NUMBER),
+        Column("B - A", ColumnKind.NUMBER),
+        Column("B/A", ColumnKind.NUMBER),
     )
-    table = Table(columns=columns, rows=tuple(zip(*cells, strict=True)))
+    table = TextTable(columns=columns, rows=tuple(zip(*cells, strict=True)))
     return Section("Largest changes", _of(len(shown), len(changed)), (table,))
 
 
-def _only(title: str, only: Sequence[Cost], top: int) -> Section:
+def _only(title: str, only: Sequence[InstructionCost], top: int) -> Section:
     shown = only[:top]
-    columns = (Column("instruction", Kind.NAME), Column("us", Kind.NUMBER))
+    columns = (Column("instruction", ColumnKind.NAME), Column("us", ColumnKind.NUMBER))
     rows = tuple((_name(cost.key), f"{cost.us:,.3f}") for cost in shown)
-    return Section(title, _of(len(shown), len(only)), (Table(columns=columns, rows=rows),))
+    return Section(title, _of(len(shown), len(only)), (TextTable(columns=columns, rows=rows),))
 
 
 def _name(key: str) -> str:

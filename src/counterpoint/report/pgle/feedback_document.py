@@ -7,25 +7,25 @@ from collections.abc import Iterable
 from statistics import median_low
 
 from counterpoint.core import Unknown
-from counterpoint.pgle.applying import Move, Movement, shown
+from counterpoint.pgle.applying import CollectiveMove, Movement, displayed_us
 from counterpoint.pgle.checking import Coverage
-from counterpoint.pgle.proving import Complaint, ModuleUse
+from counterpoint.pgle.proving import LogComplaint, ModuleUse
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
+    ColumnKind,
     Document,
     Fact,
-    Facts,
-    Kind,
+    FactList,
     Prose,
     Section,
-    Table,
+    TextTable,
     Tone,
     printable,
 )
 from counterpoint.runs import Run
 from counterpoint.runs.scores import Score
-from counterpoint.workflow.feedback import Arm, Comparison, Feedback, Verdict
+from counterpoint.workflow.feedback import ComparedRuns, Feedback, RunComparison, SpeedVerdict
 
 _SOURCES = {
     "annotation": "the program's step annotations",
@@ -36,25 +36,25 @@ _SOURCES = {
 
 
 def times_section(
-    rows: Iterable[tuple[str, Run, Score | Unknown]], comparison: Comparison | Unknown
+    rows: Iterable[tuple[str, Run, Score | Unknown]], comparison: RunComparison | Unknown
 ) -> Section:
     """Return the step times of runs, and how certain their difference is."""
     cells = tuple((arm, printable(run.path.name), *_score(score)) for arm, run, score in rows)
     columns = (
-        Column("", Kind.WORD),
-        Column("run", Kind.NAME),
-        Column("median step", Kind.NUMBER),
-        Column("steps", Kind.NUMBER),
-        Column("counted by", Kind.WORD),
+        Column("", ColumnKind.WORD),
+        Column("run", ColumnKind.NAME),
+        Column("median step", ColumnKind.NUMBER),
+        Column("steps", ColumnKind.NUMBER),
+        Column("counted by", ColumnKind.WORD),
     )
-    blocks = (Table(columns=columns, rows=cells), Prose(_reach(comparison), Tone.QUIET))
+    blocks = (TextTable(columns=columns, rows=cells), Prose(_reach(comparison), Tone.QUIET))
     return Section("Step times", _change(comparison), blocks)
 
 
 def times_line(
     without: Iterable[Score | Unknown],
     with_profile: Iterable[Score | Unknown],
-    comparison: Comparison | Unknown,
+    comparison: RunComparison | Unknown,
 ) -> str:
     """Return the step times without and with the profile in a line, as medians over runs."""
     medians = f"{_median(without)} without, {_median(with_profile)} with the profile"
@@ -73,16 +73,16 @@ def _score(score: Score | Unknown) -> tuple[str, str, str]:
     return units.milliseconds(score.seconds * 1e3), units.count(score.steps), source
 
 
-def _change(comparison: Comparison | Unknown) -> str:
+def _change(comparison: RunComparison | Unknown) -> str:
     if isinstance(comparison, Unknown):
         return "not compared"
     way = "shorter" if comparison.change < 0 else "longer"
-    if comparison.verdict is Verdict.OPEN:
+    if comparison.verdict is SpeedVerdict.OPEN:
         return f"{abs(comparison.change):.1%} {way}, not decided"
     return f"{comparison.verdict}: {abs(comparison.change):.1%} {way}"
 
 
-def _reach(comparison: Comparison | Unknown) -> str:
+def _reach(comparison: RunComparison | Unknown) -> str:
     if isinstance(comparison, Unknown):
         return printable(comparison.reason)
     if isinstance(comparison.range, Unknown):
@@ -94,7 +94,7 @@ def _reach(comparison: Comparison | Unknown) -> str:
     )
 
 
-def compiler_facts(use: ModuleUse | None, complaints: Iterable[Complaint]) -> Facts:
+def compiler_facts(use: ModuleUse | None, complaints: Iterable[LogComplaint]) -> FactList:
     """Return the compiler's output on a module's profile, and remedies for its complaints."""
     rows: list[Fact] = []
     if use is not None:
@@ -110,7 +110,7 @@ def compiler_facts(use: ModuleUse | None, complaints: Iterable[Complaint]) -> Fa
     for complaint in complaints:
         rows.append(Fact("it says", printable(complaint.text), Tone.WARNING))
         rows.append(Fact("next", printable(complaint.next), Tone.QUIET))
-    return Facts(tuple(rows))
+    return FactList(tuple(rows))
 
 
 _US_PER_MS = 1e3
@@ -125,19 +125,19 @@ def movement_section(movement: Movement | Unknown, top: int) -> Section:
         return Section("Schedule", "the same with and without the profile")
     if not moved:
         return Section("Schedule", "changed; no collective moved")
-    table = Table(columns=_COLUMNS, rows=tuple(map(_row, moved[:top])))
+    table = TextTable(columns=_COLUMNS, rows=tuple(map(_row, moved[:top])))
     return Section("Schedule", _summary(movement), (table, Prose(_legend(movement), Tone.QUIET)))
 
 
 _COLUMNS = (
-    Column("collective", Kind.NAME),
-    Column("kind", Kind.WORD, 2),
-    Column("size", Kind.NUMBER, 2),
-    Column("starts", Kind.WORD),
-    Column("compute within, us", Kind.NUMBER),
-    Column("then", Kind.NUMBER),
-    Column("transfer, us", Kind.NUMBER),
-    Column("source", Kind.PLACE, 1),
+    Column("collective", ColumnKind.NAME),
+    Column("kind", ColumnKind.WORD, 2),
+    Column("size", ColumnKind.NUMBER, 2),
+    Column("starts", ColumnKind.WORD),
+    Column("compute within, us", ColumnKind.NUMBER),
+    Column("then", ColumnKind.NUMBER),
+    Column("transfer, us", ColumnKind.NUMBER),
+    Column("source", ColumnKind.PLACE, 1),
 )
 
 
@@ -159,7 +159,7 @@ def _legend(movement: Movement) -> str:
     return f"by the profile's costs; transfers that can be hidden at most: {hidden} (predicted)"
 
 
-def _row(move: Move) -> tuple[str, ...]:
+def _row(move: CollectiveMove) -> tuple[str, ...]:
     cost = move.after.cost_us
     return (
         printable(move.name),
@@ -174,7 +174,7 @@ def _row(move: Move) -> tuple[str, ...]:
 
 
 def _shift(us: float) -> str:
-    if shown(us) == 0:
+    if displayed_us(us) == 0:
         return "as before"
     return f"{abs(us):,.1f} us {'earlier' if us < 0 else 'later'}"
 
@@ -194,7 +194,7 @@ def feedback_document(feedback: Feedback, top: int = 10) -> Document:
 def _proof(feedback: Feedback) -> Section:
     proof = feedback.proof
     tone = Tone.PLAIN if proof.used else Tone.WARNING
-    rows = Facts(tuple(Fact("because", printable(reason), tone) for reason in proof.reasons))
+    rows = FactList(tuple(Fact("because", printable(reason), tone) for reason in proof.reasons))
     summary = "used, as the compiler says" if proof.used else "NOT PROVED to be used"
     return Section(
         "The profile is", summary, (rows, compiler_facts(proof.module, proof.complaints))
@@ -211,7 +211,7 @@ def _profile(feedback: Feedback) -> Section:
     if feedback.proof.coverage is not None:
         rows.append(Fact("of what ran", _covers(feedback.proof.coverage)))
     rows += [Fact("note", printable(note), Tone.QUIET) for note in measured.notes]
-    return Section("Profile", "", (Facts(tuple(rows)),))
+    return Section("Profile", "", (FactList(tuple(rows)),))
 
 
 def _covers(coverage: Coverage | Unknown) -> str:
@@ -226,7 +226,7 @@ def _covers(coverage: Coverage | Unknown) -> str:
     return ", ".join(shares)
 
 
-def _arm(name: str, arm: Arm) -> list[tuple[str, Run, Score | Unknown]]:
+def _arm(name: str, arm: ComparedRuns) -> list[tuple[str, Run, Score | Unknown]]:
     return [(name, run, score) for run, score in zip(arm.runs, arm.scores, strict=True)]
 
 

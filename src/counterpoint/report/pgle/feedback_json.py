@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from counterpoint.core import Unknown
-from counterpoint.report.json import At, Pair, Result, Why, fill, json_text
+from counterpoint.report.json import At, Pair, ReasonUnknown, Result, fill, json_text
 from counterpoint.report.pgle.pgle_json import Moved, moved
 from counterpoint.runs import Run
 from counterpoint.runs.scores import Score
 
 if TYPE_CHECKING:
     from counterpoint.pgle.checking import Coverage
-    from counterpoint.workflow.auto_pgle import Auto
-    from counterpoint.workflow.feedback import Arm, Comparison, Feedback
+    from counterpoint.workflow.auto_pgle import AutoResult
+    from counterpoint.workflow.feedback import ComparedRuns, Feedback, RunComparison
 
 
 class StepMs(Result):
@@ -57,19 +57,19 @@ class Compared(Result):
     change: float | None
     why_not: str | None
     range: Pair | None
-    why_no_range: Annotated[str | None, Why("range")]
+    why_no_range: Annotated[str | None, ReasonUnknown("range")]
     verdict: str | None
     pairs: int | None
     basis: Literal["measured"]
 
 
-def _compared(found: Comparison | Unknown) -> Compared:
+def _compared(found: RunComparison | Unknown) -> Compared:
     if isinstance(found, Unknown):
         return fill(Compared, None, why_not=found.reason)
     return fill(Compared, found, why_not=None, pairs=len(found.without_s))
 
 
-class Covered(Result):
+class CoverageJson(Result):
     """Shares of the program that the profile has a cost for."""
 
     why_not: str | None
@@ -79,20 +79,20 @@ class Covered(Result):
     fit: Annotated[str | None, At("staleness.fit")]
 
 
-def _covered(found: Coverage | Unknown | None) -> Covered | None:
+def _covered(found: Coverage | Unknown | None) -> CoverageJson | None:
     if found is None:
         return None
-    return fill(Covered, found, why_not=found.reason if isinstance(found, Unknown) else None)
+    return fill(CoverageJson, found, why_not=found.reason if isinstance(found, Unknown) else None)
 
 
-class Complaint(Result):
+class LogComplaintJson(Result):
     """What the compiler's log says against it, and what to do."""
 
     text: str
     next: str | None
 
 
-class Proof(Result):
+class ProfileProofJson(Result):
     """Whether the compiler used the profile, by its own log."""
 
     used: bool
@@ -101,8 +101,8 @@ class Proof(Result):
     found: Annotated[int | None, At("module.found")]
     missing: Annotated[int | None, At("module.missing")]
     fingerprint: Annotated[str | None, At("coverage.fingerprint")]
-    coverage: Covered | None
-    complaints: tuple[Complaint, ...]
+    coverage: CoverageJson | None
+    complaints: tuple[LogComplaintJson, ...]
 
 
 class MeasuredProfile(Result):
@@ -111,7 +111,7 @@ class MeasuredProfile(Result):
     path: str
     costs: int
     module: str | None
-    coverage: Covered | None
+    coverage: CoverageJson | None
     notes: tuple[str, ...]
 
 
@@ -121,7 +121,7 @@ class PgleFeedback(Result, tag_field="schema", tag="counterpoint.pgle-feedback/1
     way: str
     directory: str
     used: bool
-    proof: Proof
+    proof: ProfileProofJson
     profile: MeasuredProfile
     movement: Moved
     without: tuple[TimedRun, ...]
@@ -136,7 +136,7 @@ def feedback_json(feedback: Feedback) -> str:
         fill(
             PgleFeedback,
             feedback,
-            proof=fill(Proof, proof, coverage=_covered(proof.coverage)),
+            proof=fill(ProfileProofJson, proof, coverage=_covered(proof.coverage)),
             profile=fill(
                 MeasuredProfile,
                 measured,
@@ -151,11 +151,11 @@ def feedback_json(feedback: Feedback) -> str:
     )
 
 
-def _runs(arm: Arm) -> list[TimedRun | None]:
+def _runs(arm: ComparedRuns) -> list[TimedRun | None]:
     return [_run(run, score) for run, score in zip(arm.runs, arm.scores, strict=True)]
 
 
-class ModuleUse(Result):
+class ModuleUseJson(Result):
     """A module for which the compiler read a profile."""
 
     module: str
@@ -172,7 +172,7 @@ class AheadOfTime(Result):
     where: str | None
 
 
-class Conflict(Result):
+class ProfilerConflictJson(Result):
     """Another profiler in the process."""
 
     who: str
@@ -185,17 +185,17 @@ class PgleAuto(Result, tag_field="schema", tag="counterpoint.pgle-auto/1"):
     directory: str
     used: bool
     reasons: tuple[str, ...]
-    modules: tuple[ModuleUse, ...]
-    complaints: Annotated[tuple[Complaint, ...], At("evidence.complaints")]
+    modules: tuple[ModuleUseJson, ...]
+    complaints: Annotated[tuple[LogComplaintJson, ...], At("evidence.complaints")]
     ahead_of_time: tuple[AheadOfTime, ...]
-    conflicts: tuple[Conflict, ...]
+    conflicts: tuple[ProfilerConflictJson, ...]
     before: TimedRun | None
     optimise: TimedRun | None
     after: TimedRun | None
     comparison: Compared
 
 
-def auto_json(auto: Auto) -> str:
+def auto_json(auto: AutoResult) -> str:
     """Return `pgle auto` as text."""
     before, after = auto.scores or (None, None)
     return json_text(

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from counterpoint.core import Unknown
-from counterpoint.pgle.making import same_costs, settled
-from counterpoint.report.json import At, Pair, Result, Why, fill, json_text
+from counterpoint.pgle.making import effective_costs, same_costs
+from counterpoint.report.json import At, Pair, ReasonUnknown, Result, fill, json_text
 
 if TYPE_CHECKING:
-    from counterpoint.pgle.applying import Applied, Movement
-    from counterpoint.pgle.checking import Diff, Judgement, check
-    from counterpoint.pgle.profiles import Made, Profile
+    from counterpoint.pgle.applying import AppliedProfile, Movement
+    from counterpoint.pgle.checking import CoverageVerdict, ProfileDiff, check
+    from counterpoint.pgle.profiles import Profile, ProfileBuild
 
 
-class ModuleCosts(Result):
+class ModuleCostsJson(Result):
     """A module that costs were made of; `covered` is the share of its device time with a cost."""
 
     name: str
@@ -39,12 +39,12 @@ class PgleMake(Result, tag_field="schema", tag="counterpoint.pgle-make/1"):
     profile: str
     costs: int
     origin: dict[str, str]
-    modules: tuple[ModuleCosts, ...]
+    modules: tuple[ModuleCostsJson, ...]
     notes: tuple[str, ...]
     next: str
 
 
-def made_json(made: Made, out: str, next: str) -> str:
+def made_json(made: ProfileBuild, out: str, next: str) -> str:
     """Return `pgle make` as text."""
     profile = made.profile
     own = {"profile": out, "costs": len(profile.costs), "origin": profile.origin, "next": next}
@@ -83,7 +83,7 @@ class PgleProfile(Result, tag_field="schema", tag="counterpoint.pgle-profile/1")
 
 def profile_json(profile: Profile, name: str) -> str:
     """Return `pgle show` as text; `total_us` counts what XLA takes, each module once."""
-    taken = settled(profile)
+    taken = effective_costs(profile)
     same = same_costs(profile, taken)
     sums: defaultdict[str | None, float] = defaultdict(float)
     for cost in taken.values():
@@ -144,12 +144,12 @@ class PgleDiff(Result, tag_field="schema", tag="counterpoint.pgle-diff/1"):
     only_b: tuple[KeyCost, ...]
 
 
-def diff_json(diff: Diff, a: str, b: str) -> str:
+def diff_json(diff: ProfileDiff, a: str, b: str) -> str:
     """Return `pgle diff` as text."""
     return json_text(fill(PgleDiff, diff, a=a, b=b))
 
 
-class Part(Result):
+class CoveredPartJson(Result):
     """Found, of the whole: instructions, or microseconds of device time."""
 
     found: float
@@ -157,7 +157,7 @@ class Part(Result):
     share: float
 
 
-class Answer(Result):
+class LookupAnswerJson(Result):
     """What the profile says to one lookup."""
 
     name: str
@@ -180,7 +180,7 @@ class Unused(Result):
     meant: str | None
 
 
-class Doubt(Result):
+class ImplausibleCostJson(Result):
     """A cost that can't be right."""
 
     name: str
@@ -202,22 +202,22 @@ class PgleCheck(Result, tag_field="schema", tag="counterpoint.pgle-check/1"):
     fit: Annotated[str, At("staleness.fit")]
     fit_reason: Annotated[str, At("staleness.reason")]
     differences: Annotated[tuple[str, ...], At("staleness.differences")]
-    instructions: Part
-    collectives: Part
-    time_us: Annotated[Part | None, At("time")]
-    time_unknown: Annotated[str | None, Why("time")]
+    instructions: CoveredPartJson
+    collectives: CoveredPartJson
+    time_us: Annotated[CoveredPartJson | None, At("time")]
+    time_unknown: Annotated[str | None, ReasonUnknown("time")]
     measured: str | None
-    answers: tuple[Answer, ...]
+    answers: tuple[LookupAnswerJson, ...]
     unused: tuple[Unused, ...]
     duplicates: tuple[str, ...]
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[ImplausibleCostJson, ...]
     latencies_left_out: Annotated[int, At("latencies")]
     next: str
 
 
 def pgle_check_json(
     coverage: check.Coverage,
-    judgement: Judgement,
+    judgement: CoverageVerdict,
     profile: str,
     program: str,
     next: str,
@@ -251,7 +251,7 @@ class HiddenAtMost(Result):
     all: Annotated[float, At("transfers_us")] = msgspec.field(name="of")
 
 
-class Move(Result):
+class CollectiveMoveJson(Result):
     """A collective in both schedules."""
 
     name: str
@@ -277,7 +277,7 @@ class Moved(Result):
     no_longer_overlapped: tuple[str, ...]
     gone: tuple[str, ...]
     new: tuple[str, ...]
-    moves: tuple[Move, ...]
+    moves: tuple[CollectiveMoveJson, ...]
 
 
 def moved(found: Movement | Unknown) -> Moved:
@@ -294,7 +294,7 @@ def moved(found: Movement | Unknown) -> Moved:
     )
 
 
-class Memory(Result):
+class PlannedMemoryJson(Result):
     """The compiler's plan, in bytes of one device."""
 
     peak: int | None
@@ -306,8 +306,8 @@ class Memory(Result):
 class BothMemories(Result):
     """Memory without and with the profile."""
 
-    without: Annotated[Memory, At("without.memory")]
-    within: Annotated[Memory, At("compiled.memory")] = msgspec.field(name="with")
+    without: Annotated[PlannedMemoryJson, At("without.memory")]
+    within: Annotated[PlannedMemoryJson, At("compiled.memory")] = msgspec.field(name="with")
 
 
 class BothSeconds(Result):
@@ -345,7 +345,7 @@ class PgleApply(Result, tag_field="schema", tag="counterpoint.pgle-apply/1"):
     next: str
 
 
-def pgle_apply_json(applied: Applied, next: str) -> str:
+def pgle_apply_json(applied: AppliedProfile, next: str) -> str:
     """Return `pgle apply` as text."""
     movement = applied.movement if applied.used else Unknown("none of them was used")
     own = {"movement": moved(movement), "memory": applied, "compile_s": applied, "next": next}

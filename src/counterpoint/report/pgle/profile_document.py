@@ -6,17 +6,17 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from counterpoint.pgle.making import same_costs, settled
-from counterpoint.pgle.profiles import Cost, Made, ModuleCosts, Profile
+from counterpoint.pgle.making import effective_costs, same_costs
+from counterpoint.pgle.profiles import InstructionCost, ModuleCosts, Profile, ProfileBuild
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
+    ColumnKind,
     Document,
     Fact,
-    Facts,
-    Kind,
+    FactList,
     Section,
-    Table,
+    TextTable,
     Tone,
     printable,
 )
@@ -31,7 +31,7 @@ _LISTED: Final = 3
 _Same: TypeAlias = Mapping[str | None, tuple[str | None, ...]]
 
 
-def made_document(made: Made, out: str, next: str) -> Document:
+def made_document(made: ProfileBuild, out: str, next: str) -> Document:
     """Return what a profile was made from, by module."""
     rows = [
         Fact("wrote", printable(out)),
@@ -42,7 +42,7 @@ def made_document(made: Made, out: str, next: str) -> Document:
     more = len(made.notes) - _NOTES
     if more > 0:
         rows.append(Fact("", f"and {more} more: --json", Tone.QUIET))
-    sections = (Section("Profile", "", (Facts(tuple(rows)),)), _made_modules(made.modules))
+    sections = (Section("Profile", "", (FactList(tuple(rows)),)), _made_modules(made.modules))
     return Document(sections=sections, legend="", next=printable(next))
 
 
@@ -58,16 +58,16 @@ def _made_modules(modules: Sequence[ModuleCosts]) -> Section:
         [units.percent(module.covered) for module in shown],
     )
     columns = (
-        Column("module", Kind.NAME),
-        Column("fingerprint", Kind.NAME, rank=2),
-        Column("instructions", Kind.NUMBER),
-        Column("collectives", Kind.NUMBER, rank=1),
-        Column("runs x devices", Kind.NUMBER),
-        Column("device ms", Kind.NUMBER),
-        Column("with cost", Kind.NUMBER),
+        Column("module", ColumnKind.NAME),
+        Column("fingerprint", ColumnKind.NAME, rank=2),
+        Column("instructions", ColumnKind.NUMBER),
+        Column("collectives", ColumnKind.NUMBER, rank=1),
+        Column("runs x devices", ColumnKind.NUMBER),
+        Column("device ms", ColumnKind.NUMBER),
+        Column("with cost", ColumnKind.NUMBER),
     )
     return Section(
-        "Modules", _of(len(shown), len(modules)), (Table(columns=columns, rows=_rows(cells)),)
+        "Modules", _of(len(shown), len(modules)), (TextTable(columns=columns, rows=_rows(cells)),)
     )
 
 
@@ -76,7 +76,7 @@ def profile_document(profile: Profile, name: str, top: int) -> Document:
 
     Costs that appear under several fingerprints of one module count once.
     """
-    taken = settled(profile)
+    taken = effective_costs(profile)
     same = same_costs(profile, taken)
     once = [cost for cost in taken.values() if cost.fingerprint in same]
     sections = [
@@ -98,7 +98,7 @@ def profile_document(profile: Profile, name: str, top: int) -> Document:
 
 
 def _head(
-    profile: Profile, name: str, once: Sequence[Cost], same: _Same, *, dropped: int
+    profile: Profile, name: str, once: Sequence[InstructionCost], same: _Same, *, dropped: int
 ) -> Section:
     held = f"{len(profile.costs):,}"
     if dropped:
@@ -117,7 +117,7 @@ def _head(
         rows.append(Fact("latencies", text, Tone.WARNING))
     about = [(key, value) for key, value in profile.origin.items() if not key.startswith("module")]
     rows += [Fact(printable(key), printable(text), Tone.QUIET) for key, text in about]
-    return Section("Profile", "", (Facts(tuple(rows)),))
+    return Section("Profile", "", (FactList(tuple(rows)),))
 
 
 def _together(fingerprints: Sequence[str | None]) -> str:
@@ -136,9 +136,9 @@ def _of_group(fingerprint: str | None, same: _Same) -> str:
     return f"{_digits(fingerprint)} +{others}" if others else _digits(fingerprint)
 
 
-def _modules(profile: Profile, taken: Mapping[str, Cost], top: int) -> Section:
+def _modules(profile: Profile, taken: Mapping[str, InstructionCost], top: int) -> Section:
     """Return the modules by fingerprint, described by the profile's origin."""
-    by_module: dict[str | None, list[Cost]] = {}
+    by_module: dict[str | None, list[InstructionCost]] = {}
     for cost in taken.values():
         by_module.setdefault(cost.fingerprint, []).append(cost)
     shown = sorted(by_module.items(), key=lambda entry: -_ms(entry[1]))[:top]
@@ -149,16 +149,16 @@ def _modules(profile: Profile, taken: Mapping[str, Cost], top: int) -> Section:
         [printable(profile.origin.get(f"module {fingerprint}", "")) for fingerprint, _ in shown],
     )
     columns = (
-        Column("module", Kind.NAME),
-        Column("costs", Kind.NUMBER),
-        Column("ms in all", Kind.NUMBER),
-        Column("made of", Kind.NAME, rank=1),
+        Column("module", ColumnKind.NAME),
+        Column("costs", ColumnKind.NUMBER),
+        Column("ms in all", ColumnKind.NUMBER),
+        Column("made of", ColumnKind.NAME, rank=1),
     )
-    table = Table(columns=columns, rows=_rows(cells))
+    table = TextTable(columns=columns, rows=_rows(cells))
     return Section("Modules", _of(len(shown), len(by_module)), (table,))
 
 
-def _largest(once: Sequence[Cost], same: _Same, top: int) -> Section:
+def _largest(once: Sequence[InstructionCost], same: _Same, top: int) -> Section:
     """Return the largest costs; shares refer to their own module, since modules run separately."""
     shown = sorted(once, key=lambda cost: (-cost.us, cost.key))[:top]
     whole = _sums(once)
@@ -172,16 +172,16 @@ def _largest(once: Sequence[Cost], same: _Same, top: int) -> Section:
         ],
     )
     columns = (
-        Column("instruction", Kind.NAME),
-        Column("module", Kind.WORD),
-        Column("us", Kind.NUMBER),
-        Column("of module", Kind.NUMBER),
+        Column("instruction", ColumnKind.NAME),
+        Column("module", ColumnKind.WORD),
+        Column("us", ColumnKind.NUMBER),
+        Column("of module", ColumnKind.NUMBER),
     )
     summary = _of(len(shown), len(once))
-    return Section("Largest costs", summary, (Table(columns=columns, rows=_rows(cells)),))
+    return Section("Largest costs", summary, (TextTable(columns=columns, rows=_rows(cells)),))
 
 
-def _sums(costs: Iterable[Cost]) -> dict[str | None, float]:
+def _sums(costs: Iterable[InstructionCost]) -> dict[str | None, float]:
     """Return microseconds by fingerprint."""
     found: dict[str | None, float] = {}
     for cost in costs:
@@ -190,7 +190,10 @@ def _sums(costs: Iterable[Cost]) -> dict[str | None, float]:
 
 
 def _duplicates(
-    found: Sequence[tuple[Cost, ...]], taken: Mapping[str, Cost], same: _Same, top: int
+    found: Sequence[tuple[InstructionCost, ...]],
+    taken: Mapping[str, InstructionCost],
+    same: _Same,
+    top: int,
 ) -> Section:
     shown = found[:top]
     cells = (
@@ -200,22 +203,22 @@ def _duplicates(
         units.column((_taken_us(taken, duplicate[0]) for duplicate in shown), 3),
     )
     columns = (
-        Column("instruction", Kind.NAME),
-        Column("module", Kind.WORD),
-        Column("us", Kind.WORD),
-        Column("XLA takes", Kind.NUMBER),
+        Column("instruction", ColumnKind.NAME),
+        Column("module", ColumnKind.WORD),
+        Column("us", ColumnKind.WORD),
+        Column("XLA takes", ColumnKind.NUMBER),
     )
-    table = Table(columns=columns, rows=_rows(cells))
+    table = TextTable(columns=columns, rows=_rows(cells))
     summary = f"{_of(len(shown), len(found))} {_stand(len(found))} more than once"
     return Section("Duplicates", summary, (table,))
 
 
-def _taken_us(taken: Mapping[str, Cost], cost: Cost) -> float | None:
+def _taken_us(taken: Mapping[str, InstructionCost], cost: InstructionCost) -> float | None:
     found = taken.get(cost.key)
     return None if found is None else found.us
 
 
-def _range(same: Sequence[Cost]) -> str:
+def _range(same: Sequence[InstructionCost]) -> str:
     costs = [cost.us for cost in same]
     if len(costs) == 2:
         return " and ".join(f"{us:,.3f}" for us in costs)
@@ -226,7 +229,7 @@ def _stand(names: int) -> str:
     return "name stands" if names == 1 else "names stand"
 
 
-def _ms(costs: Iterable[Cost]) -> float:
+def _ms(costs: Iterable[InstructionCost]) -> float:
     return sum(cost.us for cost in costs) / _US_PER_MS
 
 

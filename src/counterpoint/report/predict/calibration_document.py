@@ -5,17 +5,17 @@ from __future__ import annotations
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
+    ColumnKind,
     Document,
     Fact,
-    Facts,
-    Kind,
+    FactList,
     Prose,
     Section,
-    Table,
+    TextTable,
     Tone,
     printable,
 )
-from counterpoint.workflow.calibration import Calibration, Fit, StepFit
+from counterpoint.workflow.calibration import Calibration, ScalarFit, StepFit
 
 
 def calibration_document(found: Calibration, next: str, target: str) -> Document:
@@ -31,27 +31,27 @@ def calibration_document(found: Calibration, next: str, target: str) -> Document
 
 
 def _scalars(found: Calibration, target: str) -> Section:
-    table = Table(
+    table = TextTable(
         columns=(
-            Column("scalar", Kind.WORD),
-            Column("before", Kind.NUMBER),
-            Column("fitted", Kind.NUMBER),
-            Column("measured ms", Kind.NUMBER, rank=1),
-            Column("error before", Kind.NUMBER),
-            Column("after", Kind.NUMBER),
-            Column("not seen", Kind.NUMBER),
-            Column("rests on", Kind.NAME, rank=2),
+            Column("scalar", ColumnKind.WORD),
+            Column("before", ColumnKind.NUMBER),
+            Column("fitted", ColumnKind.NUMBER),
+            Column("measured ms", ColumnKind.NUMBER, rank=1),
+            Column("error before", ColumnKind.NUMBER),
+            Column("after", ColumnKind.NUMBER),
+            Column("not seen", ColumnKind.NUMBER),
+            Column("rests on", ColumnKind.NAME, rank=2),
         ),
         rows=tuple(_fit(fit) for fit in found.fits),
     )
     notes = tuple(Fact("note", printable(note), Tone.QUIET) for note in found.notes)
     known = sum(fit.fitted for fit in found.fits)
     summary = f"{known} of {len(found.fits)} fitted on {found.chip} ({target})"
-    blocks = (table, Facts(notes)) if notes else (table,)
+    blocks = (table, FactList(notes)) if notes else (table,)
     return Section("Calibration", printable(summary), blocks)
 
 
-def _fit(fit: Fit) -> tuple[str, ...]:
+def _fit(fit: ScalarFit) -> tuple[str, ...]:
     if not fit.fitted:
         value = f"{fit.before.value:.3g}"
         return (fit.name, value, "kept", *[units.UNKNOWN] * 4, printable(fit.how))
@@ -68,13 +68,13 @@ def _fit(fit: Fit) -> tuple[str, ...]:
 
 
 def _steps(found: Calibration) -> Section:
-    table = Table(
+    table = TextTable(
         columns=(
-            Column("step", Kind.NAME),
-            Column("measured ms", Kind.NUMBER),
-            Column("before", Kind.NUMBER),
-            Column("after", Kind.NUMBER),
-            Column("not seen", Kind.NUMBER),
+            Column("step", ColumnKind.NAME),
+            Column("measured ms", ColumnKind.NUMBER),
+            Column("before", ColumnKind.NUMBER),
+            Column("after", ColumnKind.NUMBER),
+            Column("not seen", ColumnKind.NUMBER),
         ),
         rows=tuple(
             (

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.cost import Source
+from counterpoint.cost import PriceSource
 from counterpoint.report import units
-from counterpoint.report.document import Document, Fact, Facts, Section, Tone, printable
+from counterpoint.report.document import Document, Fact, FactList, Section, Tone, printable
 from counterpoint.report.explain.explain_document import (
     answer_sections,
     detail_sections,
@@ -32,11 +32,11 @@ _FAMILIES: Final = 3
 _SMALL: Final = 0.001  # share of the step
 _LEGEND: Final = "every figure is predicted; in brackets, the range it is expected in"
 _SOURCES: Final = {
-    Source.MEASURED: "measured",
-    Source.USER_TABLE: "your tables",
-    Source.TABLE: "shipped tables",
-    Source.ANALYTIC: "formulas",
-    Source.BOUND: "bounds only",
+    PriceSource.MEASURED: "measured",
+    PriceSource.USER_TABLE: "your tables",
+    PriceSource.TABLE: "shipped tables",
+    PriceSource.ANALYTIC: "formulas",
+    PriceSource.BOUND: "bounds only",
 }
 
 
@@ -57,7 +57,7 @@ def predict_document(
     sections += against_section(prediction, top)
     sections += unpriced_section(prediction, top)
     if rows := note_facts(prediction.notes):
-        sections.append(Section("Notes", "", (Facts(tuple(rows)),)))
+        sections.append(Section("Notes", "", (FactList(tuple(rows)),)))
     return Document(sections=tuple(sections), legend=_LEGEND, next=printable(next))
 
 
@@ -102,7 +102,7 @@ def _step(prediction: Prediction) -> Section:
         for loop in simulation.uncounted
     ]
     summary = f"{range_text(base.step_s, base.range_s)} on {prediction.target}, not measured"
-    return Section("Predicted step", printable(summary), (Facts(tuple(rows)),))
+    return Section("Predicted step", printable(summary), (FactList(tuple(rows)),))
 
 
 def _exposed(prediction: Prediction) -> str:

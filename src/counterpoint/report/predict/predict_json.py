@@ -10,17 +10,22 @@ from typing import Annotated, Literal
 from counterpoint.flags import Settings
 from counterpoint.report.explain.explain_json import Explained, explained
 from counterpoint.report.json import At, Pair, Result, fill, json_text
-from counterpoint.workflow.prediction import Against, Gain, Prediction, Standing
+from counterpoint.workflow.prediction import (
+    Gain,
+    MeasurementComparison,
+    Prediction,
+    RankedCandidate,
+)
 
 
-class AskedSettings(Result):
+class RequestedSettings(Result):
     """XLA flags with compiler options, and the environment."""
 
     flags: dict[str, str]
     environment: Annotated[dict[str, str], At("variables")]
 
 
-class Figures(Result):
+class FiguresJson(Result):
     """A predicted step, and whether its memory fits; null where there is no forecast."""
 
     step_ms: Annotated[float | None, At("forecast.step_ms")]
@@ -40,7 +45,7 @@ class RangeCovers(Result):
     basis: str
 
 
-class Jitter(Result):
+class JitterJson(Result):
     """The step under noise."""
 
     median_ms: float
@@ -49,14 +54,14 @@ class Jitter(Result):
     steps: int
 
 
-class Step(Figures):
+class PredictedStepJson(FiguresJson):
     """The predicted step."""
 
     workload: str
     target: str
     devices: Annotated[int, At("target.devices")]
     basis: Literal["predicted"]
-    settings: AskedSettings
+    settings: RequestedSettings
     versions: Annotated[dict[str, str] | None, At("forecast.compiled.versions")]
     range_covers: Annotated[RangeCovers | None, At("forecast.range_covers")]
     tokens_per_s: None
@@ -65,10 +70,10 @@ class Step(Figures):
     critical_path_ms: Annotated[float, At("forecast.simulation.critical_path_ms")]
     busiest_lane_ms: Annotated[float, At("forecast.simulation.busiest_lane_ms")]
     reach_ms: Annotated[dict[str, Pair], At("forecast.simulation.reach_ms")]
-    jitter: Jitter | None
+    jitter: JitterJson | None
 
 
-class Unpriced(Result):
+class UnpricedJson(Result):
     """An instruction that nothing prices."""
 
     instruction: str
@@ -79,7 +84,7 @@ class Unpriced(Result):
     what: Annotated[str, At("how")]
 
 
-class Uncounted(Result):
+class UncountedJson(Result):
     """A loop whose trip count is not known."""
 
     instruction: str
@@ -87,13 +92,13 @@ class Uncounted(Result):
     source: str | None
 
 
-class Candidate(Figures):
+class CandidateJson(FiguresJson):
     """Settings that were predicted, or why they could not be."""
 
     rank: int | None
     name: str
     is_base: bool
-    settings: AskedSettings
+    settings: RequestedSettings
     behind: float | None
     behind_range: Annotated[Pair | None, At("reach")]
     tied: bool | None
@@ -103,7 +108,7 @@ class Candidate(Figures):
     error: str | None
 
 
-class WhatIf(Result):
+class WhatIfJson(Result):
     """The same schedule on other hardware."""
 
     question: str
@@ -113,14 +118,14 @@ class WhatIf(Result):
     saves_range_ms: Pair
 
 
-class Unanswered(Result):
+class UnansweredJson(Result):
     """A question about names that the program does not have."""
 
     question: str
     error: str
 
 
-class Pgle(Figures):
+class Pgle(FiguresJson):
     """The gain from a profile of real costs, at most."""
 
     used: bool
@@ -154,7 +159,7 @@ class OpTimes(Result):
     source: str | None
 
 
-class Measurement(Result):
+class AgainstJson(Result):
     """The comparison with a measurement, or with a kept prediction."""
 
     path: Annotated[str, At("origin")]
@@ -174,15 +179,15 @@ class Predict(Explained, tag_field="schema", tag="counterpoint.predict/1"):
     """The step on hardware that is not here: `counterpoint predict --json`."""
 
     warnings: tuple[str, ...]
-    prediction: Step
+    prediction: PredictedStepJson
     basis: dict[str, float]
-    unpriced: Annotated[tuple[Unpriced, ...], At("base.simulation.unpriced")]
-    uncounted: Annotated[tuple[Uncounted, ...], At("base.simulation.uncounted")]
-    candidates: tuple[Candidate, ...]
-    what_if: tuple[WhatIf, ...]
-    unanswered: tuple[Unanswered, ...]
+    unpriced: Annotated[tuple[UnpricedJson, ...], At("base.simulation.unpriced")]
+    uncounted: Annotated[tuple[UncountedJson, ...], At("base.simulation.uncounted")]
+    candidates: tuple[CandidateJson, ...]
+    what_if: tuple[WhatIfJson, ...]
+    unanswered: tuple[UnansweredJson, ...]
     pgle: Pgle | None
-    against: Measurement | None
+    against: AgainstJson | None
 
 
 def predict_json(prediction: Prediction) -> str:
@@ -207,7 +212,7 @@ def predict_json(prediction: Prediction) -> str:
     return json_text(fill(Predict, step, **{**explained(step), **own}))
 
 
-def _step(prediction: Prediction) -> Step:
+def _step(prediction: Prediction) -> PredictedStepJson:
     base = prediction.base
     jitter = base.simulation.jittered
     found = {
@@ -215,19 +220,19 @@ def _step(prediction: Prediction) -> Step:
         "workload": prediction.workload,
         "target": prediction.target,
         "settings": _settings(base.settings),
-        "jitter": None if jitter is None else fill(Jitter, jitter, steps=len(jitter.samples)),
+        "jitter": None if jitter is None else fill(JitterJson, jitter, steps=len(jitter.samples)),
     }
-    return fill(Step, found)
+    return fill(PredictedStepJson, found)
 
 
-def _settings(settings: Settings) -> AskedSettings:
-    return fill(AskedSettings, settings, flags={**settings.flags, **dict(settings.options)})
+def _settings(settings: Settings) -> RequestedSettings:
+    return fill(RequestedSettings, settings, flags={**settings.flags, **dict(settings.options)})
 
 
-def _candidate(rank: int, standing: Standing) -> Candidate:
+def _candidate(rank: int, standing: RankedCandidate) -> CandidateJson:
     forecast = standing.forecast
     return fill(
-        Candidate,
+        CandidateJson,
         standing,
         rank=None if forecast is None else rank,
         settings=_settings(standing.settings),
@@ -244,11 +249,11 @@ def _pgle(gain: Gain | None) -> Pgle | None:
     return fill(Pgle, gain, gains_ms=max(gain.saves_s, 0.0) * 1e3)
 
 
-def _against(found: Against | None) -> Measurement | None:
+def _against(found: MeasurementComparison | None) -> AgainstJson | None:
     if found is None:
         return None
     times = {
         name: {"predicted_ms": predicted, "measured_ms": measured}
         for name, (predicted, measured) in found.categories.items()
     }
-    return fill(Measurement, found, categories=times)
+    return fill(AgainstJson, found, categories=times)

@@ -9,17 +9,23 @@ from counterpoint.core import Basis, Range
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
+    ColumnKind,
     Fact,
-    Facts,
-    Kind,
+    FactList,
     Prose,
     Section,
-    Table,
+    TextTable,
     Tone,
     printable,
 )
 from counterpoint.report.places import distinct, short_path, without_middle
-from counterpoint.workflow.prediction import INDIFFERENCE, Against, Prediction, Standing, simplest
+from counterpoint.workflow.prediction import (
+    INDIFFERENCE,
+    MeasurementComparison,
+    Prediction,
+    RankedCandidate,
+    simplest,
+)
 
 _LONGEST: Final = 60
 
@@ -30,14 +36,14 @@ def candidates_section(prediction: Prediction) -> Iterator[Section]:
     if not found:
         return
     columns = (
-        Column("", Kind.NUMBER),
-        Column("settings", Kind.WORD),  # whole, for pasting
-        Column("step ms", Kind.NUMBER),
-        Column("range", Kind.WORD, rank=2),
-        Column("behind the best", Kind.WORD),
-        Column("exposed ms", Kind.NUMBER, rank=1),
-        Column("peak", Kind.NUMBER, rank=1),
-        Column("verdict", Kind.WORD),
+        Column("", ColumnKind.NUMBER),
+        Column("settings", ColumnKind.WORD),  # whole, for pasting
+        Column("step ms", ColumnKind.NUMBER),
+        Column("range", ColumnKind.WORD, rank=2),
+        Column("behind the best", ColumnKind.WORD),
+        Column("exposed ms", ColumnKind.NUMBER, rank=1),
+        Column("peak", ColumnKind.NUMBER, rank=1),
+        Column("verdict", ColumnKind.WORD),
     )
     named = simplest(found)
     distinct_programs = [candidate for candidate in found if candidate.same_as is None]
@@ -59,15 +65,15 @@ def candidates_section(prediction: Prediction) -> Iterator[Section]:
         for candidate in found
         if candidate.same_as is not None
     )
-    blocks = (Table(columns=columns, rows=rows), Prose(note, Tone.QUIET))
+    blocks = (TextTable(columns=columns, rows=rows), Prose(note, Tone.QUIET))
     yield Section(
         "Candidates",
         _counted(found, distinct_programs),
-        (*blocks, *(Facts(candidate) for candidate in (same, errors) if candidate)),
+        (*blocks, *(FactList(candidate) for candidate in (same, errors) if candidate)),
     )
 
 
-def _counted(found: Sequence[Standing], apart: Sequence[Standing]) -> str:
+def _counted(found: Sequence[RankedCandidate], apart: Sequence[RankedCandidate]) -> str:
     """Describe how many candidates there are, in how many rows, and how many rows are tied."""
     summary = f"{len(found)}"
     if len(apart) < len(found):
@@ -85,7 +91,10 @@ def _counted(found: Sequence[Standing], apart: Sequence[Standing]) -> str:
 
 
 def _standing(
-    place: int, it: Standing, found: tuple[Standing, ...], named: Standing | None
+    place: int,
+    it: RankedCandidate,
+    found: tuple[RankedCandidate, ...],
+    named: RankedCandidate | None,
 ) -> tuple[str, ...]:
     forecast = it.forecast
     name = printable(it.name)
@@ -106,7 +115,7 @@ def _standing(
     )
 
 
-def _behind(it: Standing) -> str:
+def _behind(it: RankedCandidate) -> str:
     if not it.behind or it.reach is None:
         return "0"
     return f"{units.percent(it.behind)} ({_percents(it.reach)})"
@@ -116,7 +125,7 @@ def _percents(reach: Range) -> str:
     return f"{units.percent(reach.low)} to {units.percent(reach.high)}"
 
 
-def _verdict(place: int, it: Standing, named: Standing | None) -> str:
+def _verdict(place: int, it: RankedCandidate, named: RankedCandidate | None) -> str:
     if it.forecast is not None and it.forecast.memory.fits is False:
         return "OUT OF MEMORY"
     if it.tied:
@@ -130,11 +139,11 @@ def what_if_section(prediction: Prediction) -> Iterator[Section]:
     if not prediction.what_if and not prediction.unanswered:
         return
     columns = (
-        Column("if", Kind.NAME),
-        Column("step ms", Kind.NUMBER),
-        Column("saves ms", Kind.NUMBER),
-        Column("range", Kind.WORD),
-        Column("of the step", Kind.NUMBER),
+        Column("if", ColumnKind.NAME),
+        Column("step ms", ColumnKind.NUMBER),
+        Column("saves ms", ColumnKind.NUMBER),
+        Column("range", ColumnKind.WORD),
+        Column("of the step", ColumnKind.NUMBER),
     )
     step = prediction.step_s
     rows = tuple(
@@ -154,8 +163,8 @@ def what_if_section(prediction: Prediction) -> Iterator[Section]:
         Fact(question.question, printable(question.error.sentence), Tone.WARNING)
         for question in prediction.unanswered
     )
-    blocks = (Table(columns=columns, rows=rows), Prose(note, Tone.QUIET)) if rows else ()
-    yield Section("What if", "", (*blocks, Facts(errors)) if errors else blocks)
+    blocks = (TextTable(columns=columns, rows=rows), Prose(note, Tone.QUIET)) if rows else ()
+    yield Section("What if", "", (*blocks, FactList(errors)) if errors else blocks)
 
 
 def gain_section(prediction: Prediction) -> Iterator[Section]:
@@ -167,7 +176,7 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
     if not gain.used:
         rows = [Fact("WARNING", printable(f"not used: {gain.reason}"), Tone.WARNING)]
         yield Section(
-            "PGLE", f"{units.UNKNOWN}   the compiler did not use it", (Facts(tuple(rows)),)
+            "PGLE", f"{units.UNKNOWN}   the compiler did not use it", (FactList(tuple(rows)),)
         )
         return
     saves = gain.saves_s / base.step_s if base.step_s else 0.0
@@ -207,7 +216,7 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
             f"gains nothing: the schedule with it is {units.percent(-saves)} longer, so don't use"
             " it here"
         )
-    yield Section("PGLE", summary, (Facts(tuple(rows)),))
+    yield Section("PGLE", summary, (FactList(tuple(rows)),))
 
 
 def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
@@ -222,12 +231,12 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
         Fact(label, printable(_other(found))),
         Fact("matched", f"{units.percent(found.matched_share)} of its device time, {found.how}"),
     ]
-    kinds = Table(
+    kinds = TextTable(
         columns=(
-            Column("category", Kind.WORD),
-            Column("predicted ms", Kind.NUMBER),
-            Column(f"{label} ms", Kind.NUMBER),
-            Column("off by ms", Kind.NUMBER),
+            Column("category", ColumnKind.WORD),
+            Column("predicted ms", ColumnKind.NUMBER),
+            Column(f"{label} ms", ColumnKind.NUMBER),
+            Column("off by ms", ColumnKind.NUMBER),
         ),
         rows=tuple(
             (name, *units.column([predicted, measured, predicted - measured], 2))
@@ -236,15 +245,15 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
     )
     rows = found.ops[:top]
     names = distinct([op.name for op in rows], _LONGEST)
-    ops = Table(
+    ops = TextTable(
         columns=(
-            Column("op", Kind.NAME),
-            Column("category", Kind.WORD, rank=1),
-            Column("predicted ms", Kind.NUMBER),
-            Column(f"{label} ms", Kind.NUMBER),
-            Column("off by ms", Kind.NUMBER),
-            Column(f"{label} as", Kind.NAME, rank=2),
-            Column("source", Kind.PLACE, rank=3),
+            Column("op", ColumnKind.NAME),
+            Column("category", ColumnKind.WORD, rank=1),
+            Column("predicted ms", ColumnKind.NUMBER),
+            Column(f"{label} ms", ColumnKind.NUMBER),
+            Column("off by ms", ColumnKind.NUMBER),
+            Column(f"{label} as", ColumnKind.NAME, rank=2),
+            Column("source", ColumnKind.PLACE, rank=3),
         ),
         rows=tuple(
             (
@@ -268,10 +277,10 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
             step = "no whole step was seen: its time is not known"
         facts.append(Fact("step", step))
     cut = Prose(f"{len(rows)} of {len(found.ops):,} ops, the largest difference first", Tone.QUIET)
-    yield Section("Against", summary, (Facts(tuple(facts)), kinds, cut, ops))
+    yield Section("Against", summary, (FactList(tuple(facts)), kinds, cut, ops))
 
 
-def _other(found: Against) -> str:
+def _other(found: MeasurementComparison) -> str:
     if found.basis is Basis.PREDICTED:
         return f"{found.origin}, a kept prediction: nothing of it was measured"
     return found.origin
@@ -284,14 +293,14 @@ def unpriced_section(prediction: Prediction, top: int) -> Iterator[Section]:
         return
     rows = found[:top]
     names = distinct([unpriced.instruction for unpriced in rows], _LONGEST)
-    table = Table(
+    table = TextTable(
         columns=(
-            Column("instruction", Kind.NAME),
-            Column("times", Kind.NUMBER),
-            Column("at least ms", Kind.NUMBER),
-            Column("at most ms", Kind.NUMBER),
-            Column("of the step", Kind.NUMBER),
-            Column("what it is", Kind.NAME, rank=1),
+            Column("instruction", ColumnKind.NAME),
+            Column("times", ColumnKind.NUMBER),
+            Column("at least ms", ColumnKind.NUMBER),
+            Column("at most ms", ColumnKind.NUMBER),
+            Column("of the step", ColumnKind.NUMBER),
+            Column("what it is", ColumnKind.NAME, rank=1),
         ),
         rows=tuple(
             (

@@ -1,5 +1,5 @@
 """Progress of a running study, as lines of text."""
 
-from counterpoint.report.progress.progress import Standing as Standing
-from counterpoint.report.progress.progress import happened as happened
-from counterpoint.report.progress.progress import standing as standing
+from counterpoint.report.progress.progress import StudyStatus as StudyStatus
+from counterpoint.report.progress.progress import event_lines as event_lines
+from counterpoint.report.progress.progress import study_status as study_status

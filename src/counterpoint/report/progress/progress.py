@@ -17,12 +17,12 @@ from counterpoint.report.document import printable
 from counterpoint.report.places import without_middle
 from counterpoint.report.words import (
     clock,
+    counted_noun,
     duration,
     end_text,
+    gain_range_text,
     gain_text,
     plain,
-    reach_text,
-    several,
 )
 from counterpoint.tune.conclusion import BY_USER, Conclusion, Spent
 from counterpoint.tune.study import Study, Trial
@@ -32,7 +32,7 @@ _NAMES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StudyStatus:
     """The current standing of a study, one line per item."""
 
     spent: str
@@ -44,7 +44,7 @@ class Standing:
         return tuple(line for line in (self.spent, self.best, self.running) if line)
 
 
-def happened(before: Study | None, after: Study) -> list[str]:
+def event_lines(before: Study | None, after: Study) -> list[str]:
     """Return the lines for what happened between two states, ordered by kind."""
     lines = [
         *_searched(before, after),
@@ -62,8 +62,8 @@ def _searched(before: Study | None, after: Study) -> Iterator[str]:
     if after.space is not None and new and after.space.dimensions:
         choices = sum(count for _, count in after.space.dimensions)
         yield (
-            f"space: {several(len(after.space.dimensions), 'dimension')} with"
-            f" {several(choices, 'choice')}; {len(after.space.left_out)} left out"
+            f"space: {counted_noun(len(after.space.dimensions), 'dimension')} with"
+            f" {counted_noun(choices, 'choice')}; {len(after.space.left_out)} left out"
         )
     if after.space is not None and new:
         yield from (f"note: {note}" for note in after.space.notes)
@@ -135,7 +135,7 @@ def _names(names: tuple[str, ...] | list[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def standing(study: Study, conclusion: Conclusion, now: datetime) -> Standing:
+def study_status(study: Study, conclusion: Conclusion, now: datetime) -> StudyStatus:
     """Return the standing of a study at a time."""
     trial = next(iter(study.running), None)
     running = ""
@@ -144,7 +144,7 @@ def standing(study: Study, conclusion: Conclusion, now: datetime) -> Standing:
         running = f"running trial {trial.started.number}: {_which(trial)}, {clock(max(since, 0.0))}"
     ended = len(study.trials) - len(study.running)
     best = _best(conclusion)
-    return Standing(
+    return StudyStatus(
         printable(_spent(ended, conclusion.spent) if ended else ""),
         printable(f"best so far: {best}" if ended and best else ""),
         printable(running),
@@ -162,13 +162,13 @@ def _spent(ended: int, spent: Spent | None) -> str:
         return ""
     left: list[str] = []
     if spent.trials_left is not None:
-        left.append(several(spent.trials_left, "trial"))
+        left.append(counted_noun(spent.trials_left, "trial"))
     if spent.seconds_left is not None:
         left.append(duration(spent.seconds_left))
     elif spent.trials_left and ended:
         left.append(f"up to {duration(spent.seconds / ended * spent.trials_left)}")
     limit = f"; left: {', '.join(left)}" if left else ""
-    return f"spent: {several(ended, 'trial')}, {duration(spent.seconds)}{limit}"
+    return f"spent: {counted_noun(ended, 'trial')}, {duration(spent.seconds)}{limit}"
 
 
 def _best(conclusion: Conclusion) -> str:
@@ -189,5 +189,5 @@ def _best(conclusion: Conclusion) -> str:
     if best is None or best[0] <= 0:
         return "the base"
     gain, name, estimate = best
-    reach = "" if isinstance(estimate.range, Unknown) else f" {reach_text(estimate.range)}"
+    reach = "" if isinstance(estimate.range, Unknown) else f" {gain_range_text(estimate.range)}"
     return f"{without_middle(name, _LONGEST)} {gain_text(gain)}{reach}"

@@ -8,16 +8,16 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Final, cast
 
-from counterpoint.core import Unknown, beside
+from counterpoint.core import Unknown, unused_path
 from counterpoint.diagnose import Remedy
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
+    ColumnKind,
     Document,
-    Kind,
     Prose,
     Section,
-    Table,
+    TextTable,
     Tone,
     printable,
 )
@@ -41,10 +41,10 @@ def next_commands(run: Run, path: Path) -> list[str]:
     if not run.outcome.ok or no_jax:
         log = _telling(run, path)
         return [f"less {shlex.quote(str(log))}"] if log else []
-    return own or [with_profile(run, path)]
+    return own or [profiled_run_command(run, path)]
 
 
-def trial_of(remedy: Remedy, run: Run | None) -> str | None:
+def trial_command(remedy: Remedy, run: Run | None) -> str | None:
     """Return the command that tries a remedy's flags on a Run's program, if it is known here."""
     command = shlex.join(run.command) if run is not None else ""
     if run is None or not remedy.flags or not command.isprintable() or run.cwd != str(Path.cwd()):
@@ -71,7 +71,7 @@ def _shown(name: str, cwd: str) -> str:
     return str(path.relative_to(current) if path.is_relative_to(current) else path)
 
 
-def asked(rank: Rank) -> Mapping[str, object]:
+def requested_window(rank: Rank) -> Mapping[str, object]:
     """Return the requested profiling window, as the agent received it."""
     for process in rank.processes:
         window = process.facts.get("window")
@@ -82,9 +82,9 @@ def asked(rank: Rank) -> Mapping[str, object]:
     return _NOTHING
 
 
-def with_profile(run: Run, path: Path) -> str:
+def profiled_run_command(run: Run, path: Path) -> str:
     """Return the command that repeats the run with a profile."""
-    words = ["counterpoint", "run", *_earlier(run), "-o", str(beside(path))]
+    words = ["counterpoint", "run", *_earlier(run), "-o", str(unused_path(path))]
     if run.launcher == LOCAL and run.world_size > 1:
         words += ["--ranks", str(run.world_size)]
     for name, value in run.settings.xla:
@@ -101,7 +101,7 @@ def _earlier(run: Run) -> list[str]:
     rank = next((rank for rank in run.ranks if rank.profile_asked), None)
     if rank is None:
         return []
-    start = asked(rank).get("start_step")
+    start = requested_window(rank).get("start_step")
     seen = _steps_seen(rank)
     middle = (max(seen, 1) - 1) // 2
     earlier = min(start // 2, middle) if isinstance(start, int) else middle
@@ -140,14 +140,14 @@ Broken = tuple[Path, str]
 
 _FEW: Final = 10  # with fewer steps percentiles mean nothing
 _COLUMNS: Final = (
-    Column("name", Kind.LABEL),
-    Column("started", Kind.WORD, 2),
-    Column("outcome", Kind.WORD),
-    Column("ranks", Kind.NUMBER, 4),
-    Column("steps", Kind.NUMBER, 3),
-    Column("median ms", Kind.NUMBER),
-    Column("profile", Kind.WORD),
-    Column("path", Kind.PLACE, 1),
+    Column("name", ColumnKind.LABEL),
+    Column("started", ColumnKind.WORD, 2),
+    Column("outcome", ColumnKind.WORD),
+    Column("ranks", ColumnKind.NUMBER, 4),
+    Column("steps", ColumnKind.NUMBER, 3),
+    Column("median ms", ColumnKind.NUMBER),
+    Column("profile", ColumnKind.WORD),
+    Column("path", ColumnKind.PLACE, 1),
 )
 _UNDISTURBED: Final = "in which nothing was compiled or profiled"
 _HOW: Final = {
@@ -164,7 +164,7 @@ def runs_document(runs: Sequence[Run], broken: Sequence[Broken], place: str) -> 
         *((path.name, "?", "broken", "?", "?", "?", "?", str(path)) for path, _ in broken),
     ]
     blocks = [
-        Table(
+        TextTable(
             columns=_COLUMNS,
             rows=tuple(tuple(printable(cell) for cell in row) for row in rows),
         ),
@@ -280,7 +280,7 @@ def _shortened(run: Run) -> str:
             continue
         if window.reason:
             return f": {window.reason}"
-        wanted = asked(rank).get("steps")
+        wanted = requested_window(rank).get("steps")
         if window.steps is not None and isinstance(wanted, int) and window.steps < wanted:
             return f": {window.steps} of {wanted} steps"
     return ""

@@ -14,7 +14,7 @@ from counterpoint.runs.reports import effective_flags, flags_by_module
 from counterpoint.runs.scores import seen_steps
 
 
-class Ended(Result):
+class OutcomeJson(Result):
     """How a process, or a run of several, ended."""
 
     kind: str
@@ -23,7 +23,7 @@ class Ended(Result):
     detail: str
 
 
-class GivenSettings(Result):
+class RunSettingsJson(Result):
     """The settings that were asked for, without what was inherited."""
 
     xla_flags: Annotated[Pairs, At("xla")]
@@ -36,7 +36,7 @@ class RankRead(Result):
     rank: Annotated[int, At("number")]
     host: str
     pid: int | None
-    outcome: Ended
+    outcome: OutcomeJson
     environment: Any
     processes: tuple[Any, ...]
     steps: int
@@ -61,11 +61,11 @@ class RunFound(Result):
     started: str
     ended: str | None
     state: str
-    outcome: Ended
+    outcome: OutcomeJson
     launcher: str
     job: str | None
     world_size: int
-    settings: GivenSettings
+    settings: RunSettingsJson
     steps: int | None
     median_step_ms: float | None
     timed_by: str | None

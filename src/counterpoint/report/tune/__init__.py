@@ -2,7 +2,7 @@
 
 from counterpoint.report.tune.dry_run import dry_run_document as dry_run_document
 from counterpoint.report.tune.tune_document import LEFT_OUT as LEFT_OUT
-from counterpoint.report.tune.tune_document import Item as Item
+from counterpoint.report.tune.tune_document import EvidenceFile as EvidenceFile
 from counterpoint.report.tune.tune_document import contents as contents
 from counterpoint.report.tune.tune_document import evidence as evidence
 from counterpoint.report.tune.tune_document import hidden_values as hidden_values

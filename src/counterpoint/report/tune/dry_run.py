@@ -9,19 +9,19 @@ from counterpoint.core import Unknown
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
+    ColumnKind,
     Document,
     Fact,
-    Facts,
-    Kind,
+    FactList,
     Section,
-    Table,
+    TextTable,
     Tone,
     printable,
 )
 from counterpoint.report.tune.tune_document import settings_lines
-from counterpoint.report.words import budget_text, duration, several
-from counterpoint.tune import Arm, Budget, DryRun, Origin
-from counterpoint.tune.race import Cost
+from counterpoint.report.words import budget_text, counted_noun, duration
+from counterpoint.tune import Arm, ArmOrigin, Budget, DryRun
+from counterpoint.tune.race import StudyCost
 from counterpoint.tune.space import Dimension
 
 _NAMES: Final = 6
@@ -43,7 +43,7 @@ def dry_run_document(plan: DryRun, top: int, next: str, budget: Budget = NO_BUDG
 def _plan(plan: DryRun, budget: Budget) -> Section:
     rows: list[Fact] = []
     if plan.target is not None:
-        count = several(plan.compiles, "compile")
+        count = counted_noun(plan.compiles, "compile")
         rows.append(Fact("predicted", printable(f"at most {count} for {plan.target}, simulated")))
     if plan.executor is not None and plan.cost is not None:
         rows.append(Fact("runs", printable(plan.executor)))
@@ -53,7 +53,7 @@ def _plan(plan: DryRun, budget: Budget) -> Section:
         "run in turns" if plan.executor is not None else "",
     ]
     how = ", then ".join(part for part in parts if part)
-    return Section("Plan", printable(f"{plan.workload}: {how}"), (Facts(tuple(rows)),))
+    return Section("Plan", printable(f"{plan.workload}: {how}"), (FactList(tuple(rows)),))
 
 
 def _base(plan: DryRun) -> Section:
@@ -62,13 +62,15 @@ def _base(plan: DryRun) -> Section:
     predicted = "" if step is None else f"; predicted step {units.milliseconds(step * 1e3)}"
     what = "your settings, in full" if base.xla or base.env else "no settings of yours"
     lines = settings_lines(base) if base.xla or base.env else ()
-    return Section("Base", f"{what}{predicted}", (Facts(tuple(Fact("", line) for line in lines)),))
+    return Section(
+        "Base", f"{what}{predicted}", (FactList(tuple(Fact("", line) for line in lines)),)
+    )
 
 
-def _cost(plan: DryRun, cost: Cost, budget: Budget) -> Iterator[Fact]:
+def _cost(plan: DryRun, cost: StudyCost, budget: Budget) -> Iterator[Fact]:
     yield Fact(
         "trials",
-        f"{several(cost.expected_trials, 'trial')} expected, {cost.most_trials:,} at most",
+        f"{counted_noun(cost.expected_trials, 'trial')} expected, {cost.most_trials:,} at most",
     )
     if isinstance(plan.trial_s, Unknown):
         yield Fact("time", printable(f"{units.UNKNOWN}: {plan.trial_s.reason}"))
@@ -82,9 +84,9 @@ def _cost(plan: DryRun, cost: Cost, budget: Budget) -> Iterator[Fact]:
     if not isinstance(hours, Unknown):
         yield Fact(
             "node hours",
-            f"{units.column([hours], 1)[0]} expected on {several(plan.nodes, 'node')}",
+            f"{units.column([hours], 1)[0]} expected on {counted_noun(plan.nodes, 'node')}",
         )
-    room = f"it has no room for {several(cost.left_out, 'arm')} of those that may be run"
+    room = f"it has no room for {counted_noun(cost.left_out, 'arm')} of those that may be run"
     limits = "; ".join(
         limit for limit in (budget_text(budget), room if cost.left_out else "") if limit
     )
@@ -96,10 +98,10 @@ def _dimensions(dimensions: Sequence[Dimension], top: int) -> Iterator[Section]:
     if not dimensions:
         return
     columns = (
-        Column("dimension", Kind.LABEL),
-        Column("choices", Kind.LABEL),
-        Column("acts on", Kind.WORD, rank=1),
-        Column("why", Kind.NAME, rank=2),
+        Column("dimension", ColumnKind.LABEL),
+        Column("choices", ColumnKind.LABEL),
+        Column("acts on", ColumnKind.WORD, rank=1),
+        Column("why", ColumnKind.NAME, rank=2),
     )
     rows = tuple(
         (
@@ -111,29 +113,33 @@ def _dimensions(dimensions: Sequence[Dimension], top: int) -> Iterator[Section]:
         for dimension in dimensions[:top]
     )
     count = sum(len(dimension.choices) for dimension in dimensions)
-    summary = f"{len(dimensions)}, with {several(count, 'choice')}; alone, and together"
+    summary = f"{len(dimensions)}, with {counted_noun(count, 'choice')}; alone, and together"
     more = _more(len(dimensions), top)
-    yield Section("What may be changed", summary, (Table(columns=columns, rows=rows), *more))
+    yield Section("What may be changed", summary, (TextTable(columns=columns, rows=rows), *more))
 
 
-def _more(count: int, top: int) -> Iterator[Facts]:
+def _more(count: int, top: int) -> Iterator[FactList]:
     if count > top:
-        yield Facts((Fact("", f"and {count - top} more: --top {count}, or --json", Tone.QUIET),))
+        yield FactList((Fact("", f"and {count - top} more: --top {count}, or --json", Tone.QUIET),))
 
 
 def _named(arms: Iterable[Arm], top: int) -> Iterator[Section]:
     """Yield recipes and arms given by hand; single choices are in the table of dimensions."""
-    named = [arm for arm in arms if arm.origin in (Origin.HAND, Origin.RECIPE)]
+    named = [arm for arm in arms if arm.origin in (ArmOrigin.HAND, ArmOrigin.RECIPE)]
     if not named:
         return
-    columns = (Column("arm", Kind.LABEL), Column("from", Kind.WORD), Column("sets", Kind.LABEL))
+    columns = (
+        Column("arm", ColumnKind.LABEL),
+        Column("from", ColumnKind.WORD),
+        Column("sets", ColumnKind.LABEL),
+    )
     rows = tuple(
         (printable(arm.name), str(arm.origin), printable(_sets(arm))) for arm in named[:top]
     )
     yield Section(
         "Arms by name",
         f"{len(named)}",
-        (Table(columns=columns, rows=rows), *_more(len(named), top)),
+        (TextTable(columns=columns, rows=rows), *_more(len(named), top)),
     )
 
 
@@ -159,7 +165,7 @@ def _left_out(plan: DryRun, top: int) -> Iterator[Section]:
     facts = tuple(
         Fact("", printable(f"{_some(names)}: {why}")) for why, names in list(grouped.items())[:top]
     )
-    yield Section("Left out", f"{len(found)}", (Facts(facts), *_more(len(grouped), top)))
+    yield Section("Left out", f"{len(found)}", (FactList(facts), *_more(len(grouped), top)))
 
 
 def _some(names: Sequence[str]) -> str:
@@ -170,4 +176,4 @@ def _some(names: Sequence[str]) -> str:
 def _notes(notes: Sequence[str]) -> Iterator[Section]:
     if notes:
         facts = tuple(Fact("note", printable(note), Tone.QUIET) for note in notes)
-        yield Section("Notes", "", (Facts(facts),))
+        yield Section("Notes", "", (FactList(facts),))

@@ -15,22 +15,29 @@ from typing import Any, Final, cast
 
 from counterpoint.core import Unknown, parse_json
 from counterpoint.flags import Settings, is_setting
-from counterpoint.flags.forms import Form, render
+from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
     Fact,
-    Facts,
+    FactList,
     Section,
     Tone,
     printable,
 )
 from counterpoint.report.tune.tune_tables import ablation_section, arms_section
-from counterpoint.report.words import duration, gain_text, node_hours, plain, reach_text, several
+from counterpoint.report.words import (
+    counted_noun,
+    duration,
+    gain_range_text,
+    gain_text,
+    node_hours,
+    plain,
+)
 from counterpoint.runs import layout
-from counterpoint.tune import Arm, Origin, share_text
+from counterpoint.tune import Arm, ArmOrigin, share_text
 from counterpoint.tune.conclusion import Conclusion, Spent, lacks_profile
-from counterpoint.tune.statistics import Noise
+from counterpoint.tune.statistics import RunNoise
 from counterpoint.tune.study import Study
 
 _NOTES: Final = 10
@@ -71,11 +78,11 @@ def _verdict(conclusion: Conclusion) -> Section:
         rows += _processes(winner)
     rows.append(Fact("figures", _basis(conclusion)))
     rows += _notes(conclusion.notes)
-    return Section("Verdict", plain(conclusion.sentence), (Facts(tuple(rows)),))
+    return Section("Verdict", plain(conclusion.sentence), (FactList(tuple(rows)),))
 
 
 def _gain(conclusion: Conclusion) -> str:
-    reach = reach_text(conclusion.range)
+    reach = gain_range_text(conclusion.range)
     if conclusion.basis == "predicted":
         how = "predicted: a command behind `--` measures it"
     elif conclusion.confirmed:
@@ -113,7 +120,7 @@ def _notes(notes: tuple[str, ...]) -> Iterator[Fact]:
         yield Fact("", f"and {more} more: --json", Tone.QUIET)
 
 
-def _noise(noise: Noise | None) -> Iterator[Section]:
+def _noise(noise: RunNoise | None) -> Iterator[Section]:
     if noise is None:
         return
     least = share_text(noise.floor).replace(" ", "")  # rounded as in its note
@@ -124,7 +131,7 @@ def _noise(noise: Noise | None) -> Iterator[Section]:
     yield Section(
         "Noise",
         f"identical runs differ by {units.percent(noise.sigma, 2)} (sigma, from"
-        f" {several(noise.freedom, 'degree')} of freedom); {floor}",
+        f" {counted_noun(noise.freedom, 'degree')} of freedom); {floor}",
     )
 
 
@@ -132,12 +139,12 @@ def _spent(spent: Spent | None) -> Iterator[Section]:
     if spent is None:
         return
     summary = (
-        f"{several(spent.trials, 'trial')}, {duration(spent.seconds)},"
+        f"{counted_noun(spent.trials, 'trial')}, {duration(spent.seconds)},"
         f" {node_hours(spent.node_seconds)}"
     )
     left: list[str] = []
     if spent.trials_left is not None:
-        left.append(several(spent.trials_left, "trial"))
+        left.append(counted_noun(spent.trials_left, "trial"))
     if spent.seconds_left is not None:
         left.append(duration(spent.seconds_left))
     if left:
@@ -152,7 +159,7 @@ def _settings(conclusion: Conclusion) -> Iterator[Section]:
         if conclusion.state == "done":
             yield Section("Settings", "keep yours: nothing that was tried is shown to be faster")
         return
-    by_hand = winner.origin is Origin.HAND
+    by_hand = winner.origin is ArmOrigin.HAND
     named = winner.name if by_hand else "; ".join(str(change) for change in winner.changes)
     changed = named or winner.origin
     if lacks_profile(winner):
@@ -160,19 +167,19 @@ def _settings(conclusion: Conclusion) -> Iterator[Section]:
     yield Section(
         "Settings",
         printable(f"in full, with the base's; changed: {changed}"),
-        (Facts(tuple(Fact("", line) for line in settings_lines(winner.settings))),),
+        (FactList(tuple(Fact("", line) for line in settings_lines(winner.settings))),),
     )
 
 
 def settings_lines(settings: Settings) -> Iterator[str]:
     """Yield the settings as shell lines."""
-    for line in render(settings, Form.BASH).splitlines():
+    for line in render(settings, SettingsForm.BASH).splitlines():
         yield printable(line)
 
 
 def _evidence(conclusion: Conclusion, study: Path) -> Section:
     trials = conclusion.spent.trials if conclusion.spent else 0
-    runs = f"{study}/runs: {several(trials, 'trial')}, each a Run with logs, steps and modules"
+    runs = f"{study}/runs: {counted_noun(trials, 'trial')}, each a Run with logs, steps and modules"
     rows = [
         Fact("journal", printable(f"{study}/journal.jsonl: all that happened, line by line")),
         *([Fact("runs", printable(runs))] if trials else []),
@@ -182,7 +189,7 @@ def _evidence(conclusion: Conclusion, study: Path) -> Section:
             printable(f"counterpoint tune show {_word(study)} --bundle evidence.tar.gz"),
         ),
     ]
-    return Section("Evidence", "", (Facts(tuple(rows)),))
+    return Section("Evidence", "", (FactList(tuple(rows)),))
 
 
 def _word(path: Path) -> str:
@@ -217,19 +224,19 @@ _OTHER: Final = "left there by a part of the study"
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class EvidenceFile:
     """A file of the evidence: its path in the study, and its description."""
 
     path: Path
     about: str
 
 
-def evidence(study: Path) -> list[Item]:
+def evidence(study: Path) -> list[EvidenceFile]:
     """Return all files of a study in order; links are not followed."""
     found = (path for path in study.rglob("*") if path.is_file() and not path.is_symlink())
     inside = sorted(path.relative_to(study) for path in found)
     return [
-        Item(path, _about(path))
+        EvidenceFile(path, _about(path))
         for path in inside
         if path.name != layout.RESERVE and path.suffix != ".part"
     ]
@@ -244,7 +251,7 @@ def _about(path: Path) -> str:
     return next(folders, _OTHER)
 
 
-def contents(items: Iterable[Item]) -> str:
+def contents(items: Iterable[EvidenceFile]) -> str:
     """Return a table of contents: how many files of each kind, with the first as an example."""
     kinds: dict[str, list[Path]] = {}
     for item in items:

@@ -8,10 +8,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from counterpoint.report.json import At, Exact, Pair, Pairs, Result, Why, Words, fill, json_text
+from counterpoint.report.json import (
+    At,
+    Exact,
+    Pair,
+    Pairs,
+    ReasonUnknown,
+    Result,
+    TextOrNull,
+    fill,
+    json_text,
+)
 from counterpoint.tune import Budget, DryRun
-from counterpoint.tune.conclusion import ArmRow, Conclusion, beside
-from counterpoint.tune.statistics import Estimate
+from counterpoint.tune.conclusion import ArmRow, Conclusion, settings_caveats
+from counterpoint.tune.statistics import GainEstimate
 
 
 class InFull(Result):
@@ -22,7 +32,7 @@ class InFull(Result):
     compiler_options: Annotated[dict[str, str], At("options")]
 
 
-class ArmChange(Result):
+class ArmChangeJson(Result):
     """A choice of a dimension; `profile`: a PGLE profile is measured first."""
 
     dimension: str
@@ -53,7 +63,7 @@ class PlannedArm(Result):
 
     name: str
     origin: str
-    changes: tuple[ArmChange, ...]
+    changes: tuple[ArmChangeJson, ...]
     settings: InFull
     per: str | None
     predicted: ArmPredicted | None
@@ -72,12 +82,12 @@ class Estimated(Result):
 
     gain: float | None
     range: Pair | None
-    why_no_range: Annotated[str | None, Why("range")]
+    why_no_range: Annotated[str | None, ReasonUnknown("range")]
     p: float | None
     rows: int
     verdict: str
     decided: bool
-    why: Words
+    why: TextOrNull
     step_ms: float | None
     base_ms: float | None
     pairs: tuple[RowPair, ...]
@@ -87,7 +97,7 @@ class ArmResult(PlannedArm):
     """An arm, and what was measured of it."""
 
     status: str
-    why: Words
+    why: TextOrNull
     trials: int
     failures: int
     median_ms: float | None
@@ -98,14 +108,14 @@ class ArmResult(PlannedArm):
     peak_bytes: int | None
 
 
-class LeftOut(Result):
+class TuneLeftOutJson(Result):
     """What takes no part, and why."""
 
     name: str
     why: str
 
 
-class Ablated(Result):
+class AblatedJson(Result):
     """What the winner loses without one of its changes."""
 
     arm: str
@@ -116,16 +126,16 @@ class Ablated(Result):
     basis: str
 
 
-class Noise(Result):
+class NoiseJson(Result):
     """How much identical runs differ."""
 
     sigma: float | None
-    why_no_sigma: Annotated[str | None, Why("sigma")]
+    why_no_sigma: Annotated[str | None, ReasonUnknown("sigma")]
     freedom: int
     floor: float
 
 
-class Spent(Result):
+class SpentJson(Result):
     """What the study took, and what is left of the budget; null: no limit of that kind."""
 
     trials: int
@@ -151,10 +161,10 @@ class Tune(Result, tag_field="schema", tag="counterpoint.tune/1"):
     settings: Annotated[InFull | None, At("winner.settings")]
     beside_settings: tuple[str, ...]
     arms: tuple[ArmResult, ...]
-    left_out: tuple[LeftOut, ...]
-    ablation: tuple[Ablated, ...]
-    noise: Noise | None
-    spent: Spent | None
+    left_out: tuple[TuneLeftOutJson, ...]
+    ablation: tuple[AblatedJson, ...]
+    noise: NoiseJson | None
+    spent: SpentJson | None
     notes: tuple[str, ...]
 
 
@@ -162,7 +172,7 @@ def tune_json(conclusion: Conclusion, study: Path) -> str:
     """Return the conclusion as text, with each arm on a line of its own."""
     ablation = [
         fill(
-            Ablated,
+            AblatedJson,
             ablated,
             range=None
             if ablated.low is None or ablated.high is None
@@ -175,7 +185,7 @@ def tune_json(conclusion: Conclusion, study: Path) -> str:
             Tune,
             conclusion,
             study=study,
-            beside_settings=beside(conclusion.winner) if conclusion.winner else (),
+            beside_settings=settings_caveats(conclusion.winner) if conclusion.winner else (),
             arms=[_row(row) for row in conclusion.rows],
             ablation=ablation,
         )
@@ -194,7 +204,7 @@ def _row(row: ArmRow) -> ArmResult:
     )
 
 
-def _estimated(found: Estimate | None) -> Estimated | None:
+def _estimated(found: GainEstimate | None) -> Estimated | None:
     if found is None:
         return None
     pairs = [
@@ -249,7 +259,7 @@ class TunePlan(Result, tag_field="schema", tag="counterpoint.tune-plan/1"):
     base: Annotated[InFull, At("space.base")]
     dimensions: tuple[DimensionPlanned, ...]
     arms: tuple[PlannedArm, ...]
-    left_out: Annotated[tuple[LeftOut, ...], At("space.left_out")]
+    left_out: Annotated[tuple[TuneLeftOutJson, ...], At("space.left_out")]
     notes: Annotated[tuple[str, ...], At("space.notes")]
 
 

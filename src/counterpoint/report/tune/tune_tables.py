@@ -12,15 +12,15 @@ from counterpoint.report import units
 from counterpoint.report.document import (
     Block,
     Column,
+    ColumnKind,
     Fact,
-    Facts,
-    Kind,
+    FactList,
     Section,
-    Table,
+    TextTable,
     Tone,
     printable,
 )
-from counterpoint.report.words import gain_text, plain, reach_text, several
+from counterpoint.report.words import counted_noun, gain_range_text, gain_text, plain
 from counterpoint.tune import Arm
 from counterpoint.tune.conclusion import ArmRow, Conclusion
 from counterpoint.tune.journal import Ablated
@@ -43,19 +43,19 @@ def arms_section(conclusion: Conclusion, top: int) -> Iterator[Section]:
     listed = [row for row in conclusion.rows if row.status != _QUIET[0]]  # listed below, by name
     shown = listed[:top]
     count = sum(not row.arm.is_base for row in conclusion.rows)
-    summary = f"{several(count, 'arm')} against the base{_kinds(conclusion)}"
+    summary = f"{counted_noun(count, 'arm')} against the base{_kinds(conclusion)}"
     if len(shown) < len(listed):
         rows = f"the first {len(shown)} rows of {len(listed)}"
         summary += f"; {rows}, all with --top {len(listed)}"
     if others := len(conclusion.rows) - len(listed):
-        summary += f"; {several(others, 'arm')} with the program of another below the table"
+        summary += f"; {counted_noun(others, 'arm')} with the program of another below the table"
     measured = conclusion.basis != "predicted"
     table = _measured(shown) if measured else _predicted(shown, conclusion.winner)
     blocks: list[Block] = [table, *_reasons(conclusion.rows)]
     if conclusion.left_out:
         lines = [f"{omitted.name}: {omitted.why}" for omitted in conclusion.left_out]
-        blocks.append(Facts(tuple(Fact("left out", printable(line)) for line in lines)))
-        summary += f"; {several(len(lines), 'named arm')} left out"
+        blocks.append(FactList(tuple(Fact("left out", printable(line)) for line in lines)))
+        summary += f"; {counted_noun(len(lines), 'named arm')} left out"
     yield Section("Arms", summary, tuple(blocks))
 
 
@@ -72,7 +72,7 @@ def _kinds(conclusion: Conclusion) -> str:
     )
 
 
-def _measured(rows: Iterable[ArmRow]) -> Table:
+def _measured(rows: Iterable[ArmRow]) -> TextTable:
     rows = tuple(rows)
     bases = [row.told.base_s if row.told is not None else None for row in rows]
     figures = [
@@ -88,20 +88,20 @@ def _measured(rows: Iterable[ArmRow]) -> Table:
     foreseen = any(row.arm.predicted is not None for row in rows)
     compared = any(row.prediction_off is not None for row in rows)
     columns = (
-        Column("arm", Kind.LABEL),
-        Column("status", Kind.WORD),
-        Column("gain", Kind.NUMBER),
-        Column("range", Kind.WORD),
-        Column("rows", Kind.NUMBER, rank=2),
-        Column("told by", Kind.WORD, rank=4),
-        Column("step ms", Kind.NUMBER, rank=1),
-        Column("base ms", Kind.NUMBER, rank=1),
-        *((Column("predicted", Kind.NUMBER, rank=2),) if foreseen else ()),
-        *((Column("step off by", Kind.NUMBER, rank=3),) if compared else ()),
-        Column("trials", Kind.NUMBER, rank=3),
-        Column("program", Kind.WORD, rank=5),
+        Column("arm", ColumnKind.LABEL),
+        Column("status", ColumnKind.WORD),
+        Column("gain", ColumnKind.NUMBER),
+        Column("range", ColumnKind.WORD),
+        Column("rows", ColumnKind.NUMBER, rank=2),
+        Column("told by", ColumnKind.WORD, rank=4),
+        Column("step ms", ColumnKind.NUMBER, rank=1),
+        Column("base ms", ColumnKind.NUMBER, rank=1),
+        *((Column("predicted", ColumnKind.NUMBER, rank=2),) if foreseen else ()),
+        *((Column("step off by", ColumnKind.NUMBER, rank=3),) if compared else ()),
+        Column("trials", ColumnKind.NUMBER, rank=3),
+        Column("program", ColumnKind.WORD, rank=5),
     )
-    return Table(
+    return TextTable(
         columns=columns,
         rows=tuple(
             _measured_row(row, step, foreseen=foreseen, compared=compared)
@@ -119,7 +119,7 @@ def _measured_row(
         _name(row),
         printable(row.status),
         nothing if estimate is None else gain_text(estimate.gain),
-        nothing if estimate is None else reach_text(estimate.range),
+        nothing if estimate is None else gain_range_text(estimate.range),
         _NOT_SO if estimate is None else str(estimate.rows),
         _told_by(row),
         *steps,
@@ -139,7 +139,7 @@ def _told_by(row: ArmRow) -> str:
     return "race" if row.raced is not None else _NOT_SO
 
 
-def _predicted(rows: Iterable[ArmRow], best: Arm | None) -> Table:
+def _predicted(rows: Iterable[ArmRow], best: Arm | None) -> TextTable:
     rows = tuple(rows)
     forecasts = [row.arm.predicted for row in rows]
     steps = units.column(
@@ -152,14 +152,14 @@ def _predicted(rows: Iterable[ArmRow], best: Arm | None) -> Table:
         ]
     )
     columns = (
-        Column("arm", Kind.LABEL),
-        Column("status", Kind.WORD),
-        Column("gain", Kind.NUMBER),
-        Column("range", Kind.WORD),
-        Column("step ms", Kind.NUMBER, rank=1),
-        Column("exposed ms", Kind.NUMBER, rank=2),
-        Column("peak", Kind.NUMBER, rank=2),
-        Column("program", Kind.WORD, rank=3),
+        Column("arm", ColumnKind.LABEL),
+        Column("status", ColumnKind.WORD),
+        Column("gain", ColumnKind.NUMBER),
+        Column("range", ColumnKind.WORD),
+        Column("step ms", ColumnKind.NUMBER, rank=1),
+        Column("exposed ms", ColumnKind.NUMBER, rank=2),
+        Column("peak", ColumnKind.NUMBER, rank=2),
+        Column("program", ColumnKind.WORD, rank=3),
     )
     found: list[tuple[str, ...]] = []
     for row, forecast, step, hidden in zip(rows, forecasts, steps, exposed, strict=True):
@@ -169,14 +169,16 @@ def _predicted(rows: Iterable[ArmRow], best: Arm | None) -> Table:
                 _name(row),
                 _tied(row, best),
                 gain_text(forecast.gain) if forecast is not None and compared else _NOT_SO,
-                reach_text(forecast.gain_range) if forecast is not None and compared else _NOT_SO,
+                gain_range_text(forecast.gain_range)
+                if forecast is not None and compared
+                else _NOT_SO,
                 step if forecast is not None else _NOT_SO,
                 hidden if forecast is not None else _NOT_SO,
                 units.size(forecast.peak_bytes) if forecast is not None else _NOT_SO,
                 _program(row),
             )
         )
-    return Table(columns=columns, rows=tuple(found))
+    return TextTable(columns=columns, rows=tuple(found))
 
 
 def _tied(row: ArmRow, best: Arm | None) -> str:
@@ -197,7 +199,7 @@ def _program(row: ArmRow) -> str:
     return _NOT_SO if known is None else printable(known[:_HASH])
 
 
-def _reasons(rows: Iterable[ArmRow]) -> Iterator[Facts]:
+def _reasons(rows: Iterable[ArmRow]) -> Iterator[FactList]:
     """Yield the reason for each arm's status, including arms that the table has no room for.
 
     Arms whose text is identical share one line. If many texts differ only in figures, the first is
@@ -216,7 +218,7 @@ def _reasons(rows: Iterable[ArmRow]) -> Iterator[Facts]:
         more = len(facts) - _REASONS
         facts = [*facts[:_REASONS], Fact("", f"and {more} more: --json", Tone.QUIET)]
     if facts:
-        yield Facts(tuple(facts))
+        yield FactList(tuple(facts))
 
 
 def _told(alike: Iterable[ArmRow]) -> Iterator[str]:
@@ -244,10 +246,10 @@ def ablation_section(conclusion: Conclusion) -> Iterator[Section]:
     if not found:
         return
     columns = (
-        Column("change", Kind.LABEL),
-        Column("brings", Kind.NUMBER),
-        Column("range", Kind.WORD),
-        Column("basis", Kind.WORD),
+        Column("change", ColumnKind.LABEL),
+        Column("brings", ColumnKind.NUMBER),
+        Column("range", ColumnKind.WORD),
+        Column("basis", ColumnKind.WORD),
     )
     rows = tuple(
         (
@@ -257,7 +259,7 @@ def ablation_section(conclusion: Conclusion) -> Iterator[Section]:
                 else f"{ablated.dimension} {ablated.choice}"
             ),
             gain_text(ablated.loses),
-            reach_text(_reach(ablated)),
+            gain_range_text(_reach(ablated)),
             printable(ablated.basis),
         )
         for ablated in sorted(found, key=lambda ablated: -ablated.loses)
@@ -267,7 +269,7 @@ def ablation_section(conclusion: Conclusion) -> Iterator[Section]:
     summary = printable(
         f"what {' and '.join(names)} loses without it{how}; shares of the base's step"
     )
-    yield Section("What each change brings", summary, (Table(columns=columns, rows=rows),))
+    yield Section("What each change brings", summary, (TextTable(columns=columns, rows=rows),))
 
 
 def _reach(it: Ablated) -> Range | None:

@@ -31,7 +31,7 @@ class OutcomeKind(StrEnum):
     LOST = "lost"
 
 
-TELLING: Final = (
+KINDS_WITH_CAUSE: Final = (
     OutcomeKind.DISK_FULL,
     OutcomeKind.UNKNOWN_FLAG,
     OutcomeKind.OUT_OF_MEMORY,
@@ -128,7 +128,11 @@ def outcome_of_ranks(ended: Sequence[tuple[int, Outcome, float]]) -> Outcome:
 
 def _weight(entry: tuple[int, Outcome, float]) -> tuple[int, int, float, int]:
     rank, outcome, when = entry
-    telling = TELLING.index(outcome.kind) if outcome.kind in TELLING else len(TELLING)
+    telling = (
+        KINDS_WITH_CAUSE.index(outcome.kind)
+        if outcome.kind in KINDS_WITH_CAUSE
+        else len(KINDS_WITH_CAUSE)
+    )
     by_us = outcome.kind in (OutcomeKind.INTERRUPTED, OutcomeKind.LOST)
     return (telling, int(by_us), when, rank)
 

@@ -13,19 +13,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core import CounterpointError, InputError, UsageError, beside
+from counterpoint.core import CounterpointError, InputError, UsageError, unused_path
 from counterpoint.runs import layout
 from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind, start_of
 from counterpoint.runs.reader import is_run, read_run
 from counterpoint.runs.records import (
-    GivenRecord,
-    Keeper,
-    Manifest,
     RankManifest,
+    RunManifest,
+    RunSettingsRecord,
+    SupervisorProcess,
     read_record,
     record_bytes,
 )
-from counterpoint.runs.run import Given
+from counterpoint.runs.run import RunSettings
 
 LOCAL: Final = "local"
 """The launcher of ranks that one Counterpoint starts: no other process joins those."""
@@ -34,13 +34,13 @@ RUNNING: Final = Outcome(OutcomeKind.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class RunStart:
     """Properties of a run at its start; `job` is the launcher's name for it."""
 
     name: str
     command: tuple[str, ...]
     cwd: str
-    settings: Given
+    settings: RunSettings
     launcher: str
     world_size: int
     version: str
@@ -62,14 +62,14 @@ class RankStart:
 class RunWriter:
     """Writes the manifests of one Run directory. `claim` creates the directory."""
 
-    def __init__(self, path: Path, start: Start, *, created: bool) -> None:
+    def __init__(self, path: Path, start: RunStart, *, created: bool) -> None:
         self.path = path
         self._start = start
         self._created = created
         self._ranks: dict[int, RankManifest] = {}
 
     @classmethod
-    def claim(cls, path: Path, start: Start) -> RunWriter:
+    def claim(cls, path: Path, start: RunStart) -> RunWriter:
         """Create the directory, or join it if another rank of the same job has created it."""
         try:
             created = not path.exists()
@@ -109,7 +109,7 @@ class RunWriter:
             local_rank=rank.local_rank,
             host=socket.gethostname(),
             pid=pid,
-            keeper=Keeper(keeper, start_of(keeper)),
+            keeper=SupervisorProcess(keeper, start_of(keeper)),
             started=_now(),
             outcome=RUNNING,
             environment={**(rank.environment or {})},
@@ -131,7 +131,7 @@ class RunWriter:
         run = read_run(self.path)
         if run.outcome.kind is OutcomeKind.RUNNING:
             return
-        manifest = read_record(self.path / layout.MANIFEST, Manifest)
+        manifest = read_record(self.path / layout.MANIFEST, RunManifest)
         manifest.state, manifest.ended, manifest.outcome = "ended", _now(), run.outcome
         _replace(self.path / layout.MANIFEST, record_bytes(manifest))
 
@@ -150,8 +150,8 @@ class RunWriter:
         _replace(place, record_bytes(self._ranks[number]))
 
 
-def _manifest(start: Start) -> Manifest:
-    return Manifest(
+def _manifest(start: RunStart) -> RunManifest:
+    return RunManifest(
         schema=layout.SCHEMA,
         version=start.version,
         name=start.name,
@@ -159,7 +159,7 @@ def _manifest(start: Start) -> Manifest:
         cwd=start.cwd,
         started=_now(),
         state="running",
-        settings=GivenRecord(start.settings.xla, dict(start.settings.env)),
+        settings=RunSettingsRecord(start.settings.xla, dict(start.settings.env)),
         ranks=start.world_size,
         launcher=start.launcher,
         job=start.job,
@@ -167,7 +167,7 @@ def _manifest(start: Start) -> Manifest:
     )
 
 
-def _refuse_foreign(path: Path, start: Start) -> None:
+def _refuse_foreign(path: Path, start: RunStart) -> None:
     """Refuse a directory that holds other things."""
     names = sorted(
         entry.name for entry in path.iterdir() if not entry.name.startswith(".run.json.")
@@ -180,14 +180,14 @@ def _refuse_foreign(path: Path, start: Start) -> None:
     raise _taken(path, f"it holds {', '.join(names[:3])}")
 
 
-def _refuse_other_job(path: Path, start: Start) -> None:
+def _refuse_other_job(path: Path, start: RunStart) -> None:
     """Refuse a directory of another job.
 
     Some launchers give a job no name. Then the program's name must match: a rank that already
     exists is refused separately. Arguments may differ from rank to rank.
     """
     try:
-        manifest = read_record(path / layout.MANIFEST, Manifest)
+        manifest = read_record(path / layout.MANIFEST, RunManifest)
         found = (manifest.launcher, manifest.job, manifest.ranks, manifest.name)
     except ValueError:
         found = None
@@ -201,7 +201,7 @@ def _taken(path: Path, why: str) -> UsageError:
     return UsageError(
         f"{path} is taken: {why}",
         why="nothing is overwritten unasked",
-        next=f"-o {shlex.quote(str(beside(path)))}",
+        next=f"-o {shlex.quote(str(unused_path(path)))}",
     )
 
 

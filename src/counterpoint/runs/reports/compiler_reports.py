@@ -74,7 +74,7 @@ _NAMED: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reported:
+class CompilerReport:
     """Flags by file name stem of the module (`module_0001.jit_step`); `step` is the main one."""
 
     where: Path
@@ -83,7 +83,7 @@ class Reported:
     run: Run | None = None
 
 
-def read_reported(path: Path, module: str | None = None, rank: int = 0) -> Reported:
+def read_compiler_report(path: Path, module: str | None = None, rank: int = 0) -> CompilerReport:
     """Read a Run, a directory of dumps, or one file; `module` selects the main module."""
     run = read_run(path) if path.is_dir() and is_run(path) else None
     files = _of_run(run, rank) if run else _of_dump(path)
@@ -93,7 +93,7 @@ def read_reported(path: Path, module: str | None = None, rank: int = 0) -> Repor
         name: _read(file) if name == step else read_debug_options(file)
         for name, file in by_name.items()
     }
-    return Reported(where=path, modules=modules, step=step, run=run)
+    return CompilerReport(where=path, modules=modules, step=step, run=run)
 
 
 def _read(file: Path) -> dict[str, str]:

@@ -151,23 +151,23 @@ def _of_profile(run: Run) -> Score | Unknown:
 
 
 CONFIDENCE: Final = 0.95
-INDIFFERENT: Final = 0.005
+NEGLIGIBLE_CHANGE: Final = 0.005
 """A change within this share of the step, either way, counts as none (rule of thumb)."""
-RUNS_DIFFER: Final = 0.013
+RUN_TO_RUN_NOISE: Final = 0.013
 """Observed difference between identical runs of a well-run job (rule of thumb)."""
 _TO_SPREAD: Final = 1.4826  # from a median deviation to a normal distribution's sigma
 _BLOCKS: Final = 4
 _BLOCK: Final = 4  # minimum number of steps, if there are enough
 
 
-def student(freedom: int, comparisons: int = 1) -> float:
+def student_t(freedom: int, comparisons: int = 1) -> float:
     """Return Student's t for a two-sided `CONFIDENCE` interval, shared by this many comparisons."""
     from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
 
     return float(stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2 / max(comparisons, 1)))
 
 
-def assumed(a: Sequence[float], b: Sequence[float]) -> float:
+def assumed_noise(a: Sequence[float], b: Sequence[float]) -> float:
     """Return how much the logarithms of two medians may differ by chance (95 %).
 
     `a` and `b` are the steps of one run each. Their scatter and drift are taken as if between runs,
@@ -181,8 +181,8 @@ def assumed(a: Sequence[float], b: Sequence[float]) -> float:
     freedom = sum(len(_blocks(steps)) - 1 for steps in (a, b))
     if freedom < 2:
         return math.inf
-    of_runs = student(freedom) * math.sqrt(2) * max(spreads)
-    return math.hypot(of_runs, RUNS_DIFFER)
+    of_runs = student_t(freedom) * math.sqrt(2) * max(spreads)
+    return math.hypot(of_runs, RUN_TO_RUN_NOISE)
 
 
 def spread(steps: Sequence[float]) -> float:

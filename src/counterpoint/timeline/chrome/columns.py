@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from counterpoint.timeline.chrome.tracks import (
     NO_RUN,
     DeviceKey,
-    Kind,
+    EventKind,
     Role,
-    Track,
+    ThreadKey,
     Tracks,
     device_of_kind,
     device_of_process,
@@ -27,7 +27,12 @@ from counterpoint.timeline.chrome.tracks import (
     step_of_kind,
 )
 from counterpoint.timeline.device import Device
-from counterpoint.timeline.megascale.transfers import NUMBERS, TOLD, Gatherer, message_action
+from counterpoint.timeline.megascale.transfers import (
+    NUMBERS,
+    TRANSFER_EVENTS,
+    TransferCollector,
+    message_action,
+)
 from counterpoint.timeline.megascale.transfers import PLANE as MEGASCALE
 from counterpoint.timeline.model import Lane
 from counterpoint.timeline.tables.recording import (
@@ -35,8 +40,8 @@ from counterpoint.timeline.tables.recording import (
     HOST_EVENTS,
     MARKERS,
     OPS,
-    SAID,
     SPANS,
+    TIMELINE_COLUMNS,
     Schema,
 )
 
@@ -59,7 +64,7 @@ class TooMany(ValueError):
 class Columns:
     """Collects rows; the properties return the tables of a Recording."""
 
-    def __init__(self, kinds: Sequence[Kind], *, ours: bool = False) -> None:
+    def __init__(self, kinds: Sequence[EventKind], *, ours: bool = False) -> None:
         self._kinds = kinds
         self._ours = ours  # the trace was written from a Timeline
         self._devices: dict[DeviceKey, int] = {}
@@ -70,7 +75,7 @@ class Columns:
         self._host_events: list[Rows] = []
         self._executions: list[tuple[object, ...]] = []
         self._markers: list[tuple[object, ...]] = []
-        self._transfers = Gatherer()
+        self._transfers = TransferCollector()
 
     def device(self, key: DeviceKey) -> int:
         """Return the index of a device, adding it if it is new."""
@@ -155,7 +160,7 @@ class Columns:
     @property
     def ops(self) -> pl.DataFrame:
         """The table OPS."""
-        schema = {**OPS, **SAID} if self._ours else OPS
+        schema = {**OPS, **TIMELINE_COLUMNS} if self._ours else OPS
         return pl.DataFrame(list(self._ops), schema=schema, orient="row")
 
     @property
@@ -190,20 +195,20 @@ class Columns:
             }
             for kind, _, start, duration in cast("list[list[int]]", rows.tolist())
         ]
-        return pl.DataFrame(events, schema=TOLD)
+        return pl.DataFrame(events, schema=TRANSFER_EVENTS)
 
-    def _op_row(self, kind: Kind, is_async: bool) -> tuple[object, ...]:
+    def _op_row(self, kind: EventKind, is_async: bool) -> tuple[object, ...]:
         row = _op_row(kind, is_async)
         return (*row, *_said(kind)) if self._ours else row
 
-    def _map(self, rows: Rows, number: Callable[[Kind], int]) -> Rows:
+    def _map(self, rows: Rows, number: Callable[[EventKind], int]) -> Rows:
         """Return `number` of the kind of each row."""
         found, code = np.unique(rows[:, KIND], return_inverse=True)
         numbers = [number(self._kinds[kind]) for kind in cast("list[int]", found.tolist())]
         return np.array(numbers, np.int64)[code]
 
 
-def _op_row(kind: Kind, is_async: bool) -> tuple[object, ...]:
+def _op_row(kind: EventKind, is_async: bool) -> tuple[object, ...]:
     """Return a row of OPS."""
     text = _text(kind.long_name)
     own = _HLO_NAME.match(text) if text else None
@@ -223,13 +228,13 @@ def _op_row(kind: Kind, is_async: bool) -> tuple[object, ...]:
     )
 
 
-def _args(kind: Kind) -> dict[str, object]:
+def _args(kind: EventKind) -> dict[str, object]:
     """Return the args of an event that describe a transfer."""
     args = cast("tuple[tuple[str, str], ...]", kind.carries or ())
     return {name: integer(text) if name in NUMBERS else text for name, text in args}
 
 
-def _said(kind: Kind) -> tuple[object, ...]:
+def _said(kind: EventKind) -> tuple[object, ...]:
     """Return a row of SAID."""
     return (
         _text(kind.said_category),
@@ -299,7 +304,7 @@ def sort_tracks(tracks: Tracks, *, ours: bool = False) -> tuple[Columns, tuple[s
     return columns, tuple(sorted(left_out))
 
 
-def _order(tracks: Tracks, track: Track) -> tuple[bool, DeviceKey, str, str]:
+def _order(tracks: Tracks, track: ThreadKey) -> tuple[bool, DeviceKey, str, str]:
     """Sort devices first, in order, then by name, so that order in the file does not matter."""
     device = device_of_process(tracks.process(track))
     return device is None, device or ("", "", 0), tracks.process(track), str(track[1])
@@ -314,7 +319,7 @@ def _add_device(columns: Columns, device: int, role: Role, name: str, rows: Rows
         columns.add_spans(device, columns.line(name), rows, role is Role.ASYNC_OPS)
 
 
-def _add_host(columns: Columns, kinds: list[Kind], name: str, rows: Rows) -> None:
+def _add_host(columns: Columns, kinds: list[EventKind], name: str, rows: Rows) -> None:
     """Add the events of a host thread: ops of virtual devices, step markers, and host events."""
     of_group = _split(kinds, rows)
     marks = of_group.pop(Role.STEPS, rows[:0])
@@ -334,13 +339,13 @@ def _add_host(columns: Columns, kinds: list[Kind], name: str, rows: Rows) -> Non
         columns.add_messages(line, transfer_rows)
 
 
-def _tells(kinds: list[Kind], rows: Rows) -> NDArray[np.bool_]:
+def _tells(kinds: list[EventKind], rows: Rows) -> NDArray[np.bool_]:
     """Return a mask of the events that describe transfers."""
     is_transfer = np.array([kind.carries is not None for kind in kinds], bool)
     return is_transfer[rows[:, KIND]]
 
 
-def _split(kinds: list[Kind], rows: Rows) -> dict[Role | DeviceKey, Rows]:
+def _split(kinds: list[EventKind], rows: Rows) -> dict[Role | DeviceKey, Rows]:
     """Return the rows of each group, in order."""
     numbers: dict[Role | DeviceKey, int] = {}
     found, code = np.unique(rows[:, KIND], return_inverse=True)
@@ -352,17 +357,17 @@ def _split(kinds: list[Kind], rows: Rows) -> dict[Role | DeviceKey, Rows]:
     return dict(zip(numbers, np.split(by_group, bounds), strict=True))
 
 
-def _group(kind: Kind) -> Role | DeviceKey:
+def _group(kind: EventKind) -> Role | DeviceKey:
     device = device_of_kind(kind)
     if device is not None:
         return device
     return Role.HOST if step_of_kind(kind) is None else Role.STEPS
 
 
-def _sane(kind: Kind) -> Kind:
+def _sane(kind: EventKind) -> EventKind:
     """Return the kind with a name and with texts that can be encoded as UTF-8."""
     parts = (_sane_text(part) if isinstance(part, str) else part for part in kind)
-    clean = Kind._make(parts)
+    clean = EventKind._make(parts)
     return clean if isinstance(cast(object, clean.name), str) else clean._replace(name="")
 
 

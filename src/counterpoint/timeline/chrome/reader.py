@@ -28,7 +28,7 @@ _WRITER: Final = "counterpoint "
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class TraceMetadata:
     """Properties of the original Timeline, besides its spans.
 
     Without them a stored prediction would read back as measured. A viewer that saves a trace again
@@ -52,7 +52,7 @@ class Written:
         return replace(device, chip=chip, peak_flops=flops, peak_bytes=rate)
 
 
-def read_written(head: Mapping[str, object]) -> Written | None:
+def read_metadata(head: Mapping[str, object]) -> TraceMetadata | None:
     """Parse the head of a trace; None unless the trace was written from a Timeline."""
     about = _fields(head.get("otherData"))
     writer = about.get("writer")
@@ -61,7 +61,7 @@ def read_written(head: Mapping[str, object]) -> Written | None:
     hosts = _texts(about.get("hosts"))
     devices = [_device(_fields(device)) for device in _list(about.get("devices"))]
     basis = about.get("basis")
-    return Written(
+    return TraceMetadata(
         basis=Basis(basis) if basis in list(Basis) else Basis.MEASURED,
         host=hosts[0] if len(hosts) == 1 else None,
         known={(device.kind, device.ordinal): device for device in devices if device}
@@ -151,7 +151,7 @@ def _map(path: Path) -> memoryview:
 
 
 def _read(data: memoryview, source: str, reached: Reached) -> Recording:
-    written = read_written(read_head(text_blocks(data, _silent)))
+    written = read_metadata(read_head(text_blocks(data, _silent)))
     is_own_format = written is not None
     tracks = gather(read_events(text_blocks(data, reached)), ours=is_own_format)
     if not tracks.rows:

@@ -22,7 +22,7 @@ parse_number: Final = Context(prec=40, Emax=60, Emin=-60, traps=[]).create_decim
 """Parse a JSON number with a fraction or an exponent."""
 
 
-class Clock:
+class TraceClock:
     """Converts start times to picoseconds.
 
     They count from zero or, if that does not fit, from the first one's microsecond.

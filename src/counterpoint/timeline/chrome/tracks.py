@@ -20,10 +20,10 @@ from enum import Enum, auto
 from typing import Final, NamedTuple, cast
 
 from counterpoint.timeline.chrome.stream import CutOff, Event
-from counterpoint.timeline.chrome.times import Clock, duration_ps
-from counterpoint.timeline.megascale.transfers import NUMBERS, TELLING, TEXTS
+from counterpoint.timeline.chrome.times import TraceClock, duration_ps
+from counterpoint.timeline.megascale.transfers import NUMBERS, TEXTS, TRANSFER_PREFIXES
 
-Track = tuple[int | str, int | str]
+ThreadKey = tuple[int | str, int | str]
 """Process and thread."""
 
 NO_RUN: Final = -(1 << 63)
@@ -32,7 +32,7 @@ NO_RUN: Final = -(1 << 63)
 _BOOKKEEPING: Final = ("ThreadpoolListener::", "end: ")
 
 
-class Kind(NamedTuple):
+class EventKind(NamedTuple):
     """Properties shared by many events; None where the trace lacks them."""
 
     name: str
@@ -74,8 +74,8 @@ class Tracks:
     """All data read from a trace."""
 
     process_names: dict[int | str, str] = field(default_factory=dict[int | str, str])
-    thread_names: dict[Track, str] = field(default_factory=dict[Track, str])
-    rows: dict[Track, array[int]] = field(default_factory=dict[Track, "array[int]"])
+    thread_names: dict[ThreadKey, str] = field(default_factory=dict[ThreadKey, str])
+    rows: dict[ThreadKey, array[int]] = field(default_factory=dict[ThreadKey, "array[int]"])
     kinds: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
     ours: bool = False  # the trace was written from a Timeline
     complete: int = 0  # events of phase X
@@ -85,15 +85,15 @@ class Tracks:
     other_phases: Counter[str] = field(default_factory=Counter[str])
     cut: str | None = None
 
-    def all_kinds(self) -> list[Kind]:
+    def all_kinds(self) -> list[EventKind]:
         """Return all kinds, each at its number."""
-        return [Kind(*cast("tuple[str]", kind)) for kind in self.kinds]
+        return [EventKind(*cast("tuple[str]", kind)) for kind in self.kinds]
 
-    def process(self, track: Track) -> str:
+    def process(self, track: ThreadKey) -> str:
         """Return the name of a track's process."""
         return self.process_names.get(track[0], str(track[0]))
 
-    def thread(self, track: Track) -> str:
+    def thread(self, track: ThreadKey) -> str:
         """Return the name of a track's thread."""
         return self.thread_names.get(track, str(track[1]))
 
@@ -101,7 +101,7 @@ class Tracks:
 def gather(events: Iterable[Event], *, ours: bool = False) -> Tracks:
     """Read all events up to a cut; `ours` is true if the trace was written from a Timeline."""
     tracks = Tracks(ours=ours)
-    clock, open_events = Clock(), dict[Track, list[tuple[Event, int]]]()
+    clock, open_events = TraceClock(), dict[ThreadKey, list[tuple[Event, int]]]()
     try:
         for event in events:
             phase = event.get("ph")
@@ -159,7 +159,7 @@ def _put(tracks: Tracks, event: Event, start: int | None, duration: int | None) 
 
 def _carried(name: object, args: Mapping[str, object]) -> object:
     """Return the args of an event that describes a transfer; they differ from event to event."""
-    if not isinstance(name, str) or not name.startswith(TELLING):
+    if not isinstance(name, str) or not name.startswith(TRANSFER_PREFIXES):
         return None
     known = ((arg, args[arg]) for arg in (*NUMBERS, *TEXTS) if arg in args)
     return tuple((arg, str(value)) for arg, value in known)
@@ -167,7 +167,7 @@ def _carried(name: object, args: Mapping[str, object]) -> object:
 
 def _pair(
     tracks: Tracks,
-    open_events: dict[Track, list[tuple[Event, int]]],
+    open_events: dict[ThreadKey, list[tuple[Event, int]]],
     event: Event,
     at: int | None,
 ) -> None:
@@ -275,7 +275,7 @@ def role_of(process: str, thread: str, naming: Naming) -> Role:
     return Role.LEFT_OUT if thread.startswith(_DERIVED) else Role.OPS
 
 
-def device_of_kind(kind: Kind) -> DeviceKey | None:
+def device_of_kind(kind: EventKind) -> DeviceKey | None:
     """Return the device that an event on a host thread ran on, if the event has it.
 
     The CPU backend's virtual devices have no process: their ops are on host threads and carry a
@@ -291,7 +291,7 @@ def device_of_kind(kind: Kind) -> DeviceKey | None:
     return None
 
 
-def step_of_kind(kind: Kind) -> int | None:
+def step_of_kind(kind: EventKind) -> int | None:
     """Return the step that an event on a host thread marks."""
     if kind.cat == "user_annotation":
         match = _KINETO_STEP.match(kind.name)

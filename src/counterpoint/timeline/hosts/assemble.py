@@ -21,12 +21,12 @@ from counterpoint.timeline.device import Device, Host
 from counterpoint.timeline.hosts.alignment import Offset, find_offsets, step_ends
 from counterpoint.timeline.hosts.consistency import (
     absent_hosts,
+    copy_note,
     differing_chips,
     other_times,
     require_same_kind,
-    strangers,
     suspect_copies,
-    told_already,
+    unrelated_hosts,
 )
 from counterpoint.timeline.hosts.counterparts import LAST, match_hosts
 from counterpoint.timeline.model import (
@@ -41,7 +41,7 @@ from counterpoint.timeline.model import (
 from counterpoint.timeline.ops.operations import describe_ops
 from counterpoint.timeline.programs import (
     SharedOps,
-    claim_ops,
+    assign_programs,
     identify,
     program_keys,
     program_order,
@@ -51,10 +51,10 @@ from counterpoint.timeline.step_markers import number_runs
 from counterpoint.timeline.steps import dominant, find_steps
 from counterpoint.timeline.tables.recording import (
     EmbeddedProgram,
-    Origin,
     Recording,
+    RecordingSummary,
     on_clock_of,
-    origin_of,
+    summarize_recording,
 )
 
 
@@ -73,7 +73,7 @@ class Gathered:
     host_events: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     transfers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     run_count: int = 0
-    hosts: list[Origin] = field(default_factory=list[Origin])
+    hosts: list[RecordingSummary] = field(default_factory=list[RecordingSummary])
     notes: list[str] = field(default_factory=list[str])
     hosts_of_program: dict[int, set[int]] = field(default_factory=dict[int, set[int]])
     damaged: dict[str, str] = field(default_factory=dict[str, str])
@@ -106,9 +106,9 @@ def gather(gathered: Gathered, recording: Recording) -> None:
 
     Copies of a host are skipped.
     """
-    origin = origin_of(recording)
+    origin = summarize_recording(recording)
     require_same_kind(gathered.hosts, origin)
-    if copied := told_already(gathered.hosts, origin):
+    if copied := copy_note(gathered.hosts, origin):
         gathered.notes.append(copied)
         return
     host = len(gathered.hosts)
@@ -130,7 +130,7 @@ def gather(gathered: Gathered, recording: Recording) -> None:
         programs(recording.executions),
         _entry_positions(gathered, recording, op_program, host),
     )
-    claimed = claim_ops(recording.ops, op_program, recording.spans["op"].to_numpy(), found)
+    claimed = assign_programs(recording.ops, op_program, recording.spans["op"].to_numpy(), found)
     owners = claimed.programs.tolist()
     row_of = gathered.ops.rows(
         claimed.ops,
@@ -262,7 +262,7 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
     hosts = _hosts(gathered.hosts)
     messages = [
         *suspect_copies(gathered.hosts),
-        *strangers(gathered.devices, gathered.hosts_of_program),
+        *unrelated_hosts(gathered.devices, gathered.hosts_of_program),
         *notes,
         *gathered.damaged.values(),
         *gathered.notes,
@@ -274,7 +274,7 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         tables, hosts, offsets = _on_one_clock(tables, hosts, gathered)
         messages += offsets
     names = [entry.name for entry in gathered.programs]
-    messages += _attendance(gathered, dominant(tables.runs))
+    messages += _host_notes(gathered, dominant(tables.runs))
     found = find_steps(
         tables.runs,
         names,
@@ -306,7 +306,7 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
     )
 
 
-def _attendance(gathered: Gathered, program: int | None) -> list[str]:
+def _host_notes(gathered: Gathered, program: int | None) -> list[str]:
     """Return notes on missing and differing hosts; a prediction has one device for all."""
     if any(host.basis is Basis.PREDICTED for host in gathered.hosts):
         return []
@@ -328,7 +328,7 @@ def _without_false_forward(ops: pl.DataFrame) -> pl.DataFrame:
     return ops.with_columns(phase=pl.when(elsewhere).then(pl.lit("other")).otherwise("phase"))
 
 
-def _hosts(origins: Sequence[Origin]) -> list[Host]:
+def _hosts(origins: Sequence[RecordingSummary]) -> list[Host]:
     """Return hosts by name; several processes of one machine are distinguished by number."""
     shared = Counter(origin.host for origin in origins)
     met: Counter[str] = Counter()

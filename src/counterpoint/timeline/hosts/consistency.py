@@ -11,7 +11,7 @@ from typing import Final
 from counterpoint.core import Basis, InputError
 from counterpoint.hlo import Program
 from counterpoint.timeline.device import Device
-from counterpoint.timeline.tables.recording import Origin
+from counterpoint.timeline.tables.recording import RecordingSummary
 
 _LISTED: Final = 3
 _NUMBER: Final = re.compile(r"(.*?)(\d+)(\D*)$")
@@ -68,7 +68,7 @@ def differing_chips(devices: Sequence[Device]) -> list[str]:
     return [f"chips differ: {counted}; {means}; --device explains some alone"]
 
 
-def other_times(hosts: Sequence[Origin]) -> list[str]:
+def other_times(hosts: Sequence[RecordingSummary]) -> list[str]:
     """Return a note if hosts, by their own clocks, did not record at the same time."""
     first = hosts[0].interval_ns
     if first is None:
@@ -93,7 +93,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:,.0f} minutes" if seconds < 7200 else f"{seconds / 3600:,.1f} hours"
 
 
-def told_already(hosts: Sequence[Origin], new: Origin) -> str | None:
+def copy_note(hosts: Sequence[RecordingSummary], new: RecordingSummary) -> str | None:
     """Return a note if a profile holds the same spans of the same host as another."""
     if new.content is None:
         return None
@@ -103,7 +103,7 @@ def told_already(hosts: Sequence[Origin], new: Origin) -> str | None:
     return None
 
 
-def suspect_copies(hosts: Sequence[Origin]) -> list[str]:
+def suspect_copies(hosts: Sequence[RecordingSummary]) -> list[str]:
     """Return a warning for each profile with exactly the content of another host's profile.
 
     It still counts as a host: synthetic multi-host profiles are made of copies.
@@ -122,7 +122,7 @@ def suspect_copies(hosts: Sequence[Origin]) -> list[str]:
     return notes
 
 
-def require_same_kind(hosts: Sequence[Origin], new: Origin) -> None:
+def require_same_kind(hosts: Sequence[RecordingSummary], new: RecordingSummary) -> None:
     """Raise if GPU and TPU profiles, or measured and predicted ones, are mixed."""
     kinds = {device.kind: origin.source for origin in (*hosts, new) for device in origin.devices}
     if len(kinds) > 1:
@@ -142,7 +142,7 @@ def require_same_kind(hosts: Sequence[Origin], new: Origin) -> None:
         )
 
 
-def strangers(
+def unrelated_hosts(
     devices: Sequence[Device], hosts_of_program: Mapping[int, Collection[int]]
 ) -> list[str]:
     """Return a warning if no program ran on more than one host."""

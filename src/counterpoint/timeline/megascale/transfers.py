@@ -231,7 +231,7 @@ def size_in_bytes(text: str) -> int | None:
     return round(size) if size < 1 << 62 else None
 
 
-_TOLD_TWICE: Final = (
+_RECORDED_TWICE: Final = (
     Action.SEND,
     Action.RECEIVE,
     Action.DEVICE_TO_HOST,
@@ -241,7 +241,7 @@ _IN_SLICE: Final = 100_000
 """Megascale numbers a device as slice x 100,000 + its position in the slice."""
 
 
-class Gatherer:
+class TransferCollector:
     """Collects events as a reader meets them; `finish` builds the table."""
 
     def __init__(self) -> None:
@@ -262,7 +262,7 @@ class Gatherer:
         """Return the table TRANSFERS, sorted by start, and notes."""
         plane, plane_notes = actions(pl.concat(self._plane)) if self._plane else (_none(), ())
         host, more = messages(pl.concat(self._host), self._actions) if self._host else (_none(), ())
-        twice = set(plane["action"].unique()) & set(_TOLD_TWICE)
+        twice = set(plane["action"].unique()) & set(_RECORDED_TWICE)
         host = host.filter(~pl.col("action").is_in([*twice]))
         placed = [_placed(part, devices) for part in (plane, host) if len(part)]
         notes = [*plane_notes, *more]
@@ -322,7 +322,7 @@ NUMBERS: Final = (
 )
 TEXTS: Final = ("graph_key", "buffer_sizes", "dcn_label", "size")
 
-TOLD: Final[Schema] = {
+TRANSFER_EVENTS: Final[Schema] = {
     "event": pl.String,  # its name
     "line": pl.UInt32,
     "start_ps": pl.Int64,
@@ -332,7 +332,7 @@ TOLD: Final[Schema] = {
 }
 """Null for args that an event lacks."""
 
-TELLING: Final = (
+TRANSFER_PREFIXES: Final = (
     *("MapDmaBuffer", "MegaScale:", "Megascale:"),
     *("DeviceToHost ", "NetworkSend ", "NetworkReceive ", "HostToDevice "),
 )

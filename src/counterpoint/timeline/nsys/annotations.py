@@ -48,7 +48,7 @@ def parse_annotations(text: pl.Series) -> pl.DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DeviceIds:
     """The ids of a device in its job, as XLA names threads and devices by them."""
 
     global_id: int
@@ -56,7 +56,7 @@ class Place:
     process: int
 
 
-def parse_place(name: str) -> Place | None:
+def parse_device_ids(name: str) -> DeviceIds | None:
     """Parse the name of an XLA thread or device; None for other names."""
     match = _PLACE.match(name)
-    return Place(int(match[1]), int(match[2]), int(match[3])) if match else None
+    return DeviceIds(int(match[1]), int(match[2]), int(match[3])) if match else None

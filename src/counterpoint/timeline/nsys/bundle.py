@@ -20,18 +20,18 @@ from numpy.typing import NDArray
 from counterpoint.core import InputError
 from counterpoint.timeline.nsys.annotations import MODULE, THUNK, parse_annotations
 from counterpoint.timeline.nsys.archive import TRACE, Archive, is_nsys_jax
-from counterpoint.timeline.nsys.bundle_target import Machine, read_bundle_host, read_machine
+from counterpoint.timeline.nsys.bundle_target import BundleMachine, read_bundle_host, read_machine
 from counterpoint.timeline.nsys.database import (
-    Clock,
+    ReportClock,
+    add_layers,
     build_executions,
     build_ops,
     build_spans,
     find_clock,
     number_lines,
     place_events,
-    spread,
 )
-from counterpoint.timeline.nsys.launches import OUTSIDE, Longs, nearest, normalise, parents
+from counterpoint.timeline.nsys.launches import OUTSIDE, Longs, nearest, normalize_ranges, parents
 from counterpoint.timeline.nsys.target import intern
 from counterpoint.timeline.tables.recording import Recording
 
@@ -96,7 +96,7 @@ def _read_all(archive: zipfile.ZipFile, source: str) -> tuple[Recording, ...]:
 
 def _read(archive: Archive, rank: str | None, source: str) -> Recording:
     trace = archive.table(TRACE, rank)
-    ranges = normalise(trace if trace is not None else pl.DataFrame(), source)
+    ranges = normalize_ranges(trace if trace is not None else pl.DataFrame(), source)
     machine = read_machine(archive, rank, ranges)
     thunks, modules, notes = _work(ranges, machine)
     host = read_bundle_host(archive, rank)
@@ -122,7 +122,9 @@ def _read(archive: Archive, rank: str | None, source: str) -> Recording:
     )
 
 
-def _work(ranges: pl.DataFrame, machine: Machine) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
+def _work(
+    ranges: pl.DataFrame, machine: BundleMachine
+) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
     """Return thunks and module executions, each with its device, module and run_key."""
     texts, codes = intern(ranges["text"])
     annotated = pl.concat(
@@ -189,12 +191,12 @@ def _doubts(shared: int, thunks: pl.DataFrame) -> list[str]:
 
 
 def _on_lines(
-    thunks: pl.DataFrame, machine: Machine, clock: Clock
+    thunks: pl.DataFrame, machine: BundleMachine, clock: ReportClock
 ) -> tuple[pl.DataFrame, list[str], list[str]]:
     """Return the thunks with their line, the lines' names, and a note on impossible times."""
     sane = clock.sane(thunks)
     lost = len(thunks) - len(sane)
-    keys, thunks_on_lines = number_lines(spread(sane, _LINE[:2]), _LINE)
+    keys, thunks_on_lines = number_lines(add_layers(sane, _LINE[:2]), _LINE)
     names = [
         f"GPU {machine.devices[int(device)].ordinal}/{'collectives' if collective else 'compute'}"
         + (f" ({layer + 1})" if layer else "")

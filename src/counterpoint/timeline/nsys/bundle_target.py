@@ -15,16 +15,16 @@ import polars as pl
 
 from counterpoint.core import InputError
 from counterpoint.timeline.device import Device
-from counterpoint.timeline.nsys.annotations import Place, parse_place
+from counterpoint.timeline.nsys.annotations import DeviceIds, parse_device_ids
 from counterpoint.timeline.nsys.archive import DEVICES, HOST_TRACE, SYSTEM, THREADS, Archive
-from counterpoint.timeline.nsys.target import host_name, intern, pick_facts
+from counterpoint.timeline.nsys.target import host_name, intern, select_facts
 
 _GPU: Final = "('TARGET_INFO_GPU', '{}')"
 _NAMED: Final = "('TARGET_INFO_NVTX_CUDA_DEVICE', '{}')"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Machine:
+class BundleMachine:
     """The machine that a bundle describes. `launchers` maps (pid, tid) to the device."""
 
     host: str | None
@@ -50,7 +50,7 @@ class Machine:
         return [f"{self.names.get(thread, 'thread')} {thread}" for thread in threads]
 
 
-def read_machine(archive: Archive, rank: str | None, ranges: pl.DataFrame) -> Machine:
+def read_machine(archive: Archive, rank: str | None, ranges: pl.DataFrame) -> BundleMachine:
     """Read the thread, system and device metadata; each may be missing."""
     threads = _columns(
         archive, THREADS, rank, {"Name": pl.String, "PID": pl.Int64, "TID": pl.Int64}
@@ -59,28 +59,28 @@ def read_machine(archive: Archive, rank: str | None, ranges: pl.DataFrame) -> Ma
     launchers = {
         (pid, tid): place
         for name, pid, tid in threads.rows()
-        if (place := parse_place(name)) is not None
+        if (place := parse_device_ids(name)) is not None
     }
     described = _described(archive, rank)
     places = sorted({*launchers.values(), *(p for p, _ in described if p is not None)}, key=_local)
     devices, notes = _devices(places, described, ranges, archive.source)
     index = {place.local_id: number for number, place in enumerate(places)}
     pairs = dict(system.rows())
-    return Machine(
+    return BundleMachine(
         host_name(pairs.get("Hostname"), places),
         devices,
         {thread: index[place.local_id] for thread, place in launchers.items()},
         {tid: name for name, _, tid in threads.rows()},
-        pick_facts(pairs),
+        select_facts(pairs),
         notes,
     )
 
 
-def _local(place: Place) -> int:
+def _local(place: DeviceIds) -> int:
     return place.local_id
 
 
-def _described(archive: Archive, rank: str | None) -> list[tuple[Place | None, Device]]:
+def _described(archive: Archive, rank: str | None) -> list[tuple[DeviceIds | None, Device]]:
     """Return place and Device of each GPU that XLA named; pandas wrote column names as pairs."""
     wanted: dict[str, type[pl.DataType]] = {
         _NAMED.format("name"): pl.String,
@@ -90,9 +90,9 @@ def _described(archive: Archive, rank: str | None) -> list[tuple[Place | None, D
     }
     if not archive.has(DEVICES, rank):
         return []
-    found: list[tuple[Place | None, Device]] = []
+    found: list[tuple[DeviceIds | None, Device]] = []
     for name, number, chip, bandwidth in _columns(archive, DEVICES, rank, wanted, keep=True).rows():
-        place = parse_place(name or "")
+        place = parse_device_ids(name or "")
         ordinal = place.local_id if place else number
         if ordinal is not None:
             peak = bandwidth if bandwidth and bandwidth > 0 else None
@@ -101,8 +101,8 @@ def _described(archive: Archive, rank: str | None) -> list[tuple[Place | None, D
 
 
 def _devices(
-    places: Sequence[Place],
-    described: Sequence[tuple[Place | None, Device]],
+    places: Sequence[DeviceIds],
+    described: Sequence[tuple[DeviceIds | None, Device]],
     ranges: pl.DataFrame,
     source: str,
 ) -> tuple[tuple[Device, ...], tuple[str, ...]]:

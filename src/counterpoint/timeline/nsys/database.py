@@ -209,7 +209,7 @@ _MOST_LINES: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class ReportClock:
     """The file's time that becomes time zero of a Recording."""
 
     origin_ns: int
@@ -228,7 +228,7 @@ class Clock:
         )
 
 
-def find_clock(*frames: pl.DataFrame) -> Clock:
+def find_clock(*frames: pl.DataFrame) -> ReportClock:
     """Return the file's own origin if its times fit, since other hosts of the run may share it.
 
     Nanoseconds of a clock that started when the machine booted don't fit in 64 bits as picoseconds
@@ -244,8 +244,8 @@ def find_clock(*frames: pl.DataFrame) -> Clock:
     bounds = pl.concat(possible).select(pl.col("first").min(), pl.col("last").max())
     first, last = bounds["first"].item(), bounds["last"].item()
     if first is None or (first >= 0 and last <= _LONGEST_NS):
-        return Clock(0)
-    return Clock(first)
+        return ReportClock(0)
+    return ReportClock(first)
 
 
 def number_lines(
@@ -262,7 +262,7 @@ def number_lines(
     )
 
 
-def spread(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+def add_layers(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """Add `layer`: 0, or more for spans that overlap an earlier one with the same keys.
 
     Nodes of a CUDA graph run concurrently although they carry the stream they were launched on, and
@@ -301,13 +301,13 @@ def build_ops(names: pl.DataFrame) -> pl.DataFrame:
     return complete(names.with_columns(async_window=pl.lit(value=False)), OPS)
 
 
-def build_executions(frame: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+def build_executions(frame: pl.DataFrame, clock: ReportClock) -> pl.DataFrame:
     """Return EXECUTIONS, sorted by device and time."""
     return complete(clock.picoseconds(frame), EXECUTIONS).sort("device", "start_ps")
 
 
 def place_events(
-    happened: pl.DataFrame, clock: Clock, first_line: int
+    happened: pl.DataFrame, clock: ReportClock, first_line: int
 ) -> tuple[list[int], pl.DataFrame]:
     """Return threads, and HOST_EVENTS from columns thread, name (row of the names), start and end.
 
@@ -319,6 +319,6 @@ def place_events(
     return threads["thread"].to_list(), complete(placed, HOST_EVENTS)
 
 
-def build_markers(frame: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+def build_markers(frame: pl.DataFrame, clock: ReportClock) -> pl.DataFrame:
     """Return MARKERS on host threads, from columns step, name, start and end."""
     return complete(clock.picoseconds(clock.sane(frame)), MARKERS).sort("start_ps")

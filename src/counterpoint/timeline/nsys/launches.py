@@ -280,7 +280,7 @@ _OLD: Final = ("Name", "Projected Start", "Projected Duration", "RangeId", "Pare
 _NEW: Final = ("Text", "Start", "End", "Range ID", "Parent ID", "PID", "TID")
 
 
-def normalise(trace: pl.DataFrame, source: str) -> pl.DataFrame:
+def normalize_ranges(trace: pl.DataFrame, source: str) -> pl.DataFrame:
     """Return columns id, parent, text, start, end (on the GPU), pid, tid; drop unnamed ranges.
 
     `trace` is the output of `nsys recipe nvtx_gpu_proj_trace`. A range's projection lasts from the

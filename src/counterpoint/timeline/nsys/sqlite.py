@@ -22,19 +22,18 @@ from counterpoint.core import InputError
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.nsys.annotations import parse_annotations
 from counterpoint.timeline.nsys.database import (
-    Clock,
     Database,
+    ReportClock,
+    add_layers,
     build_markers,
     build_ops,
     build_spans,
     find_clock,
     number_lines,
     place_events,
-    spread,
 )
 from counterpoint.timeline.nsys.target import (
     HostRanges,
-    doubt_schema,
     find_devices,
     host_name,
     intern,
@@ -45,17 +44,18 @@ from counterpoint.timeline.nsys.target import (
     read_places,
     read_ranges,
     read_thread_names,
+    schema_notes,
 )
 from counterpoint.timeline.nsys.work import (
     WORK_KEYS,
-    attribute,
+    attribute_work,
     describe,
     executions,
     read_activities,
 )
 from counterpoint.timeline.tables.recording import Recording
 
-_TELLTALE: Final = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "TARGET_INFO_", "META_DATA_EXPORT")
+_NSYS_TABLES: Final = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "TARGET_INFO_", "META_DATA_EXPORT")
 _STREAM: Final = ("device", "stream", "layer")
 
 
@@ -68,7 +68,7 @@ def read_sqlite(path: str | Path) -> Recording:
 
 def _check(database: Database) -> None:
     tables = sorted(database.tables)
-    if "StringIds" in tables and any(table.startswith(_TELLTALE) for table in tables):
+    if "StringIds" in tables and any(table.startswith(_NSYS_TABLES) for table in tables):
         return
     shown = ", ".join(tables[:5]) + (", ..." if len(tables) > 5 else "")
     raise InputError(
@@ -84,9 +84,9 @@ def _read(database: Database) -> Recording:
     annotations = parse_annotations(host.texts)
     activities = read_activities(database, strings)
     clock = find_clock(activities, host.ranges, calls)
-    work = attribute(database, activities, host, annotations, calls, clock)
+    work = attribute_work(database, activities, host, annotations, calls, clock)
     devices, rows, doubts = _on_devices(database, work.rows)
-    streams, rows = number_lines(spread(rows, _STREAM[:2]), _STREAM)
+    streams, rows = number_lines(add_layers(rows, _STREAM[:2]), _STREAM)
     names = rows.select(WORK_KEYS).unique(maintain_order=True)
     threads, host_names, events = _host_events(host, calls, clock, len(streams))
     places, facts = read_places(database, strings), read_facts(database)
@@ -105,7 +105,7 @@ def _read(database: Database) -> Recording:
         host_events=events,
         host_names=tuple(host_names),
         environment=facts,
-        notes=(*work.notes, *doubts, *doubt_schema(facts), *read_diagnostics(database)),
+        notes=(*work.notes, *doubts, *schema_notes(facts), *read_diagnostics(database)),
     )
 
 
@@ -120,7 +120,7 @@ def _on_devices(
 
 
 def _host_events(
-    host: HostRanges, calls: pl.DataFrame, clock: Clock, first_line: int
+    host: HostRanges, calls: pl.DataFrame, clock: ReportClock, first_line: int
 ) -> tuple[list[int], list[str], pl.DataFrame]:
     """Return threads, names and events of the host: completed NVTX ranges, and CUDA API calls."""
     api_names, api_codes = intern(calls["name"])
@@ -135,7 +135,7 @@ def _host_events(
     return threads, [*host.texts.to_list(), *api_names.to_list()], events
 
 
-def _markers(host: HostRanges, annotations: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+def _markers(host: HostRanges, annotations: pl.DataFrame, clock: ReportClock) -> pl.DataFrame:
     """Return JAX's step markers, if they reached NVTX."""
     steps = annotations.select("step", name=pl.col("text").str.extract(r"^([^#]*)"))
     ranges = pl.concat([host.ranges, steps[host.ranges["text"]]], how="horizontal")
@@ -156,7 +156,7 @@ def _thread_names(threads: list[int], names: dict[int, str]) -> list[str]:
     return [f"{names.get(thread, 'thread')} {thread % (1 << 24)}" for thread in threads]
 
 
-_TOLD: Final = 500
+_MAX_QUOTED_CHARACTERS: Final = 500
 """Maximum number of characters quoted from the tool's output."""
 
 
@@ -194,7 +194,7 @@ def _export(nsys: str, report: Path, export: Path) -> None:
     if code or not export.is_file():
         raise InputError(
             f"{report}: `nsys export` failed with exit code {code}",
-            why=output[-_TOLD:] or None,
+            why=output[-_MAX_QUOTED_CHARACTERS:] or None,
             next=shlex.join([*command[:4], str(report)]),
         )
 

@@ -14,7 +14,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.timeline.device import Device
-from counterpoint.timeline.nsys.annotations import Place, parse_place
+from counterpoint.timeline.nsys.annotations import DeviceIds, parse_device_ids
 from counterpoint.timeline.nsys.database import Database
 
 _ENVIRONMENT: Final = "TARGET_INFO_SYSTEM_ENV"
@@ -43,7 +43,7 @@ def read_facts(database: Database) -> dict[str, str]:
         for name, value in database.read(_CAPTURE, (), ("name", "value")).rows()
         if name and value and name.endswith("ENVIRONMENT_VARIABLE")
     ]
-    facts = pick_facts(_pairs(database, _ENVIRONMENT))
+    facts = select_facts(_pairs(database, _ENVIRONMENT))
     return (
         facts
         | {name: export[name] for name in _EXPORT_FACTS if name in export}
@@ -51,7 +51,7 @@ def read_facts(database: Database) -> dict[str, str]:
     )
 
 
-def doubt_schema(facts: Mapping[str, str]) -> list[str]:
+def schema_notes(facts: Mapping[str, str]) -> list[str]:
     """Return a note if the export has an unknown schema version."""
     version = facts.get("EXPORT_SCHEMA_VERSION", "")
     numbers = tuple(int(part) for part in re.findall(r"\d{1,9}", version)[:2])
@@ -60,7 +60,7 @@ def doubt_schema(facts: Mapping[str, str]) -> list[str]:
     return [f"the export's schema {version} is not one of those known, 3.0 to 3.25"]
 
 
-def pick_facts(system: Mapping[str, str]) -> dict[str, str]:
+def select_facts(system: Mapping[str, str]) -> dict[str, str]:
     """Select the useful entries of TARGET_INFO_SYSTEM_ENV."""
     facts = {name: system[name] for name in _FACTS if system.get(name)}
     return facts | variables(system.get("DeviceEnvironment", "").split(";"))
@@ -71,7 +71,7 @@ def read_hostname(database: Database) -> str | None:
     return _pairs(database, _ENVIRONMENT).get("Hostname") or None
 
 
-def host_name(hostname: str | None, places: Sequence[Place]) -> str | None:
+def host_name(hostname: str | None, places: Sequence[DeviceIds]) -> str | None:
     """Return the machine's name, with the process if the profile holds only one of the job's."""
     processes = {place.process for place in places}
     if hostname is None or len(processes) != 1:
@@ -94,12 +94,12 @@ def _pairs(database: Database, table: str) -> dict[str, str]:
     return dict(rows.rows())
 
 
-def read_places(database: Database, strings: pl.DataFrame) -> list[Place]:
+def read_places(database: Database, strings: pl.DataFrame) -> list[DeviceIds]:
     """Return the places given by XLA's names of threads and devices."""
     threads = database.read("ThreadNames", ("nameId",))["nameId"].drop_nulls()
     names = strings.filter(pl.col("id").is_in(threads.implode()))["value"].to_list()
     names += database.read("TARGET_INFO_NVTX_CUDA_DEVICE", (), ("name",))["name"].to_list()
-    places = [parse_place(name) for name in names if name is not None]
+    places = [parse_device_ids(name) for name in names if name is not None]
     return [place for place in places if place is not None]
 
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from counterpoint.core import InputError
 from counterpoint.timeline.nsys.annotations import MODULE
-from counterpoint.timeline.nsys.database import Clock, Database, build_executions
+from counterpoint.timeline.nsys.database import Database, ReportClock, build_executions
 from counterpoint.timeline.nsys.launches import find_xla_ranges, link, read_nodes
 from counterpoint.timeline.nsys.target import HostRanges
 from counterpoint.timeline.tables.recording import IN_GRAPHS
@@ -151,21 +151,21 @@ _SEE_OPS: Final = "XLA_FLAGS=--xla_gpu_enable_command_buffer= shows each op"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class AttributedWork:
     """`rows` of work with the columns thunk, module and run of `launches.link`."""
 
     rows: pl.DataFrame
     notes: tuple[str, ...]
 
 
-def attribute(
+def attribute_work(
     database: Database,
     activities: pl.DataFrame,
     host: HostRanges,
     annotations: pl.DataFrame,
     calls: pl.DataFrame,
-    clock: Clock,
-) -> Work:
+    clock: ReportClock,
+) -> AttributedWork:
     """Find op and execution of each activity from the XLA range it was launched in."""
     on_device = activities.filter(pl.col("device").is_not_null())
     sane = clock.sane(on_device)
@@ -176,7 +176,7 @@ def attribute(
     is_cut = pl.Series(xla.is_open, dtype=pl.Boolean).gather(rows["run"]).fill_null(value=False)
     notes += _on_links(rows, annotations) + _on_graphs(rows, database)
     notes += _on_cuts(rows["run"].filter(is_cut).n_unique())
-    return Work(rows.with_columns(run=pl.when(~is_cut).then(pl.col("run"))), tuple(notes))
+    return AttributedWork(rows.with_columns(run=pl.when(~is_cut).then(pl.col("run"))), tuple(notes))
 
 
 def describe(names: pl.DataFrame, annotations: pl.DataFrame) -> pl.DataFrame:
@@ -191,7 +191,7 @@ def describe(names: pl.DataFrame, annotations: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def executions(rows: pl.DataFrame, annotations: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+def executions(rows: pl.DataFrame, annotations: pl.DataFrame, clock: ReportClock) -> pl.DataFrame:
     """Return executions of modules on each device, from the start of their work to its end."""
     spans = (
         rows.filter(pl.col("run").is_not_null())

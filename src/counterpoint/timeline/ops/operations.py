@@ -26,7 +26,7 @@ from counterpoint.hlo.origin import phase_of_name, provenance, scope
 from counterpoint.hlo.schedule import async_pairs, start_of
 from counterpoint.hlo.work import bytes_accessed, category, flops
 from counterpoint.timeline.model import OPS, Lane, Timeline
-from counterpoint.timeline.tables.recording import SAID, Schema
+from counterpoint.timeline.tables.recording import TIMELINE_COLUMNS, Schema
 
 _NUMBERING: Final = re.compile(r"(\.(\d+|clone|remat\d*|sunk))+$")
 
@@ -176,7 +176,11 @@ def _programs_from_texts(ops: pl.DataFrame, programs: Sequence[int]) -> dict[int
 
 def _describe(row: Row, index: int, found: tuple[Program, Instruction] | None) -> Row:
     described = _by_name(row) if found is None else _by_program(row, *found)
-    recorded = {name.removeprefix("said_"): row[name] for name in SAID if row.get(name) is not None}
+    recorded = {
+        name.removeprefix("said_"): row[name]
+        for name in TIMELINE_COLUMNS
+        if row.get(name) is not None
+    }
     return {
         **dict.fromkeys(OPS),
         "name": row["name"],

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.hlo import message_classes
-from counterpoint.timeline.perfetto.layout import NO_STEP, Argument, Label, Process, Track
+from counterpoint.timeline.perfetto.layout import NO_STEP, Argument, Label, TraceProcess, Track
 
 _PS_PER_NS: Final = 1_000
 _AT_A_TIME: Final = 1 << 15
@@ -143,7 +143,7 @@ class _Interned:
 
 
 def proto_blocks(
-    processes: Iterable[Process], tracks: Iterable[Track], origin_ps: int
+    processes: Iterable[TraceProcess], tracks: Iterable[Track], origin_ps: int
 ) -> Iterator[bytes]:
     """Yield the packets of the trace in blocks."""
     interned = _Interned()

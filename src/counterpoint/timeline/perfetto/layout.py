@@ -85,7 +85,7 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class TraceProcess:
     """A device or a host."""
 
     pid: int
@@ -106,16 +106,16 @@ class Track:
     step: Longs | None = None  # of each slice, or NO_STEP
 
 
-def processes(timeline: Timeline) -> list[Process]:
+def processes(timeline: Timeline) -> list[TraceProcess]:
     """Return the processes of devices, then of hosts."""
     several = len(timeline.hosts) > 1
     prefix = [f"{host.name} " if several else "" for host in timeline.hosts]
     devices = [
-        Process(pid, f"{prefix[device.host]}/device:{device.kind.upper()}:{device.ordinal}")
+        TraceProcess(pid, f"{prefix[device.host]}/device:{device.kind.upper()}:{device.ordinal}")
         for pid, device in enumerate(timeline.devices, start=1)
     ]
     first = len(devices) + 1
-    hosts = [Process(pid, f"{name}/host:CPU") for pid, name in enumerate(prefix, start=first)]
+    hosts = [TraceProcess(pid, f"{name}/host:CPU") for pid, name in enumerate(prefix, start=first)]
     return devices + hosts
 
 

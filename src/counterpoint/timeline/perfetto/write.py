@@ -20,7 +20,7 @@ from counterpoint.timeline.perfetto.layout import (
     NO_STEP,
     Label,
     Longs,
-    Process,
+    TraceProcess,
     Track,
     earliest_ps,
     processes,
@@ -34,7 +34,7 @@ _AT_A_TIME: Final = 1 << 15
 
 
 def json_blocks(
-    processes: Iterable[Process],
+    processes: Iterable[TraceProcess],
     tracks: Iterable[Track],
     origin_ps: int,
     about: Mapping[str, object],
@@ -53,7 +53,7 @@ def json_blocks(
     yield b"]}\n"
 
 
-def _describe(what: Process | Track) -> str:
+def _describe(what: TraceProcess | Track) -> str:
     """Return the events that name and order a process or a thread."""
     kind, where = "process", {"pid": what.pid}
     if isinstance(what, Track):

@@ -48,7 +48,7 @@ OPS: Final[Schema] = {
 }
 """One row for each distinct op that spans refer to."""
 
-SAID: Final[Schema] = {
+TIMELINE_COLUMNS: Final[Schema] = {
     "said_category": pl.String,
     "said_lane": pl.String,
     "said_phase": pl.String,
@@ -141,7 +141,7 @@ _FARTHEST_NS: Final = 1 << 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class RecordingSummary:
     """Properties of a Recording. `content` is equal for profiles with the same spans."""
 
     source: str
@@ -163,11 +163,11 @@ class Origin:
         return self.zero_ns + self.first_ps // 1000, self.zero_ns + self.last_ps // 1000
 
 
-def origin_of(recording: Recording) -> Origin:
+def summarize_recording(recording: Recording) -> RecordingSummary:
     """Return the properties of a Recording that outlast it."""
     spans = recording.spans
     first, last = spans["start_ps"].min(), (spans["start_ps"] + spans["dur_ps"]).max()
-    return Origin(
+    return RecordingSummary(
         source=recording.source,
         host=recording.host,
         devices=recording.devices,
@@ -189,7 +189,7 @@ def _content(recording: Recording) -> bytes:
     return digest.digest()
 
 
-def on_clock_of(first: Origin, own: Origin, recording: Recording) -> Recording:
+def on_clock_of(first: RecordingSummary, own: RecordingSummary, recording: Recording) -> Recording:
     """Return the Recording with times relative to the time 0 of the first host.
 
     Times of a host have an arbitrary zero. With a known zero they are put on the scale of the first

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core.columns import distinct
 from counterpoint.timeline.device import Device
-from counterpoint.timeline.megascale.transfers import Gatherer
+from counterpoint.timeline.megascale.transfers import TransferCollector
 from counterpoint.timeline.model import Action
 from counterpoint.timeline.tables.recording import (
     EXECUTIONS,
@@ -27,7 +27,7 @@ from counterpoint.timeline.tables.recording import (
 )
 from counterpoint.timeline.xplane import transfers
 from counterpoint.timeline.xplane.events import Events, Stat
-from counterpoint.timeline.xplane.planes import EventName, Line, Plane, StatValue
+from counterpoint.timeline.xplane.planes import EventName, Plane, PlaneLine, StatValue
 from counterpoint.timeline.xplane.transfers import COLLECTIVE_STAT, GRAPH_STAT, group_size
 from counterpoint.timeline.xplane.wire import Malformed
 
@@ -56,7 +56,7 @@ class Collector:
         self._summaries = 0
         self._spans = _Table(SPANS)
         self._host = _Table(HOST_EVENTS)
-        self._transfers = Gatherer()
+        self._transfers = TransferCollector()
         self._names: dict[str, int] = {}
         self._executions: list[tuple[object, ...]] = []
         self._markers: list[tuple[object, ...]] = []
@@ -79,13 +79,13 @@ class Collector:
         self._lines.append(name)
 
     def add_spans(
-        self, plane: Plane, device: int, line: Line, events: Events, is_async: bool
+        self, plane: Plane, device: int, line: PlaneLine, events: Events, is_async: bool
     ) -> None:
         """Add work that a device plane records."""
         self._summaries += events.summaries
         self._add_spans(plane, np.full(len(events), device, np.uint16), line, events, is_async)
 
-    def add_host_events(self, plane: Plane, line: Line, events: Events) -> None:
+    def add_host_events(self, plane: Plane, line: PlaneLine, events: Events) -> None:
         """Add events of a host thread: ops of virtual CPU devices, step markers, the rest."""
         on_device = _known(events, "hlo_op") & _known(events, "device_ordinal")
         if on_device.any():
@@ -103,19 +103,19 @@ class Collector:
             self._add_markers(plane, None, line, _select(events, marked))
         self._add_host(plane, line, _select(events, events.duration_ps > 0))
 
-    def add_actions(self, plane: Plane, line: Line, events: Events) -> None:
+    def add_actions(self, plane: Plane, line: PlaneLine, events: Events) -> None:
         """Add actions recorded by Megascale."""
         if len(events):
             self._transfers.add_actions(self._told(plane, line, events))
 
     def add_messages(
-        self, plane: Plane, line: Line, events: Events, tells: Mapping[str, Action]
+        self, plane: Plane, line: PlaneLine, events: Events, tells: Mapping[str, Action]
     ) -> None:
         """Add events of a host thread that describe transfers."""
         if len(events):
             self._transfers.add_messages(self._told(plane, line, events), tells)
 
-    def add_executions(self, plane: Plane, device: int, line: Line, events: Events) -> None:
+    def add_executions(self, plane: Plane, device: int, line: PlaneLine, events: Events) -> None:
         """Add executions of modules, named `module(program id)`."""
         start = self._start(line, events)
         run = events.stats.get("run_id")
@@ -128,7 +128,7 @@ class Collector:
                 (device, module, program, key, int(start[row]), int(events.duration_ps[row]))
             )
 
-    def add_steps(self, plane: Plane, device: int, line: Line, events: Events) -> None:
+    def add_steps(self, plane: Plane, device: int, line: PlaneLine, events: Events) -> None:
         """Add steps that a device plane marks; the event's name is the step number."""
         start = self._start(line, events)
         for row, metadata in enumerate(events.metadata.tolist()):
@@ -191,7 +191,7 @@ class Collector:
         self,
         plane: Plane,
         device: NDArray[np.uint16],
-        line: Line,
+        line: PlaneLine,
         events: Events,
         is_async: bool,
     ) -> None:
@@ -211,7 +211,7 @@ class Collector:
             }
         )
 
-    def _add_host(self, plane: Plane, line: Line, events: Events) -> None:
+    def _add_host(self, plane: Plane, line: PlaneLine, events: Events) -> None:
         if not len(events):
             return
         first, code = distinct([events.metadata])
@@ -226,17 +226,19 @@ class Collector:
             }
         )
 
-    def _add_markers(self, plane: Plane, device: int | None, line: Line, events: Events) -> None:
+    def _add_markers(
+        self, plane: Plane, device: int | None, line: PlaneLine, events: Events
+    ) -> None:
         start, step = self._start(line, events), events.stats["step_num"].value
         for row, metadata in enumerate(events.metadata.tolist()):
             name = _event_name(plane, metadata).name
             duration = int(events.duration_ps[row])
             self._markers.append((device, int(step[row]), name, int(start[row]), duration))
 
-    def _told(self, plane: Plane, line: Line, events: Events) -> pl.DataFrame:
+    def _told(self, plane: Plane, line: PlaneLine, events: Events) -> pl.DataFrame:
         return transfers.table(plane, len(self._lines) - 1, events, self._start(line, events))
 
-    def _start(self, line: Line, events: Events) -> Longs:
+    def _start(self, line: PlaneLine, events: Events) -> Longs:
         if len(events):
             low = min(events.offset_ps.min(), events.duration_ps.min())
             high = max(events.offset_ps.max(), events.duration_ps.max())

@@ -22,9 +22,9 @@ from counterpoint.timeline.xplane.wire import (
     FIXED64,
     LENGTH,
     VARINT,
-    Block,
     Malformed,
     Positions,
+    WireBlock,
     fields,
     varint,
 )
@@ -102,7 +102,7 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class EventSelection:
     """The events to keep and the stats to read.
 
     `skipped` holds metadata ids of the profiler's internal events; stats are read only for the
@@ -119,7 +119,7 @@ class Wanted:
 
 
 def read_events(
-    data: memoryview, start: int, end: int, wanted: Wanted, strings: Strings
+    data: memoryview, start: int, end: int, wanted: EventSelection, strings: Strings
 ) -> Iterator[tuple[Events, int]]:
     """Yield batches of the events in data[start:end], with how many of each batch were skipped.
 
@@ -146,11 +146,11 @@ def _step_over(data: memoryview, start: int, end: int) -> int:
     return after
 
 
-def _next_block(data: memoryview, start: int, end: int) -> tuple[Block, Positions, int]:
+def _next_block(data: memoryview, start: int, end: int) -> tuple[WireBlock, Positions, int]:
     """Return a block with at least one whole event; larger than usual if that event is."""
     room = _BLOCK_BYTES
     while True:
-        block = Block(data[start : min(end, start + room)])
+        block = WireBlock(data[start : min(end, start + room)])
         starts, stop = block.entries(EVENTS_TAG)
         if stop:
             return block, starts, stop
@@ -160,7 +160,7 @@ def _next_block(data: memoryview, start: int, end: int) -> tuple[Block, Position
 
 
 def _decode(
-    block: Block, at: Positions, end: Positions, wanted: Wanted, strings: Strings
+    block: WireBlock, at: Positions, end: Positions, wanted: EventSelection, strings: Strings
 ) -> tuple[Events, int]:
     metadata, at = _ordered_field(block, at, end, _ID)
     if wanted.skipped:
@@ -190,7 +190,7 @@ def _decode(
 
 
 def _ordered_field(
-    block: Block, at: Positions, end: Positions, tag: int
+    block: WireBlock, at: Positions, end: Positions, tag: int
 ) -> tuple[NDArray[np.int64], Positions]:
     """Return the next varint field if it has this tag, else 0; and the positions after it."""
     has_field = (at < end) & (block.bytes[at] == tag)
@@ -222,10 +222,10 @@ class _StatColumns:
 
 
 def _decode_stats(
-    block: Block,
+    block: WireBlock,
     at: Positions,
     end: Positions,
-    wanted: Wanted,
+    wanted: EventSelection,
     strings: Strings,
     columns: _StatColumns,
 ) -> Positions:
@@ -266,7 +266,7 @@ class _Stats:
         return _Stats(self.stat[rows], self.tag[rows], self.value_at[rows], self.after[rows])
 
 
-def _short_stats(block: Block, at: Positions, end: Positions) -> _Stats | None:
+def _short_stats(block: WireBlock, at: Positions, end: Positions) -> _Stats | None:
     """Return the stats at these positions if all are short, as nearly all are."""
     word = block.words[at]
     if ((word & _SHORT_MASK) != _SHORT).any():
@@ -279,7 +279,7 @@ def _short_stats(block: Block, at: Positions, end: Positions) -> _Stats | None:
     return _Stats(stat, tag, at + 4, after)
 
 
-def _any_stats(block: Block, at: Positions, end: Positions) -> tuple[NDArray[np.bool_], _Stats]:
+def _any_stats(block: WireBlock, at: Positions, end: Positions) -> tuple[NDArray[np.bool_], _Stats]:
     """Return which positions hold a stat as C++ writes it, and those stats."""
     body, after = _next_stat(block, at, end)
     regular = (block.bytes[at] == STATS_TAG) & (block.bytes[body] == _ID)
@@ -289,7 +289,7 @@ def _any_stats(block: Block, at: Positions, end: Positions) -> tuple[NDArray[np.
     return regular, _Stats(stat, tag, value_at, after)
 
 
-def _slots(wanted: Wanted) -> NDArray[np.int8]:
+def _slots(wanted: EventSelection) -> NDArray[np.int8]:
     """Return the column of each stat id, or -1; ids count up from 1, so the table is small."""
     last = max(wanted.stats, default=0)
     if last > _LARGEST_ID or min(wanted.stats, default=0) < 0:
@@ -301,7 +301,7 @@ def _slots(wanted: Wanted) -> NDArray[np.int8]:
     return slots
 
 
-def _next_stat(block: Block, at: Positions, end: Positions) -> tuple[Positions, Positions]:
+def _next_stat(block: WireBlock, at: Positions, end: Positions) -> tuple[Positions, Positions]:
     """Return where the body of the stat at each position starts and ends."""
     word = block.words[at]
     size = ((word >> np.uint64(8)) & np.uint64(0x7F)).astype(np.int64)
@@ -317,7 +317,7 @@ def _next_stat(block: Block, at: Positions, end: Positions) -> tuple[Positions, 
 
 
 def _put_values(
-    block: Block,
+    block: WireBlock,
     rows: Positions,
     slot: NDArray[np.int8],
     of: _Stats,
@@ -341,7 +341,7 @@ def _put_values(
                 columns.put(name, rows[row : row + 1], key, True)
 
 
-def _text_at(block: Block, at: int, end: int) -> str:
+def _text_at(block: WireBlock, at: int, end: int) -> str:
     length, begin = varint(block.bytes.data, at)
     if begin + length > end:
         raise Malformed("the text of a stat is damaged")
@@ -349,10 +349,10 @@ def _text_at(block: Block, at: int, end: int) -> str:
 
 
 def _decode_slowly(
-    block: Block,
+    block: WireBlock,
     body: tuple[int, int],
     values: list[int],
-    wanted: Wanted,
+    wanted: EventSelection,
     strings: Strings,
     columns: _StatColumns,
     row: int,

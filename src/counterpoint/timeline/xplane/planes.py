@@ -54,7 +54,7 @@ _MESSAGES = message_classes(
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlaneLine:
     """One line of a plane; its events lie between `start` and `end` in the file."""
 
     name: str
@@ -81,7 +81,7 @@ class Plane:
     event_names: Mapping[int, EventName]
     strings: Strings
     stat_ids: Mapping[str, int]
-    lines: tuple[Line, ...]
+    lines: tuple[PlaneLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def read_texts(data: memoryview) -> SpaceTexts:
 
 def _read_plane(data: memoryview, start: int, end: int) -> Plane:
     name = ""
-    lines: list[Line] = []
+    lines: list[PlaneLine] = []
     names: list[tuple[int, int]] = []
     before = start
     for number, wire, begin, finish in fields(data, start, end):
@@ -164,7 +164,7 @@ def _extend(ranges: list[tuple[int, int]], start: int, end: int) -> None:
         ranges.append((start, end))
 
 
-def _read_line(data: memoryview, start: int, end: int) -> Line:
+def _read_line(data: memoryview, start: int, end: int) -> PlaneLine:
     """Read a line's head; its events are not read."""
     found: dict[tuple[int, int], tuple[int, int]] = {}
     at = start
@@ -176,7 +176,7 @@ def _read_line(data: memoryview, start: int, end: int) -> Line:
         found |= {(n, w): (b, e) for n, w, b, e in fields(data, at, end) if n == _LINE_DISPLAY_NAME}
     name = found.get((_LINE_NAME, LENGTH)) or found.get((_LINE_DISPLAY_NAME, LENGTH))
     stamp = found.get((_LINE_TIMESTAMP, VARINT))
-    return Line(
+    return PlaneLine(
         name=_text(bytes(data[name[0] : name[1]])) if name else "",
         timestamp_ns=varint(data, stamp[0])[0] if stamp else 0,
         start=at,

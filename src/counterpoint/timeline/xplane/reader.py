@@ -23,8 +23,14 @@ from counterpoint.timeline.device import Device
 from counterpoint.timeline.megascale.transfers import PLANE as _MEGASCALE
 from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
 from counterpoint.timeline.xplane.collect import Collector
-from counterpoint.timeline.xplane.events import Wanted, read_events
-from counterpoint.timeline.xplane.planes import Line, Plane, SpaceTexts, read_planes, read_texts
+from counterpoint.timeline.xplane.events import EventSelection, read_events
+from counterpoint.timeline.xplane.planes import (
+    Plane,
+    PlaneLine,
+    SpaceTexts,
+    read_planes,
+    read_texts,
+)
 from counterpoint.timeline.xplane.transfers import GRAPH_STAT, Messages, wanted_actions
 from counterpoint.timeline.xplane.wire import Malformed
 
@@ -171,7 +177,7 @@ def _read_device(
     return [f"{plane.name}: lines derived by the profiler are left out: {', '.join(left_out)}"]
 
 
-def _is_ops_line(line: Line) -> bool:
+def _is_ops_line(line: PlaneLine) -> bool:
     return line.name in (_OPS_LINE, _ASYNC_LINE)
 
 
@@ -205,8 +211,8 @@ def _read_megascale(data: memoryview, plane: Plane, collector: Collector, reache
         reached(line.end)
 
 
-def _wanted(plane: Plane, stats: Sequence[str]) -> Wanted:
-    return Wanted(
+def _wanted(plane: Plane, stats: Sequence[str]) -> EventSelection:
+    return EventSelection(
         stats={plane.stat_ids[name]: name for name in stats if name in plane.stat_ids},
         skipped=frozenset(
             key for key, event in plane.event_names.items() if event.name.startswith(_BOOKKEEPING)

@@ -18,22 +18,22 @@ from counterpoint.core.columns import distinct
 from counterpoint.timeline.megascale.transfers import (
     NUMBERS,
     TEXTS,
-    TOLD,
+    TRANSFER_EVENTS,
     is_copy,
     is_transport,
     message_action,
 )
 from counterpoint.timeline.model import Action
-from counterpoint.timeline.xplane.events import Events, Stat, Wanted
+from counterpoint.timeline.xplane.events import Events, EventSelection, Stat
 from counterpoint.timeline.xplane.planes import EventName, Plane
 from counterpoint.timeline.xplane.wire import LENGTH, Malformed, fields
 
 _STATS: Final = (*NUMBERS, *TEXTS)
 
 
-def wanted_actions(plane: Plane) -> Wanted:
+def wanted_actions(plane: Plane) -> EventSelection:
     """Select all events of Megascale's plane."""
-    return Wanted(_stat_ids(plane), frozenset())
+    return EventSelection(_stat_ids(plane), frozenset())
 
 
 class Messages:
@@ -47,7 +47,7 @@ class Messages:
             if (action := message_action(_name(event))) is not None
         }
 
-    def of(self, line: str) -> tuple[Wanted, Mapping[str, Action]] | None:
+    def of(self, line: str) -> tuple[EventSelection, Mapping[str, Action]] | None:
         """Return the events to read of a line, and each name's action; None if there are none."""
         events, actions = self._plane.event_names, self._tells
         if is_transport(line):
@@ -56,7 +56,7 @@ class Messages:
         if not actions:
             return None
         names = {_name(events[key]): action for key, action in actions.items()}
-        return Wanted(_stat_ids(self._plane), frozenset(events.keys() - actions)), names
+        return EventSelection(_stat_ids(self._plane), frozenset(events.keys() - actions)), names
 
 
 def table(plane: Plane, line: int, events: Events, start_ps: NDArray[np.int64]) -> pl.DataFrame:
@@ -71,7 +71,7 @@ def table(plane: Plane, line: int, events: Events, start_ps: NDArray[np.int64]) 
         **{name: _number(plane, events.stats.get(name), len(events)) for name in NUMBERS},
         **{name: _text(plane, events.stats.get(name), len(events)) for name in TEXTS},
     }
-    events_table = pl.DataFrame(columns).select(*TOLD).cast({**TOLD})
+    events_table = pl.DataFrame(columns).select(*TRANSFER_EVENTS).cast({**TRANSFER_EVENTS})
     shared = pl.DataFrame(
         [tuple(_shared(event, name) for name in _STATS) for event in named],
         schema=dict.fromkeys(_STATS, pl.String),
@@ -81,7 +81,7 @@ def table(plane: Plane, line: int, events: Events, start_ps: NDArray[np.int64]) 
         return events_table
     shared = shared[pl.Series(code)]
     return events_table.with_columns(
-        pl.coalesce(name, shared[name].cast(TOLD[name], strict=False)) for name in _STATS
+        pl.coalesce(name, shared[name].cast(TRANSFER_EVENTS[name], strict=False)) for name in _STATS
     )
 
 

@@ -54,7 +54,7 @@ class Malformed(ValueError):
     """Raised for bytes that do not match the schema."""
 
 
-class Block:
+class WireBlock:
     """A piece of a file: its bytes, padded, and the same bytes as overlapping eight-byte words."""
 
     def __init__(self, data: bytes | bytearray | memoryview) -> None:

@@ -1,7 +1,7 @@
 """The conclusion of a study: the verdict in one sentence, a row for each arm, and caveats."""
 
-from counterpoint.tune.conclusion.caveats import beside as beside
 from counterpoint.tune.conclusion.caveats import lacks_profile as lacks_profile
+from counterpoint.tune.conclusion.caveats import settings_caveats as settings_caveats
 from counterpoint.tune.conclusion.conclude import BY_USER as BY_USER
 from counterpoint.tune.conclusion.conclude import conclude as conclude
 from counterpoint.tune.conclusion.conclusion import ArmRow as ArmRow

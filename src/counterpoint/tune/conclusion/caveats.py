@@ -11,12 +11,12 @@ from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import find_chip
 from counterpoint.hardware.targets import parse_target
 from counterpoint.tune.arm import BASE, Arm, several, share_text, what_text
-from counterpoint.tune.conclusion.findings import Findings
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.conclusion.findings import StudyResults
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.rows import CONFIRM, RACE, observations
-from counterpoint.tune.statistics.estimate import Estimate, Noise, Verdict, estimate_text
+from counterpoint.tune.statistics.estimate import ArmVerdict, GainEstimate, RunNoise, estimate_text
 from counterpoint.tune.study.study import NO_BUDGET, Study
-from counterpoint.tune.trial.report import Report
+from counterpoint.tune.trial.report import TrialReport
 
 WITHOUT_PGLE = (
     "without PGLE: the gain was predicted with a profile made of predicted costs;"
@@ -29,7 +29,7 @@ def lacks_profile(arm: Arm) -> bool:
     return arm.profile and PROFILE not in arm.settings.flags
 
 
-def beside(arm: Arm) -> tuple[str, ...]:
+def settings_caveats(arm: Arm) -> tuple[str, ...]:
     """Return caveats about an arm's settings, one line each."""
     caveats: list[str] = []
     if lacks_profile(arm):
@@ -69,7 +69,9 @@ _AS_FAR = 0.9
 """Share of the base's steps: an arm may fall a bit short if the program trains for a fixed time."""
 
 
-def doubts(study: Study, plan: Plan, found: Findings, noise: Noise | None) -> tuple[str, ...]:
+def doubts(
+    study: Study, plan: StudyPlan, found: StudyResults, noise: RunNoise | None
+) -> tuple[str, ...]:
     """Return all caveats once, the most important first."""
     notes = [
         *_remat(study, found),
@@ -108,18 +110,18 @@ def _model(study: Study) -> Iterator[str]:
         )
 
 
-def _reports(study: Study, name: str) -> tuple[Report, ...]:
+def _reports(study: Study, name: str) -> tuple[TrialReport, ...]:
     return tuple(
         trial.report for trial in study.trials_of(name) if trial.counts and trial.report is not None
     )
 
 
-def _remat(study: Study, found: Findings) -> Iterator[str]:
+def _remat(study: Study, found: StudyResults) -> Iterator[str]:
     """Report recomputation in only one of arm and base: it outweighs most settings."""
     base = {report.remat for report in _reports(study, BASE)} - {None}
     for name, estimate in found.raced.items():
         own = {report.remat for report in _reports(study, name)} - {None}
-        if not base or not own or own == base or estimate.verdict is Verdict.SAME:
+        if not base or not own or own == base or estimate.verdict is ArmVerdict.SAME:
             continue
         which = f"{name}, and not" if True in own else "the base, and not"
         without = "the base" if True in own else name
@@ -129,7 +131,7 @@ def _remat(study: Study, found: Findings) -> Iterator[str]:
         )
 
 
-def _memory(study: Study, found: Findings) -> Iterator[str]:
+def _memory(study: Study, found: StudyResults) -> Iterator[str]:
     if found.winner is None:
         return
     for report in _reports(study, found.winner.name):
@@ -162,7 +164,7 @@ def _shorter(study: Study) -> Iterator[str]:
             yield f"{arm.name} made {min(own)} steps where the base made {min(base)}: see its logs"
 
 
-def _noise(plan: Plan, noise: Noise | None) -> Iterator[str]:
+def _noise(plan: StudyPlan, noise: RunNoise | None) -> Iterator[str]:
     if noise is None or isinstance(noise.sigma, Unknown) or noise.floor <= plan.rule.indifferent:
         return
     yield f"identical runs differ by up to {share_text(noise.floor)} here: less can't be seen"
@@ -176,11 +178,11 @@ def _alarms(study: Study) -> Iterator[str]:
         yield f"in the confirmation, {note}"
 
 
-def _others(study: Study, found: Findings) -> Iterator[str]:
+def _others(study: Study, found: StudyResults) -> Iterator[str]:
     for name, estimate in found.raced.items():
         if name in study.dropped:
             continue
-        if estimate.verdict is Verdict.FASTER and (
+        if estimate.verdict is ArmVerdict.FASTER and (
             found.winner is None or name != found.winner.name
         ):
             yield f"{name} was faster, too: {estimate_text(estimate)} in the race"
@@ -211,7 +213,7 @@ TELLS_NOTHING: Final = 0.05
 NOISY: Final = "too noisy to tell"
 
 
-def without_vain_claims(found: Findings) -> Findings:
+def without_vain_claims(found: StudyResults) -> StudyResults:
     """Return the findings, with "no effect" changed to open where the range is too wide."""
     return replace(
         found,
@@ -220,11 +222,11 @@ def without_vain_claims(found: Findings) -> Findings:
     )
 
 
-def _said(told: Estimate) -> Estimate:
-    if told.verdict is not Verdict.SAME or not isinstance(told.range, Range):
+def _said(told: GainEstimate) -> GainEstimate:
+    if told.verdict is not ArmVerdict.SAME or not isinstance(told.range, Range):
         return told
     most = max(abs(told.range.low), abs(told.range.high))
     if most <= TELLS_NOTHING:
         return told
     why = f"{NOISY}: an effect up to {share_text(most)} can't be seen here"
-    return replace(told, verdict=Verdict.OPEN, why=why)
+    return replace(told, verdict=ArmVerdict.OPEN, why=why)

@@ -20,29 +20,29 @@ from counterpoint.tune.conclusion.conclusion import (
     arm_rows,
     spent,
 )
-from counterpoint.tune.conclusion.findings import Findings, findings, measured_ablation
+from counterpoint.tune.conclusion.findings import StudyResults, measured_ablation, study_results
 from counterpoint.tune.conclusion.sentence import (
     measured_sentence,
     predicted_best,
     predicted_sentence,
 )
 from counterpoint.tune.journal.records import Ablated
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.rows import CONFIRM, RACE, observations
 from counterpoint.tune.space.space import LeftOut
-from counterpoint.tune.statistics.estimate import Noise
+from counterpoint.tune.statistics.estimate import RunNoise
 from counterpoint.tune.study.study import Study
-from counterpoint.tune.trial.report import Failure
+from counterpoint.tune.trial.report import TrialFailure
 
 BY_USER: Final = frozenset({"stopped", "interrupted"})
 """Reasons for a pause that the user requested."""
 
 
-def conclude(study: Study, plan: Plan) -> Conclusion:
+def conclude(study: Study, plan: StudyPlan) -> Conclusion:
     """Return the conclusion at this point of a study."""
     if not any(trial.report is not None for trial in study.trials):
         return _predicted(study, plan)
-    found = without_vain_claims(findings(study, plan))
+    found = without_vain_claims(study_results(study, plan))
     noise = _noise(study, plan)
     rows = arm_rows(study, plan, found)
     claim = found.claimed
@@ -64,10 +64,10 @@ def conclude(study: Study, plan: Plan) -> Conclusion:
     )
 
 
-def _predicted(study: Study, plan: Plan) -> Conclusion:
+def _predicted(study: Study, plan: StudyPlan) -> Conclusion:
     best = predicted_best(study)
     prediction = best.predicted if best is not None else None
-    rows = arm_rows(study, plan, Findings(raced={}, fresh={}))
+    rows = arm_rows(study, plan, StudyResults(raced={}, fresh={}))
     return Conclusion(
         sentence=predicted_sentence(study),
         basis="predicted",
@@ -106,7 +106,7 @@ def _left(rows: tuple[ArmRow, ...]) -> Iterator[str]:
         )
 
 
-def _noise(study: Study, plan: Plan) -> Noise | None:
+def _noise(study: Study, plan: StudyPlan) -> RunNoise | None:
     from counterpoint.tune.statistics.fit import noise
 
     found = observations(study, RACE | CONFIRM)
@@ -119,6 +119,6 @@ def _state(study: Study) -> str:
     if study.paused is not None:
         return "interrupted" if study.paused.why in BY_USER else "paused"
     last = study.trials[-1] if study.trials else None
-    if last is not None and last.failure is Failure.INTERRUPTED:
+    if last is not None and last.failure is TrialFailure.INTERRUPTED:
         return "interrupted"
     return "running"

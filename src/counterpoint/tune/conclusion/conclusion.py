@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import median
 
-from counterpoint.core import Range, Unknown, drawn
-from counterpoint.tune.arm import Acts, Arm, Origin, Predicted, several
+from counterpoint.core import Range, Unknown, as_html
+from counterpoint.tune.arm import Acts, Arm, ArmOrigin, Predicted, several
 from counterpoint.tune.conclusion.caveats import NOISY, foreign_devices
-from counterpoint.tune.conclusion.findings import Findings
+from counterpoint.tune.conclusion.findings import StudyResults
 from counterpoint.tune.journal.records import Ablated, CandidateSeen
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.budget import charged, trial_seconds
 from counterpoint.tune.race.drop_rules import rows_to_next_look
 from counterpoint.tune.race.race import DECIDED, SPENT, to_enter
@@ -20,7 +20,7 @@ from counterpoint.tune.race.rows import RACE, rows_of
 from counterpoint.tune.race.schedule import race_roster, undecided
 from counterpoint.tune.search.shows import shows
 from counterpoint.tune.space.space import LeftOut
-from counterpoint.tune.statistics.estimate import Estimate, Noise, Verdict
+from counterpoint.tune.statistics.estimate import ArmVerdict, GainEstimate, RunNoise
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Purpose
 
@@ -40,14 +40,14 @@ class ArmRow:
     trials: int = 0
     failures: int = 0
     median_s: float | None = None
-    raced: Estimate | None = None
-    confirmed: Estimate | None = None
+    raced: GainEstimate | None = None
+    confirmed: GainEstimate | None = None
     prediction_off: float | None = None
     program: str | None = None
     peak_bytes: int | None = None
 
     @property
-    def told(self) -> Estimate | None:
+    def told(self) -> GainEstimate | None:
         """The estimate from fresh runs if there were any, else from the race."""
         return self.confirmed or self.raced
 
@@ -86,12 +86,12 @@ class Conclusion:
     basis: str
     state: str  # running, paused, interrupted, done
     winner: Arm | None = None
-    verdict: Verdict | None = None
+    verdict: ArmVerdict | None = None
     confirmed: bool = False
     gain: float | None = None
     range: Range | None = None
     rows: tuple[ArmRow, ...] = ()
-    noise: Noise | None = None
+    noise: RunNoise | None = None
     spent: Spent | None = None
     ablation: tuple[Ablated, ...] = ()
     notes: tuple[str, ...] = ()
@@ -101,17 +101,17 @@ class Conclusion:
         return f"<Conclusion ({self.basis}, {self.state}): {self.sentence}>"
 
     def _repr_html_(self) -> str | None:
-        return drawn(self)
+        return as_html(self)
 
 
 WINNER = "winner"
 NOT_CONFIRMED = "not confirmed"
 NOT_PREDICTABLE = "not predictable"
 NOT_LOOKED_AT = "not looked at"
-_ORDER = (WINNER, "base", str(Verdict.FASTER), NOT_CONFIRMED, str(Verdict.OPEN))
+_ORDER = (WINNER, "base", str(ArmVerdict.FASTER), NOT_CONFIRMED, str(ArmVerdict.OPEN))
 
 
-def arm_rows(study: Study, plan: Plan, found: Findings) -> tuple[ArmRow, ...]:
+def arm_rows(study: Study, plan: StudyPlan, found: StudyResults) -> tuple[ArmRow, ...]:
     """Return the winner, the base, faster, unconfirmed and undecided arms, then the others."""
     rows = [_row(study, plan, arm, found) for arm in study.arms]
     known = {arm.name for arm in study.arms}
@@ -128,7 +128,7 @@ def _place(row: ArmRow) -> tuple[int, int, float]:
     return at, 1, -prediction.gain if prediction is not None else 1.0
 
 
-def _row(study: Study, plan: Plan, arm: Arm, found: Findings) -> ArmRow:
+def _row(study: Study, plan: StudyPlan, arm: Arm, found: StudyResults) -> ArmRow:
     trials = study.trials_of(arm.name)
     timed = [
         trial for trial in trials if trial.counts and trial.started.purpose is not Purpose.PROFILE
@@ -163,7 +163,7 @@ def _off(study: Study, arm: Arm, step: float | None) -> float | None:
     return step / arm.predicted.step_s - 1
 
 
-def _status(study: Study, plan: Plan, arm: Arm, found: Findings) -> tuple[str, str]:
+def _status(study: Study, plan: StudyPlan, arm: Arm, found: StudyResults) -> tuple[str, str]:
     if arm.is_base:
         return "base", ""
     drop = study.dropped.get(arm.name)
@@ -172,23 +172,23 @@ def _status(study: Study, plan: Plan, arm: Arm, found: Findings) -> tuple[str, s
         return drop.kind, drop.why
     if found.winner is not None and arm.name == found.winner.name:
         return WINNER, ""
-    if arm.origin is Origin.ABLATION or estimate is None:
-        return str(Origin.ABLATION) if arm.origin is Origin.ABLATION else "not tried", ""
+    if arm.origin is ArmOrigin.ABLATION or estimate is None:
+        return str(ArmOrigin.ABLATION) if arm.origin is ArmOrigin.ABLATION else "not tried", ""
     unknown = estimate.range.reason if isinstance(estimate.range, Unknown) else ""
     why = estimate.why or unknown
-    if arm.name in found.fresh and estimate.verdict is not Verdict.FASTER:
+    if arm.name in found.fresh and estimate.verdict is not ArmVerdict.FASTER:
         return NOT_CONFIRMED, why
     return str(estimate.verdict), "; ".join(
         filter(None, (why, *_no_more_runs(study, plan, estimate)))
     )
 
 
-def _no_more_runs(study: Study, plan: Plan, told: Estimate) -> Iterator[str]:
+def _no_more_runs(study: Study, plan: StudyPlan, told: GainEstimate) -> Iterator[str]:
     """Yield why an undecided arm was not run again."""
     drop = study.dropped.get(told.arm)
     if drop is not None:
         yield f"it was dropped ({drop.kind}, {drop.why}), which proves nothing in such noise"
-    elif study.ended is not None and told.verdict is Verdict.OPEN:
+    elif study.ended is not None and told.verdict is ArmVerdict.OPEN:
         if told.rows >= plan.rule.cap:
             yield f"its {told.rows} rows are all that --cap allows"
         elif study.ended.why == SPENT:
@@ -236,7 +236,7 @@ def _too_large(said: Predicted) -> str:
     return f"its predicted peak of {peak} is over the {limit} that JAX's allocator has"
 
 
-def spent(study: Study, plan: Plan) -> Spent:
+def spent(study: Study, plan: StudyPlan) -> Spent:
     """Return the cost so far, from the wall times of the trials."""
     nodes = {allocation.number: max(len(allocation.nodes), 1) for allocation in study.allocations}
     walls = [
@@ -259,7 +259,7 @@ def spent(study: Study, plan: Plan) -> Spent:
     )
 
 
-def _why_left(study: Study, plan: Plan) -> str | None:
+def _why_left(study: Study, plan: StudyPlan) -> str | None:
     """Return why a finished study did not use all of its budget."""
     if study.ended is None:
         return None
@@ -273,7 +273,7 @@ def _why_left(study: Study, plan: Plan) -> str | None:
     return "too little for one more arm and the fresh runs that would confirm it"
 
 
-def remedy(study: Study, plan: Plan, noise: Noise | None, estimate: Estimate) -> str:
+def remedy(study: Study, plan: StudyPlan, noise: RunNoise | None, estimate: GainEstimate) -> str:
     """Advise how many rows are needed and, if the budget is too small, which one suffices."""
     needed = _rows_needed(plan, noise, estimate.gain)
     if needed is None:
@@ -288,7 +288,7 @@ def remedy(study: Study, plan: Plan, noise: Noise | None, estimate: Estimate) ->
     return f"{advice}: {rows}--budget {_budget(study, plan, max(needed, most))} goes on from here"
 
 
-def _rows_needed(plan: Plan, noise: Noise | None, gain: float) -> int | None:
+def _rows_needed(plan: StudyPlan, noise: RunNoise | None, gain: float) -> int | None:
     """Return the fresh rows needed, with one look; if none were requested, the rows of the race."""
     from counterpoint.tune.statistics.estimate import rows_needed
 
@@ -299,7 +299,7 @@ def _rows_needed(plan: Plan, noise: Noise | None, gain: float) -> int | None:
     return needed if isinstance(needed, int) else None
 
 
-def _budget(study: Study, plan: Plan, rows: int) -> str:
+def _budget(study: Study, plan: StudyPlan, rows: int) -> str:
     """Return a budget for the race of all undecided arms to its cap, and fresh rows after it."""
     going = undecided(study, plan)
     cap = plan.rule.cap if plan.confirm_rows else rows

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from counterpoint.core import Range
-from counterpoint.tune.arm import Arm, Origin
+from counterpoint.tune.arm import Arm, ArmOrigin
 from counterpoint.tune.journal.records import Ablated
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.estimates import (
     SAME_PROGRAM,
     ablated,
@@ -21,19 +21,19 @@ from counterpoint.tune.race.estimates import (
 from counterpoint.tune.race.finals import finalists, had_fresh_runs, left_out, without_each
 from counterpoint.tune.race.rows import ABLATE
 from counterpoint.tune.race.schedule import simplest_best
-from counterpoint.tune.statistics.estimate import Estimate, Verdict
+from counterpoint.tune.statistics.estimate import ArmVerdict, GainEstimate
 from counterpoint.tune.study.study import Study
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class StudyResults:
     """Estimates by arm; `fresh` are those of the confirmation, once it is complete.
 
     `refuted` is an arm that was or seemed faster in the race but not in its fresh runs.
     """
 
-    raced: Mapping[str, Estimate]
-    fresh: Mapping[str, Estimate]
+    raced: Mapping[str, GainEstimate]
+    fresh: Mapping[str, GainEstimate]
     winner: Arm | None = None
     refuted: Arm | None = None
 
@@ -42,14 +42,14 @@ class Findings:
         return self.winner is not None and self.winner.name in self.fresh
 
     @property
-    def claimed(self) -> Estimate | None:
+    def claimed(self) -> GainEstimate | None:
         """The claim about the winner: from fresh runs alone, if there are any."""
         if self.winner is None:
             return None
         return self.fresh.get(self.winner.name) or self.raced.get(self.winner.name)
 
 
-def findings(study: Study, plan: Plan) -> Findings:
+def study_results(study: Study, plan: StudyPlan) -> StudyResults:
     """Return the findings so far; nothing is claimed between two looks.
 
     A dropped arm keeps the estimate that it was dropped for.
@@ -68,32 +68,32 @@ def findings(study: Study, plan: Plan) -> Findings:
     arms = {arm.name: arm for arm in racers(study)}
     best = _best(arms, fresh, plan)
     if best is not None:
-        return Findings(raced=estimates, fresh=fresh, winner=best)
+        return StudyResults(raced=estimates, fresh=fresh, winner=best)
     failed = [name for name in fresh if name in arms]
     if failed:
         best_raced = max(
             failed, key=lambda name: estimates[name].gain if name in estimates else -math.inf
         )
-        return Findings(raced=estimates, fresh=fresh, refuted=arms[best_raced])
+        return StudyResults(raced=estimates, fresh=fresh, refuted=arms[best_raced])
     decided = {name: estimate for name, estimate in estimates.items() if estimate.decided}
-    return Findings(raced=estimates, fresh=fresh, winner=_best(arms, decided, plan))
+    return StudyResults(raced=estimates, fresh=fresh, winner=_best(arms, decided, plan))
 
 
-def _best(arms: Mapping[str, Arm], told: Mapping[str, Estimate], plan: Plan) -> Arm | None:
+def _best(arms: Mapping[str, Arm], told: Mapping[str, GainEstimate], plan: StudyPlan) -> Arm | None:
     faster = [
         arms[name]
         for name, estimate in told.items()
-        if name in arms and estimate.verdict is Verdict.FASTER
+        if name in arms and estimate.verdict is ArmVerdict.FASTER
     ]
     return simplest_best(faster, told, plan.rule.indifferent)
 
 
-def doubtful(study: Study, plan: Plan) -> Arm | None:
+def doubtful(study: Study, plan: StudyPlan) -> Arm | None:
     """Return the most promising arm if none is certainly faster."""
     return next(iter(finalists(study, plan)), None)
 
 
-def measured_ablation(study: Study, plan: Plan, found: Findings) -> tuple[Ablated, ...]:
+def measured_ablation(study: Study, plan: StudyPlan, found: StudyResults) -> tuple[Ablated, ...]:
     """Return the measured loss of the winner without each of its changes."""
     claim = found.claimed
     if found.winner is None or claim is None:
@@ -105,7 +105,7 @@ def measured_ablation(study: Study, plan: Plan, found: Findings) -> tuple[Ablate
     measured: list[Ablated] = []
     for arm in study.arms:
         change = left_out(found.winner, arm, base)
-        if arm.origin is not Origin.ABLATION or arm.name not in parts or change is None:
+        if arm.origin is not ArmOrigin.ABLATION or arm.name not in parts or change is None:
             continue
         loses = _loses(study, arm, estimates.get(arm.name), 1 - claim.gain)
         if loses is not None:
@@ -125,7 +125,7 @@ def measured_ablation(study: Study, plan: Plan, found: Findings) -> tuple[Ablate
 
 
 def _loses(
-    study: Study, arm: Arm, estimate: Estimate | None, share: float
+    study: Study, arm: Arm, estimate: GainEstimate | None, share: float
 ) -> tuple[float, float | None, float | None] | None:
     """Return losses as shares of the base's step; `share` is the winner's step in the same unit."""
     drop = study.dropped.get(arm.name)

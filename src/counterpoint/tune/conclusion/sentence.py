@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from counterpoint.core import Range
 from counterpoint.tune.arm import (
     Arm,
-    Origin,
+    ArmOrigin,
     gain_text,
     several,
     share_text,
@@ -16,20 +16,24 @@ from counterpoint.tune.arm import (
 )
 from counterpoint.tune.conclusion.caveats import NOISY
 from counterpoint.tune.conclusion.conclusion import ArmRow, remedy
-from counterpoint.tune.conclusion.findings import Findings, doubtful
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.conclusion.findings import StudyResults, doubtful
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.race import to_enter
-from counterpoint.tune.statistics.estimate import Noise, Verdict, estimate_text
+from counterpoint.tune.statistics.estimate import ArmVerdict, RunNoise, estimate_text
 from counterpoint.tune.study.study import NO_BUDGET, Study
-from counterpoint.tune.trial.report import Failure
+from counterpoint.tune.trial.report import TrialFailure
 
-FAILURES = frozenset(map(str, Failure)) | {"no profile"}
+FAILURES = frozenset(map(str, TrialFailure)) | {"no profile"}
 _SAME = frozenset({"no effect", "same program"})
 _OUT = frozenset({"slower", "behind", "below target", "can't win"})
 
 
 def measured_sentence(
-    study: Study, plan: Plan, found: Findings, rows: tuple[ArmRow, ...], noise: Noise | None
+    study: Study,
+    plan: StudyPlan,
+    found: StudyResults,
+    rows: tuple[ArmRow, ...],
+    noise: RunNoise | None,
 ) -> str:
     """Return the verdict of a study with trials."""
     ended = study.ended.why if study.ended is not None else ""
@@ -45,7 +49,7 @@ def measured_sentence(
     return _without_a_winner(study, plan, found, rows, noise)
 
 
-def _how(study: Study, plan: Plan, found: Findings) -> str:
+def _how(study: Study, plan: StudyPlan, found: StudyResults) -> str:
     if found.confirmed:
         local = study.began.executor == "local"
         return "measured, confirmed " + ("by fresh runs" if local else "in a fresh allocation")
@@ -55,9 +59,9 @@ def _how(study: Study, plan: Plan, found: Findings) -> str:
     return f"faster in the race, not confirmed: {why}"
 
 
-def _refuted(found: Findings, arm: Arm) -> str:
+def _refuted(found: StudyResults, arm: Arm) -> str:
     before, after = found.raced.get(arm.name), found.fresh[arm.name]
-    if after.verdict is Verdict.SLOWER:
+    if after.verdict is ArmVerdict.SLOWER:
         outcome = f"slower in fresh runs, {estimate_text(after)}"
     else:
         outcome = f"not confirmed by fresh runs, {estimate_text(after)}"
@@ -66,7 +70,11 @@ def _refuted(found: Findings, arm: Arm) -> str:
 
 
 def _without_a_winner(
-    study: Study, plan: Plan, found: Findings, rows: tuple[ArmRow, ...], noise: Noise | None
+    study: Study,
+    plan: StudyPlan,
+    found: StudyResults,
+    rows: tuple[ArmRow, ...],
+    noise: RunNoise | None,
 ) -> str:
     best = doubtful(study, plan)
     ran = [row for row in _settings(rows) if row.status not in FAILURES]
@@ -91,12 +99,14 @@ def _no_effect(same: int, ran: int, within: float) -> str:
     return f"no effect: {same} of {ran} settings {verdict}; {ran - same} not decided: {NO_BUDGET}"
 
 
-def _open(study: Study, plan: Plan, found: Findings, best: Arm | None, noise: Noise | None) -> str:
+def _open(
+    study: Study, plan: StudyPlan, found: StudyResults, best: Arm | None, noise: RunNoise | None
+) -> str:
     if best is None and (widest := _cannot_be_seen(found)) is not None:
         return f"{NOISY}: no gain was found, and an effect up to {widest} can't be seen here"
     if best is None:
         undecided = [
-            estimate for estimate in found.raced.values() if estimate.verdict is Verdict.OPEN
+            estimate for estimate in found.raced.values() if estimate.verdict is ArmVerdict.OPEN
         ]
         if study.ended is None:
             return "nothing is decided yet"
@@ -111,7 +121,7 @@ def _open(study: Study, plan: Plan, found: Findings, best: Arm | None, noise: No
     return head + remedy(study, plan, noise, estimate)
 
 
-def _cannot_be_seen(found: Findings) -> str | None:
+def _cannot_be_seen(found: StudyResults) -> str | None:
     """Return the largest effect that the noise may hide, if any arm was too noisy."""
     noisy = [estimate.range for estimate in found.raced.values() if estimate.why.startswith(NOISY)]
     reach = [max(abs(span.low), abs(span.high)) for span in noisy if isinstance(span, Range)]
@@ -129,7 +139,7 @@ def _nothing(study: Study, rows: tuple[ArmRow, ...]) -> str:
 
 def _settings(rows: tuple[ArmRow, ...]) -> list[ArmRow]:
     """Return the arms that took part, without the base, combinations and ablations."""
-    derived = (Origin.COMBINED, Origin.ABLATION)
+    derived = (ArmOrigin.COMBINED, ArmOrigin.ABLATION)
     return [
         row
         for row in rows
@@ -157,7 +167,7 @@ def _others(rows: tuple[ArmRow, ...], winner: Arm | None) -> Iterator[str]:
     out = sum(row.status in _OUT for row in others)
     if out:
         yield f"{out} slower or too far behind"
-    left = sum(row.status in (str(Verdict.OPEN), NO_BUDGET, "not tried") for row in others)
+    left = sum(row.status in (str(ArmVerdict.OPEN), NO_BUDGET, "not tried") for row in others)
     if left:
         yield f"{left} not decided"
     yield from _failed(tuple(others))

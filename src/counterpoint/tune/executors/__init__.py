@@ -7,5 +7,5 @@ and slurm_control.py (the controller) follow, then the modules of Ray.
 """
 
 from counterpoint.tune.executors.choose import nodes_around as nodes_around
-from counterpoint.tune.executors.executor import Limits as Limits
-from counterpoint.tune.executors.executor import Shape as Shape
+from counterpoint.tune.executors.executor import ProcessShape as ProcessShape
+from counterpoint.tune.executors.executor import TrialLimits as TrialLimits

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.tune.executors.executor import Executor, Shape
+from counterpoint.tune.executors.executor import Executor, ProcessShape
 from counterpoint.tune.executors.local import Local, read_cpus, read_gpus, refuse_nodes
 from counterpoint.tune.executors.slurm import Slurm, outside
 from counterpoint.tune.executors.slurm_batch import SlurmBatch
@@ -46,7 +46,7 @@ _REFUSED: Final = re.compile(
 
 def choose_executor(
     name: str | None,
-    shape: Shape,
+    shape: ProcessShape,
     options: Mapping[str, str] = MappingProxyType({}),
     *,
     environ: Mapping[str, str] | None = None,
@@ -97,7 +97,9 @@ def _refuse_others(chosen: str, options: Mapping[str, str]) -> None:
             )
 
 
-def _local(shape: Shape, options: Mapping[str, str], variables: Mapping[str, str]) -> Executor:
+def _local(
+    shape: ProcessShape, options: Mapping[str, str], variables: Mapping[str, str]
+) -> Executor:
     refuse_nodes(shape)
     gpus = read_gpus(options["gpus"], variables) if "gpus" in options else None
     cpus = read_cpus(options["cpus"]) if "cpus" in options else None
@@ -105,7 +107,7 @@ def _local(shape: Shape, options: Mapping[str, str], variables: Mapping[str, str
 
 
 def _ray(
-    shape: Shape,
+    shape: ProcessShape,
     options: Mapping[str, str],
     say: Callable[[str], None],
     stopped: Callable[[], bool],
@@ -123,7 +125,7 @@ def _ray(
 
 def _slurm(
     chosen: str,
-    shape: Shape,
+    shape: ProcessShape,
     options: Mapping[str, str],
     variables: Mapping[str, str],
     say: Callable[[str], None],
@@ -159,7 +161,7 @@ def _slurm(
     return Slurm(shape=shape, within=within, options=words, say=say, stopped=stopped)
 
 
-def _refuse_job(job: str, shape: Shape, variables: Mapping[str, str]) -> None:
+def _refuse_job(job: str, shape: ProcessShape, variables: Mapping[str, str]) -> None:
     """Reject the job around us if we are a step of it, or if it is over or too small."""
     step = variables.get("SLURM_STEP_ID", "")
     if step.isdecimal() and int(step) < _STEPS_OF_SLURM_S_OWN:
@@ -172,7 +174,7 @@ def _refuse_job(job: str, shape: Shape, variables: Mapping[str, str]) -> None:
     read_grant(job, variables).refuse_more(shape.nodes)
 
 
-def _refuse_options(words: tuple[str, ...], shape: Shape) -> None:
+def _refuse_options(words: tuple[str, ...], shape: ProcessShape) -> None:
     """Reject options that contradict the tuner's own."""
     for word, after in zip_longest(words, words[1:], fillvalue=""):
         name = word.partition("=")[0] if word.startswith("--") else word[:2]
@@ -188,7 +190,9 @@ def _refuse_options(words: tuple[str, ...], shape: Shape) -> None:
             )
 
 
-def _refuse_rejected(words: tuple[str, ...], shape: Shape, environ: Mapping[str, str]) -> None:
+def _refuse_rejected(
+    words: tuple[str, ...], shape: ProcessShape, environ: Mapping[str, str]
+) -> None:
     """Reject a partition or an account that does not exist: `--test-only` submits no job."""
     refuse_silence(environ)
     if shutil.which("sbatch", path=environ.get("PATH")) is None:

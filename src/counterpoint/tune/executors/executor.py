@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, Protocol, runtime_checkable
 
-from counterpoint.capture import Window
+from counterpoint.capture import ProfileSchedule
 from counterpoint.core import CounterpointError
 from counterpoint.flags import Settings
 from counterpoint.runs.outcomes import TIMED_OUT
@@ -29,7 +29,7 @@ _LOOK_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class ProcessShape:
     """The number of nodes, and of processes: one per GPU or node, or a number on each node."""
 
     nodes: int = 1
@@ -38,7 +38,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class TrialLimits:
     """When a trial is ended: after a time, after a time without any output, or after steps."""
 
     timeout_s: float | None = None
@@ -47,7 +47,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class TrialJob:
     """One execution of the user's command.
 
     Args:
@@ -66,16 +66,16 @@ class Job:
     directory: Path
     settings: Settings = field(default_factory=Settings)
     environment: Mapping[str, str | None] = field(default_factory=lambda: _NONE)
-    shape: Shape = field(default_factory=Shape)
-    limits: Limits = field(default_factory=Limits)
-    window: Window | None = None
+    shape: ProcessShape = field(default_factory=ProcessShape)
+    limits: TrialLimits = field(default_factory=TrialLimits)
+    window: ProfileSchedule | None = None
 
 
 class StoppedWaiting(CounterpointError):
     """The tuner was stopped while it waited for nodes; the request is withdrawn."""
 
 
-class EndedKind(StrEnum):
+class GangEndKind(StrEnum):
     """The cause of the end, as far as the executor knows it; the Run knows the rest."""
 
     EXITED = "exited"
@@ -86,10 +86,10 @@ class EndedKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class GangEnd:
     """The end of a gang: the exit code of the process that failed first, if there is one."""
 
-    kind: EndedKind
+    kind: GangEndKind
     exit_code: int | None = None
     detail: str = ""
 
@@ -102,7 +102,7 @@ class Gang(Protocol):
         """The text by which `Executor.sweep` finds it again after the death of the tuner."""
         ...
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> GangEnd | None:
         """Return how it ended; None while it runs. When it has ended, the Run here is complete."""
         ...
 
@@ -112,7 +112,7 @@ class Gang(Protocol):
 
 
 @runtime_checkable
-class Queues(Protocol):
+class QueuedGang(Protocol):
     """A gang that may have to wait for its nodes, as a batch job does; most have theirs already."""
 
     def is_queued(self) -> bool:
@@ -133,7 +133,7 @@ class Allocation(Protocol):
         """Names of the nodes."""
         ...
 
-    def start(self, job: Job) -> Gang:
+    def start(self, job: TrialJob) -> Gang:
         """Start a job, one at a time; raise a UsageError if it can't be started at all."""
         ...
 
@@ -168,8 +168,8 @@ class Executor(Protocol):
 
 
 def wait_for(
-    gang: Gang, limits: Limits, stop: Callable[[], bool], *, grace_s: float = _GRACE_S
-) -> Ended:
+    gang: Gang, limits: TrialLimits, stop: Callable[[], bool], *, grace_s: float = _GRACE_S
+) -> GangEnd:
     """Wait for the end of a gang. It is killed when `stop` is true, and long after its time limit.
 
     Time in a scheduler's queue doesn't count. Any exception meanwhile, such as Ctrl-C, kills the
@@ -183,16 +183,16 @@ def wait_for(
                 return ended
             if stop():
                 gang.kill()
-                return Ended(kind=EndedKind.KILLED, detail="the tuner was asked to stop")
+                return GangEnd(kind=GangEndKind.KILLED, detail="the tuner was asked to stop")
             now = time.monotonic()
-            if isinstance(gang, Queues) and gang.is_queued():
+            if isinstance(gang, QueuedGang) and gang.is_queued():
                 began = now
             if limits.timeout_s is not None and now - began > limits.timeout_s + grace_s:
                 gang.kill()
                 detail = (
                     f"still running {grace_s:g} s after its time limit of {limits.timeout_s:g} s"
                 )
-                return Ended(kind=EndedKind.KILLED, exit_code=TIMED_OUT, detail=detail)
+                return GangEnd(kind=GangEndKind.KILLED, exit_code=TIMED_OUT, detail=detail)
             time.sleep(_LOOK_S)
     except BaseException:
         with suppress(CounterpointError):  # the first failure is the one to report

@@ -15,7 +15,7 @@ from typing import Final
 
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.runs import OutcomeKind, is_run, layout, read_run
-from counterpoint.tune.executors.executor import Ended, EndedKind
+from counterpoint.tune.executors.executor import GangEnd, GangEndKind
 
 _TAIL: Final = 1 << 14
 _LINES: Final = 6
@@ -30,7 +30,7 @@ def launcher_log(directory: Path) -> Path:
     return directory.with_name(f"{directory.name}.launcher.log")
 
 
-def exit_report(directory: Path, code: int) -> Ended:
+def exit_report(directory: Path, code: int) -> GangEnd:
     """Report the end of a gang that was not killed; its log is deleted after a success.
 
     The Run records which rank was the first to fail, and so the relevant exit code; a launcher has
@@ -49,7 +49,9 @@ def exit_report(directory: Path, code: int) -> Ended:
         exit_code, detail = outcome.status, outcome.detail
     if exit_code == 0 and code == 0:
         log.unlink(missing_ok=True)
-    return Ended(kind=EndedKind.EXITED, exit_code=exit_code or code, detail=detail if code else "")
+    return GangEnd(
+        kind=GangEndKind.EXITED, exit_code=exit_code or code, detail=detail if code else ""
+    )
 
 
 def last_words(log: Path) -> str:

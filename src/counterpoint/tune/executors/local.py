@@ -16,7 +16,7 @@ from typing import Final
 
 from counterpoint.capture.ranks import count_gpus
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape
+from counterpoint.tune.executors.executor import GangEnd, GangEndKind, ProcessShape, TrialJob
 from counterpoint.tune.executors.exit_report import exit_report, launcher_log
 from counterpoint.tune.executors.process_supervisor import start_supervised, supervised
 from counterpoint.tune.executors.rank_command import rank_command
@@ -35,7 +35,7 @@ _OF_LAUNCHERS: Final = ("SLURM_PROCID", "SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK",
 class Local:
     """This machine, or the GPUs and CPUs of it that trials may use."""
 
-    shape: Shape = field(default_factory=Shape)
+    shape: ProcessShape = field(default_factory=ProcessShape)
     gpus: tuple[str, ...] | None = None
     cpus: tuple[int, ...] | None = None
 
@@ -81,7 +81,7 @@ class LocalAllocation:
     def nodes(self) -> tuple[str, ...]:
         return (socket.gethostname(),)
 
-    def start(self, job: Job) -> LocalGang:
+    def start(self, job: TrialJob) -> LocalGang:
         """Start a job. If its program can't be executed, that shows when the gang has ended."""
         refuse_nodes(job.shape)
         job.directory.parent.mkdir(parents=True, exist_ok=True)
@@ -113,19 +113,19 @@ class LocalGang:
         self._supervisor = supervisor
         self._directory = directory
         self._mark = mark
-        self._ended: Ended | None = None
+        self._ended: GangEnd | None = None
 
     @property
     def identity(self) -> str:
         return f"local:{self._mark}"
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> GangEnd | None:
         if self._ended is None and (code := self._supervisor.poll()) is not None:
             kill_marked(self._mark)  # there are some only if the supervisor itself was killed
             self._ended = (
                 exit_report(self._directory, code)
                 if code >= 0
-                else Ended(kind=EndedKind.LOST, detail=f"its supervisor died of signal {-code}")
+                else GangEnd(kind=GangEndKind.LOST, detail=f"its supervisor died of signal {-code}")
             )
         return self._ended
 
@@ -138,10 +138,10 @@ class LocalGang:
             time.sleep(0.05)
         kill_marked(self._mark)
         self._supervisor.wait()
-        self._ended = Ended(kind=EndedKind.KILLED)
+        self._ended = GangEnd(kind=GangEndKind.KILLED)
 
 
-def refuse_nodes(shape: Shape) -> None:
+def refuse_nodes(shape: ProcessShape) -> None:
     """Raise a UsageError for more than one node."""
     if shape.nodes != 1:
         raise UsageError(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from counterpoint.capture import Window
-from counterpoint.tune.executors.executor import Job, Limits, Shape
+from counterpoint.capture import ProfileSchedule
+from counterpoint.tune.executors.executor import ProcessShape, TrialJob, TrialLimits
 
 
-def rank_command(job: Job, *, starts_ranks: bool = False) -> tuple[str, ...]:
-    """Return the command of a rank; the caller sets `Job.environment`.
+def rank_command(job: TrialJob, *, starts_ranks: bool = False) -> tuple[str, ...]:
+    """Return the command of a rank; the caller sets `TrialJob.environment`.
 
     With `starts_ranks` it is one command for all ranks of this machine, which starts them itself;
     otherwise a launcher has started each rank. `-P` keeps files of the working directory from being
@@ -30,7 +30,7 @@ def rank_command(job: Job, *, starts_ranks: bool = False) -> tuple[str, ...]:
     )
 
 
-def _profile(window: Window | None) -> Iterator[str]:
+def _profile(window: ProfileSchedule | None) -> Iterator[str]:
     if window is None:
         yield "--no-profile"
         return
@@ -45,7 +45,7 @@ def _profile(window: Window | None) -> Iterator[str]:
         yield f"--processes={','.join(map(str, window.processes))}"
 
 
-def _limits(limits: Limits) -> Iterator[str]:
+def _limits(limits: TrialLimits) -> Iterator[str]:
     if limits.timeout_s is not None:
         yield f"--timeout={limits.timeout_s}"
     if limits.hang_after_s is not None:
@@ -54,7 +54,7 @@ def _limits(limits: Limits) -> Iterator[str]:
         yield f"--stop-after-steps={limits.steps}"
 
 
-def _ranks(shape: Shape) -> Iterator[str]:
+def _ranks(shape: ProcessShape) -> Iterator[str]:
     if shape.ranks_per_node is not None:
         yield f"--ranks={shape.ranks_per_node}"
     else:

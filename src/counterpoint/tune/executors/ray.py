@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.core import UsageError
-from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape
+from counterpoint.tune.executors.executor import GangEnd, GangEndKind, ProcessShape, TrialJob
 from counterpoint.tune.executors.exit_report import Arrival, exit_report, launcher_log
 from counterpoint.tune.executors.ray_cluster import (
     Connection,
-    Holding,
-    Member,
+    HeldNodes,
+    RayMember,
     alive_nodes,
     answers,
     departed,
@@ -29,7 +29,7 @@ from counterpoint.tune.executors.ray_cluster import (
     hold_nodes,
     ray,
 )
-from counterpoint.tune.executors.ray_node import Node
+from counterpoint.tune.executors.ray_node import NodeActor
 
 _NAME: Final = "ray"
 _START_S: Final = 120.0
@@ -59,7 +59,7 @@ class Ray:
         stopped: Ends the wait once it is true.
     """
 
-    shape: Shape = field(default_factory=Shape)
+    shape: ProcessShape = field(default_factory=ProcessShape)
     address: str | None = None
     bundle: Mapping[str, float] | None = None
     wait_s: float = 600.0
@@ -110,7 +110,7 @@ class Ray:
 class RayAllocation:
     """A placement group with one bundle on each node. All its gangs share one mark."""
 
-    def __init__(self, holding: Holding, undo: ExitStack) -> None:
+    def __init__(self, holding: HeldNodes, undo: ExitStack) -> None:
         self._holding = holding
         self._undo = undo
         self._mark = uuid.uuid4().hex
@@ -130,7 +130,7 @@ class RayAllocation:
             for member in members
         )
 
-    def start(self, job: Job) -> RayGang:
+    def start(self, job: TrialJob) -> RayGang:
         """Start a job, unless a node has left: then this job and all others end with that report.
 
         Ray may have moved the node's bundle, but results from another node can't be compared.
@@ -147,7 +147,7 @@ class RayAllocation:
                 raise
         return gang
 
-    def _actors(self, job: Job, directory: Path, ranks: int) -> list[Any]:
+    def _actors(self, job: TrialJob, directory: Path, ranks: int) -> list[Any]:
         """One actor on each node, which takes all of its bundle."""
         nodes, bundle = range(job.shape.nodes), dict(self._holding.bundle)
         options = {
@@ -164,7 +164,7 @@ class RayAllocation:
             "cwd": Path.cwd(),
         }
         return [
-            ray.remote(Node)
+            ray.remote(NodeActor)
             .options(**options, scheduling_strategy=self._holding.place(node))
             .remote(**work, ranks=range(node * ranks, (node + 1) * ranks))
             for node in nodes
@@ -175,7 +175,7 @@ class RayAllocation:
             self._gang.kill()
         self._undo.close()
 
-    def _ranks_per_node(self, shape: Shape) -> int:
+    def _ranks_per_node(self, shape: ProcessShape) -> int:
         if shape.nodes > (available := len(self._holding.members)):
             raise UsageError(
                 f"{shape.nodes} nodes, but the allocation has {available}",
@@ -195,7 +195,7 @@ class RayAllocation:
 class RayGang:
     """One actor on each node, each of which runs its node's ranks."""
 
-    def __init__(self, members: list[Member], directory: Path, mark: str) -> None:
+    def __init__(self, members: list[RayMember], directory: Path, mark: str) -> None:
         self._members = members
         self._directory = directory
         self._mark = mark
@@ -239,7 +239,7 @@ class RayGang:
                 )
         return views[0][0]
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> GangEnd | None:
         if self._ended is None and self._arrival is not None:
             self._collect()
             if self._lost is not None:
@@ -251,7 +251,7 @@ class RayGang:
     def kill(self) -> None:
         if self._ended is None:
             self._end()
-            self._ended = Ended(kind=EndedKind.KILLED)
+            self._ended = GangEnd(kind=GangEndKind.KILLED)
 
     def _collect(self) -> None:
         """Collect the available results; the first failure ends the other nodes' ranks."""
@@ -270,7 +270,7 @@ class RayGang:
             for actor in self._actors:
                 actor.stop.remote()
 
-    def _exited(self, arrival: Arrival, code: int, text: str) -> Ended | None:
+    def _exited(self, arrival: Arrival, code: int, text: str) -> GangEnd | None:
         """Return how all ranks ended, once the Run is complete here; None until then."""
         if code:
             launcher_log(self._directory).write_text(text, encoding="utf-8")
@@ -279,14 +279,14 @@ class RayGang:
         self._end()
         return exit_report(self._directory, code)
 
-    def _blame(self, since: float, failure: Exception) -> Ended | None:
+    def _blame(self, since: float, failure: Exception) -> GangEnd | None:
         """Return what ended an actor: its node, or something on it; None until that is known."""
         ended = departed(self._members)
         if ended is None and getattr(failure, "preempted", False):
-            ended = Ended(kind=EndedKind.PREEMPTED, detail=str(failure).strip())
+            ended = GangEnd(kind=GangEndKind.PREEMPTED, detail=str(failure).strip())
         alone = not isinstance(failure, ray.exceptions.RayActorError)
         if ended is None and (alone or time.monotonic() - since > _DEATH_S):
-            ended = Ended(kind=EndedKind.LOST, detail=str(failure).strip())
+            ended = GangEnd(kind=GangEndKind.LOST, detail=str(failure).strip())
         if ended is not None:
             self._end()
         return ended

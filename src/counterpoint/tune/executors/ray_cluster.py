@@ -21,7 +21,7 @@ from ray.util.scheduling_strategies import (
 
 from counterpoint import __version__
 from counterpoint.core import UsageError
-from counterpoint.tune.executors.executor import Ended, EndedKind, StoppedWaiting
+from counterpoint.tune.executors.executor import GangEnd, GangEndKind, StoppedWaiting
 from counterpoint.tune.executors.local import kill_marked
 
 ray: Any = untyped  # most of its functions have no types
@@ -40,7 +40,7 @@ Look = Callable[[], None]
 """Called periodically during a wait; an exception from it ends the wait."""
 
 
-class Member(NamedTuple):
+class RayMember(NamedTuple):
     """A granted node: its ID and host, its Python, and the Counterpoint in it or why there is none.
 
     The problem is empty if Counterpoint could be imported.
@@ -76,12 +76,12 @@ class Connection:
             self._ours = False
 
 
-class Holding(NamedTuple):
+class HeldNodes(NamedTuple):
     """A placement group, its resources on each node, and the nodes in the order of its bundles."""
 
     group: Any
     bundle: Mapping[str, float]
-    members: list[Member]
+    members: list[RayMember]
 
     def place(self, number: int) -> Any:  # noqa: ANN401
         """Return the scheduling strategy for work on one of the nodes."""
@@ -99,7 +99,7 @@ def hold_nodes(
     wait_s: float,
     say: Callable[[str], None],
     stopped: Callable[[], bool],
-) -> Holding:
+) -> HeldNodes:
     """Wait for nodes that can run trials; for used ones only if the cluster has no others.
 
     Without a bundle the usual one is requested. Nodes that Ray grants may still have to be set up,
@@ -128,12 +128,12 @@ def hold_nodes(
         probe = ray.remote(num_cpus=0, max_retries=0)(_node_probe())
         places = [_placed(group, number) for number in range(count)]
         probes = [probe.options(scheduling_strategy=place).remote() for place in places]
-        members = [Member(*facts) for facts in answers(probes, wait_s, look)]
+        members = [RayMember(*facts) for facts in answers(probes, wait_s, look)]
         _refuse_other_versions(members)
     except BaseException:
         ray.util.remove_placement_group(group)
         raise
-    return Holding(group, bundle, members)
+    return HeldNodes(group, bundle, members)
 
 
 def _placed(group: Any, number: int) -> Any:  # noqa: ANN401
@@ -203,7 +203,7 @@ def answers(refs: list[Any], within_s: float, look: Look = lambda: None) -> list
         ) from None
 
 
-def departed(members: Sequence[Member]) -> Ended | None:
+def departed(members: Sequence[RayMember]) -> GangEnd | None:
     """Return the end of a gang whose nodes have left the cluster; None while all are there."""
     entries = {node["NodeID"]: node for node in ray.nodes()}
     gone = [(member.host, entries.get(member.node, {})) for member in members]
@@ -212,8 +212,8 @@ def departed(members: Sequence[Member]) -> Ended | None:
         return None
     texts = [entry.get("DeathReasonMessage") or entry.get("DeathReason") for _, entry in gone]
     why = "; ".join(sorted({str(text) for text in texts if text})) or "Ray does not say why"
-    return Ended(
-        kind=EndedKind.PREEMPTED if "preempt" in why.lower() else EndedKind.NODE_FAULT,
+    return GangEnd(
+        kind=GangEndKind.PREEMPTED if "preempt" in why.lower() else GangEndKind.NODE_FAULT,
         detail=f"{', '.join(host for host, _ in gone)} left the cluster: {why}",
     )
 
@@ -279,7 +279,7 @@ def _node_probe() -> Callable[[], tuple[str, ...]]:
     return probe
 
 
-def _refuse_other_versions(members: Sequence[Member]) -> None:
+def _refuse_other_versions(members: Sequence[RayMember]) -> None:
     """Require the tuner's version of Counterpoint in the Python of Ray's workers on every node."""
     member = next(
         (member for member in members if member.problem or member.version != __version__), None

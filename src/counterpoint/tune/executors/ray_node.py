@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from counterpoint.tune.executors.executor import Job
+from counterpoint.tune.executors.executor import TrialJob
 from counterpoint.tune.executors.local import MARK, kill_marked
 from counterpoint.tune.executors.process_supervisor import supervised
 from counterpoint.tune.executors.rank_command import rank_command
@@ -35,7 +35,7 @@ _TAIL: Final = 1 << 14
 
 
 @dataclass(kw_only=True)
-class Node:
+class NodeActor:
     """The actor for one trial on one node. `stop` and `kill` are called while `run` is active.
 
     Args:
@@ -47,7 +47,7 @@ class Node:
         cwd: The tuner's working directory, which is the command's, too.
     """
 
-    job: Job
+    job: TrialJob
     mark: str
     ranks: range
     size: int

@@ -21,7 +21,13 @@ from typing import Final
 
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.runs import Outcome, OutcomeKind, is_run, read_run
-from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape, StoppedWaiting
+from counterpoint.tune.executors.executor import (
+    GangEnd,
+    GangEndKind,
+    ProcessShape,
+    StoppedWaiting,
+    TrialJob,
+)
 from counterpoint.tune.executors.exit_report import Arrival, exit_report, last_words, launcher_log
 from counterpoint.tune.executors.process_supervisor import start_supervised, supervised
 from counterpoint.tune.executors.rank_command import rank_command
@@ -68,7 +74,7 @@ class Slurm:
     ends when `stopped` is true.
     """
 
-    shape: Shape = field(default_factory=Shape)
+    shape: ProcessShape = field(default_factory=ProcessShape)
     within: str | None = None
     options: tuple[str, ...] = ()
     say: Callable[[str], None] = lambda _: None
@@ -112,7 +118,7 @@ class SlurmAllocation:
     def nodes(self) -> tuple[str, ...]:
         return self._grant.nodes
 
-    def start(self, job: Job) -> StepGang:
+    def start(self, job: TrialJob) -> StepGang:
         self._grant.refuse_more(job.shape.nodes)
         self._started += 1
         name = f"{self._mark}-{job.name}"
@@ -132,7 +138,9 @@ class SlurmAllocation:
 class StepGang:
     """A supervised srun on this machine, and its tasks on the nodes, each supervised, too."""
 
-    def __init__(self, srun: subprocess.Popen[bytes], job: Job, grant: Grant, name: str) -> None:
+    def __init__(
+        self, srun: subprocess.Popen[bytes], job: TrialJob, grant: Grant, name: str
+    ) -> None:
         self._srun = srun
         self._directory = job.directory
         self._job = grant.job
@@ -140,13 +148,13 @@ class StepGang:
         self._name = name
         self._looked_at = float("-inf")
         self._arrival = Arrival(job.directory, job.shape.nodes * grant.ranks_per_node(job.shape))
-        self._ended: Ended | None = None
+        self._ended: GangEnd | None = None
 
     @property
     def identity(self) -> str:
         return f"{STEPS}:{self._job}:{self._name}"
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> GangEnd | None:
         due = time.monotonic() - self._looked_at >= _STEP_LOOK_S
         if self._ended is None and due and (code := self._srun.poll()) is not None:
             self._looked_at = time.monotonic()
@@ -161,9 +169,9 @@ class StepGang:
         if self._ended is not None:
             return
         _end_steps(self._job, self._name, self._srun)
-        self._ended = Ended(kind=EndedKind.KILLED)
+        self._ended = GangEnd(kind=GangEndKind.KILLED)
 
-    def _judge(self, code: int) -> Ended | None:
+    def _judge(self, code: int) -> GangEnd | None:
         """Return how it ended; None while part of the Run is still in transit.
 
         srun's exit code alone proves nothing: it is also 0 if the node of a step died.
@@ -178,20 +186,22 @@ class StepGang:
         if not self._arrival.is_here(code):
             return None
         if code < 0:
-            return Ended(kind=EndedKind.LOST, detail=f"srun died of signal {-code}")
+            return GangEnd(kind=GangEndKind.LOST, detail=f"srun died of signal {-code}")
         outcome = _outcome(self._directory)
         if code == 0 and outcome and outcome.kind in (OutcomeKind.RUNNING, OutcomeKind.LOST):
-            return Ended(kind=EndedKind.LOST, detail="srun ended, but no rank wrote how it ended")
+            return GangEnd(
+                kind=GangEndKind.LOST, detail="srun ended, but no rank wrote how it ended"
+            )
         return exit_report(self._directory, code)
 
-    def _from_outside(self, fields: Mapping[str, str]) -> Ended | None:
+    def _from_outside(self, fields: Mapping[str, str]) -> GangEnd | None:
         log, ran = launcher_log(self._directory), is_run(self._directory)
         if found := fault(fields, log, ran=ran):
             return found
         if not (dead := dead_nodes(self._nodes)):
             return None
         detail = f"{', '.join(dead)} is down, or does not answer Slurm"
-        return Ended(kind=EndedKind.NODE_FAULT, detail=detail)
+        return GangEnd(kind=GangEndKind.NODE_FAULT, detail=detail)
 
 
 def _outcome(directory: Path) -> Outcome | None:
@@ -220,7 +230,7 @@ def sweep(identity: str) -> None:
             cancel([job])
 
 
-def shape_text(shape: Shape) -> str:
+def shape_text(shape: ProcessShape) -> str:
     """Describe a shape: `2 nodes, a process per GPU`."""
     nodes = f"{shape.nodes} node{'' if shape.nodes == 1 else 's'}"
     count = shape.ranks_per_node
@@ -229,7 +239,7 @@ def shape_text(shape: Shape) -> str:
     return f"{nodes}, a process per {'GPU' if shape.per == 'gpu' else 'node'}"
 
 
-def request_text(shape: Shape, options: tuple[str, ...]) -> str:
+def request_text(shape: ProcessShape, options: tuple[str, ...]) -> str:
     """Describe a request: `2 nodes, a process per GPU (--partition=gpu)`."""
     return shape_text(shape) + (f" ({shlex.join(options)})" if options else "")
 
@@ -274,7 +284,7 @@ def file_pattern(path: Path) -> str:
     return str(path.absolute()).replace("%", "%%")
 
 
-def task(job: Job, gpus: str, ranks: str) -> tuple[str, ...]:
+def task(job: TrialJob, gpus: str, ranks: str) -> tuple[str, ...]:
     """Return the command of a task: a supervisor around `counterpoint run`."""
     return supervised(rank_command(job), devices=gpus, tasks=ranks)
 
@@ -327,7 +337,7 @@ def _wait_for_grant(guard: subprocess.Popen[bytes], log: Path, executor: Slurm) 
         time.sleep(_GRANT_LOOK_S)
 
 
-def _start_step(job: Job, grant: Grant, name: str, number: int) -> StepGang:
+def _start_step(job: TrialJob, grant: Grant, name: str, number: int) -> StepGang:
     """Start a step; `number` counts the steps of the allocation."""
     job.directory.parent.mkdir(parents=True, exist_ok=True)
     log = launcher_log(job.directory)

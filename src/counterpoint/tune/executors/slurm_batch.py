@@ -13,7 +13,7 @@ from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.runs import is_run
-from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape
+from counterpoint.tune.executors.executor import GangEnd, GangEndKind, ProcessShape, TrialJob
 from counterpoint.tune.executors.exit_report import Arrival, exit_report, launcher_log
 from counterpoint.tune.executors.process_supervisor import start_supervised, supervised
 from counterpoint.tune.executors.slurm import (
@@ -64,7 +64,7 @@ exec srun --nodes={nodes} --ntasks=$(({nodes} * ranks)) --ntasks-per-node="$rank
 class SlurmBatch:
     """Trials as batch jobs. `options` are for sbatch; `say` gets reports on the queue."""
 
-    shape: Shape = field(default_factory=Shape)
+    shape: ProcessShape = field(default_factory=ProcessShape)
     options: tuple[str, ...] = ()
     say: Callable[[str], None] = lambda _: None
 
@@ -100,7 +100,7 @@ class BatchAllocation:
         """Nodes of the last trial: the next one may get others."""
         return self._gang.nodes if self._gang else ()
 
-    def start(self, job: Job) -> BatchGang:
+    def start(self, job: TrialJob) -> BatchGang:
         name = f"{self._mark}-{job.name}"
         self._gang = BatchGang(_submit(job, name, self._executor), name, job, self._executor.say)
         return self._gang
@@ -114,7 +114,7 @@ class BatchAllocation:
 class BatchGang:
     """A batch job, with a supervisor on this machine that cancels it if the tuner dies."""
 
-    def __init__(self, number: str, name: str, job: Job, say: Callable[[str], None]) -> None:
+    def __init__(self, number: str, name: str, job: TrialJob, say: Callable[[str], None]) -> None:
         self._number = number
         self._name = name
         self._directory = job.directory
@@ -127,7 +127,7 @@ class BatchGang:
         self._arrival = Arrival(job.directory, job.shape.nodes * (job.shape.ranks_per_node or 1))
         self._looked_at = float("-inf")
         self._queued = True
-        self._ended: Ended | None = None
+        self._ended: GangEnd | None = None
         self.nodes: tuple[str, ...] = ()
 
     @property
@@ -137,7 +137,7 @@ class BatchGang:
     def is_queued(self) -> bool:
         return self._queued and self._ended is None
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> GangEnd | None:
         if self._ended is None and time.monotonic() - self._looked_at >= _LOOK_S:
             self._looked_at = time.monotonic()
             fields = job_fields(self._number)
@@ -153,9 +153,9 @@ class BatchGang:
         if self._queued:
             cancel([self._number])
         end_all(lambda: live_jobs([self._number]))
-        self._end(Ended(kind=EndedKind.KILLED))
+        self._end(GangEnd(kind=GangEndKind.KILLED))
 
-    def _end(self, ended: Ended) -> None:
+    def _end(self, ended: GangEnd) -> None:
         self._ended = ended
         self._guard.terminate()
         self._guard.wait()
@@ -166,7 +166,7 @@ class BatchGang:
         if not self._queued and not self.nodes:
             self.nodes = node_names(fields.get("NodeList", ""))
 
-    def _judge(self, fields: Mapping[str, str]) -> Ended | None:
+    def _judge(self, fields: Mapping[str, str]) -> GangEnd | None:
         """Return how it ended; None while part of the Run is still in transit."""
         status, _, number = fields.get("ExitCode", "0:0").partition(":")
         code = int(status) or (128 + int(number) if number.isdecimal() and int(number) else 0)
@@ -179,7 +179,7 @@ class BatchGang:
         return exit_report(self._directory, code) if self._arrival.is_here(code) else None
 
 
-def _submit(job: Job, name: str, executor: SlurmBatch) -> str:
+def _submit(job: TrialJob, name: str, executor: SlurmBatch) -> str:
     """Submit a job, and return its number."""
     job.directory.parent.mkdir(parents=True, exist_ok=True)
     words = (
@@ -214,7 +214,7 @@ def _submit(job: Job, name: str, executor: SlurmBatch) -> str:
     return done.stdout.strip().partition(";")[0]
 
 
-def batch_script(job: Job) -> str:
+def batch_script(job: TrialJob) -> str:
     """Return a script that starts one step on the whole job, whose node knows its CPUs and GPUs."""
     shape = job.shape
     per_gpu = shape.ranks_per_node is None and shape.per == "gpu"

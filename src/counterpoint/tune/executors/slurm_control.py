@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.tune.executors.executor import Ended, EndedKind, Shape
+from counterpoint.tune.executors.executor import GangEnd, GangEndKind, ProcessShape
 from counterpoint.tune.executors.exit_report import tail
 
 MARK_PREFIX: Final = "cp-"
@@ -189,7 +189,7 @@ class Grant:
     cpus: int
     gpus: int
 
-    def ranks_per_node(self, shape: Shape) -> int:
+    def ranks_per_node(self, shape: ProcessShape) -> int:
         """Return the number of processes on a node."""
         if shape.ranks_per_node is not None:
             return shape.ranks_per_node
@@ -307,21 +307,21 @@ def _never(reason: str, fields: Mapping[str, str]) -> str:
     return ""
 
 
-_OF_STATE: Final[Mapping[str, tuple[EndedKind, str]]] = {
-    "PREEMPTED": (EndedKind.PREEMPTED, "Slurm gave the nodes to another job"),
-    "TIMEOUT": (EndedKind.PREEMPTED, "the allocation's time limit was reached"),
-    "DEADLINE": (EndedKind.PREEMPTED, "the allocation's deadline was reached"),
-    "CANCELLED": (EndedKind.PREEMPTED, "somebody canceled Slurm's job"),
-    "REVOKED": (EndedKind.PREEMPTED, "Slurm revoked the job"),
-    "NODE_FAIL": (EndedKind.NODE_FAULT, "a node of the allocation failed"),
-    "BOOT_FAIL": (EndedKind.NODE_FAULT, "a node of the allocation did not boot"),
+_OF_STATE: Final[Mapping[str, tuple[GangEndKind, str]]] = {
+    "PREEMPTED": (GangEndKind.PREEMPTED, "Slurm gave the nodes to another job"),
+    "TIMEOUT": (GangEndKind.PREEMPTED, "the allocation's time limit was reached"),
+    "DEADLINE": (GangEndKind.PREEMPTED, "the allocation's deadline was reached"),
+    "CANCELLED": (GangEndKind.PREEMPTED, "somebody canceled Slurm's job"),
+    "REVOKED": (GangEndKind.PREEMPTED, "Slurm revoked the job"),
+    "NODE_FAIL": (GangEndKind.NODE_FAULT, "a node of the allocation failed"),
+    "BOOT_FAIL": (GangEndKind.NODE_FAULT, "a node of the allocation did not boot"),
 }
-_IN_LOG: Final[tuple[tuple[str, EndedKind], ...]] = (
-    (r"^srun: error: Node failure on .*", EndedKind.NODE_FAULT),
-    (r"^slurmstepd\S*: error: .* CANCELLED AT .* DUE TO NODE FAILURE.*", EndedKind.NODE_FAULT),
+_IN_LOG: Final[tuple[tuple[str, GangEndKind], ...]] = (
+    (r"^srun: error: Node failure on .*", GangEndKind.NODE_FAULT),
+    (r"^slurmstepd\S*: error: .* CANCELLED AT .* DUE TO NODE FAILURE.*", GangEndKind.NODE_FAULT),
     (
         r"^slurmstepd\S*: error: .* CANCELLED AT .* DUE TO (?:PREEMPTION|TIME LIMIT).*",
-        EndedKind.PREEMPTED,
+        GangEndKind.PREEMPTED,
     ),
 )
 _NOT_LAUNCHED: Final = (
@@ -331,22 +331,22 @@ _NOT_LAUNCHED: Final = (
 _MUCH: Final = 1 << 18
 
 
-def fault(fields: Mapping[str, str], log: Path, *, ran: bool) -> Ended | None:
+def fault(fields: Mapping[str, str], log: Path, *, ran: bool) -> GangEnd | None:
     """Return what ended a step or job from outside, by the job's fields and srun's log; else None.
 
     `ran`: a rank has left output. If none has, srun's complaints about nodes count.
     """
     if not fields:
-        return Ended(kind=EndedKind.LOST, detail="Slurm does not know the job any more")
+        return GangEnd(kind=GangEndKind.LOST, detail="Slurm does not know the job any more")
     if of_state := _OF_STATE.get(fields.get("JobState", "")):
         kind, detail = of_state
         reason = fields.get("Reason", "None")
         more = "" if reason in _NO_REASON else f" ({reason})"
-        return Ended(kind=kind, detail=detail + more)
+        return GangEnd(kind=kind, detail=detail + more)
     if fields.get("PreemptTime", "None") != "None":  # set some time before the state changes
-        return Ended(kind=EndedKind.PREEMPTED, detail=_OF_STATE["PREEMPTED"][1])
+        return GangEnd(kind=GangEndKind.PREEMPTED, detail=_OF_STATE["PREEMPTED"][1])
     text = tail(log, _MUCH)
-    for pattern, kind in (*_IN_LOG, *(() if ran else ((_NOT_LAUNCHED, EndedKind.NODE_FAULT),))):
+    for pattern, kind in (*_IN_LOG, *(() if ran else ((_NOT_LAUNCHED, GangEndKind.NODE_FAULT),))):
         if found := re.search(pattern, text, re.MULTILINE):
-            return Ended(kind=kind, detail=found.group())
+            return GangEnd(kind=kind, detail=found.group())
     return None

@@ -15,8 +15,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
-from counterpoint.core import InputError, UsageError, beside
-from counterpoint.tune.journal.lines import Damaged, Newer, Read, line_of, read_lines
+from counterpoint.core import InputError, UsageError, unused_path
+from counterpoint.tune.journal.lines import (
+    DamagedLine,
+    JournalContents,
+    NewerFormat,
+    line_of,
+    read_lines,
+)
 from counterpoint.tune.journal.records import Record, StudyBegan
 
 
@@ -72,7 +78,7 @@ class Unwritable(InputError):
 class Journal:
     """An open journal, locked against other writers."""
 
-    def __init__(self, path: Path, handle: int, read: Read, disk: Disk) -> None:
+    def __init__(self, path: Path, handle: int, read: JournalContents, disk: Disk) -> None:
         self.path = path
         self.records = read.records
         """The records in it when it was opened."""
@@ -88,7 +94,7 @@ class Journal:
         handle = disk.create(path)
         try:
             _lock(handle, path)
-            journal = cls(path, handle, Read((), 0), disk)
+            journal = cls(path, handle, JournalContents((), 0), disk)
             journal.append(first)
             disk.sync_directory(path.parent)
         except BaseException:
@@ -156,7 +162,7 @@ class Journal:
                 raise Unwritable(self.path, failure) from None
 
 
-def read_journal(path: Path) -> Read:
+def read_journal(path: Path) -> JournalContents:
     """Return the records of a journal, even while another process writes to it."""
     try:
         data = path.read_bytes()
@@ -168,13 +174,13 @@ def read_journal(path: Path) -> Read:
         raise InputError(
             f"{path}: {error.what}", why=error.why, next="no tuner writes that: don't use the study"
         ) from None
-    except Damaged as error:
+    except DamagedLine as error:
         raise InputError(
             f"{path}: damaged: {error}",
             why="a tuner that dies leaves its last line unfinished at most; this is something else",
             next=_begin_anew(path),
         ) from None
-    except Newer as error:
+    except NewerFormat as error:
         raise InputError(
             f"{path}: {error}",
             why="a newer Counterpoint wrote it",
@@ -186,7 +192,7 @@ def read_journal(path: Path) -> Read:
 
 
 def _begin_anew(path: Path) -> str:
-    return f"-o {shlex.quote(str(beside(path.parent)))}"
+    return f"-o {shlex.quote(str(unused_path(path.parent)))}"
 
 
 def _lock(handle: int, path: Path) -> None:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, get_args
 
 from counterpoint.core import parse_json
-from counterpoint.core.records import Misfit, of_plain, to_plain
+from counterpoint.core.records import RecordError, from_plain, to_plain
 from counterpoint.tune.journal.records import FORMAT, Record, StudyBegan
 
 _KINDS: Final[Mapping[str, type[Any]]] = MappingProxyType(
@@ -26,16 +26,16 @@ _SUM: Final = ', "crc": "'
 _FIRST: Final = b'{"n": 0, "is": "StudyBegan", '
 
 
-class Damaged(ValueError):
+class DamagedLine(ValueError):
     """A line that differs from what was written."""
 
 
-class Newer(ValueError):
+class NewerFormat(ValueError):
     """A record written by a newer Counterpoint."""
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class JournalContents:
     """The records of a file, and their size in bytes."""
 
     records: tuple[Record, ...]
@@ -49,7 +49,7 @@ def line_of(record: Record, number: int) -> bytes:
     return f'{body}{_SUM}{_checksum(body)}"}}\n'.encode()
 
 
-def read_lines(data: bytes) -> Read:
+def read_lines(data: bytes) -> JournalContents:
     """Return all complete records.
 
     Raises Damaged or Newer, with the number of the line.
@@ -60,14 +60,14 @@ def read_lines(data: bytes) -> Read:
     for number, line in enumerate(lines):
         try:
             records.append(_record(line, number))
-        except Damaged as error:
+        except DamagedLine as error:
             if number == len(lines) - 1 and (number or _may_begin(line)):
                 break
-            raise Damaged(f"line {number + 1}: {error}") from None
-        except Newer as error:
-            raise Newer(f"line {number + 1}: {error}") from None
+            raise DamagedLine(f"line {number + 1}: {error}") from None
+        except NewerFormat as error:
+            raise NewerFormat(f"line {number + 1}: {error}") from None
         size += len(line)
-    return Read(tuple(records), size)
+    return JournalContents(tuple(records), size)
 
 
 def _may_begin(line: bytes) -> bool:
@@ -78,33 +78,35 @@ def _may_begin(line: bytes) -> bool:
 def _record(line: bytes, number: int) -> Record:
     fields = _told(line)
     if fields.get("n") != number:
-        raise Damaged(f"it is number {fields.get('n')}, and {number} belongs there")
+        raise DamagedLine(f"it is number {fields.get('n')}, and {number} belongs there")
     kind = _KINDS.get(str(fields.get("is")))
     if kind is None:
-        raise Newer(f"it is a {fields.get('is')}, which this version does not know")
+        raise NewerFormat(f"it is a {fields.get('is')}, which this version does not know")
     try:
-        record: Record = of_plain(kind, fields.get("says"))
-    except Misfit as error:
-        raise Newer(str(error)) from None  # its checksum is right, so its writer had other fields
+        record: Record = from_plain(kind, fields.get("says"))
+    except RecordError as error:
+        raise NewerFormat(
+            str(error)
+        ) from None  # its checksum is right, so its writer had other fields
     if isinstance(record, StudyBegan) and record.format > FORMAT:
-        raise Newer(f"its format is {record.format}, and this version knows {FORMAT}")
+        raise NewerFormat(f"its format is {record.format}, and this version knows {FORMAT}")
     return record
 
 
 def _told(line: bytes) -> dict[str, Any]:
     if not line.endswith(b"\n"):
-        raise Damaged("it is cut off")
+        raise DamagedLine("it is cut off")
     try:
         text = line.decode()
     except UnicodeDecodeError:
-        raise Damaged("it is no text") from None
+        raise DamagedLine("it is no text") from None
     body, found, rest = text.rpartition(_SUM)
     if not found or rest != f'{_checksum(body)}"}}\n':
-        raise Damaged("its checksum does not fit")
+        raise DamagedLine("its checksum does not fit")
     try:
         fields: dict[str, Any] = parse_json(body + "}")
     except ValueError as error:
-        raise Damaged(str(error)) from None
+        raise DamagedLine(str(error)) from None
     return fields
 
 

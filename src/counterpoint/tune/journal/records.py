@@ -12,7 +12,7 @@ from typing import TypeAlias
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.space.space import LeftOut
-from counterpoint.tune.trial.report import Purpose, Report
+from counterpoint.tune.trial.report import Purpose, TrialReport
 
 FORMAT = 1
 
@@ -149,7 +149,7 @@ class GangStarted:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialEnded:
     number: int
-    report: Report
+    report: TrialReport
     wall_s: float
     at: str
 

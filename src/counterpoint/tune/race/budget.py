@@ -10,7 +10,7 @@ from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.tune.arm import Arm
-from counterpoint.tune.plan import Budget, Plan
+from counterpoint.tune.plan import Budget, StudyPlan
 from counterpoint.tune.race.finals import next_finalists, rows_due, starts
 from counterpoint.tune.race.rows import NOISE_TRIALS, SCREEN_ROWS
 from counterpoint.tune.statistics.estimate import looks
@@ -26,7 +26,7 @@ FEWEST_CONFIRM_ROWS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Purse:
+class RemainingBudget:
     """The remaining budget.
 
     `left` counts trials and is infinite without a limit; `reserve` of them are for the
@@ -44,7 +44,7 @@ class Purse:
         return self.left - self.reserve
 
 
-def purse(study: Study, plan: Plan) -> Purse:
+def remaining_budget(study: Study, plan: StudyPlan) -> RemainingBudget:
     """Return the remaining budget at this point of a study."""
     spent = charged(study, plan.budget)
     walls = [trial.wall_s for trial in study.trials if trial.wall_s is not None]
@@ -62,7 +62,7 @@ def purse(study: Study, plan: Plan) -> Purse:
     reserved = reserve(spent + left, due)
     others = best is None and _has_raced(study) and not starts(study)
     reserved = _fitting(reserved, left - ONE_ARM if others else left)
-    return Purse(max(left, 0.0), reserved, trial_s, seconds_left)
+    return RemainingBudget(max(left, 0.0), reserved, trial_s, seconds_left)
 
 
 def _has_raced(study: Study) -> bool:
@@ -102,7 +102,7 @@ def _fitting(wanted: int, room: float) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class StudyCost:
     """Cost in trials, and in seconds if a trial's duration is known; always within the budget."""
 
     expected_trials: int
@@ -112,7 +112,7 @@ class Cost:
     left_out: int = 0  # arms for which the budget has no room
 
 
-def refuse_small(plan: Plan) -> None:
+def refuse_small(plan: StudyPlan) -> None:
     """Raise UsageError if the budget is too small for any conclusion."""
     if 0 < plan.confirm_rows < FEWEST_CONFIRM_ROWS:
         raise UsageError(
@@ -134,11 +134,11 @@ def refuse_small(plan: Plan) -> None:
         raise UsageError("--budget: no time at all", next="--budget 2h")
 
 
-def cost(arms: Sequence[Arm], plan: Plan, trial_s: float | None = None) -> Cost:
+def cost(arms: Sequence[Arm], plan: StudyPlan, trial_s: float | None = None) -> StudyCost:
     """Return the cost of a study of these arms; `trial_s` is the duration of one trial."""
     count = min(len([arm for arm in arms if not arm.is_base]), plan.shortlist)
     if not count:
-        return Cost(expected_trials=0, most_trials=0)
+        return StudyCost(expected_trials=0, most_trials=0)
     limit = _limit(plan, trial_s)
     profiles = sum(arm.profile for arm in arms)
     fits = count
@@ -146,7 +146,7 @@ def cost(arms: Sequence[Arm], plan: Plan, trial_s: float | None = None) -> Cost:
         fits -= 1
     most = min(_most(fits, plan) + profiles, limit)
     expected = min(_expected(fits, plan) + profiles, most)
-    return Cost(
+    return StudyCost(
         expected_trials=int(expected),
         most_trials=int(most),
         expected_seconds=None if trial_s is None else expected * trial_s,
@@ -155,7 +155,7 @@ def cost(arms: Sequence[Arm], plan: Plan, trial_s: float | None = None) -> Cost:
     )
 
 
-def _limit(plan: Plan, trial_s: float | None) -> float:
+def _limit(plan: StudyPlan, trial_s: float | None) -> float:
     trials = math.inf if plan.budget.trials is None else plan.budget.trials
     if plan.budget.seconds is None or not trial_s:
         return trials
@@ -166,7 +166,7 @@ def _screening(arms: int) -> float:
     return NOISE_TRIALS + SCREEN_ROWS * (1 + arms)
 
 
-def _most(arms: int, plan: Plan) -> float:
+def _most(arms: int, plan: StudyPlan) -> float:
     """Assume that every arm needs all rows, also a combined one; two are confirmed, one ablated.
 
     If runs vary a lot, there are as many fresh rows as the cap. Few studies reach this maximum.
@@ -179,7 +179,7 @@ def _most(arms: int, plan: Plan) -> float:
     return NOISE_TRIALS + rows * (1 + arms) + combined + confirmed + apart
 
 
-def _expected(arms: int, plan: Plan) -> float:
+def _expected(arms: int, plan: StudyPlan) -> float:
     """Assume that half of the arms are decided at each look, as is usual, and one is confirmed."""
     spent = float(NOISE_TRIALS)
     before, left = 0, arms

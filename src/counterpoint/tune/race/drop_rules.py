@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from counterpoint.core import Range
-from counterpoint.tune.arm import Arm, Origin, several
-from counterpoint.tune.plan import Plan
-from counterpoint.tune.race.budget import Purse, purse
+from counterpoint.tune.arm import Arm, ArmOrigin, several
+from counterpoint.tune.plan import StudyPlan
+from counterpoint.tune.race.budget import RemainingBudget, remaining_budget
 from counterpoint.tune.race.estimates import overlap, raced, racers
 from counterpoint.tune.race.moves import Drop
 from counterpoint.tune.race.rows import NOISE_TRIALS, RACE, SCREEN_ROWS, noise_known, rows_of
 from counterpoint.tune.race.schedule import race_roster, undecided
-from counterpoint.tune.statistics.estimate import Estimate, Verdict, estimate_text, looks
+from counterpoint.tune.statistics.estimate import ArmVerdict, GainEstimate, estimate_text, looks
 from counterpoint.tune.study.study import NO_BUDGET, Study
 
 SLOWER = "slower"
@@ -22,7 +22,7 @@ BEHIND = "behind"
 HOPELESS = "can't win"
 
 
-def look(study: Study, plan: Plan) -> Drop | None:
+def look(study: Study, plan: StudyPlan) -> Drop | None:
     """Return the arm to drop by the rows so far; None if all continue."""
     estimates = raced(study, plan)
     return (
@@ -33,7 +33,7 @@ def look(study: Study, plan: Plan) -> Drop | None:
     )
 
 
-def screening_fits(study: Study, plan: Plan) -> Drop | None:
+def screening_fits(study: Study, plan: StudyPlan) -> Drop | None:
     """Return a Drop of the last new arm if the budget can't pay for the first two rows of all.
 
     Arms are in order of promise, so the last one is the least promising.
@@ -44,10 +44,10 @@ def screening_fits(study: Study, plan: Plan) -> Drop | None:
     if not new:
         return None
     profiles = sum(arm.profile and arm.name not in study.profiled for arm in new)
-    beside = 2 if any(arm.origin is Origin.COMBINED for arm in new) else 1
+    beside = 2 if any(arm.origin is ArmOrigin.COMBINED for arm in new) else 1
     to_go = SCREEN_ROWS - min(have[arm.name] for arm in new)
     need = (0 if noise_known(study) else NOISE_TRIALS) + profiles + to_go * (beside + len(new))
-    remaining = purse(study, plan)
+    remaining = remaining_budget(study, plan)
     if need <= remaining.for_the_race:
         return None
     out = new[-1]
@@ -58,11 +58,11 @@ def screening_fits(study: Study, plan: Plan) -> Drop | None:
     return Drop(out.name, NO_BUDGET, why)
 
 
-def rows_to_next_look(study: Study, plan: Plan) -> int:
+def rows_to_next_look(study: Study, plan: StudyPlan) -> int:
     """Return the number of rows until something can be decided; 0 if no arm needs any."""
     arms = undecided(study, plan)
-    if any(arm.origin is Origin.COMBINED for arm in arms):
-        arms = tuple(arm for arm in arms if arm.origin is Origin.COMBINED)
+    if any(arm.origin is ArmOrigin.COMBINED for arm in arms):
+        arms = tuple(arm for arm in arms if arm.origin is ArmOrigin.COMBINED)
     planned = looks(plan.rule)
     to_go = [
         next((at for at in planned if at > have), have + 1) - have
@@ -71,9 +71,9 @@ def rows_to_next_look(study: Study, plan: Plan) -> int:
     return min(to_go, default=0)
 
 
-def _by_verdict(study: Study, told: Mapping[str, Estimate]) -> Iterator[Drop]:
+def _by_verdict(study: Study, told: Mapping[str, GainEstimate]) -> Iterator[Drop]:
     """Drop decided arms. An arm that can't win is not called slower, which would be a claim."""
-    kinds = {Verdict.SLOWER: SLOWER, Verdict.SAME: NO_EFFECT}
+    kinds = {ArmVerdict.SLOWER: SLOWER, ArmVerdict.SAME: NO_EFFECT}
     for arm in racers(study):
         estimate = told.get(arm.name)
         if estimate is None or not estimate.decided:
@@ -84,7 +84,7 @@ def _by_verdict(study: Study, told: Mapping[str, Estimate]) -> Iterator[Drop]:
             yield Drop(arm.name, HOPELESS, f"{_after(estimate)}: {estimate.why}")
 
 
-def _by_target(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Iterator[Drop]:
+def _by_target(study: Study, plan: StudyPlan, told: Mapping[str, GainEstimate]) -> Iterator[Drop]:
     target = plan.target_gain
     if target is None:
         return
@@ -97,7 +97,7 @@ def _by_target(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Iterat
             yield Drop(arm.name, BELOW_TARGET, why)
 
 
-def _behind(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Iterator[Drop]:
+def _behind(study: Study, plan: StudyPlan, told: Mapping[str, GainEstimate]) -> Iterator[Drop]:
     """Drop arms of the worse half whose range lies below that of the best arm."""
     arms = _by_gain(undecided(study, plan), told)
     best = max(
@@ -107,20 +107,20 @@ def _behind(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Iterator[
         return
     for arm in reversed(arms[(len(arms) + 1) // 2 :]):
         estimate = told[arm.name]
-        at_look = estimate.rows in looks(plan.rule) and estimate.verdict is not Verdict.FASTER
+        at_look = estimate.rows in looks(plan.rule) and estimate.verdict is not ArmVerdict.FASTER
         if at_look and estimate.gain < best.gain and not overlap(estimate, best):
             yield Drop(
                 arm.name, BEHIND, f"{_after(estimate)}, and {best.arm} {estimate_text(best)}"
             )
 
 
-def _by_budget(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Drop | None:
+def _by_budget(study: Study, plan: StudyPlan, told: Mapping[str, GainEstimate]) -> Drop | None:
     """Drop the worst arm if the budget can't pay for the rows of all to the next look."""
     arms = _by_gain(undecided(study, plan), told)
-    doubtful = [arm for arm in arms if told[arm.name].verdict is not Verdict.FASTER]
+    doubtful = [arm for arm in arms if told[arm.name].verdict is not ArmVerdict.FASTER]
     if len(arms) < 2 or not doubtful or len(arms) < len(undecided(study, plan)):
         return None
-    remaining = purse(study, plan)
+    remaining = remaining_budget(study, plan)
     need = rows_to_next_look(study, plan) * len(race_roster(study, plan))
     if need <= remaining.for_the_race:
         return None
@@ -132,20 +132,20 @@ def _by_budget(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Drop |
     return Drop(out.name, NO_BUDGET, why)
 
 
-def _left(there: Purse) -> str:
+def _left(there: RemainingBudget) -> str:
     reserved = f": {there.reserve} more are kept for the confirmation" if there.reserve else ""
     return f"{there.for_the_race:g} are left{reserved}"
 
 
-def _by_gain(arms: tuple[Arm, ...], told: Mapping[str, Estimate]) -> list[Arm]:
+def _by_gain(arms: tuple[Arm, ...], told: Mapping[str, GainEstimate]) -> list[Arm]:
     """Return the arms that completed screening, best first."""
     known = [arm for arm in arms if arm.name in told and told[arm.name].rows >= SCREEN_ROWS]
     return sorted(known, key=lambda arm: -_gain(told[arm.name]))
 
 
-def _gain(estimate: Estimate) -> float:
+def _gain(estimate: GainEstimate) -> float:
     return estimate.gain if estimate.gain == estimate.gain else -1.0  # NaN: no row with the base
 
 
-def _after(estimate: Estimate) -> str:
+def _after(estimate: GainEstimate) -> str:
     return f"{estimate_text(estimate)} after {estimate.rows} rows"

@@ -11,15 +11,15 @@ from functools import lru_cache
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.tune.arm import BASE, Acts, Arm, Origin
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.arm import BASE, Acts, Arm, ArmOrigin
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.moves import CloseAllocation, Drop, Finish, Move, Pause
 from counterpoint.tune.race.rows import ABLATE, CONFIRM, RACE, observations
-from counterpoint.tune.statistics.estimate import Estimate, Noise, Observation, Rule
+from counterpoint.tune.statistics.estimate import DecisionRule, GainEstimate, Observation, RunNoise
 from counterpoint.tune.study.study import BASE_FAILS, Study, Trial
-from counterpoint.tune.trial.losses import guard
+from counterpoint.tune.trial.losses import check_losses
 from counterpoint.tune.trial.measure import NONE_SEEN
-from counterpoint.tune.trial.report import Failure, Losses, Purpose
+from counterpoint.tune.trial.report import Losses, Purpose, TrialFailure
 
 SAME_PROGRAM: Final = "same program"
 
@@ -29,18 +29,20 @@ def racers(study: Study) -> tuple[Arm, ...]:
     return tuple(
         arm
         for arm in study.arms
-        if not arm.is_base and arm.origin is not Origin.ABLATION and arm.name not in study.dropped
+        if not arm.is_base
+        and arm.origin is not ArmOrigin.ABLATION
+        and arm.name not in study.dropped
     )
 
 
-def raced(study: Study, plan: Plan, before: int | None = None) -> dict[str, Estimate]:
+def raced(study: Study, plan: StudyPlan, before: int | None = None) -> dict[str, GainEstimate]:
     """Return the race's estimate of each arm; with `before`, as it was when that row began."""
     found = observations(study, RACE, before)
     compared = _without(found, study)
     return _estimates(compared, shared(plan.rule, compared))
 
 
-def raced_until_out(study: Study, plan: Plan, name: str) -> Estimate | None:
+def raced_until_out(study: Study, plan: StudyPlan, name: str) -> GainEstimate | None:
     """Return the race's estimate of an arm at the time it was dropped.
 
     Later runs of other arms change the noise, and so the estimate on which the decision rested.
@@ -51,22 +53,22 @@ def raced_until_out(study: Study, plan: Plan, name: str) -> Estimate | None:
     return raced(then, plan).get(name)
 
 
-def confirmed(study: Study, plan: Plan, before: int | None = None) -> dict[str, Estimate]:
+def confirmed(study: Study, plan: StudyPlan, before: int | None = None) -> dict[str, GainEstimate]:
     """Return estimates from the fresh runs alone, without any run of the race."""
     return _fresh(plan.rule, observations(study, CONFIRM, before), BASE)
 
 
-def ablated(study: Study, plan: Plan, winner: str) -> dict[str, Estimate]:
+def ablated(study: Study, plan: StudyPlan, winner: str) -> dict[str, GainEstimate]:
     """Compare the winner without each of its changes with the winner."""
     return _fresh(plan.rule, observations(study, ABLATE), winner)
 
 
-def shared(rule: Rule, found: Iterable[Observation]) -> Rule:
+def shared(rule: DecisionRule, found: Iterable[Observation]) -> DecisionRule:
     """Return the rule for all arms that were measured, including those dropped since."""
     return replace(rule, arms=max(len({observation.arm for observation in found} - {BASE}), 1))
 
 
-def overlap(one: Estimate, other: Estimate) -> bool:
+def overlap(one: GainEstimate, other: GainEstimate) -> bool:
     """Return whether two ranges overlap; True if one is unknown."""
     if not isinstance(one.range, Range) or not isinstance(other.range, Range):
         return True
@@ -79,7 +81,7 @@ def _without(found: tuple[Observation, ...], study: Study) -> tuple[Observation,
     return tuple(observation for observation in found if observation.arm not in same)
 
 
-def _estimates(found: tuple[Observation, ...], rule: Rule) -> dict[str, Estimate]:
+def _estimates(found: tuple[Observation, ...], rule: DecisionRule) -> dict[str, GainEstimate]:
     return (
         {estimate.arm: estimate for estimate in _raced(found, rule)}
         if _compares(found, BASE)
@@ -87,7 +89,9 @@ def _estimates(found: tuple[Observation, ...], rule: Rule) -> dict[str, Estimate
     )
 
 
-def _fresh(rule: Rule, found: tuple[Observation, ...], base: str) -> dict[str, Estimate]:
+def _fresh(
+    rule: DecisionRule, found: tuple[Observation, ...], base: str
+) -> dict[str, GainEstimate]:
     return (
         {estimate.arm: estimate for estimate in _once(found, rule, base)}
         if _compares(found, base)
@@ -101,14 +105,14 @@ def _compares(found: tuple[Observation, ...], base: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _raced(found: tuple[Observation, ...], rule: Rule) -> tuple[Estimate, ...]:
+def _raced(found: tuple[Observation, ...], rule: DecisionRule) -> tuple[GainEstimate, ...]:
     from counterpoint.tune.statistics.fit import estimates
 
     return estimates(found, rule)
 
 
 @lru_cache(maxsize=16)
-def noise_of(found: tuple[Observation, ...], indifferent: float) -> Noise:
+def noise_of(found: tuple[Observation, ...], indifferent: float) -> RunNoise:
     """Return how much identical runs differ."""
     from counterpoint.tune.statistics.fit import noise
 
@@ -116,7 +120,9 @@ def noise_of(found: tuple[Observation, ...], indifferent: float) -> Noise:
 
 
 @lru_cache(maxsize=16)
-def _once(found: tuple[Observation, ...], rule: Rule, base: str) -> tuple[Estimate, ...]:
+def _once(
+    found: tuple[Observation, ...], rule: DecisionRule, base: str
+) -> tuple[GainEstimate, ...]:
     from counterpoint.tune.statistics.fit import confirmed as once
 
     return once(found, rule, base)
@@ -124,27 +130,27 @@ def _once(found: tuple[Observation, ...], rule: Rule, base: str) -> tuple[Estima
 
 OTHER_NUMBERS: Final = "other numbers"
 _CHANCES: Final = 2
-OF_NO_USE: Final = frozenset({Failure.NO_STEPS, Failure.UNSTEADY})
+OF_NO_USE: Final = frozenset({TrialFailure.NO_STEPS, TrialFailure.UNSTEADY})
 """Failures that do not matter in a profiled run, which needs no step times."""
-_AGAIN: Final = frozenset({Failure.UNSTEADY, Failure.HANG, Failure.NO_STEPS})
+_AGAIN: Final = frozenset({TrialFailure.UNSTEADY, TrialFailure.HANG, TrialFailure.NO_STEPS})
 """Failures that may be chance even in the first run, or that a profile may resolve."""
-_BY_THE_USER: Final = frozenset({Failure.INTERRUPTED, Failure.DISK_FULL})
-_OF_NODES: Final = frozenset({Failure.NODE_FAULT, Failure.PREEMPTED})
+_BY_THE_USER: Final = frozenset({TrialFailure.INTERRUPTED, TrialFailure.DISK_FULL})
+_OF_NODES: Final = frozenset({TrialFailure.NODE_FAULT, TrialFailure.PREEMPTED})
 _HELD: Final = ("slurm", "ray")
 """Executors that hold nodes in an allocation: it is lost as soon as one node is."""
 
 _MEND: Final = {
-    Failure.UNKNOWN_FLAG: "mend XLA_FLAGS: counterpoint flags check",
-    Failure.OUT_OF_MEMORY: "make it fit first: a smaller batch, or more recomputation",
-    Failure.NAN: "mend the program first: its loss is no number",
-    Failure.HANG: "see where it hangs in the run's logs, or allow more silence",
-    Failure.TIMEOUT: "allow more time per trial, or fewer steps: --steps",
-    Failure.NO_STEPS: "let it print `step N`, or mark steps with StepTraceAnnotation",
-    Failure.UNSTEADY: "let it run for more steps",
+    TrialFailure.UNKNOWN_FLAG: "mend XLA_FLAGS: counterpoint flags check",
+    TrialFailure.OUT_OF_MEMORY: "make it fit first: a smaller batch, or more recomputation",
+    TrialFailure.NAN: "mend the program first: its loss is no number",
+    TrialFailure.HANG: "see where it hangs in the run's logs, or allow more silence",
+    TrialFailure.TIMEOUT: "allow more time per trial, or fewer steps: --steps",
+    TrialFailure.NO_STEPS: "let it print `step N`, or mark steps with StepTraceAnnotation",
+    TrialFailure.UNSTEADY: "let it run for more steps",
 }
 
 
-def fault(study: Study, plan: Plan) -> Move | None:
+def fault(study: Study, plan: StudyPlan) -> Move | None:
     """Return the move that follows from how trials ended, if any."""
     return (
         _of_the_base(study)
@@ -182,7 +188,7 @@ def _of_the_base(study: Study) -> Finish | None:
     detail = trials[-1].report.detail if trials[-1].report else ""
     why = f"{BASE_FAILS}: {failure}" + (f", {detail}" if detail else "")
     mend = _MEND.get(failure, "" if "see " in detail else f"see {trials[-1].started.directory}")
-    if failure is Failure.NO_STEPS and not detail.startswith(NONE_SEEN):
+    if failure is TrialFailure.NO_STEPS and not detail.startswith(NONE_SEEN):
         mend = "let it print each step, at once, or train longer"
     return Finish(f"{why}; {mend}" if mend else why)
 
@@ -203,7 +209,7 @@ def _of_arms(study: Study) -> Iterator[Drop]:
         yield Drop(arm.name, str(last.failure), f"{detail or last.failure}{times}")
 
 
-def _other_numbers(study: Study, plan: Plan) -> Iterator[Drop]:
+def _other_numbers(study: Study, plan: StudyPlan) -> Iterator[Drop]:
     base = _losses(study.trials_of(BASE))
     if not base:
         return
@@ -211,7 +217,7 @@ def _other_numbers(study: Study, plan: Plan) -> Iterator[Drop]:
         if arm.is_base or arm.name in study.dropped:
             continue
         for losses in _losses(study.trials_of(arm.name)):
-            found = guard(base, losses, plan.loss_tolerance)
+            found = check_losses(base, losses, plan.loss_tolerance)
             if found.kind == "other":
                 yield Drop(arm.name, OTHER_NUMBERS, found.why)
 
@@ -228,7 +234,7 @@ def _same_settings(study: Study) -> Iterator[Drop]:
     """Drop arms with the settings of another arm or the base; this needs no run."""
     before: dict[object, str] = {}
     for arm in study.arms:
-        if arm.origin is Origin.ABLATION or arm.name in study.profiled:
+        if arm.origin is ArmOrigin.ABLATION or arm.name in study.profiled:
             continue
         first = before.setdefault(_sets(arm), arm.name)
         if first != arm.name and arm.name not in study.dropped:
@@ -267,11 +273,11 @@ def _twins_of_winner(study: Study) -> Iterator[Drop]:
         trial.started.arm for trial in study.trials if trial.started.purpose is Purpose.ABLATE
     }
     for arm in study.arms:
-        if arm.origin is not Origin.ABLATION or arm.name in study.dropped:
+        if arm.origin is not ArmOrigin.ABLATION or arm.name in study.dropped:
             continue
         winners = [study.arm(name) for name in against if name != arm.name]
         for winner in winners:
-            if winner.origin is Origin.ABLATION or winner.acts is not Acts.SCHEDULE:
+            if winner.origin is ArmOrigin.ABLATION or winner.acts is not Acts.SCHEDULE:
                 continue
             if _programs(study, arm.name) & _programs(study, winner.name):
                 yield Drop(arm.name, SAME_PROGRAM, f"XLA makes the program of {winner.name} of it")
@@ -287,7 +293,7 @@ def _programs(study: Study, name: str) -> frozenset[str]:
     )
 
 
-def _of_nodes(study: Study, plan: Plan) -> Move | None:
+def _of_nodes(study: Study, plan: StudyPlan) -> Move | None:
     """React to trials that fail through no fault of an arm: retry, change nodes, then pause.
 
     If the nodes themselves are lost, change them at once, as no trial could succeed there.

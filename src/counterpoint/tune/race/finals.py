@@ -12,16 +12,16 @@ from dataclasses import replace
 
 from counterpoint.core import Unknown
 from counterpoint.flags import Settings
-from counterpoint.tune.arm import Acts, Arm, Change, Origin, merged
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, merged
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.estimates import confirmed, noise_of, raced, racers
 from counterpoint.tune.race.rows import CONFIRM, RACE, SCREEN_ROWS, observations, rows, rows_of
 from counterpoint.tune.space.faults import new_fault
-from counterpoint.tune.statistics.estimate import Estimate, Verdict
+from counterpoint.tune.statistics.estimate import ArmVerdict, GainEstimate
 from counterpoint.tune.study.study import Study
 
 
-def finalists(study: Study, plan: Plan, before: int | None = None) -> tuple[Arm, ...]:
+def finalists(study: Study, plan: StudyPlan, before: int | None = None) -> tuple[Arm, ...]:
     """Return the arms that may be confirmed, best first; with `before`, as of when that row began.
 
     These are the arms that are faster. If none is for certain, it is the one with the largest
@@ -34,18 +34,18 @@ def finalists(study: Study, plan: Plan, before: int | None = None) -> tuple[Arm,
         if arm.name in estimates and not math.isnan(estimates[arm.name].gain)
     ]
     arms.sort(key=lambda arm: -estimates[arm.name].gain)
-    faster = tuple(arm for arm in arms if estimates[arm.name].verdict is Verdict.FASTER)
+    faster = tuple(arm for arm in arms if estimates[arm.name].verdict is ArmVerdict.FASTER)
     if faster:
         return faster
     return tuple(
         arm
         for arm in arms[:1]
-        if estimates[arm.name].verdict is Verdict.OPEN
+        if estimates[arm.name].verdict is ArmVerdict.OPEN
         and estimates[arm.name].gain > plan.rule.indifferent
     )
 
 
-def next_finalists(study: Study, plan: Plan, before: int | None = None) -> tuple[Arm, ...]:
+def next_finalists(study: Study, plan: StudyPlan, before: int | None = None) -> tuple[Arm, ...]:
     """Return finalists without fresh runs whose gain exceeds every gain confirmed so far."""
     begun = starts(study, before)
     estimates = raced(study, plan, before)
@@ -83,14 +83,14 @@ def late(study: Study, before: int | None = None) -> frozenset[str]:
     )
 
 
-def begun(study: Study, plan: Plan, before: int | None = None) -> tuple[Arm, ...]:
+def begun(study: Study, plan: StudyPlan, before: int | None = None) -> tuple[Arm, ...]:
     """Return the arms whose fresh runs have begun and are not complete."""
     started = starts(study, before)
     through = had_fresh_runs(study, plan, before)
     return tuple(arm for arm in racers(study) if arm.name in started and arm.name not in through)
 
 
-def had_fresh_runs(study: Study, plan: Plan, before: int | None = None) -> frozenset[str]:
+def had_fresh_runs(study: Study, plan: StudyPlan, before: int | None = None) -> frozenset[str]:
     """Return the arms with all fresh runs due to them. They get no more, whatever the result."""
     started = starts(study, before)
     return frozenset(
@@ -102,7 +102,7 @@ def had_fresh_runs(study: Study, plan: Plan, before: int | None = None) -> froze
 
 
 def rows_due(
-    study: Study, plan: Plan, name: str | None, arms: int = 1, before: int | None = None
+    study: Study, plan: StudyPlan, name: str | None, arms: int = 1, before: int | None = None
 ) -> int:
     """Return the number of fresh rows for an arm, one of `arms` confirmed together.
 
@@ -119,7 +119,7 @@ def rows_due(
 
 
 def _rows_needed(
-    study: Study, plan: Plan, estimate: Estimate, arms: int, before: int | None
+    study: Study, plan: StudyPlan, estimate: GainEstimate, arms: int, before: int | None
 ) -> int:
     from counterpoint.tune.statistics.estimate import rows_needed
 
@@ -131,7 +131,7 @@ def _rows_needed(
     return plan.rule.cap if isinstance(needed, Unknown) else needed
 
 
-def target_reached(study: Study, plan: Plan) -> bool:
+def target_reached(study: Study, plan: StudyPlan) -> bool:
     """Return whether the best arm reaches the target gain, by its fresh runs or else by the race.
 
     Arms whose fresh runs fell short no longer count, so the race continues.
@@ -146,10 +146,10 @@ def target_reached(study: Study, plan: Plan) -> bool:
     best = next((arm for arm in finalists(study, plan) if arm.name not in through), None)
     if best is None:
         return False
-    return estimates[best.name].verdict is Verdict.FASTER and estimates[best.name].gain >= target
+    return estimates[best.name].verdict is ArmVerdict.FASTER and estimates[best.name].gain >= target
 
 
-def falls_short(study: Study, plan: Plan, before: int | None = None) -> bool:
+def falls_short(study: Study, plan: StudyPlan, before: int | None = None) -> bool:
     """Return whether the race ended for the target gain but fresh runs did not confirm it."""
     target = plan.target_gain
     if target is None or begun(study, plan, before) or not had_fresh_runs(study, plan, before):
@@ -157,7 +157,7 @@ def falls_short(study: Study, plan: Plan, before: int | None = None) -> bool:
     return all(estimate.gain < target for estimate in shown(study, plan, before))
 
 
-def shown(study: Study, plan: Plan, before: int | None = None) -> tuple[Estimate, ...]:
+def shown(study: Study, plan: StudyPlan, before: int | None = None) -> tuple[GainEstimate, ...]:
     """Return the estimates of arms that are faster by their completed fresh runs."""
     through = had_fresh_runs(study, plan, before)
     if not through:
@@ -165,7 +165,7 @@ def shown(study: Study, plan: Plan, before: int | None = None) -> tuple[Estimate
     return tuple(
         estimate
         for estimate in confirmed(study, plan, before).values()
-        if estimate.arm in through and estimate.verdict is Verdict.FASTER
+        if estimate.arm in through and estimate.verdict is ArmVerdict.FASTER
     )
 
 
@@ -180,7 +180,7 @@ def combined(
     If two arms set the same thing, exclude each other, or are known to crash together, only the
     better one is included.
     """
-    taken: list[Change] = []
+    taken: list[ArmChange] = []
     for arm in faster:
         own = changes_of(arm, base)
         if not own or any(_clash(change, earlier) for change in own for earlier in taken):
@@ -195,7 +195,9 @@ def combined(
         return None
     names = {arm.name for arm in known}
     name = next(candidate for candidate in _names(COMBINED) if candidate not in names)
-    return Arm(name=name, settings=merged(base, changes), changes=changes, origin=Origin.COMBINED)
+    return Arm(
+        name=name, settings=merged(base, changes), changes=changes, origin=ArmOrigin.COMBINED
+    )
 
 
 def without_each(base: Settings, winner: Arm) -> tuple[Arm, ...]:
@@ -210,12 +212,12 @@ def without_each(base: Settings, winner: Arm) -> tuple[Arm, ...]:
         if any(name == ablation.name for ablation in ablations):
             name = f"{name}-{index + 1}"
         ablations.append(
-            Arm(name=name, settings=merged(base, left), changes=left, origin=Origin.ABLATION)
+            Arm(name=name, settings=merged(base, left), changes=left, origin=ArmOrigin.ABLATION)
         )
     return tuple(ablations)
 
 
-def changes_of(arm: Arm, base: Settings) -> tuple[Change, ...]:
+def changes_of(arm: Arm, base: Settings) -> tuple[ArmChange, ...]:
     """Return an arm's changes; for settings by hand, all differences from the base as one."""
     if arm.changes:
         return arm.changes
@@ -227,10 +229,10 @@ def changes_of(arm: Arm, base: Settings) -> tuple[Change, ...]:
     )
     if own == Settings():
         return ()
-    return (Change(dimension=arm.name, choice="on", settings=own, acts=Acts.RUNTIME),)
+    return (ArmChange(dimension=arm.name, choice="on", settings=own, acts=Acts.RUNTIME),)
 
 
-def left_out(winner: Arm, ablated: Arm, base: Settings) -> Change | None:
+def left_out(winner: Arm, ablated: Arm, base: Settings) -> ArmChange | None:
     """Return the winner's change that the ablated arm omits."""
     left = _key(changes_of(ablated, base))
     gone = [change for change in changes_of(winner, base) if _one(change) not in left]
@@ -242,13 +244,13 @@ def _faulty(arm: Arm, base: Settings, version: str | None) -> bool:
     return bool(new_fault(base, arm.settings, version, None))
 
 
-def _clash(one: Change, other: Change) -> bool:
+def _clash(one: ArmChange, other: ArmChange) -> bool:
     if one.dimension in other.excludes or other.dimension in one.excludes:
         return True
     return one.dimension == other.dimension or bool(_sets(one) & _sets(other))
 
 
-def _sets(change: Change) -> frozenset[str]:
+def _sets(change: ArmChange) -> frozenset[str]:
     settings = change.settings
     placed = {"per"} if change.per is not None else set[str]()
     profiled = {"profile"} if change.profile else set[str]()
@@ -257,11 +259,11 @@ def _sets(change: Change) -> frozenset[str]:
     )
 
 
-def _key(changes: tuple[Change, ...]) -> frozenset[tuple[str, str]]:
+def _key(changes: tuple[ArmChange, ...]) -> frozenset[tuple[str, str]]:
     return frozenset(_one(change) for change in changes)
 
 
-def _one(change: Change) -> tuple[str, str]:
+def _one(change: ArmChange) -> tuple[str, str]:
     return change.dimension, change.choice
 
 

@@ -9,18 +9,25 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from counterpoint.capture import Window
+from counterpoint.capture import ProfileSchedule
 from counterpoint.core import CounterpointError, InputError
 from counterpoint.flags import Settings
 from counterpoint.flags.versions import LHS, PROFILE
 from counterpoint.runs import OutcomeKind, Rank, is_run, read_run
 from counterpoint.tune.arm import BASE, Arm
-from counterpoint.tune.executors.executor import Ended, EndedKind, Executor, Job, Limits, Shape
+from counterpoint.tune.executors.executor import (
+    Executor,
+    GangEnd,
+    GangEndKind,
+    ProcessShape,
+    TrialJob,
+    TrialLimits,
+)
 from counterpoint.tune.journal.records import AllocationClosed, TrialEnded
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.study.study import Ledger, Study, Trial, stamp
 from counterpoint.tune.trial.measure import measure
-from counterpoint.tune.trial.report import Failure, Purpose, Report
+from counterpoint.tune.trial.report import Purpose, TrialFailure, TrialReport
 from counterpoint.workflow.feedback import COMMAND_BUFFERS_OFF, NO_CACHE
 
 _TIMES_AS_LONG: Final = 5
@@ -34,20 +41,20 @@ _AFTER_QUIET_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TrialPlace:
     """A trial's number, and the directory of its Run."""
 
     number: int
     directory: str  # relative to the study
 
 
-def place_of(study: Study, arm: Arm) -> Place:
+def place_of(study: Study, arm: Arm) -> TrialPlace:
     """Return the next free number and its directory."""
     number = max((trial.started.number for trial in study.trials), default=0) + 1
-    return Place(number, f"runs/{_name(number, arm)}")
+    return TrialPlace(number, f"runs/{_name(number, arm)}")
 
 
-def job_of(study: Study, plan: Plan, trial: Trial, where: Path) -> Job:
+def job_of(study: Study, plan: StudyPlan, trial: Trial, where: Path) -> TrialJob:
     """Return the job for a trial that was recorded as started."""
     arm = study.arm(trial.started.arm)
     profiled = trial.started.purpose is Purpose.PROFILE
@@ -59,8 +66,8 @@ def job_of(study: Study, plan: Plan, trial: Trial, where: Path) -> Job:
     if profiled:
         window, limits = _window(study, limits)
     elif counts_no_steps(study):
-        window = Window()
-    return Job(
+        window = ProfileSchedule()
+    return TrialJob(
         name=_name(trial.started.number, arm),
         command=study.began.command,
         directory=where / trial.started.directory,
@@ -73,10 +80,10 @@ def job_of(study: Study, plan: Plan, trial: Trial, where: Path) -> Job:
 
 def counts_no_steps(study: Study) -> bool:
     """Return whether the base's steps were not found; then all arms are timed from profiles."""
-    return any(trial.failure is Failure.NO_STEPS for trial in study.trials_of(BASE))
+    return any(trial.failure is TrialFailure.NO_STEPS for trial in study.trials_of(BASE))
 
 
-def limits_of(study: Study, plan: Plan, where: Path) -> Limits:
+def limits_of(study: Study, plan: StudyPlan, where: Path) -> TrialLimits:
     """Return the requested limits; by default 5 times the base's duration, 10 times its silence."""
     limits = plan.limits
     first = next((trial for trial in study.trials_of(BASE) if trial.counts), None)
@@ -87,7 +94,7 @@ def limits_of(study: Study, plan: Plan, where: Path) -> Limits:
     timeout = limits.timeout_s if limits.timeout_s is not None else learned
     silent = longest_silence(where / first.started.directory, first.wall_s)
     hang = max(_AT_LEAST_S, min(_TIMES_AS_SILENT * silent, timeout))
-    return Limits(
+    return TrialLimits(
         timeout_s=timeout,
         hang_after_s=limits.hang_after_s if limits.hang_after_s is not None else hang,
         steps=limits.steps,
@@ -120,7 +127,7 @@ def _silence(rank: Rank, wall_s: float) -> float:
     return max(between, wall_s - (signs[-1] - signs[0]))
 
 
-def _window(study: Study, limits: Limits) -> tuple[Window, Limits]:
+def _window(study: Study, limits: TrialLimits) -> tuple[ProfileSchedule, TrialLimits]:
     """Return a window of a few steps after warm-up; by the clock if only log lines name steps."""
     steady = next(
         (
@@ -132,14 +139,14 @@ def _window(study: Study, limits: Limits) -> tuple[Window, Limits]:
     )
     if steady is None or steady.source not in ("annotation", "api"):
         longer = math.ceil(_AFTER_QUIET_S / steady.median_s) if steady else 0
-        return Window(), replace(limits, steps=limits.steps and limits.steps + longer)
+        return ProfileSchedule(), replace(limits, steps=limits.steps and limits.steps + longer)
     start = max(steady.warm_up, 2)
     end = start + _PROFILED_STEPS + 2
-    window = Window(start_step=start, steps=_PROFILED_STEPS)
+    window = ProfileSchedule(start_step=start, steps=_PROFILED_STEPS)
     return window, replace(limits, steps=limits.steps and max(limits.steps, end))
 
 
-def _shape(shape: Shape, arm: Arm) -> Shape:
+def _shape(shape: ProcessShape, arm: Arm) -> ProcessShape:
     return shape if arm.per is None else replace(shape, per=arm.per, ranks_per_node=None)
 
 
@@ -157,7 +164,7 @@ def profiled_settings(arm: Arm, run: Path, study: Path) -> Settings:
 
     Raises InputError if no profile can be made.
     """
-    from counterpoint.pgle.checking import addressed
+    from counterpoint.pgle.checking import content_addressed
     from counterpoint.pgle.making import make_profile
     from counterpoint.pgle.profiles import write_profile
     from counterpoint.runs import read_run
@@ -174,7 +181,7 @@ def profiled_settings(arm: Arm, run: Path, study: Path) -> Settings:
     place = study / PROFILES
     place.mkdir(exist_ok=True)
     written = write_profile(built.profile, place / f"{run.name}.pbtxt", overwrite=True)
-    path = written.rename(addressed(written)).resolve()
+    path = written.rename(content_addressed(written)).resolve()
     lhs = () if LHS in arm.settings.flags else ((LHS, "true"),)
     return arm.settings.merged(Settings((*lhs, (PROFILE, str(path)))))
 
@@ -200,7 +207,9 @@ def end_leftovers(
     for trial in study.running:
         report = whole[trial.started.number]
         wall_s = _wall(where, trial) if report is not None else None
-        interrupted = Report(failure=Failure.INTERRUPTED, detail="the tuner ended before it did")
+        interrupted = TrialReport(
+            failure=TrialFailure.INTERRUPTED, detail="the tuner ended before it did"
+        )
         ledger.add(
             TrialEnded(
                 number=trial.started.number,
@@ -213,7 +222,7 @@ def end_leftovers(
         ledger.add(AllocationClosed(number=number, at=stamp()))
 
 
-def _report(directory: Path) -> Report | None:
+def _report(directory: Path) -> TrialReport | None:
     """Return the report of a Run that ended without the tuner; call it before anything is swept."""
     try:
         outcome = read_run(directory).outcome if is_run(directory) else None
@@ -221,7 +230,7 @@ def _report(directory: Path) -> Report | None:
         return None
     if outcome is None or outcome.kind in _NOT_BY_ITSELF:
         return None
-    return measure(directory, Ended(kind=EndedKind.EXITED, exit_code=outcome.status))
+    return measure(directory, GangEnd(kind=GangEndKind.EXITED, exit_code=outcome.status))
 
 
 def _wall(where: Path, trial: Trial) -> float | None:

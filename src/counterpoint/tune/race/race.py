@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from counterpoint.tune.arm import BASE, Arm, Origin
-from counterpoint.tune.plan import Plan
-from counterpoint.tune.race.budget import ONE_ARM, purse
+from counterpoint.tune.arm import BASE, Arm, ArmOrigin
+from counterpoint.tune.plan import StudyPlan
+from counterpoint.tune.race.budget import ONE_ARM, remaining_budget
 from counterpoint.tune.race.drop_rules import look, rows_to_next_look, screening_fits
 from counterpoint.tune.race.estimates import OF_NO_USE, fault, raced, racers
 from counterpoint.tune.race.finals import (
@@ -43,7 +43,7 @@ from counterpoint.tune.race.rows import (
     NOISE_TRIALS,
     RACE,
     SCREEN_ROWS,
-    Row,
+    RaceRow,
     noise_known,
     rows,
     rows_of,
@@ -55,7 +55,7 @@ from counterpoint.tune.race.schedule import (
     undecided,
     winner_of,
 )
-from counterpoint.tune.statistics.estimate import Verdict
+from counterpoint.tune.statistics.estimate import ArmVerdict
 from counterpoint.tune.statistics.fit import row_order
 from counterpoint.tune.study.study import NO_BUDGET, Study
 from counterpoint.tune.trial.report import Purpose
@@ -67,7 +67,7 @@ NOBODY = "no arm is left"
 NOTHING = "there is nothing to try"
 
 
-def next_move(study: Study, plan: Plan) -> Move:
+def next_move(study: Study, plan: StudyPlan) -> Move:
     """Return the next move; it depends on the records alone."""
     if study.ended is not None:
         return Finish(study.ended.why)
@@ -102,12 +102,12 @@ def _enter(study: Study) -> Enter | None:
         seen = next(
             (candidate.arm for candidate in study.candidates if candidate.arm.is_base), None
         )
-        return Enter(seen or Arm(name=BASE, settings=study.began.base, origin=Origin.BASE))
+        return Enter(seen or Arm(name=BASE, settings=study.began.base, origin=ArmOrigin.BASE))
     missing = next((arm for arm in to_enter(study) if arm.name not in entered), None)
     return None if missing is None else Enter(missing)
 
 
-def _go_on_with_row(study: Study, plan: Plan) -> Move | None:
+def _go_on_with_row(study: Study, plan: StudyPlan) -> Move | None:
     """Complete a row that has begun, unless its allocation is closed."""
     latest = next(reversed(rows(study)), None)
     if latest is None or latest.allocation not in study.open_allocations:
@@ -118,7 +118,7 @@ def _go_on_with_row(study: Study, plan: Plan) -> Move | None:
     return _trial(study, plan, missing[0], latest.purpose, latest.number)
 
 
-def _missing(study: Study, plan: Plan, row: Row) -> tuple[str, ...]:
+def _missing(study: Study, plan: StudyPlan, row: RaceRow) -> tuple[str, ...]:
     """Return the arms that still have to run in a row, in order, without later entrants."""
     if row.purpose is Purpose.NOISE:
         return (BASE,) if row.counted(BASE) < NOISE_TRIALS else ()
@@ -136,14 +136,14 @@ def _ordered(roster: Sequence[str], row: int) -> tuple[str, ...]:
     return tuple(name for name in row_order(roster, row) if name in roster)
 
 
-def _noise(study: Study, plan: Plan) -> Move | None:
+def _noise(study: Study, plan: StudyPlan) -> Move | None:
     """Run the base twice in a row first, to measure how much identical runs differ."""
     if noise_known(study) or not racers(study):
         return None
     return screening_fits(study, plan) or _begin(study, plan, Purpose.NOISE, (BASE,))
 
 
-def _race(study: Study, plan: Plan) -> Move | None:
+def _race(study: Study, plan: StudyPlan) -> Move | None:
     """Look at the results if due; then begin a row if the rows to the next look are affordable."""
     if not racers(study):
         return None
@@ -156,12 +156,12 @@ def _race(study: Study, plan: Plan) -> Move | None:
         return None
     screened = all(rows_of(study, arm.name, RACE) >= SCREEN_ROWS for arm in undecided(study, plan))
     ahead = rows_to_next_look(study, plan) if screened else 1
-    if purse(study, plan).for_the_race < ahead * len(roster):
+    if remaining_budget(study, plan).for_the_race < ahead * len(roster):
         return None
     return _begin(study, plan, Purpose.RACE if screened else Purpose.SCREEN, roster)
 
 
-def _through(study: Study, plan: Plan) -> bool:
+def _through(study: Study, plan: StudyPlan) -> bool:
     """Return whether the race is over: fresh runs have begun, and no late arm is undecided."""
     purposes = {row.purpose for row in rows(study)}
     if Purpose.ABLATE in purposes:
@@ -171,42 +171,42 @@ def _through(study: Study, plan: Plan) -> bool:
     return not late(study) & {arm.name for arm in undecided(study, plan)}
 
 
-def _combine(study: Study, plan: Plan) -> Enter | None:
+def _combine(study: Study, plan: StudyPlan) -> Enter | None:
     """Combine, once, arms that are each faster and set different things."""
-    if target_reached(study, plan) or any(arm.origin is Origin.COMBINED for arm in study.arms):
+    if target_reached(study, plan) or any(arm.origin is ArmOrigin.COMBINED for arm in study.arms):
         return None
     estimates = raced(study, plan)
     late_faster = [
         name
         for name in late(study)
-        if name in estimates and estimates[name].verdict is Verdict.FASTER
+        if name in estimates and estimates[name].verdict is ArmVerdict.FASTER
     ]
     if _through(study, plan) and not late_faster:
         return None
     refuted = had_fresh_runs(study, plan) - {estimate.arm for estimate in shown(study, plan)}
     faster = [arm for arm in racers(study) if arm.name in estimates and arm.name not in refuted]
-    faster = [arm for arm in faster if estimates[arm.name].verdict is Verdict.FASTER]
+    faster = [arm for arm in faster if estimates[arm.name].verdict is ArmVerdict.FASTER]
     faster.sort(key=lambda arm: -estimates[arm.name].gain)
     others = tuple(arm for arm in study.arms if not arm.is_base)
     combination = combined(study.arm(BASE).settings, tuple(faster), others, study.jaxlib)
     return None if combination is None else Enter(combination)
 
 
-def _confirm(study: Study, plan: Plan) -> Move | None:
+def _confirm(study: Study, plan: StudyPlan) -> Move | None:
     """Run the best arm and the base where nothing of the race has run."""
     roster = confirm_roster(study, plan)
-    if not roster or purse(study, plan).left < len(roster):
+    if not roster or remaining_budget(study, plan).left < len(roster):
         return None
     return _begin(study, plan, Purpose.CONFIRM, roster, fresh=True)
 
 
-def _ablate(study: Study, plan: Plan) -> Move | None:
+def _ablate(study: Study, plan: StudyPlan) -> Move | None:
     """Run the winner without each of its changes, if requested and affordable."""
     winner = winner_of(study, plan)
     if not plan.ablate or winner is None:
         return None
     parts = without_each(study.arm(BASE).settings, winner)
-    left = purse(study, plan).left
+    left = remaining_budget(study, plan).left
     missing = next((arm for arm in parts if arm.name not in study.entered), None)
     if missing is not None:
         need = SCREEN_ROWS * (1 + len(parts)) + sum(arm.profile for arm in parts)
@@ -217,11 +217,11 @@ def _ablate(study: Study, plan: Plan) -> Move | None:
     return _begin(study, plan, Purpose.ABLATE, roster)
 
 
-def _return(study: Study, plan: Plan) -> Enter | None:
+def _return(study: Study, plan: StudyPlan) -> Enter | None:
     """Re-enter an arm that the budget had no room for, if a reserve was left unused."""
     if starts(study) or undecided(study, plan) or not noise_known(study):
         return None
-    available = purse(study, plan).for_the_race
+    available = remaining_budget(study, plan).for_the_race
     unaffordable = {name for name, drop in study.dropped.items() if drop.kind == NO_BUDGET}
     for arm in to_enter(study):
         profile = arm.profile and arm.name not in study.profiled
@@ -231,7 +231,7 @@ def _return(study: Study, plan: Plan) -> Enter | None:
 
 
 def _begin(
-    study: Study, plan: Plan, purpose: Purpose, roster: Sequence[str], *, fresh: bool = False
+    study: Study, plan: StudyPlan, purpose: Purpose, roster: Sequence[str], *, fresh: bool = False
 ) -> Move:
     """Begin the next row: get nodes, make the profiles its arms need, then run its first trial."""
     if not study.open_allocations:
@@ -246,7 +246,7 @@ def _begin(
     return _trial(study, plan, _ordered(roster, number)[0], purpose, number)
 
 
-def _profile(study: Study, plan: Plan, roster: Sequence[str]) -> Move | None:
+def _profile(study: Study, plan: StudyPlan, roster: Sequence[str]) -> Move | None:
     """Profile arms that need a profile before they are timed."""
     for arm in study.arms:
         if arm.name not in roster or not arm.profile or arm.name in study.profiled:
@@ -260,13 +260,15 @@ def _profile(study: Study, plan: Plan, roster: Sequence[str]) -> Move | None:
     return None
 
 
-def _trial(study: Study, plan: Plan, arm: str, purpose: Purpose, row: int) -> RunTrial | Finish:
-    if purse(study, plan).left < 1:
+def _trial(
+    study: Study, plan: StudyPlan, arm: str, purpose: Purpose, row: int
+) -> RunTrial | Finish:
+    if remaining_budget(study, plan).left < 1:
         return Finish(SPENT)
     return RunTrial(arm, purpose, row, study.open_allocations[-1])
 
 
-def _why_done(study: Study, plan: Plan) -> str:
+def _why_done(study: Study, plan: StudyPlan) -> str:
     if len(study.arms) < 2:
         return NOTHING
     unaffordable = any(drop.kind == NO_BUDGET for drop in study.dropped.values())

@@ -21,7 +21,7 @@ SCREEN_ROWS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RaceRow:
     """One pass, complete or not. All its trials belong to one allocation."""
 
     number: int
@@ -35,17 +35,17 @@ class Row:
         return sum(trial.counts for trial in self.trials if trial.started.arm == arm)
 
 
-def rows(study: Study) -> tuple[Row, ...]:
+def rows(study: Study) -> tuple[RaceRow, ...]:
     """Return all rows that were begun, in order."""
-    found: dict[int, Row] = {}
+    found: dict[int, RaceRow] = {}
     for at, trial in enumerate(study.trials):
         started = trial.started
         if started.row < 0:
             continue
-        row = found.get(started.row) or Row(
+        row = found.get(started.row) or RaceRow(
             started.row, started.purpose, started.allocation, at, ()
         )
-        found[started.row] = Row(
+        found[started.row] = RaceRow(
             row.number, row.purpose, row.allocation, row.before, (*row.trials, trial)
         )
     return tuple(found[number] for number in sorted(found))

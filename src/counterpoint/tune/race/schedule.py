@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from counterpoint.tune.arm import BASE, Arm, Origin
-from counterpoint.tune.plan import Plan
-from counterpoint.tune.race.budget import FEWEST_CONFIRM_ROWS, purse
+from counterpoint.tune.arm import BASE, Arm, ArmOrigin
+from counterpoint.tune.plan import StudyPlan
+from counterpoint.tune.race.budget import FEWEST_CONFIRM_ROWS, remaining_budget
 from counterpoint.tune.race.estimates import confirmed, overlap, raced, racers
 from counterpoint.tune.race.finals import (
     begun,
@@ -17,12 +17,12 @@ from counterpoint.tune.race.finals import (
     rows_due,
     without_each,
 )
-from counterpoint.tune.race.rows import ABLATE, Row, rows_of
-from counterpoint.tune.statistics.estimate import Estimate, Verdict
+from counterpoint.tune.race.rows import ABLATE, RaceRow, rows_of
+from counterpoint.tune.statistics.estimate import ArmVerdict, GainEstimate
 from counterpoint.tune.study.study import Study
 
 
-def undecided(study: Study, plan: Plan, row: Row | None = None) -> tuple[Arm, ...]:
+def undecided(study: Study, plan: StudyPlan, row: RaceRow | None = None) -> tuple[Arm, ...]:
     """Return the arms whose next rows are worth their time; with `row`, as of when that row began.
 
     An arm that had its fresh runs takes no more part in the race.
@@ -38,28 +38,28 @@ def undecided(study: Study, plan: Plan, row: Row | None = None) -> tuple[Arm, ..
     )
 
 
-def race_roster(study: Study, plan: Plan, row: Row | None = None) -> tuple[str, ...]:
+def race_roster(study: Study, plan: StudyPlan, row: RaceRow | None = None) -> tuple[str, ...]:
     """Return the base and the undecided arms.
 
     A combined arm runs with the best of the others, so that they can be compared.
     """
     arms = undecided(study, plan, row)
-    combinations = [arm.name for arm in arms if arm.origin is Origin.COMBINED]
+    combinations = [arm.name for arm in arms if arm.origin is ArmOrigin.COMBINED]
     if not combinations:
         return (BASE, *(arm.name for arm in arms)) if arms else ()
     estimates = raced(study, plan, row and row.number)
     others = [
         arm.name
         for arm in racers(study)
-        if arm.origin is not Origin.COMBINED
+        if arm.origin is not ArmOrigin.COMBINED
         and arm.name in estimates
-        and estimates[arm.name].verdict is Verdict.FASTER
+        and estimates[arm.name].verdict is ArmVerdict.FASTER
     ]
     best = max(others, key=lambda name: estimates[name].gain, default=None)
     return (BASE, *([best] if best else []), *combinations)
 
 
-def confirm_roster(study: Study, plan: Plan, before: int | None = None) -> tuple[str, ...]:
+def confirm_roster(study: Study, plan: StudyPlan, before: int | None = None) -> tuple[str, ...]:
     """Return the base and the arms due for fresh runs; with `before`, as of when that row began.
 
     That is the best arm, plus the second best if the race can't separate them and the budget covers
@@ -74,12 +74,12 @@ def confirm_roster(study: Study, plan: Plan, before: int | None = None) -> tuple
     return (BASE, *(arm.name for arm in study.arms if arm.name in names)) if names else ()
 
 
-def _best_two(study: Study, plan: Plan, before: int | None) -> tuple[Arm, ...]:
+def _best_two(study: Study, plan: StudyPlan, before: int | None) -> tuple[Arm, ...]:
     best = next_finalists(study, plan, before)
     if had_fresh_runs(study, plan, before) and not falls_short(study, plan, before):
         best = tuple(arm for arm in best if arm.name in late(study, before))
     best = best[:2]
-    available = purse(study, plan).left
+    available = remaining_budget(study, plan).left
     if before is not None:
         available += sum(trial.started.row >= before for trial in study.trials)
     if not best or available < FEWEST_CONFIRM_ROWS * 2:
@@ -91,7 +91,7 @@ def _best_two(study: Study, plan: Plan, before: int | None) -> tuple[Arm, ...]:
     return best[:1]
 
 
-def ablate_roster(study: Study, plan: Plan, before: int | None = None) -> tuple[str, ...]:
+def ablate_roster(study: Study, plan: StudyPlan, before: int | None = None) -> tuple[str, ...]:
     """Return the winner and its ablations that still need rows."""
     winner = winner_of(study, plan)
     if winner is None:
@@ -108,12 +108,12 @@ def ablate_roster(study: Study, plan: Plan, before: int | None = None) -> tuple[
     return (winner.name, *short) if short else ()
 
 
-def ablation_rows(plan: Plan) -> int:
+def ablation_rows(plan: StudyPlan) -> int:
     """Return the rows of an ablation: as many as a confirmation's, at least two."""
     return max(plan.confirm_rows, 2)
 
 
-def winner_of(study: Study, plan: Plan) -> Arm | None:
+def winner_of(study: Study, plan: StudyPlan) -> Arm | None:
     """Return the arm that is certainly faster: by fresh runs, or by the race if none are requested.
 
     Of several it is the one that saves most, or a simpler one tied with it. There is no winner
@@ -123,13 +123,13 @@ def winner_of(study: Study, plan: Plan) -> Arm | None:
     faster = [
         arm
         for arm in racers(study)
-        if arm.name in estimates and estimates[arm.name].verdict is Verdict.FASTER
+        if arm.name in estimates and estimates[arm.name].verdict is ArmVerdict.FASTER
     ]
     return simplest_best(faster, estimates, plan.rule.indifferent)
 
 
 def simplest_best(
-    arms: Iterable[Arm], told: Mapping[str, Estimate], indifferent: float
+    arms: Iterable[Arm], told: Mapping[str, GainEstimate], indifferent: float
 ) -> Arm | None:
     """Return the arm that saves most, or a simpler one tied with it.
 

@@ -18,8 +18,8 @@ from counterpoint.tune.executors.executor import (
     Allocation,
     Executor,
     Gang,
-    Limits,
     StoppedWaiting,
+    TrialLimits,
     wait_for,
 )
 from counterpoint.tune.journal.records import (
@@ -34,7 +34,7 @@ from counterpoint.tune.journal.records import (
     TrialEnded,
     TrialStarted,
 )
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.budget import refuse_small
 from counterpoint.tune.race.jobs import end_leftovers, job_of, place_of, profiled_settings
 from counterpoint.tune.race.moves import (
@@ -51,7 +51,7 @@ from counterpoint.tune.race.moves import (
 from counterpoint.tune.race.race import next_move
 from counterpoint.tune.study.study import Ledger, Trial, stamp
 from counterpoint.tune.trial.measure import measure
-from counterpoint.tune.trial.report import Failure, Report
+from counterpoint.tune.trial.report import TrialFailure, TrialReport
 
 Say: TypeAlias = Callable[[str], None]
 
@@ -60,7 +60,7 @@ NO_PROFILE = "no profile"
 
 def run_study(
     ledger: Ledger,
-    plan: Plan,
+    plan: StudyPlan,
     executor: Executor,
     where: Path,
     say: Say,
@@ -94,7 +94,7 @@ class _Tuner:
     """One running tuner; all lasting state is in the ledger."""
 
     ledger: Ledger
-    plan: Plan
+    plan: StudyPlan
     executor: Executor
     where: Path
     say: Say
@@ -179,17 +179,17 @@ class _Tuner:
             report = self.report_of(trial)
         except BaseException:
             with suppress(CounterpointError):
-                self.end(trial, Report(failure=Failure.INTERRUPTED), began)
+                self.end(trial, TrialReport(failure=TrialFailure.INTERRUPTED), began)
             raise
         self.end(trial, report, began)
-        if report.failure is Failure.DISK_FULL:
+        if report.failure is TrialFailure.DISK_FULL:
             raise InputError(
                 f"the disk is full: trial {place.number} could not write its results",
                 why=report.detail or None,
                 next="free some space, and give the same command again: it goes on from there",
             )
 
-    def report_of(self, trial: Trial) -> Report:
+    def report_of(self, trial: Trial) -> TrialReport:
         job = job_of(self.ledger.study, self.plan, trial, self.where)
         try:
             gang = self.nodes[trial.started.allocation].start(job)
@@ -197,10 +197,12 @@ class _Tuner:
             if not self.has_run(trial.started.allocation):
                 raise
             # Trials have started here before, so the nodes are at fault, not the arm.
-            return Report(failure=Failure.NODE_FAULT, detail=error.what)
+            return TrialReport(failure=TrialFailure.NODE_FAULT, detail=error.what)
         return self.watched(trial, gang, job.directory, job.limits)
 
-    def watched(self, trial: Trial, gang: Gang, directory: Path, limits: Limits) -> Report:
+    def watched(
+        self, trial: Trial, gang: Gang, directory: Path, limits: TrialLimits
+    ) -> TrialReport:
         try:
             number = trial.started.number
             self.ledger.add(GangStarted(number=number, identity=gang.identity, at=stamp()))
@@ -211,7 +213,7 @@ class _Tuner:
             raise
         report = measure(directory, ended)
         if self.stopped() and report.steady is None:
-            return replace(report, failure=Failure.INTERRUPTED, detail="it was stopped")
+            return replace(report, failure=TrialFailure.INTERRUPTED, detail="it was stopped")
         return report
 
     def has_run(self, allocation: int) -> bool:
@@ -220,7 +222,7 @@ class _Tuner:
             for trial in self.ledger.study.trials
         )
 
-    def end(self, trial: Trial, report: Report, began: float) -> None:
+    def end(self, trial: Trial, report: TrialReport, began: float) -> None:
         self.ledger.add(
             TrialEnded(
                 number=trial.started.number,

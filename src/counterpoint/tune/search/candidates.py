@@ -8,7 +8,7 @@ from math import inf
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from counterpoint.tune.arm import Acts, Arm, Change, Origin, Predicted
+from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, Predicted
 from counterpoint.tune.journal.records import Ablated, CandidateSeen
 from counterpoint.tune.search.grid import Grid, Point
 from counterpoint.tune.search.predictor import are_tied, behind
@@ -225,14 +225,14 @@ Predict: TypeAlias = Callable[[Iterable[Arm]], Iterator[CandidateSeen]]
 
 
 @dataclass(frozen=True, slots=True)
-class Minimal:
+class MinimalWinner:
     """A winner in which every change matters, and the loss without each change."""
 
     winner: CandidateSeen
     ablated: tuple[Ablated, ...] = ()
 
 
-def minimal(grid: Grid, base: Predicted, winner: CandidateSeen, predict: Predict) -> Minimal:
+def minimal(grid: Grid, base: Predicted, winner: CandidateSeen, predict: Predict) -> MinimalWinner:
     """Return the winner without changes that gain nothing; `predict` is called without each.
 
     Such a change shortens no step, and is one more thing that may go wrong.
@@ -241,7 +241,7 @@ def minimal(grid: Grid, base: Predicted, winner: CandidateSeen, predict: Predict
         figures = winner.arm.predicted
         without = list(_without(grid, winner.arm))
         if figures is None or not without:
-            return Minimal(winner)
+            return MinimalWinner(winner)
         outcomes = list(predict(arm for _, arm in without))
         rows = [(change, seen) for (change, _), seen in zip(without, outcomes, strict=True)]
         idle = sorted(
@@ -249,7 +249,7 @@ def minimal(grid: Grid, base: Predicted, winner: CandidateSeen, predict: Predict
             key=lambda row: _step_s(row[1]),
         )
         if not idle:
-            return Minimal(winner, tuple(_ablated(base, winner, rows)))
+            return MinimalWinner(winner, tuple(_ablated(base, winner, rows)))
         winner = _less(grid, base, winner, idle, predict)
 
 
@@ -257,7 +257,7 @@ def _less(
     grid: Grid,
     base: Predicted,
     winner: CandidateSeen,
-    idle: Sequence[tuple[Change, CandidateSeen]],
+    idle: Sequence[tuple[ArmChange, CandidateSeen]],
     predict: Predict,
 ) -> CandidateSeen:
     """Remove all idle changes if that costs nothing together, else one after another."""
@@ -278,7 +278,7 @@ def _is_no_worse(base: Predicted, one: CandidateSeen, less: CandidateSeen) -> bo
     return one.arm.predicted is not None and _is_idle(base, one.arm.predicted, less)
 
 
-def _without(grid: Grid, arm: Arm) -> Iterator[tuple[Change, Arm]]:
+def _without(grid: Grid, arm: Arm) -> Iterator[tuple[ArmChange, Arm]]:
     """Yield the arm without each of the changes that the compiler sees."""
     for change in arm.changes:
         if change.acts is Acts.SCHEDULE:
@@ -293,9 +293,9 @@ def _arm(grid: Grid, arm: Arm, dimensions: set[str]) -> Arm | None:
     if point is not None:
         for dimension in dimensions:
             point = grid.without(point, dimension)
-        return None if grid.why_not(point) else grid.arm(point, Origin.ABLATION)
+        return None if grid.why_not(point) else grid.arm(point, ArmOrigin.ABLATION)
     changes = tuple(change for change in arm.changes if change.dimension not in dimensions)
-    return arm_with(grid.space, changes, Origin.ABLATION)
+    return arm_with(grid.space, changes, ArmOrigin.ABLATION)
 
 
 def _is_idle(base: Predicted, winner: Predicted, less: CandidateSeen) -> bool:
@@ -317,7 +317,7 @@ def _step_s(seen: CandidateSeen) -> float:
 
 
 def _ablated(
-    base: Predicted, winner: CandidateSeen, rows: Iterable[tuple[Change, CandidateSeen]]
+    base: Predicted, winner: CandidateSeen, rows: Iterable[tuple[ArmChange, CandidateSeen]]
 ) -> Iterator[Ablated]:
     figures = winner.arm.predicted
     for change, seen in rows:

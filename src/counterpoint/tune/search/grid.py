@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import TypeAlias
 
-from counterpoint.tune.arm import Acts, Arm, Origin
+from counterpoint.tune.arm import Acts, Arm, ArmOrigin
 from counterpoint.tune.space.space import (
     ANYTHING,
     Dimension,
@@ -135,7 +135,7 @@ class Grid:
         """Return why these choices can't be combined; None if they can."""
         return why_not(self.space, dict(point))
 
-    def arm(self, point: Point, origin: Origin) -> Arm:
+    def arm(self, point: Point, origin: ArmOrigin) -> Arm:
         """Return the base with these choices."""
         return arm_of(self.space, dict(point), origin)
 

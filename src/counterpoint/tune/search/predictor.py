@@ -8,44 +8,44 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from counterpoint.compile import Compiled, Pool, Result, Task
+from counterpoint.compile import CompiledProgram, CompileResult, CompileTask, Pool
 from counterpoint.compile.inputs import Workload
 from counterpoint.core import CounterpointError, InputError, Range
-from counterpoint.cost import Family
+from counterpoint.cost import PriceFamily
 from counterpoint.flags import Settings
 from counterpoint.flags.versions import PROFILE, scheduler_on
 from counterpoint.hlo import Program
 from counterpoint.pgle.profiles import write_profile
 from counterpoint.simulate import Simulation
-from counterpoint.tune.arm import BASE, Arm, Origin, Predicted, schedule_hash
+from counterpoint.tune.arm import BASE, Arm, ArmOrigin, Predicted, schedule_hash
 from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.study.study import Ledger, stamp
 from counterpoint.workflow.forecast import (
-    Asked,
-    Bench,
-    Made,
+    CompileRequest,
+    ForecastBatch,
     MemoryFit,
-    Work,
-    asked,
+    PredictionInputs,
+    PricingContext,
     communication_streams,
+    compile_request,
     forecast,
     memory_fit,
     step_range,
     synthetic_profile,
 )
-from counterpoint.workflow.prediction import INDIFFERENCE, Forecast, Reaching, difference
+from counterpoint.workflow.prediction import INDIFFERENCE, Forecast, UncertainStep, difference
 from counterpoint.workflow.subject import Variant
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PredictedStep:
     """A predicted step, with what it takes to compare it with another."""
 
     step_s: float
-    reach_s: Mapping[Family, tuple[float, float]]
+    reach_s: Mapping[PriceFamily, tuple[float, float]]
 
 
-def predicted(base: Reaching, made: Simulation, memory: MemoryFit, program: str) -> Predicted:
+def predicted(base: UncertainStep, made: Simulation, memory: MemoryFit, program: str) -> Predicted:
     """Return the prediction of one simulated step, relative to the base's."""
     saves = difference(base, made)
     return Predicted(
@@ -72,9 +72,11 @@ def same_program(one: Predicted, memory: MemoryFit) -> Predicted:
     )
 
 
-def step_of(one: Predicted) -> Step:
+def step_of(one: Predicted) -> PredictedStep:
     """Return the simulated step, from the parts of it that are stored."""
-    return Step(one.step_s, {Family(name): (low, high) for name, low, high in one.reach})
+    return PredictedStep(
+        one.step_s, {PriceFamily(name): (low, high) for name, low, high in one.reach}
+    )
 
 
 def behind(one: Predicted, other: Predicted) -> Range:
@@ -108,12 +110,12 @@ class SearchStopped(Exception):
 
 
 @dataclass(slots=True)
-class _Asked:
+class _PendingArm:
     """An arm in progress."""
 
     arm: Arm
     key: Key | None = None
-    wanted: Asked | None = None
+    wanted: CompileRequest | None = None
     number: int | None = None  # number of its compile
     failure: str | None = None
     known: CandidateSeen | None = None
@@ -141,8 +143,8 @@ class Predictor:
 
     def __init__(
         self,
-        work: Work,
-        made: Made,
+        work: PredictionInputs,
+        made: ForecastBatch,
         ledger: Ledger,
         pool: Pool,
         *,
@@ -151,10 +153,10 @@ class Predictor:
     ) -> None:
         self.base: Forecast = made.base
         self.asked = 0  # compiles, including those in the journal
-        self.answered = 0  # of `asked`
+        self.answered = 0  # of `compile_request`
         self.ahead = max(LEAST_AHEAD, 2 * pool.jobs)
         self._work = work
-        self._bench: Bench = made.bench
+        self._bench: PricingContext = made.bench
         self._ledger = ledger
         self._pool = pool
         self._scratch = scratch
@@ -163,14 +165,14 @@ class Predictor:
         self._by_key: dict[Key, CandidateSeen | None] = {}
         self._by_program: dict[tuple[str, int], CandidateSeen] = {}
         self._numbers = 0
-        self._compiles: dict[int, _Asked] = {}
-        self._results: dict[int, Result] = {}
+        self._compiles: dict[int, _PendingArm] = {}
+        self._results: dict[int, CompileResult] = {}
 
     def begin(self, settings: Settings) -> CandidateSeen:
         """Return the base, with `settings` as its own: the first candidate, compiled already."""
         variant = Variant(BASE, self._in_full(settings))
-        wanted = asked(self._workload, self._bench.target, variant, self._timeout_s)
-        arm = Arm(name=BASE, settings=settings, origin=Origin.BASE)
+        wanted = compile_request(self._workload, self._bench.target, variant, self._timeout_s)
+        arm = Arm(name=BASE, settings=settings, origin=ArmOrigin.BASE)
         candidate = self._candidate(arm, self.base, schedule_hash(self.base.program))
         recorded = self._recorded.get(_identity(arm))
         if recorded is None:
@@ -191,7 +193,7 @@ class Predictor:
         When an arm is taken from `arms`, all but the last `ahead` before it have been yielded.
         """
         source = iter(arms)
-        waiting: deque[_Asked] = deque()
+        waiting: deque[_PendingArm] = deque()
         over = False
         while True:
             while not over and len(waiting) < self.ahead:
@@ -206,14 +208,14 @@ class Predictor:
             self.answered += entry.counts
             yield seen
 
-    def _ask(self, arm: Arm) -> _Asked:
+    def _ask(self, arm: Arm) -> _PendingArm:
         variant = Variant(arm.name, self._in_full(arm.settings))
         try:
-            wanted = asked(self._workload, self._bench.target, variant, self._timeout_s)
+            wanted = compile_request(self._workload, self._bench.target, variant, self._timeout_s)
         except CounterpointError as error:  # an invalid value
-            return _Asked(arm, failure=_said(error))
+            return _PendingArm(arm, failure=_said(error))
         key = _key(wanted.task, profile=arm.profile)
-        entry = _Asked(arm, key, replace(wanted, task=_bare(wanted.task)), first=arm.profile)
+        entry = _PendingArm(arm, key, replace(wanted, task=_bare(wanted.task)), first=arm.profile)
         entry.known = self._recorded.get(_identity(arm))
         if key in self._by_key:
             return entry
@@ -224,7 +226,7 @@ class Predictor:
             self._compile(entry, entry.wanted)
         return entry
 
-    def _answer(self, one: _Asked) -> CandidateSeen:
+    def _answer(self, one: _PendingArm) -> CandidateSeen:
         if one.number is None and one.failure is None and one.known is None:
             return self._keep(one, self._twin(one))
         while one.number is not None and one.number not in self._results:
@@ -232,7 +234,7 @@ class Predictor:
         if one.known is not None:
             return self._know(one, one.known)
         result = self._results.pop(one.number) if one.number is not None else None
-        if isinstance(result, Compiled) and one.wanted is not None:
+        if isinstance(result, CompiledProgram) and one.wanted is not None:
             return self._keep(one, self._predicted(one, one.wanted, result))
         failure = _said(result) if isinstance(result, CounterpointError) else one.failure
         return self._keep(one, CandidateSeen(arm=one.arm, failure=failure, at=stamp()))
@@ -246,13 +248,13 @@ class Predictor:
             return
         number, result = taken
         entry = self._compiles.pop(number)
-        if entry.first and isinstance(result, Compiled) and entry.wanted is not None:
+        if entry.first and isinstance(result, CompiledProgram) and entry.wanted is not None:
             entry.first = False
             self._compile(entry, self._with_profile(entry.wanted, result.program))
         else:
             self._results[number] = result
 
-    def _compile(self, one: _Asked, wanted: Asked | None) -> None:
+    def _compile(self, one: _PendingArm, wanted: CompileRequest | None) -> None:
         if wanted is None:
             return
         one.wanted = wanted
@@ -261,7 +263,7 @@ class Predictor:
         self._compiles[one.number] = one
         self._pool.ask(one.number, wanted.task)
 
-    def _with_profile(self, wanted: Asked, program: Program) -> Asked:
+    def _with_profile(self, wanted: CompileRequest, program: Program) -> CompileRequest:
         """Return the same compile with a profile of the model's costs for this program."""
         about = f"{program.name} on {self._bench.target}"
         profile = synthetic_profile(program, self._bench.model(), about)
@@ -270,7 +272,9 @@ class Predictor:
         options = {**dict(scheduler_on()), **wanted.task.options, PROFILE: str(place)}
         return replace(wanted, task=replace(wanted.task, options=options))
 
-    def _predicted(self, one: _Asked, wanted: Asked, compiled: Compiled) -> CandidateSeen:
+    def _predicted(
+        self, one: _PendingArm, wanted: CompileRequest, compiled: CompiledProgram
+    ) -> CandidateSeen:
         program = schedule_hash(compiled.program)
         same = self._by_program.get((program, communication_streams(wanted.variant.settings)))
         if same is None or same.arm.predicted is None:
@@ -287,7 +291,7 @@ class Predictor:
         seen = CandidateSeen(arm=replace(arm, predicted=figures), at=stamp())
         return self._first_of(seen)
 
-    def _twin(self, one: _Asked) -> CandidateSeen:
+    def _twin(self, one: _PendingArm) -> CandidateSeen:
         """Return the result of an earlier compile with the same inputs."""
         found = self._by_key.get(one.key) if one.key is not None else None
         if found is None:
@@ -296,13 +300,13 @@ class Predictor:
         same = found.same_as or found.arm.name
         return CandidateSeen(arm=arm, failure=found.failure, same_as=same, at=stamp())
 
-    def _know(self, one: _Asked, known: CandidateSeen) -> CandidateSeen:
+    def _know(self, one: _PendingArm, known: CandidateSeen) -> CandidateSeen:
         """Reuse a candidate from the journal, without recording it again."""
         if one.key is not None and self._by_key.get(one.key) is None:
             self._by_key[one.key] = known
         return self._first_of(known) if known.same_as is None else known
 
-    def _keep(self, one: _Asked, seen: CandidateSeen) -> CandidateSeen:
+    def _keep(self, one: _PendingArm, seen: CandidateSeen) -> CandidateSeen:
         self._ledger.add(seen)
         if one.key is not None and self._by_key.get(one.key) is None:
             self._by_key[one.key] = seen
@@ -338,7 +342,7 @@ def _identity(arm: Arm) -> Identity:
     return arm.name, arm.settings, arm.profile
 
 
-def _bare(task: Task) -> Task:
+def _bare(task: CompileTask) -> CompileTask:
     """Remove variables that no compile reads, because a worker would be restarted for them."""
     environment = {
         name: value for name, value in task.environment.items() if not name.startswith(_AT_RUN)
@@ -346,7 +350,7 @@ def _bare(task: Task) -> Task:
     return replace(task, environment=environment)
 
 
-def _key(task: Task, *, profile: bool) -> Key:
+def _key(task: CompileTask, *, profile: bool) -> Key:
     bare = _bare(task)
     return frozenset(bare.options.items()), frozenset(bare.environment.items()), profile
 

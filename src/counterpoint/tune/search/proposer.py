@@ -16,7 +16,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
-from counterpoint.tune.arm import Acts, Change
+from counterpoint.tune.arm import Acts, ArmChange
 from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid, Point
@@ -229,7 +229,7 @@ def widened(space: Space) -> Space:
     return replace(space, dimensions=tuple(dimensions.values()))
 
 
-def _with(dimension: Dimension | None, change: Change, source: str) -> Dimension:
+def _with(dimension: Dimension | None, change: ArmChange, source: str) -> Dimension:
     if dimension is None:
         return Dimension(
             name=change.dimension,

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from counterpoint.diagnose import Finding
 from counterpoint.flags import Settings
 from counterpoint.flags.lines import write_line
-from counterpoint.tune.arm import Acts, Arm, Change, Origin
+from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin
 from counterpoint.tune.search.grid import Grid
-from counterpoint.tune.space.dimensions import known
+from counterpoint.tune.space.dimensions import builtin_dimensions
 from counterpoint.tune.space.space import distinct, same_as
 
 
@@ -24,7 +24,7 @@ def remedies(findings: Iterable[Finding], grid: Grid) -> Iterator[Arm]:
 def _arms(findings: Iterable[Finding], grid: Grid) -> Iterator[Arm]:
     base = grid.space.base
     points = (point for point in grid.singles() if grid.why_not(point) is None)
-    offered = (*grid.space.seeds, *(grid.arm(point, Origin.SPACE) for point in points))
+    offered = (*grid.space.seeds, *(grid.arm(point, ArmOrigin.SPACE) for point in points))
     for finding in findings:
         settings = Settings(finding.remedy.flags, finding.remedy.environment)
         whole = base.merged(settings)
@@ -32,8 +32,8 @@ def _arms(findings: Iterable[Finding], grid: Grid) -> Iterator[Arm]:
             continue
         name = write_line(settings)
         acts = Acts.SCHEDULE if settings.xla else Acts.RUNTIME
-        change = Change(dimension=name, choice="on", settings=settings, acts=acts)
-        arm = Arm(name=name, settings=whole, changes=(change,), origin=Origin.REMEDY)
+        change = ArmChange(dimension=name, choice="on", settings=settings, acts=acts)
+        arm = Arm(name=name, settings=whole, changes=(change,), origin=ArmOrigin.REMEDY)
         same = same_as(base, arm, offered)
         if same is not None:
             yield same
@@ -46,7 +46,7 @@ def _is_left_out(settings: Settings, grid: Grid) -> bool:
     names = {dimension.name for dimension in grid.space.dimensions}
     return any(
         name not in names and not settings.flags.keys().isdisjoint(pick.settings.flags)
-        for name, draft in known().drafts.items()
+        for name, draft in builtin_dimensions().drafts.items()
         for picks in draft.choices.values()
         for pick in picks
     )

@@ -20,9 +20,9 @@ from typing import Final
 
 from counterpoint.compile import Pool
 from counterpoint.diagnose import explain
-from counterpoint.tune.arm import Acts, Arm, Origin
+from counterpoint.tune.arm import Acts, Arm, ArmOrigin
 from counterpoint.tune.journal.records import Ablated, CandidateSeen, SearchEnded, SpaceMade
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.search import words
 from counterpoint.tune.search.candidates import Board, minimal, shortlist
 from counterpoint.tune.search.grid import Grid, Point
@@ -32,7 +32,7 @@ from counterpoint.tune.search.remedies import remedies
 from counterpoint.tune.search.shows import shows
 from counterpoint.tune.space.space import Dimension, Space, distinct, same_as
 from counterpoint.tune.study.study import Ledger, stamp
-from counterpoint.workflow.forecast import Made, Work, forecasts
+from counterpoint.workflow.forecast import ForecastBatch, PredictionInputs, forecasts
 
 _PROFILED_POINTS: Final = 3  # points to which a profile is added
 _UNKNOWN: Final = -1.0
@@ -178,14 +178,14 @@ _AT_RUN: Final = 4  # one in so many places of the shortlist is for arms that ca
 
 
 def search(  # noqa: PLR0913
-    work: Work,
+    work: PredictionInputs,
     space: Space,
-    plan: Plan,
+    plan: StudyPlan,
     ledger: Ledger,
     say: Say = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
     *,
-    made: Made | None = None,
+    made: ForecastBatch | None = None,
     confirm: int | None = None,
 ) -> None:
     """Predict candidates, and record the shortlist.
@@ -230,17 +230,17 @@ def search(  # noqa: PLR0913
     say(ended.why)
 
 
-def _with_remedies(space: Space, work: Work, made: Made) -> Space:
+def _with_remedies(space: Space, work: PredictionInputs, made: ForecastBatch) -> Space:
     """Put the remedies that `explain` names for the base's losses before all other seeds."""
     base = made.base
     explained = explain(base.simulation.timeline, target=work.bench.target, settings=base.settings)
-    by_hand = [arm for arm in space.seeds if arm.origin is Origin.HAND]
+    by_hand = [arm for arm in space.seeds if arm.origin is ArmOrigin.HAND]
     found = remedies(explained.findings, Grid(space))
     first = [same_as(space.base, arm, by_hand) or arm for arm in found]  # keep the user's name
     return replace(space, seeds=tuple(distinct(space.base, (*first, *space.seeds))))
 
 
-def _base_alone(work: Work, space: Space) -> Work:
+def _base_alone(work: PredictionInputs, space: Space) -> PredictionInputs:
     return replace(work, question=replace(work.question, settings=space.base, candidates=()))
 
 
@@ -250,7 +250,7 @@ class _Search:
     def __init__(
         self,
         grid: Grid,
-        plan: Plan,
+        plan: StudyPlan,
         predictor: Predictor,
         board: Board,
         say: Say,
@@ -271,7 +271,7 @@ class _Search:
         """Run all stages, and return their result."""
         self._look_alone()
         self._combine()
-        self._look(self._arms(profiled(self._grid, self._board), Origin.SEARCH), 0)
+        self._look(self._arms(profiled(self._grid, self._board), ArmOrigin.SEARCH), 0)
         end = f"{self._predictor.asked} compiled" + (
             "" if self._is_full(self._reserve) else ", and nothing new is left"
         )
@@ -322,7 +322,7 @@ class _Search:
 
     def _by_hand(self, names: Iterable[str]) -> int:
         """Count the arms named by the user, which take precedence over the search's own."""
-        named = {arm.name for arm in self._grid.space.seeds if arm.origin is Origin.HAND}
+        named = {arm.name for arm in self._grid.space.seeds if arm.origin is ArmOrigin.HAND}
         return sum(name in named for name in names)
 
     def _weights(self, ablated: Iterable[Ablated]) -> dict[tuple[str, str], float]:
@@ -340,7 +340,7 @@ class _Search:
         # Points already tried as named arms.
         seeded = {self._grid.point_of(arm) for arm in self._grid.space.seeds}
         points = (point for point in singles(self._grid) if point not in seeded)
-        alone = self._arms(points, Origin.SPACE)
+        alone = self._arms(points, ArmOrigin.SPACE)
         most = int(_ALONE * self._plan.candidates)
         single = islice(alone, max(0, most - len(self._grid.space.seeds)))
         self._look(chain(seeds, single), self._reserve)
@@ -348,7 +348,7 @@ class _Search:
     def _combine(self) -> None:
         """Try several choices together."""
         grid, board = self._grid, self._board
-        self._look(self._arms(stacks(grid, board), Origin.SEARCH), self._reserve)
+        self._look(self._arms(stacks(grid, board), ArmOrigin.SEARCH), self._reserve)
         self._propose(lively(grid, board))
         self._propose(grid.searched)
 
@@ -361,7 +361,7 @@ class _Search:
         def arms() -> Iterator[Arm]:
             for point in _in_turns(proposer.points(), climbs):
                 proposer.asked.add(point)
-                arm = self._grid.arm(point, Origin.SEARCH)
+                arm = self._grid.arm(point, ArmOrigin.SEARCH)
                 if arm.name in self._known:
                     proposer.tell(point, self._known[arm.name])
                 else:
@@ -371,7 +371,7 @@ class _Search:
         for seen in self._outcomes(arms(), self._reserve):
             proposer.tell(waiting.pop(0), seen)
 
-    def _arms(self, points: Iterable[Point], origin: Origin) -> Iterator[Arm]:
+    def _arms(self, points: Iterable[Point], origin: ArmOrigin) -> Iterator[Arm]:
         for point in points:
             if point not in self._board.points:
                 yield self._grid.arm(point, origin)
@@ -429,7 +429,7 @@ class _Search:
             figures = seen.arm.predicted if seen is not None else None
             silent = figures is not None and figures.program == program
             may_run = seen is None or (figures is not None and figures.fits is not False)
-            wanted = arm.origin is Origin.HAND and may_run  # whatever its prediction
+            wanted = arm.origin is ArmOrigin.HAND and may_run  # whatever its prediction
             if arm.acts is Acts.RUNTIME and (not shows(arm) or silent or wanted):
                 names.append(arm.name)
         return names
@@ -439,7 +439,7 @@ class _Search:
             for choice in dimension.choices:
                 point = ((dimension.name, choice.choice),)
                 if choice.acts is Acts.RUNTIME and self._grid.why_not(point) is None:
-                    yield self._grid.arm(point, Origin.SPACE)
+                    yield self._grid.arm(point, ArmOrigin.SPACE)
 
 
 def _in_turns(*sources: Iterator[Point]) -> Iterator[Point]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterpoint.tune.arm import Acts, Arm, Origin
+from counterpoint.tune.arm import Acts, Arm, ArmOrigin
 
 
 def shows(arm: Arm) -> bool:
@@ -13,4 +13,4 @@ def shows(arm: Arm) -> bool:
     if not arm.changes or any(change.acts is Acts.SCHEDULE for change in arm.changes):
         return True
     flags = any(change.settings.xla or change.settings.options for change in arm.changes)
-    return arm.origin is Origin.HAND and flags
+    return arm.origin is ArmOrigin.HAND and flags

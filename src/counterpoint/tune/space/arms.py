@@ -13,12 +13,12 @@ from typing import Final
 
 from counterpoint.flags import Channel, Layout, Settings
 from counterpoint.flags.advice import Recipe, recipes, recommend
-from counterpoint.flags.advice import Situation as Asked
-from counterpoint.flags.lines import OWN, is_variable, load_settings
-from counterpoint.tune.arm import Acts, Arm, Change, Origin, Per
-from counterpoint.tune.space.dimensions import known
+from counterpoint.flags.advice import RecommendationRequest as Asked
+from counterpoint.flags.lines import OWN_PREFIX, is_variable, load_settings
+from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, Per
+from counterpoint.tune.space.dimensions import builtin_dimensions
 from counterpoint.tune.space.faults import new_fault
-from counterpoint.tune.space.situation import TWINS, Situation, name_of, refused, says
+from counterpoint.tune.space.situation import TWINS, SpaceContext, name_of, refused, says
 from counterpoint.tune.space.space import Dimension, LeftOut, same_as
 
 _ON: Final = {"true": "on", "false": "off", "": "empty"}
@@ -27,8 +27,8 @@ _Name = tuple[str, str]
 
 
 def changes_of(
-    settings: Settings, dimensions: Sequence[Dimension], here: Situation
-) -> tuple[Change, ...]:
+    settings: Settings, dimensions: Sequence[Dimension], here: SpaceContext
+) -> tuple[ArmChange, ...]:
     """Return every change that settings make to the base, in dimension order, then as written.
 
     This lets an ablation show what each part of a recipe gains, and makes equal parts of different
@@ -37,7 +37,7 @@ def changes_of(
     left: dict[_Name, str] = {("xla", name): value for name, value in settings.flags.items()}
     left |= {("env", name): value for name, value in settings.variables.items()}
     left |= {("options", name): value for name, value in settings.options}
-    found: dict[str, Change] = {}
+    found: dict[str, ArmChange] = {}
     for change in _largest_first(dimensions):
         if change.dimension not in found and _within(change, left, here):
             found[change.dimension] = change
@@ -49,7 +49,7 @@ def changes_of(
     return (*chosen, *alone, *_layout(settings.layout, here))
 
 
-def _largest_first(dimensions: Sequence[Dimension]) -> list[Change]:
+def _largest_first(dimensions: Sequence[Dimension]) -> list[ArmChange]:
     """Return all choices, those that set several names before those that set one of them."""
     every = [change for dimension in dimensions for change in dimension.choices]
     return sorted(every, key=lambda change: -len(_pairs(change.settings)))
@@ -60,14 +60,14 @@ def named_per(per: Per) -> str:
     return f"one per {'GPU' if per == 'gpu' else 'node'}"
 
 
-def _layout(layout: Layout | None, here: Situation) -> tuple[Change, ...]:
+def _layout(layout: Layout | None, here: SpaceContext) -> tuple[ArmChange, ...]:
     """Return the change to one process per GPU, if the base has another layout."""
     if layout is None:
         return ()
     per: Per | None = "gpu" if layout.gpus_per_process == 1 else None
     per = per if per != here.per and here.per is not None else None
     return (
-        Change(
+        ArmChange(
             dimension="processes",
             choice=named_per(per or "gpu"),
             settings=Settings(layout=layout),
@@ -77,13 +77,13 @@ def _layout(layout: Layout | None, here: Situation) -> tuple[Change, ...]:
     )
 
 
-def _within(change: Change, left: dict[_Name, str], here: Situation) -> bool:
+def _within(change: ArmChange, left: dict[_Name, str], here: SpaceContext) -> bool:
     pairs = _pairs(change.settings)
     same = all(_same(name, left.get(name), value, here) for name, value in pairs.items())
     return bool(pairs) and not (change.profile or change.per) and same
 
 
-def _same(name: _Name, one: str | None, other: str, here: Situation) -> bool:
+def _same(name: _Name, one: str | None, other: str, here: SpaceContext) -> bool:
     if one is None:
         return False
     flag = here.release.flags.get(name[1])
@@ -98,12 +98,12 @@ def _pairs(settings: Settings) -> dict[_Name, str]:
     return found | {("options", name): value for name, value in settings.options}
 
 
-def _is_idle(name: _Name, value: str, here: Situation) -> bool:
+def _is_idle(name: _Name, value: str, here: SpaceContext) -> bool:
     """Return True if the setting repeats the current value; compile options never do."""
     return name[0] != "options" and says(name[1], value, here)
 
 
-def _alone(way: str, name: str, value: str) -> Change:
+def _alone(way: str, name: str, value: str) -> ArmChange:
     pair = ((name, value),)
     settings = Settings(
         xla=pair if way == "xla" else (),
@@ -112,15 +112,15 @@ def _alone(way: str, name: str, value: str) -> Change:
     )
     dimension, choice = _spoken(name, value)
     if way == "env" and dimension == name and not is_variable(name):
-        dimension = f"{OWN}{name}"
-    acts = known().acts.get(name, Acts.RUNTIME)
-    return Change(dimension=dimension, choice=choice, settings=settings, acts=acts)
+        dimension = f"{OWN_PREFIX}{name}"
+    acts = builtin_dimensions().acts.get(name, Acts.RUNTIME)
+    return ArmChange(dimension=dimension, choice=choice, settings=settings, acts=acts)
 
 
 def _spoken(name: str, value: str) -> tuple[str, str]:
     """Return the dimension and choice that are about this name alone, or the name and value."""
     new = _NEW.get(name, name)
-    for draft in known().drafts.values():
+    for draft in builtin_dimensions().drafts.values():
         picks = [pick.settings for variants in draft.choices.values() for pick in variants]
         if any(
             [_NEW.get(key, key) for key, _ in (*pick.xla, *pick.env)] != [new] for pick in picks
@@ -138,7 +138,7 @@ def _spoken(name: str, value: str) -> tuple[str, str]:
     return name, _ON.get(value, value)
 
 
-def changes_something(settings: Settings, here: Situation) -> bool:
+def changes_something(settings: Settings, here: SpaceContext) -> bool:
     """Return True if any of the settings differs from what is in effect already."""
     names = (*settings.flags.items(), *settings.variables.items())
     return bool(settings.options) or any(not says(name, value, here) for name, value in names)
@@ -164,7 +164,7 @@ class Seeds:
 
 def recipe_arms(
     dimensions: Sequence[Dimension],
-    here: Situation,
+    here: SpaceContext,
     unwanted: Mapping[str, str],
     by_hand: Sequence[Arm] = (),
 ) -> Seeds:
@@ -184,7 +184,7 @@ def recipe_arms(
             left_out.append(LeftOut(name, why))
             continue
         whole = here.base.merged(settings)
-        arm = Arm(name=name, settings=whole, changes=changes, origin=Origin.RECIPE)
+        arm = Arm(name=name, settings=whole, changes=changes, origin=ArmOrigin.RECIPE)
         same = same_as(here.base, arm, (*by_hand, *arms))
         if same is not None:
             left_out.append(LeftOut(name, f"comes to the same as {same.name}"))
@@ -193,7 +193,7 @@ def recipe_arms(
     return Seeds(tuple(arms), tuple(left_out))
 
 
-def recommended(here: Situation) -> Settings:
+def recommended(here: SpaceContext) -> Settings:
     """Return the settings recommended for speed; the process layout is a separate dimension."""
     if here.no_gpu() is not None:
         return Settings()
@@ -215,9 +215,9 @@ def recommended(here: Situation) -> Settings:
     return Settings(settings.xla, settings.env, settings.options)
 
 
-def _why_not(name: str, settings: Settings, here: Situation) -> str | None:
-    if name in known().no_arms:
-        return known().no_arms[name]
+def _why_not(name: str, settings: Settings, here: SpaceContext) -> str | None:
+    if name in builtin_dimensions().no_arms:
+        return builtin_dimensions().no_arms[name]
     recipe = recipes().get(name)
     if settings == Settings():
         return _nothing(recipe, here)
@@ -235,7 +235,7 @@ def _why_not(name: str, settings: Settings, here: Situation) -> str | None:
     return why or new_fault(here.before, whole, here.version, here.chip) or None
 
 
-def _other_devices(settings: Settings, here: Situation) -> str | None:
+def _other_devices(settings: Settings, here: SpaceContext) -> str | None:
     """Return why the settings are for devices that are not present."""
     if "LIBTPU_INIT_ARGS" in settings.variables:
         return None if here.platform == "tpu" else "for TPUs"
@@ -246,7 +246,7 @@ def _names(settings: Settings) -> tuple[object, ...]:
     return (*settings.xla, *settings.env, *settings.options)
 
 
-def _nothing(recipe: Recipe | None, here: Situation) -> str:
+def _nothing(recipe: Recipe | None, here: SpaceContext) -> str:
     """Return why a recipe has no settings."""
     if recipe is None:
         return here.no_gpu() or "nothing is recommended for this program"
@@ -256,7 +256,7 @@ def _nothing(recipe: Recipe | None, here: Situation) -> str:
     return next((why for why in unmet if why), "it has no settings here")
 
 
-def _layout_why_not(here: Situation) -> str | None:
+def _layout_why_not(here: SpaceContext) -> str | None:
     if here.shape is None:
         return "nothing is run, and a prediction is the same for any processes"
     if here.per != "node" or (here.gpus_per_host or 0) < 2:
@@ -264,7 +264,7 @@ def _layout_why_not(here: Situation) -> str | None:
     return None
 
 
-def _beside_the_point(recipe: Recipe, here: Situation) -> str | None:
+def _beside_the_point(recipe: Recipe, here: SpaceContext) -> str | None:
     """Return why none of the recipe's lines can matter for this program and these devices."""
     lines = recipe.lines_for(here.version, here.chip, here.hosts)
     about = [
@@ -278,7 +278,7 @@ def _beside_the_point(recipe: Recipe, here: Situation) -> str | None:
     )
 
 
-def _not_there(kinds: Sequence[str], here: Situation, *, loop: bool) -> str | None:
+def _not_there(kinds: Sequence[str], here: SpaceContext, *, loop: bool) -> str | None:
     if kinds and here.devices == 1:
         return "one device has no collectives"
     facts = here.facts

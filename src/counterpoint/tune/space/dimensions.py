@@ -32,9 +32,9 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from counterpoint.flags import Settings
-from counterpoint.flags.advice import FAMILIES, NEEDED, Condition
+from counterpoint.flags.advice import CHIP_GENERATIONS, NEEDED, Condition
 from counterpoint.tune.arm import Acts, Per
-from counterpoint.tune.space.place import Place
+from counterpoint.tune.space.place import ValuePlace
 from counterpoint.tune.space.settings_text import KEYS, settings_of_line, settings_of_table
 
 ANY = "any"
@@ -100,7 +100,7 @@ _DRAFT: Final = (
 _EXAMPLE: Final = 'choices = { on = "--xla_gpu_enable_triton_gemm=false" }'
 
 
-def read_draft(name: str, value: object, place: Place, *, by_hand: bool = True) -> Draft:
+def read_draft(name: str, value: object, place: ValuePlace, *, by_hand: bool = True) -> Draft:
     """Parse one dimension."""
     table = place.table(value, f'[dimension."{name}"]')
     place.keys_of(table, _DRAFT)
@@ -125,7 +125,7 @@ def read_draft(name: str, value: object, place: Place, *, by_hand: bool = True) 
     )
 
 
-def _choices(table: Mapping[str, Any], place: Place) -> Mapping[str, tuple[Pick, ...]]:
+def _choices(table: Mapping[str, Any], place: ValuePlace) -> Mapping[str, tuple[Pick, ...]]:
     if "choices" not in table:
         raise place.wrong("no choices", next=_EXAMPLE)
     here = place.at("choices")
@@ -143,7 +143,7 @@ def _choices(table: Mapping[str, Any], place: Place) -> Mapping[str, tuple[Pick,
     return MappingProxyType(found)
 
 
-def _pick(value: object, place: Place) -> Pick:
+def _pick(value: object, place: ValuePlace) -> Pick:
     if isinstance(value, str):
         return Pick(settings=settings_of_line(value, place))
     table = place.table(value, "{ xla_flags = { xla_gpu_enable_triton_gemm = false } }")
@@ -166,7 +166,7 @@ def _pick(value: object, place: Place) -> Pick:
     return found
 
 
-def _condition(table: Mapping[str, Any], place: Place) -> Condition:
+def _condition(table: Mapping[str, Any], place: ValuePlace) -> Condition:
     def word(key: str, known: tuple[str, ...]) -> str:
         return place.at(key).word(table[key], known) if key in table else ""
 
@@ -177,25 +177,25 @@ def _condition(table: Mapping[str, Any], place: Place) -> Condition:
     return Condition(
         since=table.get("since"),
         before=table.get("before"),
-        chips=_words(table, "chips", place, tuple(FAMILIES)),
-        not_chips=_words(table, "not_chips", place, tuple(FAMILIES)),
+        chips=_words(table, "chips", place, tuple(CHIP_GENERATIONS)),
+        not_chips=_words(table, "not_chips", place, tuple(CHIP_GENERATIONS)),
         hosts=word("hosts", ("one", "several")),
         needed=word("needed", NEEDED),
     )
 
 
 def _words(
-    table: Mapping[str, Any], key: str, place: Place, known: tuple[str, ...]
+    table: Mapping[str, Any], key: str, place: ValuePlace, known: tuple[str, ...]
 ) -> tuple[str, ...]:
     here = place.at(key)
     return tuple(here.word(text, known) for text in here.texts(table.get(key, [])))
 
 
-def _text(table: Mapping[str, Any], key: str, place: Place) -> str:
+def _text(table: Mapping[str, Any], key: str, place: ValuePlace) -> str:
     return place.at(key).text(table.get(key, ""))
 
 
-def _needs(value: object, place: Place) -> Mapping[str, str]:
+def _needs(value: object, place: ValuePlace) -> Mapping[str, str]:
     table = place.table(value, 'needs = { "overlap limit" = "on" }')
     return MappingProxyType({key: place.at(key).text(choice) for key, choice in table.items()})
 
@@ -204,7 +204,7 @@ FILE: Final = "dimensions.toml"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class BuiltinDimensions:
     """All built-in drafts by name, and the recipes that make no arms, each with its reason."""
 
     drafts: Mapping[str, Draft]
@@ -230,12 +230,12 @@ def names_of(draft: Draft) -> frozenset[str]:
 
 
 @cache
-def known() -> Known:
+def builtin_dimensions() -> BuiltinDimensions:
     """Load the dimensions that ship with Counterpoint."""
     document = tomllib.loads(Path(__file__).with_name(FILE).read_text("utf-8"))
-    place = Place(FILE, ("dimension",))
+    place = ValuePlace(FILE, ("dimension",))
     drafts = {
         name: read_draft(name, value, place.at(name), by_hand=False)
         for name, value in document["dimension"].items()
     }
-    return Known(MappingProxyType(drafts), MappingProxyType(document["no_arms"]))
+    return BuiltinDimensions(MappingProxyType(drafts), MappingProxyType(document["no_arms"]))

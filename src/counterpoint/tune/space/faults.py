@@ -9,13 +9,13 @@ from typing import Final
 from counterpoint.flags import Channel, Settings
 from counterpoint.flags.check import check
 from counterpoint.flags.lint import Severity
-from counterpoint.flags.parse import Occurrence, ParsedSource, Place
+from counterpoint.flags.parse import Location, Occurrence, ParsedSource
 from counterpoint.flags.text import Pairs
 
 _CRASHES: Final = frozenset({"FLAG405"})
 """Rules that only warn, because some programs survive; a search skips what may crash."""
 
-_PLACE: Final = Place("arm")
+_PLACE: Final = Location("arm")
 
 
 def new_fault(base: Settings, settings: Settings, version: str | None, chip: str | None) -> str:

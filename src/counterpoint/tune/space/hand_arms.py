@@ -9,29 +9,29 @@ from typing import Final
 from counterpoint.flags import Settings
 from counterpoint.flags.advice import recipes
 from counterpoint.flags.lines import load_settings
-from counterpoint.tune.arm import Acts, Arm, Change, Origin
+from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin
 from counterpoint.tune.space.arms import Seeds, changes_of, named_per
 from counterpoint.tune.space.dimensions import Draft
 from counterpoint.tune.space.faults import new_fault
 from counterpoint.tune.space.labels import is_label, read_label
-from counterpoint.tune.space.place import Place
-from counterpoint.tune.space.situation import Situation
+from counterpoint.tune.space.place import ValuePlace
+from counterpoint.tune.space.situation import SpaceContext
 from counterpoint.tune.space.space import Dimension, LeftOut, same_as
 from counterpoint.tune.space.space_file import HandArm
-from counterpoint.workflow.subject import Variant, candidate, named_apart
+from counterpoint.workflow.subject import Variant, candidate, with_unique_names
 
 AS_THE_BASE: Final = "it changes nothing: the base has it already"
 
 
 def typed_arms(
-    texts: Sequence[str], drafts: Mapping[str, Draft], here: Situation
+    texts: Sequence[str], drafts: Mapping[str, Draft], here: SpaceContext
 ) -> tuple[HandArm, ...]:
     """Parse arms written as for `predict --candidate`, or as a study names its arms."""
     return tuple(_typed(text, drafts, here) for text in dict.fromkeys(texts))
 
 
-def _typed(text: str, drafts: Mapping[str, Draft], here: Situation) -> HandArm:
-    place = Place(f"--arm {text}", typed=True)
+def _typed(text: str, drafts: Mapping[str, Draft], here: SpaceContext) -> HandArm:
+    place = ValuePlace(f"--arm {text}", typed=True)
     if is_label(text, drafts):
         labelled = read_label(text, drafts, here)
         return HandArm(
@@ -45,9 +45,11 @@ def _typed(text: str, drafts: Mapping[str, Draft], here: Situation) -> HandArm:
     return HandArm(name=variant.name, settings=variant.settings, place=place)
 
 
-def hand_arms(arms: Sequence[HandArm], dimensions: Sequence[Dimension], here: Situation) -> Seeds:
+def hand_arms(
+    arms: Sequence[HandArm], dimensions: Sequence[Dimension], here: SpaceContext
+) -> Seeds:
     """Make an arm of each that changes the base, without duplicates."""
-    variants = named_apart([_read(arm, here) for arm in arms])
+    variants = with_unique_names([_read(arm, here) for arm in arms])
     new_arms: list[Arm] = []
     left_out: list[LeftOut] = []
     for variant, arm in zip(variants, arms, strict=True):
@@ -56,7 +58,7 @@ def hand_arms(arms: Sequence[HandArm], dimensions: Sequence[Dimension], here: Si
             left_out.append(LeftOut(variant.name, AS_THE_BASE, named=True))
             continue
         settings = here.base.merged(variant.settings)
-        new_arm = Arm(name=variant.name, settings=settings, changes=changes, origin=Origin.HAND)
+        new_arm = Arm(name=variant.name, settings=settings, changes=changes, origin=ArmOrigin.HAND)
         same = same_as(here.base, new_arm, new_arms)
         if same is not None:
             why = f"comes to the same as {same.name}"
@@ -66,7 +68,7 @@ def hand_arms(arms: Sequence[HandArm], dimensions: Sequence[Dimension], here: Si
     return Seeds(tuple(new_arms), tuple(left_out))
 
 
-def warnings(arms: Sequence[Arm], here: Situation) -> tuple[str, ...]:
+def warnings(arms: Sequence[Arm], here: SpaceContext) -> tuple[str, ...]:
     """Warn of what is likely to crash an arm's process. The arm is tried all the same."""
     found: list[str] = []
     for arm in arms:
@@ -77,7 +79,7 @@ def warnings(arms: Sequence[Arm], here: Situation) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _read(arm: HandArm, here: Situation) -> Variant:
+def _read(arm: HandArm, here: SpaceContext) -> Variant:
     settings = Settings()
     for name in arm.recipes:
         if name not in recipes() and not Path(name).is_file():
@@ -87,12 +89,12 @@ def _read(arm: HandArm, here: Situation) -> Variant:
     return Variant(arm.name, settings.merged(arm.settings))
 
 
-def _own(arm: HandArm) -> tuple[Change, ...]:
+def _own(arm: HandArm) -> tuple[ArmChange, ...]:
     """Return the changes that are not settings: a profile, and the process layout."""
-    found: list[Change] = []
+    found: list[ArmChange] = []
     if arm.profile:
-        found.append(Change(dimension="PGLE", choice="on", acts=Acts.SCHEDULE, profile=True))
+        found.append(ArmChange(dimension="PGLE", choice="on", acts=Acts.SCHEDULE, profile=True))
     if arm.per:
         per = named_per(arm.per)
-        found.append(Change(dimension="processes", choice=per, acts=Acts.RUNTIME, per=arm.per))
+        found.append(ArmChange(dimension="processes", choice=per, acts=Acts.RUNTIME, per=arm.per))
     return tuple(found)

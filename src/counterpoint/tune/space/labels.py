@@ -14,19 +14,19 @@ from typing import Final
 from counterpoint.core import UsageError
 from counterpoint.flags import Settings
 from counterpoint.flags.advice import recipes
-from counterpoint.flags.lines import OWN, is_flag, is_variable, load_settings
+from counterpoint.flags.lines import OWN_PREFIX, is_flag, is_variable, load_settings
 from counterpoint.tune.arm import Per
 from counterpoint.tune.space.arms import RECOMMENDED, recommended
 from counterpoint.tune.space.dimensions import Draft, Pick
-from counterpoint.tune.space.place import Place
-from counterpoint.tune.space.situation import Situation, fitted, size_of
+from counterpoint.tune.space.place import ValuePlace
+from counterpoint.tune.space.situation import SpaceContext, fitted, size_of
 
 _SHORTENED: Final = re.compile(r" #[0-9a-f]{6}$|\N{HORIZONTAL ELLIPSIS}")
 _VALUES: Final = {"on": "true", "off": "false", "empty": ""}
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelSettings:
     """The settings, profile and process layout that a label stands for."""
 
     settings: Settings = field(default_factory=Settings)
@@ -46,7 +46,7 @@ def is_label(text: str, drafts: Mapping[str, Draft]) -> bool:
     )
 
 
-def read_label(text: str, drafts: Mapping[str, Draft], here: Situation) -> Labelled:
+def read_label(text: str, drafts: Mapping[str, Draft], here: SpaceContext) -> LabelSettings:
     """Resolve a label here; raise a UsageError for a choice that is not available."""
     if _SHORTENED.search(text):
         raise UsageError(
@@ -54,37 +54,39 @@ def read_label(text: str, drafts: Mapping[str, Draft], here: Situation) -> Label
             why="it does not say all that the arm sets",
             next=f"counterpoint tune show STUDY --arm {shlex.quote(text)} -o arm.env",
         )
-    found = Labelled()
+    found = LabelSettings()
     for part in text.split(" + "):
         labelled = _part(part, drafts, here)
         settings = found.settings.merged(labelled.settings)
-        found = Labelled(settings, found.profile or labelled.profile, labelled.per or found.per)
+        found = LabelSettings(
+            settings, found.profile or labelled.profile, labelled.per or found.per
+        )
     return found
 
 
-def _part(part: str, drafts: Mapping[str, Draft], here: Situation) -> Labelled:
+def _part(part: str, drafts: Mapping[str, Draft], here: SpaceContext) -> LabelSettings:
     if part == RECOMMENDED:
-        return Labelled(recommended(here))
+        return LabelSettings(recommended(here))
     if part in recipes():
-        return Labelled(load_settings(part, version=here.version, chip=here.chip))
+        return LabelSettings(load_settings(part, version=here.version, chip=here.chip))
     draft = _dimension(part, drafts)
     if draft is None:
-        return Labelled(_setting(part))
+        return LabelSettings(_setting(part))
     choice = part.removeprefix(draft.name).strip() or "on"
     picks = draft.choices.get(choice, ())
     pick = next((candidate for candidate in picks if here.unmet(candidate.condition) is None), None)
     if pick is not None:
-        return Labelled(fitted(pick.settings, here), pick.profile, pick.per)
-    return Labelled(_value(draft, choice, here))
+        return LabelSettings(fitted(pick.settings, here), pick.profile, pick.per)
+    return LabelSettings(_value(draft, choice, here))
 
 
-def _value(draft: Draft, choice: str, here: Situation) -> Settings:
+def _value(draft: Draft, choice: str, here: SpaceContext) -> Settings:
     """Parse a value that the dimension does not offer, allowed if it sets only one name."""
     picks: list[Pick] = [pick for variants in draft.choices.values() for pick in variants]
     names = {(way, name) for pick in picks for way, name, _ in _pairs(pick.settings)}
     if len(names) != 1 or choice in draft.choices:
         choices = ", ".join(draft.choices)
-        raise Place("--arm", typed=True).wrong(
+        raise ValuePlace("--arm", typed=True).wrong(
             f"{draft.name} {choice}: no choice here", why=f"its choices are {choices}"
         )
     ((way, name),) = names
@@ -107,11 +109,11 @@ def _dimension(part: str, drafts: Mapping[str, Draft]) -> Draft | None:
 
 def _is_setting(part: str) -> bool:
     name, _, value = part.partition(" ")
-    return bool(value) and (name.startswith(("xla_", OWN)) or is_variable(name))
+    return bool(value) and (name.startswith(("xla_", OWN_PREFIX)) or is_variable(name))
 
 
 def _setting(part: str) -> Settings:
     """Parse a flag or variable that belongs to no dimension."""
     name, _, value = part.partition(" ")
-    pair = ((name.removeprefix(OWN), _VALUES.get(value, value)),)
+    pair = ((name.removeprefix(OWN_PREFIX), _VALUES.get(value, value)),)
     return Settings(pair) if is_flag(name) else Settings(env=pair)

@@ -18,19 +18,19 @@ from counterpoint.flags.catalogue import release
 from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
-from counterpoint.tune.arm import Acts, Change
+from counterpoint.tune.arm import Acts, ArmChange
 from counterpoint.tune.space.arms import RECOMMENDED, recipe_arms
-from counterpoint.tune.space.dimensions import ANY, Draft, Pick, known, names_of
+from counterpoint.tune.space.dimensions import ANY, Draft, Pick, builtin_dimensions, names_of
 from counterpoint.tune.space.hand_arms import hand_arms, typed_arms, warnings
 from counterpoint.tune.space.situation import (
-    Running,
-    Situation,
+    RunFacts,
+    SpaceContext,
     break_points,
     fitted,
     is_said,
     refused,
     says_all,
-    situation_of,
+    space_context,
 )
 from counterpoint.tune.space.space import Dimension, LeftOut, Space
 from counterpoint.tune.space.space_file import SpaceFile, checked, drafts_for, fixed, wanted
@@ -49,7 +49,7 @@ class Selected:
     met: bool = False
 
 
-def selected(draft: Draft, here: Situation, only: Sequence[str] | None = None) -> Selected:
+def selected(draft: Draft, here: SpaceContext, only: Sequence[str] | None = None) -> Selected:
     """Make the dimension with the choices that are valid here, limited to those in `only`."""
     why = beside_the_point(draft, here)
     if why is not None:
@@ -57,7 +57,7 @@ def selected(draft: Draft, here: Situation, only: Sequence[str] | None = None) -
     choices = _choices(draft, here) if only is None else draft.choices
     if not choices:
         return _dropped(draft, _NO_MERGE)
-    found: list[Change] = []
+    found: list[ArmChange] = []
     reasons: dict[str, str] = {}
     met = False
     for name, picks in choices.items():
@@ -88,7 +88,7 @@ def selected(draft: Draft, here: Situation, only: Sequence[str] | None = None) -
     )
 
 
-def beside_the_point(draft: Draft, here: Situation) -> str | None:
+def beside_the_point(draft: Draft, here: SpaceContext) -> str | None:
     """Return why the dimension cannot matter, whatever its settings are."""
     why = None if draft.by_hand and here.platform is None else here.no_gpu()
     if why is not None and not (draft.by_hand and not _is_for_gpus(draft)):
@@ -102,7 +102,7 @@ def acts_of(draft: Draft) -> Acts:
     """Return where a draft takes effect: as written, or derived; runtime if any of its names is."""
     if draft.acts is not None:
         return draft.acts
-    acts = known().acts
+    acts = builtin_dimensions().acts
     names = names_of(draft)
     sure = names and all(acts.get(name) is Acts.SCHEDULE for name in names)
     return Acts.SCHEDULE if sure else Acts.RUNTIME
@@ -112,7 +112,7 @@ def _is_for_gpus(draft: Draft) -> bool:
     return any(name.startswith("xla_gpu_") for name in names_of(draft))
 
 
-def _not_in_program(draft: Draft, here: Situation) -> str | None:
+def _not_in_program(draft: Draft, here: SpaceContext) -> str | None:
     facts = here.facts
     if facts is None:
         return None
@@ -130,7 +130,7 @@ def _not_in_program(draft: Draft, here: Situation) -> str | None:
     return None
 
 
-def _choices(draft: Draft, here: Situation) -> Mapping[str, tuple[Pick, ...]]:
+def _choices(draft: Draft, here: SpaceContext) -> Mapping[str, tuple[Pick, ...]]:
     """Return the choices as written, or thresholds derived from the program if it is known."""
     if not draft.combine or here.facts is None:
         return draft.choices
@@ -140,8 +140,8 @@ def _choices(draft: Draft, here: Situation) -> Mapping[str, tuple[Pick, ...]]:
 
 
 def _change(
-    draft: Draft, name: str, picks: Sequence[Pick], here: Situation
-) -> tuple[Change | None, str | None, bool]:
+    draft: Draft, name: str, picks: Sequence[Pick], here: SpaceContext
+) -> tuple[ArmChange | None, str | None, bool]:
     """Return a choice as a Change, or why it is none, and whether the base already has it.
 
     A choice that only reverts a setting the base does not have is none, and needs no reason.
@@ -163,7 +163,7 @@ def _change(
         return None, None if pick.undo else _ALREADY, not pick.undo
     if pick.per is not None and pick.per == here.per:
         return None, None, False
-    change = Change(
+    change = ArmChange(
         dimension=draft.name,
         choice=name,
         settings=settings,
@@ -174,7 +174,7 @@ def _change(
     return change, None, False
 
 
-def _trips(pick: Pick, here: Situation) -> str | None:
+def _trips(pick: Pick, here: SpaceContext) -> str | None:
     if pick.most_trips is None or here.program is None:
         return None
     if here.trips is None:
@@ -184,7 +184,7 @@ def _trips(pick: Pick, here: Situation) -> str | None:
     return None
 
 
-def _profile(pick: Pick, here: Situation) -> str | None:
+def _profile(pick: Pick, here: SpaceContext) -> str | None:
     if not pick.profile:
         return None
     if PROFILE in here.before.flags or PROFILE in dict(here.base.options):
@@ -194,7 +194,7 @@ def _profile(pick: Pick, here: Situation) -> str | None:
     return None
 
 
-def _per(pick: Pick, here: Situation) -> str | None:
+def _per(pick: Pick, here: SpaceContext) -> str | None:
     if pick.per is None:
         return None
     if here.shape is None:
@@ -221,7 +221,7 @@ def hint_of(version: str | None) -> str | None:
 
 
 _NOTHING: Final = SpaceFile(file="")
-_NOT_RUN: Final = Running()
+_NOT_RUN: Final = RunFacts()
 
 
 def make_space(
@@ -231,7 +231,7 @@ def make_space(
     program: Program | None = None,
     version: str | None = None,
     asked: SpaceFile | None = None,
-    running: Running = _NOT_RUN,
+    running: RunFacts = _NOT_RUN,
     arms: Sequence[str] = (),
 ) -> Space:
     """Make the space of everything that may be tried on top of the base.
@@ -246,7 +246,7 @@ def make_space(
         arms: More manual arms, as `predict --candidate` takes them.
     """
     request = asked or _NOTHING
-    here = situation_of(
+    here = space_context(
         base,
         version=version,
         target=target,
@@ -278,12 +278,12 @@ def refuse_odd(
 ) -> None:
     """Raise the errors that making the space would, before the workload is lowered."""
     request = asked or _NOTHING
-    here = situation_of(Settings(), version=version, target=target, program=None, running=_NOT_RUN)
+    here = space_context(Settings(), version=version, target=target, program=None, running=_NOT_RUN)
     checked(request, typed_arms(arms, drafts_for(request), here), here)
 
 
 def _dimensions(
-    drafts: Mapping[str, Draft], said: SpaceFile, here: Situation
+    drafts: Mapping[str, Draft], said: SpaceFile, here: SpaceContext
 ) -> tuple[tuple[Dimension, ...], tuple[LeftOut, ...]]:
     left_out: list[LeftOut] = []
     chosen: dict[str, Selected] = {}

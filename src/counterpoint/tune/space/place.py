@@ -11,7 +11,7 @@ from counterpoint.core import CounterpointError, InputError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ValuePlace:
     """A file, and the keys that lead to a value in it.
 
     `typed`: the value is a command-line argument, which `file` repeats; there is no file.
@@ -21,9 +21,9 @@ class Place:
     keys: tuple[str, ...] = ()
     typed: bool = False
 
-    def at(self, key: object) -> Place:
+    def at(self, key: object) -> ValuePlace:
         """Return the place one key further down."""
-        return Place(self.file, (*self.keys, str(key)), self.typed)
+        return ValuePlace(self.file, (*self.keys, str(key)), self.typed)
 
     def __str__(self) -> str:
         keys = ".".join(key if key.replace("_", "").isalnum() else f'"{key}"' for key in self.keys)

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from counterpoint.core import UsageError
-from counterpoint.flags import Settings, fault
-from counterpoint.flags.lines import OWN, read_line, refuse_bare_flag
+from counterpoint.flags import Settings, why_invalid
+from counterpoint.flags.lines import OWN_PREFIX, read_line, refuse_bare_flag
 from counterpoint.flags.text import Pairs, parse_xla_flags
-from counterpoint.tune.space.place import Place, shown
+from counterpoint.tune.space.place import ValuePlace, shown
 
 KEYS: Final = ("xla_flags", "env", "options")
 """The keys of a table that hold settings."""
@@ -21,7 +21,7 @@ KEYS: Final = ("xla_flags", "env", "options")
 EXAMPLE: Final = '"--xla_gpu_enable_triton_gemm=false NCCL_NVLS_ENABLE=0"'
 
 
-def settings_of_table(table: Mapping[str, Any], place: Place) -> Settings:
+def settings_of_table(table: Mapping[str, Any], place: ValuePlace) -> Settings:
     """Return the settings under the keys that hold them."""
     xla = _flags(table.get("xla_flags", {}), place.at("xla_flags"))
     env = _pairs(table.get("env", {}), place.at("env"))
@@ -29,7 +29,7 @@ def settings_of_table(table: Mapping[str, Any], place: Place) -> Settings:
     return _of_tables(xla, env, options, place)
 
 
-def settings_of_line(text: str, place: Place) -> Settings:
+def settings_of_line(text: str, place: ValuePlace) -> Settings:
     """Parse flags with or without dashes, and variables between them."""
     try:
         return read_line(text, bare=True).settings
@@ -38,7 +38,7 @@ def settings_of_line(text: str, place: Place) -> Settings:
         raise place.wrong(what, why=failure.why, next=failure.next or EXAMPLE) from None
 
 
-def _of_tables(xla: Pairs, env: Pairs, options: Pairs, place: Place) -> Settings:
+def _of_tables(xla: Pairs, env: Pairs, options: Pairs, place: ValuePlace) -> Settings:
     """Make settings of the tables; XLA_FLAGS among the variables is parsed as flags."""
     inner = next((value for name, value in env if name == "XLA_FLAGS"), None)
     if inner is not None:
@@ -49,14 +49,14 @@ def _of_tables(xla: Pairs, env: Pairs, options: Pairs, place: Place) -> Settings
             refuse_bare_flag(name, value)
         except UsageError as failure:
             raise place.at("env").wrong(failure.what, why=failure.why, next=failure.next) from None
-    env = tuple((name.removeprefix(OWN), value) for name, value in env)
+    env = tuple((name.removeprefix(OWN_PREFIX), value) for name, value in env)
     for name, value in (*xla, *env, *options):
-        if fault(name, value):
+        if why_invalid(name, value):
             raise place.wrong(f"{shown(name)} is no name of a setting", next=EXAMPLE)
     return Settings().merged(Settings(xla, env, options))
 
 
-def _flags(value: object, place: Place) -> Pairs:
+def _flags(value: object, place: ValuePlace) -> Pairs:
     """Parse a string as XLA takes it, a list of such strings, or a table."""
     if isinstance(value, str):
         return _parsed(value, place)
@@ -69,7 +69,7 @@ def _flags(value: object, place: Place) -> Pairs:
     return tuple((name.removeprefix("--"), flag_value) for name, flag_value in _pairs(value, place))
 
 
-def _parsed(text: str, place: Place) -> Pairs:
+def _parsed(text: str, place: ValuePlace) -> Pairs:
     try:
         return parse_xla_flags(text, where=str(place))
     except UsageError as failure:
@@ -77,12 +77,12 @@ def _parsed(text: str, place: Place) -> Pairs:
         raise place.wrong(what, why=failure.why, next=failure.next) from None
 
 
-def _pairs(value: object, place: Place) -> Pairs:
+def _pairs(value: object, place: ValuePlace) -> Pairs:
     table = place.table(value, '{ NAME = "value" }')
     return tuple((name, _value(item, place.at(name))) for name, item in table.items())
 
 
-def _value(value: object, place: Place) -> str:
+def _value(value: object, place: ValuePlace) -> str:
     """Format a value as XLA and the environment write it."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -9,19 +9,19 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from counterpoint.flags import LISTS, Channel, Settings, combine, inherited_settings
+from counterpoint.flags import LIST_TYPES, Channel, Settings, combine, inherited_settings
 from counterpoint.flags.advice import Condition, ProgramFacts, program_facts
 from counterpoint.flags.catalogue import Flag, Release, release, variables
-from counterpoint.flags.combining import DEFAULT, Combining, Step
+from counterpoint.flags.combining import DEFAULT, KindThresholds, ThresholdResult
 from counterpoint.flags.lines import installed_jaxlib
 from counterpoint.flags.values import refusal
-from counterpoint.flags.versions import number
+from counterpoint.flags.versions import version_number
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import trip_count
 from counterpoint.tune.arm import Per
-from counterpoint.tune.executors.executor import Shape
+from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.dimensions import Pick
 
 Platform: TypeAlias = Literal["gpu", "cpu", "tpu"]
@@ -31,7 +31,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class RunFacts:
     """The known facts about the runs.
 
     Args:
@@ -40,13 +40,13 @@ class Running:
         inherited: The environment that the runs inherit.
     """
 
-    shape: Shape | None = None
+    shape: ProcessShape | None = None
     platform: Platform | None = None
     inherited: Mapping[str, str] = field(default_factory=lambda: _NONE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Situation:
+class SpaceContext:
     """Everything that decides which choices are valid.
 
     `platform` None: unknown. `shape` None: nothing is run. `sure`: the version is the workload's
@@ -61,7 +61,7 @@ class Situation:
     platform: Platform | None = None
     target: Target | None = None
     program: Program | None = None
-    shape: Shape | None = None
+    shape: ProcessShape | None = None
     inherited: Mapping[str, str] = field(default_factory=lambda: _NONE)
 
     @property
@@ -142,18 +142,18 @@ class Situation:
         return why
 
 
-def situation_of(
+def space_context(
     base: Settings,
     *,
     version: str | None,
     target: Target | None,
     program: Program | None,
-    running: Running,
-) -> Situation:
+    running: RunFacts,
+) -> SpaceContext:
     """Collect what is known; a target implies GPUs."""
     meant = version or installed_jaxlib()
     found = release(meant)
-    return Situation(
+    return SpaceContext(
         base=base,
         release=found,
         version=meant,
@@ -173,7 +173,7 @@ TWINS: Final = {"XLA_CLIENT_MEM_FRACTION": "XLA_PYTHON_CLIENT_MEM_FRACTION"}
 """Two names of one variable, which JAX rejects together."""
 
 
-def fitted(settings: Settings, here: Situation) -> Settings:
+def fitted(settings: Settings, here: SpaceContext) -> Settings:
     """Adapt settings: fill in numbers, apply changes to lists, and use the base's own names."""
     xla = tuple((name, _fitted_value(name, value, here)) for name, value in settings.xla)
     names = {new: old for new, old in TWINS.items() if old in here.variables}
@@ -182,7 +182,7 @@ def fitted(settings: Settings, here: Situation) -> Settings:
     return Settings(xla, env, settings.options, settings.layout)
 
 
-def _fitted_value(name: str, value: str, here: Situation) -> str:
+def _fitted_value(name: str, value: str, here: SpaceContext) -> str:
     if "{gpus_per_host}" in value and here.gpus_per_host is not None:
         value = value.replace("{gpus_per_host}", str(here.gpus_per_host))
     flag = here.release.flags.get(name)
@@ -191,7 +191,7 @@ def _fitted_value(name: str, value: str, here: Situation) -> str:
     return value
 
 
-def given(name: str, here: Situation) -> str | None:
+def given(name: str, here: SpaceContext) -> str | None:
     """Return the base's value of a flag or variable, under any alias; None if it has none."""
     if not name.startswith("xla"):
         return here.variables.get(name)
@@ -205,17 +205,17 @@ def given(name: str, here: Situation) -> str | None:
     return dict(here.base.options).get(name, found)
 
 
-def is_said(settings: Settings, here: Situation) -> bool:
+def is_said(settings: Settings, here: SpaceContext) -> bool:
     """Return True if the base sets any of these names."""
     return any(given(name, here) is not None for name, _ in (*settings.xla, *settings.env))
 
 
-def refused(settings: Settings, here: Situation) -> str | None:
+def refused(settings: Settings, here: SpaceContext) -> str | None:
     """Return why the release, or the base, rejects one of these; None if all are accepted."""
     return next(_refusals(settings, here), None)
 
 
-def _refusals(settings: Settings, here: Situation) -> Iterator[str]:
+def _refusals(settings: Settings, here: SpaceContext) -> Iterator[str]:
     for name, value in settings.xla:
         why = _flag_refusal(name, value, here)
         if why is not None:
@@ -226,13 +226,17 @@ def _refusals(settings: Settings, here: Situation) -> Iterator[str]:
         known = variables().get(name)
         if known is None:
             continue
-        if known.by_jaxlib and known.since and number(here.version) < number(known.since):
+        if (
+            known.by_jaxlib
+            and known.since
+            and version_number(here.version) < version_number(known.since)
+        ):
             yield f"{name} is read from jaxlib {known.since} on"
         elif not known.takes(value):
             yield f"{name} does not take {value}"
 
 
-def _flag_refusal(name: str, value: str, here: Situation) -> str | None:
+def _flag_refusal(name: str, value: str, here: SpaceContext) -> str | None:
     version = here.release.version
     flag = here.release.flags.get(name)
     if flag is None or not flag.xla_flags:
@@ -245,13 +249,13 @@ def _flag_refusal(name: str, value: str, here: Situation) -> str | None:
     return None if why is None else f"jaxlib {version} does not take {name}={value}"
 
 
-def says_all(settings: Settings, here: Situation) -> bool:
+def says_all(settings: Settings, here: SpaceContext) -> bool:
     """Return True if the base or the defaults have all of these values already."""
     pairs = (*settings.xla, *settings.env)
     return bool(pairs) and all(says(name, value, here) for name, value in pairs)
 
 
-def says(name: str, value: str, here: Situation) -> bool:
+def says(name: str, value: str, here: SpaceContext) -> bool:
     """Return True if the value is in effect already.
 
     That is the value of the base or of the inherited environment, else the release's default. If
@@ -274,7 +278,7 @@ def says(name: str, value: str, here: Situation) -> bool:
 
 
 def _flag_says(flag: Flag, now: str, value: str) -> bool:
-    if flag.type in LISTS:
+    if flag.type in LIST_TYPES:
         merged = combine(flag.name, now, value)
         return _entries(merged) == _entries(now)
     return flag.meaning(value) is not None and flag.meaning(value) == flag.meaning(now)
@@ -290,7 +294,7 @@ _SIZE: Final = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "b": 1, "kib": _KIB, "mib": _KIB**2, "gib": _KIB**3}
 
 
-def break_points(combining: Combining, here: Situation) -> Mapping[str, tuple[Pick, ...]]:
+def break_points(combining: KindThresholds, here: SpaceContext) -> Mapping[str, tuple[Pick, ...]]:
     """Return at most four thresholds that merge differently from the base, in ascending order.
 
     First come the least that merges all of a loop's body, and the default if the base has another
@@ -344,8 +348,8 @@ def size_of(text: str) -> int | None:
     return int(match[1]) * _UNITS[(match[2] or "").lower()] if match else None
 
 
-def _outcome(threshold: int, combining: Combining) -> tuple[int, int | None, int]:
-    step: Step = combining.default if threshold == DEFAULT else combining.at(threshold)
+def _outcome(threshold: int, combining: KindThresholds) -> tuple[int, int | None, int]:
+    step: ThresholdResult = combining.default if threshold == DEFAULT else combining.at(threshold)
     return step.collectives, step.launches, step.largest
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.flags import Settings
-from counterpoint.tune.arm import BASE, Acts, Arm, Change, Origin, merged
+from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, merged
 from counterpoint.tune.space.faults import new_fault
 from counterpoint.tune.space.place import nearest
 
@@ -32,7 +32,7 @@ class Dimension:
     """
 
     name: str
-    choices: tuple[Change, ...]
+    choices: tuple[ArmChange, ...]
     acts: Acts = Acts.SCHEDULE
     why: str = ""
     source: str = ""
@@ -66,7 +66,7 @@ class Space:
     notes: tuple[str, ...] = ()
 
 
-def outcome(base: Settings, changes: Sequence[Change]) -> Hashable:
+def outcome(base: Settings, changes: Sequence[ArmChange]) -> Hashable:
     """Return a key of what changes do to the base: equal if the results are indistinguishable."""
     settings = merged(base, tuple(changes))
     return (
@@ -124,7 +124,7 @@ def dimension_of(space: Space, name: str) -> Dimension:
     )
 
 
-def change_of(space: Space, name: str, choice: str) -> Change:
+def change_of(space: Space, name: str, choice: str) -> ArmChange:
     """Return a choice of a dimension; raise a UsageError if there is none."""
     dimension = dimension_of(space, name)
     for change in dimension.choices:
@@ -139,7 +139,7 @@ def change_of(space: Space, name: str, choice: str) -> Change:
     )
 
 
-def changes_at(space: Space, point: Mapping[str, str]) -> tuple[Change, ...]:
+def changes_at(space: Space, point: Mapping[str, str]) -> tuple[ArmChange, ...]:
     """Return what a point changes, in the order of the dimensions."""
     for name in point:
         dimension_of(space, name)
@@ -168,7 +168,7 @@ def why_not(space: Space, point: Mapping[str, str]) -> str | None:
     return fault or None
 
 
-def arm_of(space: Space, point: Mapping[str, str], origin: Origin) -> Arm:
+def arm_of(space: Space, point: Mapping[str, str], origin: ArmOrigin) -> Arm:
     """Make the arm of a point; raise a UsageError if `why_not` rejects it."""
     why = why_not(space, point)
     if why is not None:
@@ -176,10 +176,10 @@ def arm_of(space: Space, point: Mapping[str, str], origin: Origin) -> Arm:
     return arm_with(space, changes_at(space, point), origin)
 
 
-def arm_with(space: Space, changes: Sequence[Change], origin: Origin) -> Arm:
+def arm_with(space: Space, changes: Sequence[ArmChange], origin: ArmOrigin) -> Arm:
     """Make the base with these changes, in order, under a name that is unique to them."""
     if not changes:
-        return Arm(name=BASE, settings=space.base, origin=Origin.BASE)
+        return Arm(name=BASE, settings=space.base, origin=ArmOrigin.BASE)
     return Arm(
         name=_named(space, changes),
         settings=merged(space.base, tuple(changes)),
@@ -242,7 +242,7 @@ def completed(space: Space, point: Mapping[str, str]) -> Mapping[str, str] | Non
     return found
 
 
-def _named(space: Space, changes: Sequence[Change]) -> str:
+def _named(space: Space, changes: Sequence[ArmChange]) -> str:
     """Name an arm by all changes if that is short; otherwise by the first two and a hash of all."""
     whole = " + ".join(str(change) for change in changes)
     taken = {seed.name for seed in space.seeds}

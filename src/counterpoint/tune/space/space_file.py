@@ -36,10 +36,10 @@ from counterpoint.flags.lifecycle import unknown_hint
 from counterpoint.flags.values import refusal
 from counterpoint.tune.arm import BASE, Per
 from counterpoint.tune.space.arms import RECOMMENDED
-from counterpoint.tune.space.dimensions import Draft, Pick, known, read_draft
-from counterpoint.tune.space.place import Place, nearest
+from counterpoint.tune.space.dimensions import Draft, Pick, builtin_dimensions, read_draft
+from counterpoint.tune.space.place import ValuePlace, nearest
 from counterpoint.tune.space.settings_text import KEYS, settings_of_line, settings_of_table
-from counterpoint.tune.space.situation import Situation, fitted, name_of, picks, size_of
+from counterpoint.tune.space.situation import SpaceContext, fitted, name_of, picks, size_of
 
 _TABLES: Final = ("fix", "drop", "only", "choices", "dimension", "arms")
 _ARM: Final = (*KEYS, "recipe", "profile", "per")
@@ -55,7 +55,7 @@ class HandArm:
     recipes: tuple[str, ...] = ()
     profile: bool = False
     per: Per | None = None
-    place: Place
+    place: ValuePlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +71,8 @@ class SpaceFile:
     arms: tuple[HandArm, ...] = ()
 
     @property
-    def place(self) -> Place:
-        return Place(self.file)
+    def place(self) -> ValuePlace:
+        return ValuePlace(self.file)
 
 
 def read_space(path: Path) -> SpaceFile:
@@ -92,7 +92,7 @@ def read_space(path: Path) -> SpaceFile:
 
 def parse_space(text: str, file: str) -> SpaceFile:
     """Parse the text of a file; a name ending in .json means JSON."""
-    place = Place(file)
+    place = ValuePlace(file)
     document = _json(text, file) if file.casefold().endswith(".json") else _toml(text, file)
     if isinstance(document, list):
         return SpaceFile(file=file, arms=_arms(cast("list[Any]", document), place))
@@ -156,12 +156,12 @@ def _is_arm(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _fix(table: Mapping[str, Any], place: Place) -> Mapping[str, str]:
+def _fix(table: Mapping[str, Any], place: ValuePlace) -> Mapping[str, str]:
     entries = place.table(table.get("fix", {}), '[fix]\n"overlap limit" = 2')
     return MappingProxyType({name: _word(value, place.at(name)) for name, value in entries.items()})
 
 
-def _choices(table: Mapping[str, Any], place: Place) -> Mapping[str, tuple[str, ...]]:
+def _choices(table: Mapping[str, Any], place: ValuePlace) -> Mapping[str, tuple[str, ...]]:
     entries = place.table(table.get("choices", {}), '[choices]\n"overlap limit" = [2, 4]')
     found: dict[str, tuple[str, ...]] = {}
     for name, value in entries.items():
@@ -173,19 +173,19 @@ def _choices(table: Mapping[str, Any], place: Place) -> Mapping[str, tuple[str, 
     return MappingProxyType(found)
 
 
-def _word(value: object, place: Place) -> str:
+def _word(value: object, place: ValuePlace) -> str:
     """Return the name of a choice; numbers and Booleans are names, too."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value) if isinstance(value, int | float) else place.text(value)
 
 
-def _drafts(table: Mapping[str, Any], place: Place) -> tuple[Draft, ...]:
+def _drafts(table: Mapping[str, Any], place: ValuePlace) -> tuple[Draft, ...]:
     entries = place.table(table.get("dimension", {}), '[dimension."my own"]')
     return tuple(read_draft(name, value, place.at(name)) for name, value in entries.items())
 
 
-def _arms(value: object, place: Place) -> tuple[HandArm, ...]:
+def _arms(value: object, place: ValuePlace) -> tuple[HandArm, ...]:
     """Parse arms by name, or a list of tables with a `name`."""
     if not isinstance(value, list):
         entries = place.table(value, f"[arms]\n{_EXAMPLE}")
@@ -203,7 +203,7 @@ def _arms(value: object, place: Place) -> tuple[HandArm, ...]:
     return tuple(found)
 
 
-def _arm(name: str, value: object, place: Place) -> HandArm:
+def _arm(name: str, value: object, place: ValuePlace) -> HandArm:
     if not name.strip() or name != name.strip() or not name.isprintable():
         raise place.wrong("not a name for an arm")
     if name == BASE:
@@ -230,7 +230,7 @@ def _arm(name: str, value: object, place: Place) -> HandArm:
 
 def drafts_for(asked: SpaceFile) -> Mapping[str, Draft]:
     """Return all dimensions with the user's own, narrowed as requested; reject unknown names."""
-    drafts = {**known().drafts, **{draft.name: draft for draft in asked.drafts}}
+    drafts = {**builtin_dimensions().drafts, **{draft.name: draft for draft in asked.drafts}}
     place = asked.place
     arms = (*drafts, *recipes(), RECOMMENDED)
     neither = "it is neither a dimension nor a recipe"
@@ -246,7 +246,7 @@ def drafts_for(asked: SpaceFile) -> Mapping[str, Draft]:
 
 
 def _require(
-    names: Iterable[str], known_: Iterable[str], place: Place, why: str | None = None
+    names: Iterable[str], known_: Iterable[str], place: ValuePlace, why: str | None = None
 ) -> None:
     words = tuple(known_)
     for name in names:
@@ -283,14 +283,14 @@ def _flag(draft: Draft) -> str:
     return first[0].settings.xla[0][0]
 
 
-def _size(text: str, place: Place) -> int:
+def _size(text: str, place: ValuePlace) -> int:
     size = size_of(text)
     if size is None:
         raise place.wrong(f"`{text}` is no size", why="a threshold is bytes", next='"512 MiB"')
     return size
 
 
-def fixed(asked: SpaceFile, drafts: Mapping[str, Draft], here: Situation) -> Settings:
+def fixed(asked: SpaceFile, drafts: Mapping[str, Draft], here: SpaceContext) -> Settings:
     """Return the base with what the user fixed."""
     base = here.base
     for name, value in asked.fix.items():
@@ -302,7 +302,7 @@ def fixed(asked: SpaceFile, drafts: Mapping[str, Draft], here: Situation) -> Set
     return base
 
 
-def _fixed(draft: Draft, value: str, place: Place, here: Situation) -> Settings:
+def _fixed(draft: Draft, value: str, place: ValuePlace, here: SpaceContext) -> Settings:
     if value in draft.choices:
         pick = _holding(draft.choices[value], here)
         if pick is None:
@@ -326,11 +326,11 @@ def _fixed(draft: Draft, value: str, place: Place, here: Situation) -> Settings:
     raise place.unknown(value, draft.choices)
 
 
-def _holding(several: tuple[Pick, ...], here: Situation) -> Pick | None:
+def _holding(several: tuple[Pick, ...], here: SpaceContext) -> Pick | None:
     return next((pick for pick in several if here.unmet(pick.condition) is None), None)
 
 
-def checked(asked: SpaceFile, typed: Sequence[HandArm], here: Situation) -> tuple[str, ...]:
+def checked(asked: SpaceFile, typed: Sequence[HandArm], here: SpaceContext) -> tuple[str, ...]:
     """Return hints about flags that the user named; raise an error for one that does not exist."""
     found: list[str] = []
     for draft in asked.drafts:
@@ -348,7 +348,7 @@ def checked(asked: SpaceFile, typed: Sequence[HandArm], here: Situation) -> tupl
     return tuple(found)
 
 
-def hints(settings: Settings, place: Place, here: Situation) -> Iterator[str]:
+def hints(settings: Settings, place: ValuePlace, here: SpaceContext) -> Iterator[str]:
     """Yield what is odd about a user's flags; raise an error if the release is known for sure."""
     version = here.release.version
     ways = ((settings.xla, Channel.XLA_FLAGS), (settings.options, Channel.COMPILER_OPTIONS))
@@ -372,7 +372,7 @@ def hints(settings: Settings, place: Place, here: Situation) -> Iterator[str]:
                 yield f"{place}: {what}: it takes {why.takes}"
 
 
-def _no_such(place: Place, what: str, hint: str) -> CounterpointError:
+def _no_such(place: ValuePlace, what: str, hint: str) -> CounterpointError:
     """Make the error for an unknown name; one that no release had gets no replacement."""
     if not hint.startswith("No release"):
         return place.wrong(what, next=hint)

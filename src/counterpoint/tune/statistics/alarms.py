@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from counterpoint.runs.scores import INDIFFERENT
+from counterpoint.runs.scores import NEGLIGIBLE_CHANGE
 from counterpoint.tune.statistics.estimate import Observation
 from counterpoint.tune.statistics.fit import Blocks, blocks
 
@@ -38,7 +38,7 @@ def _drift(fit: Blocks) -> tuple[str, ...]:
         return ()
     found: Any = stats.linregress(np.array(fit.rows, dtype=float), fit.row_effects)  # pyright: ignore[reportUnknownMemberType]
     over = math.expm1(float(found.slope) * (fit.rows[-1] - fit.rows[0]))
-    if not (float(found.pvalue) < _LEVEL and abs(over) > INDIFFERENT):
+    if not (float(found.pvalue) < _LEVEL and abs(over) > NEGLIGIBLE_CHANGE):
         return ()
     word = "slower" if over > 0 else "faster"
     note = f"the machine became {abs(over):.1%} {word} over {len(fit.rows)} rows"

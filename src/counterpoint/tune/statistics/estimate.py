@@ -33,7 +33,7 @@ class Observation:
     seconds: float
 
 
-class Verdict(StrEnum):
+class ArmVerdict(StrEnum):
     """The conclusion about an arm."""
 
     FASTER = "faster"
@@ -52,7 +52,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class GainEstimate:
     """The gain of an arm, with its range and verdict.
 
     `gain` is the share of the base's step that the arm saves: 0.03 is 3 % faster. It is computed
@@ -69,7 +69,7 @@ class Estimate:
     range: Range | Unknown
     p: float | None
     rows: int
-    verdict: Verdict
+    verdict: ArmVerdict
     decided: bool  # True if more rows are not worth their time
     why: str = ""
     hopeless: bool = False  # no relevant gain is to be expected; claims nothing
@@ -87,7 +87,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class DecisionRule:
     """The parameters of the decision.
 
     Args:
@@ -106,7 +106,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noise:
+class RunNoise:
     """The noise of this study: sigma of the log ratio of two identical runs."""
 
     sigma: float | Unknown
@@ -115,7 +115,7 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class GainRanges:
     """The gain of an arm with two ranges.
 
     `together` holds for all arms and looks, and decides whether there is a change. `alone` is of
@@ -128,14 +128,16 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    verdict: Verdict
+class ArmDecision:
+    verdict: ArmVerdict
     decided: bool
     why: str = ""
     hopeless: bool = False
 
 
-def judge(reach: Reach, floor: float, rule: Rule, *, looked: bool, last: bool) -> Judged:
+def judge(
+    reach: GainRanges, floor: float, rule: DecisionRule, *, looked: bool, last: bool
+) -> ArmDecision:
     """Decide on an arm.
 
     Args:
@@ -149,21 +151,21 @@ def judge(reach: Reach, floor: float, rule: Rule, *, looked: bool, last: bool) -
     hopeless = alone.high < rule.indifferent
     over = last or (looked and hopeless)
     if _within(together, rule.indifferent):
-        return Judged(Verdict.SAME, looked or last, _at_most(together))
+        return ArmDecision(ArmVerdict.SAME, looked or last, _at_most(together))
     slight = abs(reach.gain) <= rule.indifferent
     small = slight and _within(together, floor)
     if together.low > 0 and not small:
-        return Judged(Verdict.FASTER, last or (looked and together.low > rule.indifferent))
+        return ArmDecision(ArmVerdict.FASTER, last or (looked and together.low > rule.indifferent))
     if together.high < 0 and not small and (last or together.high < -rule.indifferent):
-        return Judged(Verdict.SLOWER, over)
+        return ArmDecision(ArmVerdict.SLOWER, over)
     none_seen = slight or alone.low <= 0 <= alone.high
     if small or (over and none_seen and _within(alone, floor)):
-        return Judged(Verdict.SAME, over, _at_most(together))
+        return ArmDecision(ArmVerdict.SAME, over, _at_most(together))
     if hopeless:
         why = f"a gain of {rule.indifferent:.1%} or more is not to be expected"
     else:
         why = f"anything from {together.low:+.1%} to {together.high:+.1%} is possible"
-    return Judged(Verdict.OPEN, over, why, hopeless)
+    return ArmDecision(ArmVerdict.OPEN, over, why, hopeless)
 
 
 def _within(reach: Range, share: float) -> bool:
@@ -180,19 +182,19 @@ _TIE: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HolmStep:
     """An arm's step in Holm's order: its adjusted p, and the number of arms sharing the rate."""
 
     p: float
     among: int
 
 
-def looks(rule: Rule) -> tuple[int, ...]:
+def looks(rule: DecisionRule) -> tuple[int, ...]:
     """Return the numbers of rows after which results are examined, ascending, with the cap."""
     return (*sorted({rows for rows in rule.looks if 0 < rows < rule.cap}), rule.cap)
 
 
-def share(rule: Rule, rows: int) -> float:
+def share(rule: DecisionRule, rows: int) -> float:
     """Return the part of the rate for a look after so many rows; between looks, the next look's."""
     planned = looks(rule)
     ends = [0.0, *((look / rule.cap) ** _POWER for look in planned)]
@@ -202,7 +204,7 @@ def share(rule: Rule, rows: int) -> float:
     )
 
 
-def holm(ps: Sequence[float], arms: int) -> tuple[Step, ...]:
+def holm(ps: Sequence[float], arms: int) -> tuple[HolmStep, ...]:
     """Return Holm's steps of these p, in the order given, if `arms` arms share the rate.
 
     An arm is different if its adjusted p is at most the rate. A range of 1 - rate / among excludes
@@ -210,17 +212,17 @@ def holm(ps: Sequence[float], arms: int) -> tuple[Step, ...]:
     """
     arms = max(arms, len(ps))
     order = sorted(range(len(ps)), key=lambda index: ps[index])
-    found: dict[int, Step] = {}
+    found: dict[int, HolmStep] = {}
     highest, tied, among = 0.0, -1.0, arms
     for rank, index in enumerate(order):
         if ps[index] > tied * (1 + _TIE):
             tied, among = ps[index], arms - rank
         highest = max(highest, min(1.0, among * ps[index]))
-        found[index] = Step(highest, among)
+        found[index] = HolmStep(highest, among)
     return tuple(found[index] for index in range(len(ps)))
 
 
-def shared_as(steps: Sequence[Step], rate: float) -> tuple[int, ...]:
+def shared_as(steps: Sequence[HolmStep], rate: float) -> tuple[int, ...]:
     """Return the number of arms with which the range of each arm shares the rate."""
     undecided = [step.among for step in steps if step.p > rate]
     most = max(undecided, default=0)
@@ -231,7 +233,9 @@ POWER: Final = 0.9
 _MOST: Final = 1000
 
 
-def rows_needed(noise: Noise, gain: float, rule: Rule, *, most: int = _MOST) -> int | Unknown:
+def rows_needed(
+    noise: RunNoise, gain: float, rule: DecisionRule, *, most: int = _MOST
+) -> int | Unknown:
     """Return the number of rows after which a gain is detected in nine of ten studies.
 
     This is at the last look of the rule, for an arm that shares the rate with `rule.arms` arms, and
@@ -258,6 +262,6 @@ def _power(rows: int, size: float, level: float) -> float:
     return 1 - reached if math.isfinite(reached) else 1.0
 
 
-def estimate_text(estimate: Estimate) -> str:
+def estimate_text(estimate: GainEstimate) -> str:
     """Format the gain of an estimate with its range: `+3.1 % [2.3, 3.9]`."""
     return gain_text(estimate.gain, estimate.range)

@@ -17,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core import Range, Unknown
-from counterpoint.runs.scores import INDIFFERENT, RUNS_DIFFER, student
+from counterpoint.runs.scores import NEGLIGIBLE_CHANGE, RUN_TO_RUN_NOISE, student_t
 from counterpoint.tune.arm import BASE
 from counterpoint.tune.statistics.estimate import (
-    Estimate,
-    Noise,
+    ArmVerdict,
+    DecisionRule,
+    GainEstimate,
+    GainRanges,
     Observation,
     Pair,
-    Reach,
-    Rule,
-    Verdict,
+    RunNoise,
     holm,
     judge,
     looks,
@@ -171,8 +171,8 @@ _WIDEST: Final = 20.0  # of a log ratio: beyond it, exp has no meaning
 
 
 def estimates(
-    observations: Sequence[Observation], rule: Rule, base: str = BASE
-) -> tuple[Estimate, ...]:
+    observations: Sequence[Observation], rule: DecisionRule, base: str = BASE
+) -> tuple[GainEstimate, ...]:
     """Compare each arm with the base, in the order of first appearance.
 
     If the range is Unknown, so are the values that depend on it: the gain is NaN if the arm has no
@@ -191,7 +191,7 @@ def estimates(
     ]
     steps = holm(ps, rule.arms)
     floor = _usual(fit, rule.indifferent)
-    found: list[Estimate] = []
+    found: list[GainEstimate] = []
     for arm, contrast, both, step, among in zip(
         arms, contrasts, pairs, steps, shared_as(steps, rate), strict=True
     ):
@@ -199,7 +199,7 @@ def estimates(
         if isinstance(contrast, Unknown) or not contrast.freedom:
             found.append(_unknown(arm, contrast, both, rule))
             continue
-        reach = Reach(
+        reach = GainRanges(
             _gain(contrast.log),
             _range(contrast, rate * share(rule, n) / among),
             _range(contrast, rate),
@@ -207,7 +207,7 @@ def estimates(
         last = n >= rule.cap
         judged = judge(reach, floor, rule, looked=n in looks(rule), last=last)
         found.append(
-            Estimate(
+            GainEstimate(
                 arm=arm,
                 gain=reach.gain,
                 range=reach.together,
@@ -224,8 +224,8 @@ def estimates(
 
 
 def confirmed(
-    observations: Sequence[Observation], rule: Rule, base: str = BASE
-) -> tuple[Estimate, ...]:
+    observations: Sequence[Observation], rule: DecisionRule, base: str = BASE
+) -> tuple[GainEstimate, ...]:
     """Estimate the finalists from the rows of a fresh allocation alone: the claim of the study.
 
     Finalists were selected partly by luck; these rows are independent of it. There is one look, so
@@ -236,21 +236,21 @@ def confirmed(
 
 
 def noise(
-    observations: Sequence[Observation], base: str = BASE, indifferent: float = INDIFFERENT
-) -> Noise:
+    observations: Sequence[Observation], base: str = BASE, indifferent: float = NEGLIGIBLE_CHANGE
+) -> RunNoise:
     """Estimate the difference between identical runs, from the residuals of the fit."""
     del base  # the runs of all arms show the noise
     return _noise(blocks(observations), indifferent)
 
 
-def _noise(fit: Blocks, indifferent: float) -> Noise:
+def _noise(fit: Blocks, indifferent: float) -> RunNoise:
     variance = fit.variance
     if isinstance(variance, Unknown):
-        return Noise(sigma=variance, freedom=0, floor=max(indifferent, RUNS_DIFFER))
+        return RunNoise(sigma=variance, freedom=0, floor=max(indifferent, RUN_TO_RUN_NOISE))
     sigma = math.sqrt(2 * variance)
-    sigmas = student(max(fit.freedom, _LEAST_FREEDOM))
+    sigmas = student_t(max(fit.freedom, _LEAST_FREEDOM))
     floor = max(indifferent, math.expm1(min(sigmas * sigma, _WIDEST)))
-    return Noise(sigma=sigma, freedom=fit.freedom, floor=floor)
+    return RunNoise(sigma=sigma, freedom=fit.freedom, floor=floor)
 
 
 def _usual(fit: Blocks, indifferent: float) -> float:
@@ -261,25 +261,25 @@ def _usual(fit: Blocks, indifferent: float) -> float:
     """
     variance = fit.variance
     if isinstance(variance, Unknown):
-        return max(indifferent, RUNS_DIFFER)
+        return max(indifferent, RUN_TO_RUN_NOISE)
     return max(indifferent, math.expm1(_BOTH_SIDES * math.sqrt(2 * variance)))
 
 
 def _unknown(
-    arm: str, contrast: Contrast | Unknown, pairs: tuple[Pair, ...], rule: Rule
-) -> Estimate:
+    arm: str, contrast: Contrast | Unknown, pairs: tuple[Pair, ...], rule: DecisionRule
+) -> GainEstimate:
     why = (
         contrast
         if isinstance(contrast, Unknown)
         else Unknown("no run was repeated, so nothing tells how much runs differ")
     )
-    return Estimate(
+    return GainEstimate(
         arm=arm,
         gain=math.nan if isinstance(contrast, Unknown) else _gain(contrast.log),
         range=why,
         p=None,
         rows=len(pairs),
-        verdict=Verdict.OPEN,
+        verdict=ArmVerdict.OPEN,
         decided=len(pairs) >= rule.cap,
         why=why.reason,
         pairs=pairs,

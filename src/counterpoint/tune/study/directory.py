@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core import CounterpointError, InputError, UsageError, beside, parse_json
-from counterpoint.core.records import Misfit, of_plain, to_plain
+from counterpoint.core import CounterpointError, InputError, UsageError, parse_json, unused_path
+from counterpoint.core.records import RecordError, from_plain, to_plain
 from counterpoint.tune.journal.journal import Disk, Journal, read_journal
 from counterpoint.tune.journal.records import Record, Resumed, StudyBegan
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.study.study import Ledger, Study, fold, follow, stamp
 
 JOURNAL: Final = "journal.jsonl"
@@ -110,7 +110,7 @@ def _claim(path: Path) -> None:
     if path.is_file():
         raise UsageError(
             f"{path} is a file, and a study is a directory",
-            next=f"-o {shlex.quote(str(beside(path)))}",
+            next=f"-o {shlex.quote(str(unused_path(path)))}",
         )
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -121,7 +121,7 @@ def _claim(path: Path) -> None:
         raise UsageError(
             f"{path} is not empty, and holds no study",
             why="nothing is overwritten",
-            next=f"-o {shlex.quote(str(beside(path)))}",
+            next=f"-o {shlex.quote(str(unused_path(path)))}",
         )
 
 
@@ -139,7 +139,7 @@ def _refuse_other(path: Path, journal: Journal, asked: StudyBegan) -> None:
     raise UsageError(
         f"{path} holds another study: {first.workload}",
         why=f"{differs}: what was measured there can't be compared",
-        next=f"-o {shlex.quote(str(beside(path)))}",
+        next=f"-o {shlex.quote(str(unused_path(path)))}",
     )
 
 
@@ -171,17 +171,19 @@ def _unwritable(path: Path, failure: OSError) -> UsageError:
 PLAN: Final = "plan"
 
 
-def options_of(plan: Plan, said: Mapping[str, str] | None = None) -> tuple[tuple[str, str], ...]:
+def options_of(
+    plan: StudyPlan, said: Mapping[str, str] | None = None
+) -> tuple[tuple[str, str], ...]:
     """Return the plan and the user's other options, by name."""
     return ((PLAN, json.dumps(to_plain(plan))), *(said or {}).items())
 
 
-def plan_of(study: Study) -> Plan:
+def plan_of(study: Study) -> StudyPlan:
     """Return the current plan of a study."""
     text = dict(study.options).get(PLAN)
     try:
-        return Plan() if text is None else of_plain(Plan, parse_json(text))
-    except (Misfit, ValueError) as error:
+        return StudyPlan() if text is None else from_plain(StudyPlan, parse_json(text))
+    except (RecordError, ValueError) as error:
         raise InputError(
             f"the study's plan can't be read: {error}",
             why="another version of Counterpoint wrote it",

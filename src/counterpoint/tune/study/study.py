@@ -9,7 +9,7 @@ from functools import singledispatch
 from types import MappingProxyType
 from typing import Final
 
-from counterpoint.core import drawn
+from counterpoint.core import as_html
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.journal.records import (
     Ablated,
@@ -31,7 +31,7 @@ from counterpoint.tune.journal.records import (
     TrialEnded,
     TrialStarted,
 )
-from counterpoint.tune.trial.report import Failure, Report
+from counterpoint.tune.trial.report import TrialFailure, TrialReport
 
 NO_BUDGET: Final = "no budget"
 """The reason for a drop that is revoked when a study resumes: the budget may be larger then."""
@@ -48,7 +48,7 @@ class Trial:
 
     started: TrialStarted
     gang: str | None = None
-    report: Report | None = None
+    report: TrialReport | None = None
     wall_s: float | None = None
 
     @property
@@ -57,7 +57,7 @@ class Trial:
         return self.report is not None and self.report.steady is not None
 
     @property
-    def failure(self) -> Failure | None:
+    def failure(self) -> TrialFailure | None:
         return self.report.failure if self.report else None
 
     @property
@@ -94,7 +94,7 @@ class Study:
         return f"<Study of {len(self.arms)} arms, {len(self.trials)} trials, {end}>"
 
     def _repr_html_(self) -> str | None:
-        return drawn(self)
+        return as_html(self)
 
     @property
     def is_done(self) -> bool:

@@ -16,8 +16,8 @@ from typing import Final
 
 from counterpoint.runs import Outcome, OutcomeKind, Run
 from counterpoint.runs.outcomes import TIMED_OUT, outcome_of_ranks
-from counterpoint.tune.executors.executor import Ended, EndedKind
-from counterpoint.tune.trial.report import Failure
+from counterpoint.tune.executors.executor import GangEnd, GangEndKind
+from counterpoint.tune.trial.report import TrialFailure
 
 _XIDS: Final = "48|63|64|74|79|94|95|119|120"
 
@@ -71,18 +71,18 @@ def node_fault(text: str, variables: frozenset[str], *, lost_rank: bool) -> str 
     return None
 
 
-_OF_MACHINE: Final[Mapping[EndedKind, Failure]] = {
-    EndedKind.PREEMPTED: Failure.PREEMPTED,
-    EndedKind.NODE_FAULT: Failure.NODE_FAULT,
+_OF_MACHINE: Final[Mapping[GangEndKind, TrialFailure]] = {
+    GangEndKind.PREEMPTED: TrialFailure.PREEMPTED,
+    GangEndKind.NODE_FAULT: TrialFailure.NODE_FAULT,
 }
-_OF_RUN: Final[Mapping[OutcomeKind, Failure]] = {
-    OutcomeKind.UNKNOWN_FLAG: Failure.UNKNOWN_FLAG,
-    OutcomeKind.OUT_OF_MEMORY: Failure.OUT_OF_MEMORY,
-    OutcomeKind.NAN: Failure.NAN,
-    OutcomeKind.HANG: Failure.HANG,
-    OutcomeKind.TIMEOUT: Failure.TIMEOUT,
-    OutcomeKind.DISK_FULL: Failure.DISK_FULL,
-    OutcomeKind.INTERRUPTED: Failure.INTERRUPTED,
+_OF_RUN: Final[Mapping[OutcomeKind, TrialFailure]] = {
+    OutcomeKind.UNKNOWN_FLAG: TrialFailure.UNKNOWN_FLAG,
+    OutcomeKind.OUT_OF_MEMORY: TrialFailure.OUT_OF_MEMORY,
+    OutcomeKind.NAN: TrialFailure.NAN,
+    OutcomeKind.HANG: TrialFailure.HANG,
+    OutcomeKind.TIMEOUT: TrialFailure.TIMEOUT,
+    OutcomeKind.DISK_FULL: TrialFailure.DISK_FULL,
+    OutcomeKind.INTERRUPTED: TrialFailure.INTERRUPTED,
 }
 _OPEN: Final = (OutcomeKind.RUNNING, OutcomeKind.LOST)
 _REFUSED_FLAGS: Final = re.compile(r"XLA ends the process at|\bunknown flags?\b", re.IGNORECASE)
@@ -94,34 +94,34 @@ _LATE: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FailureCause:
     """A failure, and one line that names the file to read."""
 
-    failure: Failure
+    failure: TrialFailure
     detail: str
 
 
-def why_no_run(directory: Path, ended: Ended, damage: str) -> Cause:
+def why_no_run(directory: Path, ended: GangEnd, damage: str) -> FailureCause:
     """Return the cause if there is no Run, or only one that cannot be read."""
     message = _said(ended.detail) or damage
-    if ended.kind is not EndedKind.EXITED:
-        return Cause(_not_by_itself(ended), message)
+    if ended.kind is not GangEndKind.EXITED:
+        return FailureCause(_not_by_itself(ended), message)
     if _NO_SPACE.search(ended.detail):
-        return Cause(Failure.DISK_FULL, message)
+        return FailureCause(TrialFailure.DISK_FULL, message)
     if _REFUSED_FLAGS.search(ended.detail):
-        return Cause(Failure.UNKNOWN_FLAG, message)
+        return FailureCause(TrialFailure.UNKNOWN_FLAG, message)
     code = ended.exit_code or 0
     if code < 0 or code > _SIGNALS:
-        return Cause(
-            Failure.INTERRUPTED, f"{message}; it was killed from outside, exit code {code}"
+        return FailureCause(
+            TrialFailure.INTERRUPTED, f"{message}; it was killed from outside, exit code {code}"
         )
-    return Cause(Failure.CRASH, f"{message}; see {directory}")
+    return FailureCause(TrialFailure.CRASH, f"{message}; see {directory}")
 
 
-def why_failed(run: Run, ended: Ended) -> Cause | None:
+def why_failed(run: Run, ended: GangEnd) -> FailureCause | None:
     """Return the cause of a run that failed; None for one that succeeded."""
     if ended.kind in _OF_MACHINE:
-        return Cause(_OF_MACHINE[ended.kind], _said(ended.detail) or str(run.outcome))
+        return FailureCause(_OF_MACHINE[ended.kind], _said(ended.detail) or str(run.outcome))
     outcome, open_ranks = _of_closed(run), _open_ranks(run)
     if outcome is not None and outcome.ok and not _cut_off(ended, open_ranks):
         return None
@@ -130,17 +130,17 @@ def why_failed(run: Run, ended: Ended) -> Cause | None:
     return _told(run, ended, outcome, lost_rank=bool(open_ranks))
 
 
-def _told(run: Run, ended: Ended, outcome: Outcome, *, lost_rank: bool) -> Cause:
+def _told(run: Run, ended: GangEnd, outcome: Outcome, *, lost_rank: bool) -> FailureCause:
     """Return the cause from a rank's own report of its end."""
     place = _blamed(run, outcome)
     detail = f"{_in_words(outcome)}; see {place}"
     if outcome.kind in _OF_RUN:
-        return Cause(_OF_RUN[outcome.kind], detail)
+        return FailureCause(_OF_RUN[outcome.kind], detail)
     if line := _machine(run, lost_rank=lost_rank):
-        return Cause(Failure.NODE_FAULT, line)
-    if outcome.kind is OutcomeKind.SIGNAL and ended.kind is EndedKind.KILLED:
-        return Cause(_not_by_itself(ended), _said(ended.detail) or detail)
-    return Cause(Failure.CRASH, detail)
+        return FailureCause(TrialFailure.NODE_FAULT, line)
+    if outcome.kind is OutcomeKind.SIGNAL and ended.kind is GangEndKind.KILLED:
+        return FailureCause(_not_by_itself(ended), _said(ended.detail) or detail)
+    return FailureCause(TrialFailure.CRASH, detail)
 
 
 def _of_closed(run: Run) -> Outcome | None:
@@ -160,12 +160,12 @@ def _open_ranks(run: Run) -> int:
     return max(run.world_size, len(run.ranks)) - closed
 
 
-def _cut_off(ended: Ended, open_ranks: int) -> bool:
+def _cut_off(ended: GangEnd, open_ranks: int) -> bool:
     """Return True if ranks whose end is unknown did not end well.
 
     In a gang that exited with 0 they did: records from other machines may arrive a moment later.
     """
-    return bool(open_ranks) and not (ended.kind is EndedKind.EXITED and ended.exit_code == 0)
+    return bool(open_ranks) and not (ended.kind is GangEndKind.EXITED and ended.exit_code == 0)
 
 
 def _is_of_others(outcome: Outcome) -> bool:
@@ -173,24 +173,24 @@ def _is_of_others(outcome: Outcome) -> bool:
     return outcome.kind is OutcomeKind.INTERRUPTED and outcome.signal is None
 
 
-def _unseen(run: Run, ended: Ended, open_ranks: int) -> Cause:
+def _unseen(run: Run, ended: GangEnd, open_ranks: int) -> FailureCause:
     """Return the cause for ranks without a recorded end."""
     message = _said(ended.detail)
-    if ended.kind is not EndedKind.KILLED and (line := _machine(run, lost_rank=bool(open_ranks))):
-        return Cause(Failure.NODE_FAULT, line)
+    if ended.kind is not GangEndKind.KILLED and (line := _machine(run, lost_rank=bool(open_ranks))):
+        return FailureCause(TrialFailure.NODE_FAULT, line)
     gone = f"{open_ranks} of {run.world_size} ranks ended with nobody left to say how"
     failure = _not_by_itself(ended)
-    return Cause(failure, f"{message or gone}; see {run.path}")
+    return FailureCause(failure, f"{message or gone}; see {run.path}")
 
 
-def _not_by_itself(ended: Ended) -> Failure:
+def _not_by_itself(ended: GangEnd) -> TrialFailure:
     """Return the failure of a run that was ended from outside, or by an unknown cause."""
     if ended.kind in _OF_MACHINE:
         return _OF_MACHINE[ended.kind]
-    if ended.kind is EndedKind.LOST:
-        return Failure.NODE_FAULT
-    late = ended.kind is EndedKind.KILLED and ended.exit_code == TIMED_OUT
-    return Failure.TIMEOUT if late else Failure.INTERRUPTED
+    if ended.kind is GangEndKind.LOST:
+        return TrialFailure.NODE_FAULT
+    late = ended.kind is GangEndKind.KILLED and ended.exit_code == TIMED_OUT
+    return TrialFailure.TIMEOUT if late else TrialFailure.INTERRUPTED
 
 
 def _blamed(run: Run, outcome: Outcome) -> Path:

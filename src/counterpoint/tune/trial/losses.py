@@ -57,7 +57,7 @@ _LONGEST: Final = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class LoggedValues:
     """The values in one line; `step` is None if it has none."""
 
     step: int | None
@@ -65,7 +65,7 @@ class Figures:
     norm: float | None
 
 
-def figures_of(line: str) -> Figures | None:
+def figures_of(line: str) -> LoggedValues | None:
     """Return the training loss and the gradient norm in a line; None if it has neither.
 
     Known formats:
@@ -99,14 +99,14 @@ def figures_of(line: str) -> Figures | None:
     if step is None:
         bar = next((bar for pattern in _BARS if (bar := pattern.search(line))), None)
         step = int(bar[1]) if bar else None
-    return Figures(step, _value(loss), _value(norm))
+    return LoggedValues(step, _value(loss), _value(norm))
 
 
 def _value(found: re.Match[str] | None) -> float | None:
     return float(found["value"]) if found else None
 
 
-def of_mapping(told: Mapping[str, object]) -> Figures | None:
+def of_mapping(told: Mapping[str, object]) -> LoggedValues | None:
     """Return the same from a line of JSON."""
     loss = _first(told, _is_loss)
     norm = _first(told, _is_norm)
@@ -116,8 +116,8 @@ def of_mapping(told: Mapping[str, object]) -> Figures | None:
     for name in _STEP_NAMES:
         step = told.get(name)
         if isinstance(step, int | float) and not isinstance(step, bool) and step == int(step):
-            return Figures(int(step), loss, norm)
-    return Figures(None, loss, norm)
+            return LoggedValues(int(step), loss, norm)
+    return LoggedValues(None, loss, norm)
 
 
 def _first(told: Mapping[str, object], is_it: Callable[[str], bool]) -> float | None:
@@ -170,7 +170,7 @@ def read_losses(run: Run) -> Losses:
     return _series(_last_run(_written(path))) if path else Losses()
 
 
-def _series(figures: Iterable[Figures]) -> Losses:
+def _series(figures: Iterable[LoggedValues]) -> Losses:
     lines = list(figures)
     if not any(line.step is not None for line in lines):
         losses = [line.loss for line in lines if line.loss is not None]
@@ -206,7 +206,7 @@ def _rising(pairs: Iterable[tuple[int | None, float | None]]) -> list[tuple[int,
     return found
 
 
-def _printed(path: Path) -> Iterator[Figures]:
+def _printed(path: Path) -> Iterator[LoggedValues]:
     for line in _lines(path):
         if (found := figures_of(line)) is not None:
             yield found
@@ -245,7 +245,7 @@ def _is_of(run: Run, path: Path) -> bool:
     return path.stat().st_mtime >= run.started.timestamp() - _LATE_S
 
 
-def _written(path: Path) -> Iterator[Figures]:
+def _written(path: Path) -> Iterator[LoggedValues]:
     for line in _lines(path):
         with suppress(ValueError):
             parsed: object = parse_json(line)
@@ -255,9 +255,9 @@ def _written(path: Path) -> Iterator[Figures]:
                     yield found
 
 
-def _last_run(figures: Iterable[Figures]) -> list[Figures]:
+def _last_run(figures: Iterable[LoggedValues]) -> list[LoggedValues]:
     """Return the figures of the last run: such files are appended to, and each run starts over."""
-    last: list[Figures] = []
+    last: list[LoggedValues] = []
     for entry in figures:
         if last and entry.step is not None and entry.step < (last[-1].step or 0):
             last = []
@@ -285,7 +285,7 @@ _NEAR_ZERO: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guarded:
+class LossCheck:
     """The verdict on an arm's losses.
 
     `deviation` is the largest one, a share, at `step`; `tolerance` is the allowed deviation there.
@@ -298,7 +298,9 @@ class Guarded:
     why: str = ""
 
 
-def guard(base: Sequence[Losses], arm: Losses | None, tolerance: float | None = None) -> Guarded:
+def check_losses(
+    base: Sequence[Losses], arm: Losses | None, tolerance: float | None = None
+) -> LossCheck:
     """Compare an arm's losses with the base's: training another model faster is no gain.
 
     Deviations are running medians of signed differences, step by step: one odd step is chance,
@@ -311,12 +313,12 @@ def guard(base: Sequence[Losses], arm: Losses | None, tolerance: float | None = 
         tolerance: A share by which they may differ; None to derive it from the base's runs.
     """
     if arm is None or not arm.steps:
-        return Guarded(kind="unchecked", why="it printed no losses")
+        return LossCheck(kind="unchecked", why="it printed no losses")
     runs = [_finite(losses.steps, losses.values) for losses in base]
     for step, value in zip(arm.steps, arm.values, strict=True):
         if not math.isfinite(value):
             why = f"its loss is {value} at step {step}"
-            return Guarded(
+            return LossCheck(
                 kind="other", deviation=math.inf, tolerance=tolerance, step=step, why=why
             )
     of_losses = _compared(runs, _finite(arm.steps, arm.values), tolerance, LEAST, "losses")
@@ -339,29 +341,31 @@ def _compared(
     tolerance: float | None,
     least: float,
     what: str,
-) -> Guarded:
+) -> LossCheck:
     runs = [run for run in base if len(run) >= FEWEST]
     if not runs:
-        return Guarded(kind="unchecked", why=f"no run of the base printed {what} of {FEWEST} steps")
+        return LossCheck(
+            kind="unchecked", why=f"no run of the base printed {what} of {FEWEST} steps"
+        )
     steps = sorted(set(arm).intersection(*runs))
     if len(steps) < FEWEST:
         why = f"{len(steps)} steps have {what} in all runs, and {FEWEST} are the least"
-        return Guarded(kind="unchecked", why=why)
+        return LossCheck(kind="unchecked", why=why)
     series = [np.array([run[at] for at in steps]) for run in runs]
     mine = np.array([arm[at] for at in steps])
     scale = _scale(series)
     allowed = _allowed(series, scale, np.array(steps) - steps[0], tolerance, least)
     if isinstance(allowed, str):
-        return Guarded(kind="unchecked", why=f"the base's own {what} {allowed}")
+        return LossCheck(kind="unchecked", why=f"the base's own {what} {allowed}")
     off = np.min([_off(mine, values, scale) for values in series], axis=0)
     at = int(np.argmax(off / allowed))
     found, limit, step = float(off[at]), float(allowed[at]), steps[at]
     if found > limit:
         fact = f"its {what} are {found:.1%} off the base's at step {step}, where {limit:.1%}"
         why = f"{fact} would be no wonder"
-        return Guarded(kind="other", deviation=found, tolerance=limit, step=step, why=why)
+        return LossCheck(kind="other", deviation=found, tolerance=limit, step=step, why=why)
     why = f"{what} of {len(steps)} steps are the base's"
-    return Guarded(kind="same", deviation=found, tolerance=limit, step=step, why=why)
+    return LossCheck(kind="same", deviation=found, tolerance=limit, step=step, why=why)
 
 
 def _scale(series: Sequence[Values]) -> Values:

@@ -24,17 +24,17 @@ from counterpoint.runs import (
 )
 from counterpoint.runs.scores import disturbances, score, undisturbed
 from counterpoint.tune.arm import schedule_hash
-from counterpoint.tune.executors.executor import Ended
-from counterpoint.tune.trial.failures import Cause, why_failed, why_no_run
+from counterpoint.tune.executors.executor import GangEnd
+from counterpoint.tune.trial.failures import FailureCause, why_failed, why_no_run
 from counterpoint.tune.trial.losses import read_losses
-from counterpoint.tune.trial.report import Failure, Losses, Report, Steady
+from counterpoint.tune.trial.report import Losses, Steady, TrialFailure, TrialReport
 from counterpoint.tune.trial.steady import FEWEST, steady
 
 NONE_SEEN: Final = "no steps were seen"
 
 
 @dataclass(frozen=True, slots=True)
-class StepTimes:
+class TrialStepTimes:
     """Step times in seconds in order, their source, and notes on them."""
 
     seconds: tuple[float, ...]
@@ -42,7 +42,7 @@ class StepTimes:
     notes: tuple[str, ...] = ()
 
 
-def step_times(run: Run) -> StepTimes | Unknown:
+def step_times(run: Run) -> TrialStepTimes | Unknown:
     """Return the steps of the slowest rank: ranks go in lockstep, so one that is late delays all.
 
     If no steps were recorded while it ran, return those of its profile, if there is one.
@@ -55,20 +55,20 @@ def step_times(run: Run) -> StepTimes | Unknown:
     if not run.profiles:
         return Unknown(NONE_SEEN)
     scored = score(run)
-    return scored if isinstance(scored, Unknown) else StepTimes(scored.each_s, scored.source)
+    return scored if isinstance(scored, Unknown) else TrialStepTimes(scored.each_s, scored.source)
 
 
-def _of_rank(rank: Rank) -> StepTimes:
+def _of_rank(rank: Rank) -> TrialStepTimes:
     source = rank.step_source or "log"
     if not rank.steps or rank.steps_in_bursts:
-        return StepTimes((), source)
+        return TrialStepTimes((), source)
     spans = disturbances(rank)
     own = _own(rank.steps, spans)
     seconds = undisturbed(rank.steps, spans) if own is None else own
     if len(seconds) >= FEWEST or len(rank.step_seconds) <= FEWEST:
-        return StepTimes(seconds, source)
+        return TrialStepTimes(seconds, source)
     disturbed = "most steps had something compiled in them, or were profiled: all are counted"
-    return StepTimes(rank.step_seconds[1:], source, (disturbed,))
+    return TrialStepTimes(rank.step_seconds[1:], source, (disturbed,))
 
 
 def _own(
@@ -94,21 +94,21 @@ _NEAR: Final = 0.5
 _MOST_NOTES: Final = 6
 
 
-def measure(directory: Path, ended: Ended) -> Report:
+def measure(directory: Path, ended: GangEnd) -> TrialReport:
     """Evaluate a trial; a directory without a complete Run is a failure of some kind."""
     try:
         run = read_run(directory)
     except CounterpointError as damage:
         cause = why_no_run(directory, ended, damage.what)
-        return Report(failure=cause.failure, detail=cause.detail)
+        return TrialReport(failure=cause.failure, detail=cause.detail)
     losses = read_losses(run)
     result = _judged(run, ended, losses)
     program, notes = _program(run)
     peak, limit = _memory(run)
-    return Report(
+    return TrialReport(
         steady=result if isinstance(result, Steady) else None,
-        failure=result.failure if isinstance(result, Cause) else None,
-        detail=result.detail if isinstance(result, Cause) else "",
+        failure=result.failure if isinstance(result, FailureCause) else None,
+        detail=result.detail if isinstance(result, FailureCause) else "",
         program=schedule_hash(program) if program else None,
         peak_bytes=peak,
         limit_bytes=limit,
@@ -143,21 +143,22 @@ def _passed(steps: Sequence[StepStart]) -> int:
     return len(steps) if first is None or last is None else last - first + 1
 
 
-def _judged(run: Run, ended: Ended, losses: Losses) -> Steady | Cause:
+def _judged(run: Run, ended: GangEnd, losses: Losses) -> Steady | FailureCause:
     cause = why_failed(run, ended)
     if cause is not None:
         return cause
     if losses.values and not math.isfinite(losses.values[-1]):
         fact = f"the loss of step {losses.steps[-1]} is {losses.values[-1]}"
-        return Cause(Failure.NAN, f"{fact}; see {run.path}")
+        return FailureCause(TrialFailure.NAN, f"{fact}; see {run.path}")
     times = step_times(run)
     if isinstance(times, Unknown):
-        return Cause(Failure.NO_STEPS, f"{times.reason}; see {run.path}")
+        return FailureCause(TrialFailure.NO_STEPS, f"{times.reason}; see {run.path}")
     found = steady(times.seconds, times.source)
     if isinstance(found, Unknown):
         few = len(times.seconds) < FEWEST
-        return Cause(
-            Failure.NO_STEPS if few else Failure.UNSTEADY, f"{found.reason}; see {run.path}"
+        return FailureCause(
+            TrialFailure.NO_STEPS if few else TrialFailure.UNSTEADY,
+            f"{found.reason}; see {run.path}",
         )
     return Steady(
         median_s=found.median_s,

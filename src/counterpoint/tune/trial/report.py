@@ -17,7 +17,7 @@ class Purpose(StrEnum):
     PROFILE = "profile"  # for PGLE; its step time is not used
 
 
-class Failure(StrEnum):
+class TrialFailure(StrEnum):
     """The reason why a trial has no step time."""
 
     UNKNOWN_FLAG = "unknown flag"
@@ -46,9 +46,14 @@ class Failure(StrEnum):
 
 
 _BLAMELESS = frozenset(
-    {Failure.PREEMPTED, Failure.NODE_FAULT, Failure.DISK_FULL, Failure.INTERRUPTED}
+    {
+        TrialFailure.PREEMPTED,
+        TrialFailure.NODE_FAULT,
+        TrialFailure.DISK_FULL,
+        TrialFailure.INTERRUPTED,
+    }
 )
-_CERTAIN = frozenset({Failure.UNKNOWN_FLAG, Failure.OUT_OF_MEMORY, Failure.NAN})
+_CERTAIN = frozenset({TrialFailure.UNKNOWN_FLAG, TrialFailure.OUT_OF_MEMORY, TrialFailure.NAN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +82,11 @@ class Losses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class TrialReport:
     """The results of a run. `program` is the hash of the scheduled step, None without a dump."""
 
     steady: Steady | None = None
-    failure: Failure | None = None
+    failure: TrialFailure | None = None
     detail: str = ""
     program: str | None = None
     peak_bytes: int | None = None

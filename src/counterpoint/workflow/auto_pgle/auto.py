@@ -15,26 +15,30 @@ from counterpoint.core import Unknown
 from counterpoint.flags import Settings
 from counterpoint.flags.versions import expect_pgle_known
 from counterpoint.pgle.applying import read_evidence
-from counterpoint.pgle.making import Conflict
-from counterpoint.pgle.proving import Evidence, Trouble, Use
+from counterpoint.pgle.making import ProfilerConflict
+from counterpoint.pgle.proving import ComplaintKind, LogEvidence, ProfileUse
 from counterpoint.runs import Compile, Run
 from counterpoint.runs.scores import Score, score
-from counterpoint.workflow.feedback.feedback import Comparison, compare_runs, elsewhere
+from counterpoint.workflow.feedback.feedback import (
+    RunComparison,
+    compare_runs,
+    platforms_without_pgle,
+)
 from counterpoint.workflow.feedback.manual import require_nsys
 from counterpoint.workflow.feedback.task import (
     NO_CACHE,
+    FeedbackTask,
     Say,
-    Task,
-    by_hand,
-    carry_out,
-    claim,
-    compiler_said,
+    claim_directory,
+    directory_phase,
+    log_phase,
     refuse_contention,
     refuse_flags,
     refuse_platform,
-    room,
+    run_phase,
+    run_workload,
     script,
-    step_times,
+    step_times_phase,
 )
 
 CALLS: Final = 3
@@ -44,7 +48,7 @@ _LOGGED: Final = "jax._src.compiler,jax._src.compilation_cache"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class How:
+class AutoOptions:
     """The number of calls that JAX measures, whether to run before, and nsys on the run after."""
 
     calls: int = CALLS
@@ -53,7 +57,7 @@ class How:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Auto:
+class AutoResult:
     """The result. `used` only if a program was compiled with costs that JAX measured."""
 
     directory: Path
@@ -62,40 +66,40 @@ class Auto:
     after: Run | None
     used: bool
     reasons: tuple[str, ...]
-    evidence: Evidence
+    evidence: LogEvidence
     ahead_of_time: tuple[Compile, ...]
-    conflicts: tuple[Conflict, ...]
+    conflicts: tuple[ProfilerConflict, ...]
     scores: tuple[Score | Unknown, Score | Unknown] | None  # before and after
-    comparison: Comparison | Unknown
+    comparison: RunComparison | Unknown
 
     @property
     def on_gpu(self) -> bool:
         """True if it ran on GPUs, as far as is known."""
-        return not elsewhere(self.optimise)
+        return not platforms_without_pgle(self.optimise)
 
 
-def auto(task: Task, how: How, say: Say) -> Auto:
+def auto(task: FeedbackTask, how: AutoOptions, say: Say) -> AutoResult:
     """Run with AutoPGLE; if it optimized a program, run unchanged, and from the cache it filled."""
     in_the_way = _look_ahead(task, how)
-    claim(task.directory)
+    claim_directory(task.directory)
     settings = _settings(task, how.calls)
     say("a run with AutoPGLE")
-    optimise = carry_out(task, "optimise", settings["optimise"], say, profile=False)
+    optimise = run_workload(task, "optimise", settings["optimise"], say, profile=False)
     evidence = read_evidence(_log(optimise), dict(optimise.settings.xla))
     ahead = ahead_of_time(optimise)
     reasons = _why_not(optimise, evidence, ahead)
     before = after = None
     if not reasons and how.before:
         say("a run as it is")
-        before = carry_out(task, "before", task.under(env=NO_CACHE), say, profile=True)
+        before = run_workload(task, "before", task.under(env=NO_CACHE), say, profile=True)
     if not reasons and expect_pgle_known(task.jaxlib):
         say("a run from the cache")
         own = not how.nsys
         command = () if own else _nsys_command(task)
-        after = carry_out(task, "after", settings["after"], say, profile=own, command=command)
+        after = run_workload(task, "after", settings["after"], say, profile=own, command=command)
         reasons = _why_not_loaded(after)
     scores = None if before is None or after is None else (score(before), score(after))
-    return Auto(
+    return AutoResult(
         directory=task.directory,
         before=before,
         optimise=optimise,
@@ -110,7 +114,7 @@ def auto(task: Task, how: How, say: Say) -> Auto:
     )
 
 
-def _look_ahead(task: Task, how: How) -> tuple[Conflict, ...]:
+def _look_ahead(task: FeedbackTask, how: AutoOptions) -> tuple[ProfilerConflict, ...]:
     """Reject what can't work before anything is run; return possible conflicts."""
     refuse_platform(task)
     refuse_flags(task)
@@ -119,30 +123,30 @@ def _look_ahead(task: Task, how: How) -> tuple[Conflict, ...]:
     return refuse_contention(task)
 
 
-def auto_script(task: Task, how: How) -> str:
+def auto_script(task: FeedbackTask, how: AutoOptions) -> str:
     """Return the commands that `auto` runs, as a script."""
     settings = _settings(task, how.calls)
     measuring = f"JAX measures {how.calls} calls of each function, and compiles it anew"
     pattern = "Using PGLE profile|Found profile|empty trace"
     phases = [
-        room(task),
-        by_hand(task, "optimise", measuring, settings["optimise"]),
-        compiler_said("What it says of that", pattern, task.log("optimise")),
+        directory_phase(task),
+        run_phase(task, "optimise", measuring, settings["optimise"]),
+        log_phase("What it says of that", pattern, task.log("optimise")),
     ]
     names: list[str] = []
     if how.before:
         names.append("before")
         why = "The program as it is, to compare with"
-        phases.append(by_hand(task, "before", why, task.under(env=NO_CACHE)))
+        phases.append(run_phase(task, "before", why, task.under(env=NO_CACHE)))
     if expect_pgle_known(task.jaxlib):
         names.append("after")
         why = "The optimised program from the cache; another profiler may attach"
-        after = by_hand(task, "after", why, settings["after"])
+        after = run_phase(task, "after", why, settings["after"])
         phases.append(replace(after, command=_nsys_command(task)) if how.nsys else after)
-    return script("counterpoint pgle auto, by hand", [*phases, step_times(task, names)])
+    return script("counterpoint pgle auto, by hand", [*phases, step_times_phase(task, names)])
 
 
-def _settings(task: Task, calls: int) -> dict[str, Settings]:
+def _settings(task: FeedbackTask, calls: int) -> dict[str, Settings]:
     cache = (
         ("JAX_ENABLE_COMPILATION_CACHE", "true"),
         ("JAX_COMPILATION_CACHE_DIR", str((task.directory / "cache").absolute())),
@@ -162,7 +166,7 @@ def _settings(task: Task, calls: int) -> dict[str, Settings]:
     }
 
 
-def _nsys_command(task: Task) -> tuple[str, ...]:
+def _nsys_command(task: FeedbackTask) -> tuple[str, ...]:
     report = f"--output={task.directory / 'after-nsys'}"
     return ("nsys", "profile", "--trace=cuda,nvtx", "--sample=none", report, *task.command)
 
@@ -178,7 +182,7 @@ def ahead_of_time(run: Run) -> tuple[Compile, ...]:
     return tuple(sorted(found, key=lambda compile_: -compile_.seconds))
 
 
-def _why_not(run: Run, evidence: Evidence, ahead: tuple[Compile, ...]) -> tuple[str, ...]:
+def _why_not(run: Run, evidence: LogEvidence, ahead: tuple[Compile, ...]) -> tuple[str, ...]:
     """Return why JAX has compiled nothing with a profile; empty if it has."""
     backend = [
         compile_ for rank in run.ranks for compile_ in rank.compiles if compile_.kind == "backend"
@@ -186,12 +190,12 @@ def _why_not(run: Run, evidence: Evidence, ahead: tuple[Compile, ...]) -> tuple[
     reasons: list[str] = []
     if ahead and ahead[0].seconds >= _STEP_SHARE * max(compile_.seconds for compile_ in backend):
         reasons.append(f"{_what(ahead[0])} is compiled ahead of time: AutoPGLE can't engage there")
-    if where := elsewhere(run):
+    if where := platforms_without_pgle(run):
         nothing = f"JAX found no GPU kernels to measure on the {where} backend"
         reasons.append(f"{nothing}: it made no PGLE profile, and kept no optimised program")
-    if reasons or (evidence.use is Use.USED and evidence.sources):
+    if reasons or (evidence.use is ProfileUse.USED and evidence.sources):
         return tuple(reasons)
-    if any(complaint.trouble is Trouble.EMPTY_TRACE for complaint in evidence.complaints):
+    if any(complaint.trouble is ComplaintKind.EMPTY_TRACE for complaint in evidence.complaints):
         return ("JAX's profiler recorded no kernels: another tool holds CUPTI",)
     return (evidence.reason if backend else "the program compiled nothing",)
 
@@ -205,7 +209,11 @@ def _why_not_loaded(run: Run) -> tuple[str, ...]:
     if evidence.from_cache:
         return ()
     miss = next(
-        (complaint for complaint in evidence.complaints if complaint.trouble is Trouble.CACHE_MISS),
+        (
+            complaint
+            for complaint in evidence.complaints
+            if complaint.trouble is ComplaintKind.CACHE_MISS
+        ),
         None,
     )
     return (
@@ -223,7 +231,7 @@ def _log(run: Run) -> str:
     return "".join(texts)
 
 
-def _compared(scores: tuple[Score | Unknown, Score | Unknown] | None) -> Comparison | Unknown:
+def _compared(scores: tuple[Score | Unknown, Score | Unknown] | None) -> RunComparison | Unknown:
     if scores is None:
         return Unknown("there are no two runs, before and after, to compare")
     before, after = scores

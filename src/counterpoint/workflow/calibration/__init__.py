@@ -2,7 +2,7 @@
 
 from counterpoint.workflow.calibration.calibrate import calibrate as calibrate
 from counterpoint.workflow.calibration.calibration import Calibration as Calibration
-from counterpoint.workflow.calibration.calibration import Fit as Fit
+from counterpoint.workflow.calibration.calibration import ScalarFit as ScalarFit
 from counterpoint.workflow.calibration.calibration import StepFit as StepFit
 from counterpoint.workflow.calibration.fitting import MeasuredStep as MeasuredStep
 from counterpoint.workflow.calibration.fitting import StepOf as StepOf

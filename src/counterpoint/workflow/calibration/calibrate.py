@@ -14,10 +14,15 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.cost import CostModel, Family, Scalar, Scalars, build_model, default_scalars
-from counterpoint.diagnose import Case, context_of, select
+from counterpoint.cost import CostModel, PriceFamily, Scalar, Scalars, build_model, default_scalars
+from counterpoint.diagnose import StepData, context_of, select
 from counterpoint.hardware import Target, gpus
-from counterpoint.hardware.targets import other_devices, sized, spelled, unknown_devices
+from counterpoint.hardware.targets import (
+    mismatched_devices,
+    resize_advice,
+    target_name,
+    unknown_devices,
+)
 from counterpoint.simulate import simulate
 from counterpoint.timeline import Timeline
 from counterpoint.workflow.calibration.calibration import (
@@ -25,15 +30,15 @@ from counterpoint.workflow.calibration.calibration import (
     LEAST,
     MOST,
     Calibration,
-    Fit,
-    Step,
+    CalibrationStep,
+    ScalarFit,
     StepFit,
-    doubt,
     idle_notes,
-    kept_by_steps,
-    refused,
+    reject_worse,
+    rejected,
+    rejection_reason,
 )
-from counterpoint.workflow.calibration.calibration import taken as believed
+from counterpoint.workflow.calibration.calibration import apply_fits as believed
 from counterpoint.workflow.calibration.fitting import Factor, alone, fit_factor, fit_slowdown
 from counterpoint.workflow.calibration.samples import Sample, priced, recorded
 
@@ -41,7 +46,7 @@ from counterpoint.workflow.calibration.samples import Sample, priced, recorded
 def check_machine(timeline: Timeline, target: Target) -> None:
     """Reject times of another machine than the target."""
     named = ", ".join(timeline.inputs)
-    other = other_devices(timeline.devices, target)
+    other = mismatched_devices(timeline.devices, target)
     unknown = [
         device for device in unknown_devices(timeline.devices) if device and not target.origin
     ]
@@ -59,7 +64,7 @@ def check_machine(timeline: Timeline, target: Target) -> None:
             f"{named}: its program runs on {devices:,} devices, and --target {target} has"
             f" {target.devices:,}",
             why="which collectives leave a host is taken from the target",
-            next=sized(target, devices),
+            next=resize_advice(target, devices),
         )
     hosts = len({timeline.hosts[device.host].machine for device in timeline.devices})
     if hosts > target.hosts:
@@ -77,7 +82,7 @@ def _elsewhere(other: str | None, devices: int) -> str:
     gpu = next((gpu for gpu in gpus() if gpu.chip == other), None)
     if gpu is None:
         return "record the step on GPUs of the target: counterpoint run -- python train.py"
-    return f"--target {spelled(gpu.name, devices)}, for a calibration of {gpu.name}"
+    return f"--target {target_name(gpu.name, devices)}, for a calibration of {gpu.name}"
 
 
 def machine_notes(timelines: Sequence[Timeline], target: Target) -> Iterator[str]:
@@ -100,10 +105,10 @@ def machine_notes(timelines: Sequence[Timeline], target: Target) -> Iterator[str
 ModelOf = Callable[[Scalars], CostModel]
 
 _OF_FAMILY: Final = (
-    ("matmul", Family.MATMUL),
-    ("memory", Family.MEMORY),
-    ("attention", Family.ATTENTION),
-    ("network", Family.NETWORK),
+    ("matmul", PriceFamily.MATMUL),
+    ("memory", PriceFamily.MEMORY),
+    ("attention", PriceFamily.ATTENTION),
+    ("network", PriceFamily.NETWORK),
 )
 """Attention after the GEMMs, as its rate may be relative to theirs."""
 _TURNS: Final = 3
@@ -137,11 +142,11 @@ def calibrate(
     _, fits = _fit([sample for samples in samples_of for sample in samples], before, make)
     measured = [_step(timeline) for timeline in timelines]
 
-    def step_of(step: Step, scalars: Scalars) -> float:
+    def step_of(step: CalibrationStep, scalars: Scalars) -> float:
         return simulate(step.program, make(scalars)).step_s
 
     busy = [recording for recording in measured if recording is not None and recording.idle <= IDLE]
-    fits = kept_by_steps(before, fits, busy, step_of)
+    fits = reject_worse(before, fits, busy, step_of)
     scalars = believed(before, fits)
     steps = list(_steps(measured, samples_of, before, fits, make))
     return Calibration(
@@ -166,8 +171,8 @@ def _nothing(timelines: Sequence[Timeline]) -> InputError:
     )
 
 
-def _fit(found: list[Sample], before: Scalars, make: ModelOf) -> tuple[Scalars, list[Fit]]:
-    fits: list[Fit] = []
+def _fit(found: list[Sample], before: Scalars, make: ModelOf) -> tuple[Scalars, list[ScalarFit]]:
+    fits: list[ScalarFit] = []
     scalars = before
     for name, family in _OF_FAMILY:
         scalars, fit = _fit_one(name, family, tuple(found), scalars, make)
@@ -177,8 +182,8 @@ def _fit(found: list[Sample], before: Scalars, make: ModelOf) -> tuple[Scalars, 
 
 
 def _fit_one(
-    name: str, family: Family, found: tuple[Sample, ...], scalars: Scalars, make: ModelOf
-) -> tuple[Scalars, Fit]:
+    name: str, family: PriceFamily, found: tuple[Sample, ...], scalars: Scalars, make: ModelOf
+) -> tuple[Scalars, ScalarFit]:
     """Fit one scalar to the times of its family; unchanged if the recordings have none."""
     before: Scalar = getattr(scalars, name)
 
@@ -199,7 +204,7 @@ def _fit_one(
         return scalars, _unchanged(name, before, f"no {family} of known shape was measured")
     how = _how(family, factor)
     after = Scalar(value, factor.reach, how)
-    fit = Fit(
+    fit = ScalarFit(
         name=name,
         before=before,
         after=after,
@@ -213,15 +218,15 @@ def _fit_one(
     return _believed(scalars, fit, len({sample.shapes for sample in factor.kept}))
 
 
-def _believed(scalars: Scalars, fit: Fit, kinds: int) -> tuple[Scalars, Fit]:
-    why = doubt(fit, kinds)
+def _believed(scalars: Scalars, fit: ScalarFit, kinds: int) -> tuple[Scalars, ScalarFit]:
+    why = rejection_reason(fit, kinds)
     if why:
-        return scalars, refused(fit, why)
+        return scalars, rejected(fit, why)
     return replace(scalars, **{fit.name: fit.after}), fit
 
 
 def _chosen(
-    found: tuple[Sample, ...], family: Family, model: CostModel, slower: CostModel
+    found: tuple[Sample, ...], family: PriceFamily, model: CostModel, slower: CostModel
 ) -> tuple[Sample, ...]:
     """Return the samples of the family whose price depends on the scalar, not on another bound."""
     of_family = [
@@ -230,23 +235,25 @@ def _chosen(
         if sample.family is family
         and slower.price(sample.program, sample.instruction).seconds > sample.priced_s * _FOLLOWS
     ]
-    if family is Family.NETWORK:
+    if family is PriceFamily.NETWORK:
         return tuple(sample for sample in of_family if sample.bound_by != "latency")
     return alone(of_family)
 
 
-def _how(family: Family, factor: Factor) -> str:
+def _how(family: PriceFamily, factor: Factor) -> str:
     kinds = len({sample.shapes for sample in factor.kept})
     beside = (
-        sum(sample.beside > 0.1 for sample in factor.kept) if family is not Family.NETWORK else 0
+        sum(sample.beside > 0.1 for sample in factor.kept)
+        if family is not PriceFamily.NETWORK
+        else 0
     )
     beside_text = f", {beside} beside a collective" if beside else ""
     dropped = f", {factor.dropped} far off left out" if factor.dropped else ""
     return f"{len(factor.kept)} instructions of {kinds} kinds{beside_text}{dropped}"
 
 
-def _unchanged(name: str, before: Scalar, why: str) -> Fit:
-    return Fit(
+def _unchanged(name: str, before: Scalar, why: str) -> ScalarFit:
+    return ScalarFit(
         name=name,
         before=before,
         after=before,
@@ -261,7 +268,7 @@ def _unchanged(name: str, before: Scalar, why: str) -> Fit:
 
 def _fit_slowdown(
     found: tuple[Sample, ...], scalars: Scalars, make: ModelOf
-) -> tuple[Scalars, Fit]:
+) -> tuple[Scalars, ScalarFit]:
     work = [sample for sample in priced(found, make(scalars)) if sample.family in _SLOWED]
     slower = fit_slowdown(work)
     before = scalars.slowdown
@@ -272,7 +279,7 @@ def _fit_slowdown(
     how = f"{kinds} kinds of work, beside a collective and alone"
     reach = min(max(slower.apart / value, 0.3), 1.0) if value else 1.0
     after = Scalar(value, reach, how)
-    fit = Fit(
+    fit = ScalarFit(
         name="slowdown",
         before=before,
         after=after,
@@ -286,17 +293,17 @@ def _fit_slowdown(
     return _believed(scalars, fit, kinds)
 
 
-_SLOWED: Final = (Family.MATMUL, Family.MEMORY, Family.ATTENTION)
+_SLOWED: Final = (PriceFamily.MATMUL, PriceFamily.MEMORY, PriceFamily.ATTENTION)
 
 
-def _step(timeline: Timeline) -> Step | None:
+def _step(timeline: Timeline) -> CalibrationStep | None:
     number = timeline.step_program
     program = timeline.programs[number].hlo() if number is not None else None
     selection = select(timeline)
     if program is None or not program.is_scheduled or not selection.step_lengths_ms:
         return None
-    case = Case(selection=selection, context=context_of(None))
-    return Step(
+    case = StepData(selection=selection, context=context_of(None))
+    return CalibrationStep(
         name=", ".join(timeline.inputs),
         program=program,
         seconds=selection.median_ms / 1e3,
@@ -305,10 +312,10 @@ def _step(timeline: Timeline) -> Step | None:
 
 
 def _steps(
-    measured: Sequence[Step | None],
+    measured: Sequence[CalibrationStep | None],
     taken: Sequence[tuple[Sample, ...]],
     before: Scalars,
-    fits: Sequence[Fit],
+    fits: Sequence[ScalarFit],
     make: ModelOf,
 ) -> Iterator[StepFit]:
     """Predict the step of each recording; without that recording if there are others."""
@@ -332,7 +339,7 @@ def _steps(
 
 
 def _notes(
-    timelines: Sequence[Timeline], fits: Sequence[Fit], steps: Sequence[StepFit]
+    timelines: Sequence[Timeline], fits: Sequence[ScalarFit], steps: Sequence[StepFit]
 ) -> Iterator[str]:
     for step in steps:
         if step.worse:

@@ -1,7 +1,7 @@
 """A Calibration: scalars fitted to measurements, with their errors on data outside the fit.
 
-`Fit` is one scalar. `StepFit` is one measured step, predicted by scalars that were fitted without
-it: the only figure that shows how good the calibration is elsewhere.
+`ScalarFit` is one scalar. `StepFit` is one measured step, predicted by scalars that were fitted
+without it: the only figure that shows how good the calibration is elsewhere.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ IDLE: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class ScalarFit:
     """One scalar: before, after, and the errors of single instructions.
 
     Errors are sums of |predicted - measured| over measured time. `unseen` is that of instructions
@@ -79,7 +79,7 @@ class Calibration:
 
     chip: str
     scalars: Scalars
-    fits: tuple[Fit, ...]
+    fits: tuple[ScalarFit, ...]
     steps: tuple[StepFit, ...]
     notes: tuple[str, ...]
 
@@ -120,7 +120,7 @@ _WORSE: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class CalibrationStep:
     """A measured step of a program whose schedule is known."""
 
     name: str
@@ -129,14 +129,14 @@ class Step:
     idle: float = 0.0  # share of it in which its devices were idle
 
 
-StepOf = Callable[[Step, Scalars], float]
+StepOf = Callable[[CalibrationStep, Scalars], float]
 
 
-def doubt(fit: Fit, kinds: int) -> str:
+def rejection_reason(fit: ScalarFit, kinds: int) -> str:
     """Return why the fit by itself is not plausible; empty if it is.
 
     A fit always finds a value. It is accepted only if the value is plausible, more than one kind of
-    work supports it, and kinds of work left out in turn are predicted no worse. `kept_by_steps`
+    work supports it, and kinds of work left out in turn are predicted no worse. `reject_worse`
     then checks measured steps: errors of several scalars may cancel out in a step, and moving one
     of them alone undoes that.
     """
@@ -157,42 +157,42 @@ def doubt(fit: Fit, kinds: int) -> str:
     return ""
 
 
-def refused(fit: Fit, why: str) -> Fit:
+def rejected(fit: ScalarFit, why: str) -> ScalarFit:
     """Reject a fit: the scalar keeps its value."""
     return replace(fit, after=fit.before, how=why, refused=True)
 
 
-def taken(before: Scalars, fits: Sequence[Fit]) -> Scalars:
+def apply_fits(before: Scalars, fits: Sequence[ScalarFit]) -> Scalars:
     """Return the scalars with every accepted fit."""
     return replace(before, **{fit.name: fit.after for fit in fits if fit.fitted})
 
 
-def kept_by_steps(
-    before: Scalars, fits: Sequence[Fit], steps: Sequence[Step], step_of: StepOf
-) -> tuple[Fit, ...]:
+def reject_worse(
+    before: Scalars, fits: Sequence[ScalarFit], steps: Sequence[CalibrationStep], step_of: StepOf
+) -> tuple[ScalarFit, ...]:
     """Reject the fits that together make the predictions of the measured steps worse."""
     found = list(fits)
     if not steps:
         return tuple(found)
     usual = _off(before, steps, step_of)
-    now = _off(taken(before, found), steps, step_of)
+    now = _off(apply_fits(before, found), steps, step_of)
     while now > usual + _WORSE and any(fit.fitted for fit in found):
         without: dict[int, float] = {}
         for at, fit in enumerate(found):
             if fit.fitted:
                 rest = [other for other in found if other is not fit]
-                without[at] = _off(taken(before, rest), steps, step_of)
+                without[at] = _off(apply_fits(before, rest), steps, step_of)
         worst = min(without, key=lambda at: without[at])
         why = (
             f"fitted {found[worst].after.value:.3g}, but with it the measured step is told worse"
             f" ({now:.1%} off; without {without[worst]:.1%}, before {usual:.1%})"
         )
-        found[worst] = refused(found[worst], why)
+        found[worst] = rejected(found[worst], why)
         now = without[worst]
     return tuple(found)
 
 
-def idle_notes(steps: Iterable[Step]) -> Iterator[str]:
+def idle_notes(steps: Iterable[CalibrationStep]) -> Iterator[str]:
     """Report the steps that were not used because they are mostly idle."""
     for step in steps:
         if step.idle > IDLE:
@@ -202,7 +202,7 @@ def idle_notes(steps: Iterable[Step]) -> Iterator[str]:
             )
 
 
-def _off(scalars: Scalars, steps: Sequence[Step], step_of: StepOf) -> float:
+def _off(scalars: Scalars, steps: Sequence[CalibrationStep], step_of: StepOf) -> float:
     """Return the average error of predictions of the steps."""
     apart = [abs(math.log(step_of(step, scalars) / step.seconds)) for step in steps]
     return math.expm1(math.fsum(apart) / len(apart))

@@ -21,7 +21,13 @@ from counterpoint.cost import Scalar, Scalars, build_model
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.simulate import simulate
-from counterpoint.workflow.calibration.calibration import LEAST, MOST, Calibration, Fit, StepFit
+from counterpoint.workflow.calibration.calibration import (
+    LEAST,
+    MOST,
+    Calibration,
+    ScalarFit,
+    StepFit,
+)
 from counterpoint.workflow.calibration.samples import Sample
 
 _FAR: Final = 3.0
@@ -315,12 +321,12 @@ class _Problem:
             )
         return steps
 
-    def fit(self, name: str, solved: _Solved) -> Fit:
+    def fit(self, name: str, solved: _Solved) -> ScalarFit:
         at = self.names.index(name)
         before: Scalar = getattr(self.start, name)
         after: Scalar = getattr(self.scalars(solved.moves, solved.widths), name)
         start = self.errors(np.zeros(len(self.names)))
-        return Fit(
+        return ScalarFit(
             name=name,
             before=before,
             after=after,

@@ -14,11 +14,11 @@ import numpy.typing as npt
 import polars as pl
 
 from counterpoint.core.columns import union
-from counterpoint.cost import CostModel, Family, Source
+from counterpoint.cost import CostModel, PriceFamily, PriceSource
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.schedule import loop_multiplier
 from counterpoint.pgle.lookups import named_ops
-from counterpoint.pgle.making import counted_runs, samples
+from counterpoint.pgle.making import profiled_runs, samples
 from counterpoint.timeline import Lane, Timeline
 
 _PS: float = 1e12
@@ -34,7 +34,7 @@ class Sample:
     measured_s: float  # of one execution, the median of all
     beside: float  # share of it during which a collective ran on the same device
     priced_s: float = 0.0
-    family: Family = Family.LAUNCH
+    family: PriceFamily = PriceFamily.LAUNCH
     bound_by: str = ""
 
     @property
@@ -58,7 +58,7 @@ class Sample:
 def recorded(timeline: Timeline) -> tuple[Sample, ...]:
     """Return every instruction of a known program with times in the Timeline, not yet priced."""
     ops = named_ops(timeline)
-    runs = counted_runs(timeline).runs
+    runs = profiled_runs(timeline).runs
     times = samples(timeline, ops, runs).frame
     beside = _beside(timeline, ops, runs)
     medians = (
@@ -129,7 +129,7 @@ def priced(found: tuple[Sample, ...], model: CostModel) -> tuple[Sample, ...]:
     with_prices: list[Sample] = []
     for sample in found:
         price = model.price(sample.program, sample.instruction)
-        if price.source in (Source.TABLE, Source.ANALYTIC) and price.seconds > 0:
+        if price.source in (PriceSource.TABLE, PriceSource.ANALYTIC) and price.seconds > 0:
             with_prices.append(
                 replace(
                     sample, priced_s=price.seconds, family=price.family, bound_by=price.bound_by

@@ -8,15 +8,15 @@ Each is a list of phases that can be printed (`script`) or executed, and its res
 proved: docs/guide/pgle.md.
 """
 
-from counterpoint.workflow.feedback.feedback import Arm as Arm
-from counterpoint.workflow.feedback.feedback import Comparison as Comparison
+from counterpoint.workflow.feedback.feedback import ComparedRuns as ComparedRuns
 from counterpoint.workflow.feedback.feedback import Feedback as Feedback
-from counterpoint.workflow.feedback.feedback import Verdict as Verdict
+from counterpoint.workflow.feedback.feedback import RunComparison as RunComparison
+from counterpoint.workflow.feedback.feedback import SpeedVerdict as SpeedVerdict
 from counterpoint.workflow.feedback.manual import COMMAND_BUFFERS_OFF as COMMAND_BUFFERS_OFF
-from counterpoint.workflow.feedback.manual import Nsight as Nsight
+from counterpoint.workflow.feedback.manual import NsysSource as NsysSource
 from counterpoint.workflow.feedback.manual import manual as manual
 from counterpoint.workflow.feedback.manual import manual_script as manual_script
 from counterpoint.workflow.feedback.manual import nsys as nsys
 from counterpoint.workflow.feedback.manual import nsys_script as nsys_script
 from counterpoint.workflow.feedback.task import NO_CACHE as NO_CACHE
-from counterpoint.workflow.feedback.task import Task as Task
+from counterpoint.workflow.feedback.task import FeedbackTask as FeedbackTask

@@ -28,18 +28,24 @@ from counterpoint.flags.versions import (
 )
 from counterpoint.hlo import Program, read_program
 from counterpoint.pgle.applying import Movement, movement, read_evidence
-from counterpoint.pgle.checking import Coverage, addressed, addressed_name, check_profile, judge
-from counterpoint.pgle.lookups import Fit, costs_found
+from counterpoint.pgle.checking import (
+    Coverage,
+    check_profile,
+    content_addressed,
+    content_addressed_name,
+    judge,
+)
+from counterpoint.pgle.lookups import ProfileFit, costs_found
 from counterpoint.pgle.making import make_profile, measured_times
 from counterpoint.pgle.profiles import Profile, read_profile, write_profile
-from counterpoint.pgle.proving import Complaint, ModuleUse, Use, heaviest
+from counterpoint.pgle.proving import LogComplaint, ModuleUse, ProfileUse, heaviest
 from counterpoint.runs import Rank, Run
-from counterpoint.runs.scores import INDIFFERENT, RUNS_DIFFER, Score, score, student
+from counterpoint.runs.scores import NEGLIGIBLE_CHANGE, RUN_TO_RUN_NOISE, Score, score, student_t
 from counterpoint.timeline import Timeline
-from counterpoint.workflow.feedback.task import NO_CACHE, Say, Task, carry_out
+from counterpoint.workflow.feedback.task import NO_CACHE, FeedbackTask, Say, run_workload
 
 
-class Verdict(StrEnum):
+class SpeedVerdict(StrEnum):
     """The conclusion of a comparison."""
 
     FASTER = "faster"
@@ -49,17 +55,17 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     """Median step times of runs without and with a change, in pairs."""
 
     without_s: tuple[float, ...]
     with_s: tuple[float, ...]
     change: float  # of the step time: -0.03 is 3 % faster
     range: Range | Unknown
-    verdict: Verdict
+    verdict: SpeedVerdict
 
 
-def compare_runs(without_s: Sequence[float], with_s: Sequence[float]) -> Comparison | Unknown:
+def compare_runs(without_s: Sequence[float], with_s: Sequence[float]) -> RunComparison | Unknown:
     """Compare paired runs by their median step times.
 
     The unit is the run, never the step: steps of one run share its compile, its placement and its
@@ -74,33 +80,33 @@ def compare_runs(without_s: Sequence[float], with_s: Sequence[float]) -> Compari
     logs = [math.log(b / a) for a, b in zip(without_s, with_s, strict=True)]
     change = math.expm1(fmean(logs))
     reach = _reach(logs)
-    return Comparison(tuple(without_s), tuple(with_s), change, reach, _verdict(reach))
+    return RunComparison(tuple(without_s), tuple(with_s), change, reach, _verdict(reach))
 
 
 def _reach(logs: Sequence[float]) -> Range | Unknown:
     if len(logs) < 2:
         return Unknown(
             "one pair of runs has no range; identical runs have been seen to differ by "
-            f"{RUNS_DIFFER:.1%} (rule of thumb)"
+            f"{RUN_TO_RUN_NOISE:.1%} (rule of thumb)"
         )
-    half = student(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
+    half = student_t(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
     middle = fmean(logs)
     return Range(math.expm1(middle - half), math.expm1(middle + half))
 
 
-def _verdict(reach: Range | Unknown) -> Verdict:
+def _verdict(reach: Range | Unknown) -> SpeedVerdict:
     if isinstance(reach, Unknown):
-        return Verdict.OPEN
+        return SpeedVerdict.OPEN
     if reach.high < 0:
-        return Verdict.FASTER
+        return SpeedVerdict.FASTER
     if reach.low > 0:
-        return Verdict.SLOWER
-    if reach.low >= -INDIFFERENT and reach.high <= INDIFFERENT:
-        return Verdict.SAME
-    return Verdict.OPEN
+        return SpeedVerdict.SLOWER
+    if reach.low >= -NEGLIGIBLE_CHANGE and reach.high <= NEGLIGIBLE_CHANGE:
+        return SpeedVerdict.SAME
+    return SpeedVerdict.OPEN
 
 
-def order(pairs: int) -> tuple[bool, ...]:
+def abba_order(pairs: int) -> tuple[bool, ...]:
     """Return the order of runs without (False) and with (True) the change: ABBA.
 
     A drift of the machine then affects both equally.
@@ -109,17 +115,17 @@ def order(pairs: int) -> tuple[bool, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class ProfileProof:
     """The evidence of one run, and what is missing; `used` only if nothing is."""
 
     used: bool
     reasons: tuple[str, ...]
     module: ModuleUse | None = None
     coverage: Coverage | None = None
-    complaints: tuple[Complaint, ...] = ()
+    complaints: tuple[LogComplaint, ...] = ()
 
 
-def prove(run: Run, profile: Profile, module: str) -> Proof:
+def prove(run: Run, profile: Profile, module: str) -> ProfileProof:
     """Check that every rank of the run compiled `module` with the profile.
 
     A log may claim too much (`Found profile` is written for an empty one), and costs may be found
@@ -132,21 +138,21 @@ def prove(run: Run, profile: Profile, module: str) -> Proof:
     if failed is not None:
         return failed
     if not proofs:
-        return Proof(used=False, reasons=(f"{run.path} has no ranks",))
+        return ProfileProof(used=False, reasons=(f"{run.path} has no ranks",))
     return proofs[0]
 
 
-def _of_rank(rank: Rank, run: Run, profile: Profile, module: str) -> Proof:
+def _of_rank(rank: Rank, run: Run, profile: Profile, module: str) -> ProfileProof:
     where = f"rank {rank.number}: " if len(run.ranks) > 1 else ""
     evidence = read_evidence(_text(rank.stderr), dict(run.settings.xla))
     use = evidence.of(module)
     program = compiled(rank, module)
     coverage = None if program is None else check_profile(profile, program)
-    is_used = use is not None and use.use is Use.USED
+    is_used = use is not None and use.use is ProfileUse.USED
     wants = () if is_used else (_platform(run) or _log_says(evidence.reason, use),)
     missing = tuple(f"{where}{want}" for want in (*wants, _fits(coverage, module)) if want)
     reasons = missing or (f"{where}{use.reason}" if use else "",)
-    return Proof(
+    return ProfileProof(
         used=not missing,
         reasons=reasons,
         module=use,
@@ -191,7 +197,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def elsewhere(run: Run) -> str:
+def platforms_without_pgle(run: Run) -> str:
     """Return the platforms of the run, if none takes PGLE profiles: only GPUs do."""
     found = {
         process.platform for rank in run.ranks for process in rank.processes if process.platform
@@ -200,7 +206,7 @@ def elsewhere(run: Run) -> str:
 
 
 def _platform(run: Run) -> str | None:
-    where = elsewhere(run)
+    where = platforms_without_pgle(run)
     return f"it ran on {where}, where XLA takes no PGLE profile: GPUs do" if where else None
 
 
@@ -211,7 +217,7 @@ def _log_says(reason: str, use: ModuleUse | None) -> str:
 def _fits(coverage: Coverage | None, module: str) -> str | None:
     if coverage is None:
         return f"no scheduled module {module} was dumped, so what was compiled is not known"
-    if coverage.staleness.fit in (Fit.STALE, Fit.FOREIGN):
+    if coverage.staleness.fit in (ProfileFit.STALE, ProfileFit.FOREIGN):
         return f"the profile is {coverage.staleness.fit}: {coverage.staleness.reason}"
     return None
 
@@ -220,7 +226,7 @@ _NOT_COMPARED: Final = Unknown("the profile is not proved to be used: there is n
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class ProfileMeasurement:
     """A profile for the scheduler, and the program it was measured on."""
 
     path: Path
@@ -231,7 +237,7 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
+class ComparedRuns:
     """Runs under the same settings, and their step times."""
 
     runs: tuple[Run, ...]
@@ -245,12 +251,12 @@ class Feedback:
     way: str
     directory: Path
     measured: Run | None  # the profile run, if there was one
-    measurement: Measurement
-    without: Arm
-    with_profile: Arm
-    proof: Proof
+    measurement: ProfileMeasurement
+    without: ComparedRuns
+    with_profile: ComparedRuns
+    proof: ProfileProof
     movement: Movement | Unknown
-    comparison: Comparison | Unknown
+    comparison: RunComparison | Unknown
 
     @property
     def used(self) -> bool:
@@ -258,16 +264,18 @@ class Feedback:
         return self.proof.used
 
 
-def measurement(task: Task, timeline: Timeline, run: Run | None, say: Say) -> Measurement:
+def measurement(
+    task: FeedbackTask, timeline: Timeline, run: Run | None, say: Say
+) -> ProfileMeasurement:
     """Make a profile, store it, and check it against the program that was measured."""
     say("making the profile")
     versions = {} if run is None else run.versions
     about = {name: versions[name] for name in ("jaxlib", "jax") if name in versions}
     built = make_profile(timeline, percentile=task.percentile, about=about)
     written = write_profile(built.profile, task.directory / "step.pbtxt")
-    path = written.rename(addressed(written))
+    path = written.rename(content_addressed(written))
     module = built.modules[0].name
-    return Measurement(
+    return ProfileMeasurement(
         path=path.resolve(),
         profile=read_profile(path),
         module=module,
@@ -285,14 +293,14 @@ def _coverage(profile: Profile, timeline: Timeline, module: str) -> Coverage | U
     return Unknown(f"what was measured does not hold the program {module}")
 
 
-def given(task: Task, path: Path) -> Measurement:
+def existing_profile(task: FeedbackTask, path: Path) -> ProfileMeasurement:
     """Use an existing profile; the runs will show which program it is for."""
     profile = read_profile(path)
     if path.is_file():
         data = path.read_bytes()
-        path = task.directory / addressed_name(data, ending=path.suffix)
+        path = task.directory / content_addressed_name(data, ending=path.suffix)
         path.write_bytes(data)
-    return Measurement(
+    return ProfileMeasurement(
         path=path.resolve(),
         profile=profile,
         module=None,
@@ -300,7 +308,7 @@ def given(task: Task, path: Path) -> Measurement:
     )
 
 
-def refuse_thin(measured: Measurement, least: float) -> None:
+def refuse_thin(measured: ProfileMeasurement, least: float) -> None:
     """Raise an error before any run if the profile does not cover the program it is from."""
     if isinstance(measured.coverage, Unknown):
         return
@@ -313,12 +321,12 @@ def refuse_thin(measured: Measurement, least: float) -> None:
         )
 
 
-def refuse_unfit(run: Run, measured: Measurement, module: str, least: float) -> None:
+def refuse_unfit(run: Run, measured: ProfileMeasurement, module: str, least: float) -> None:
     """Raise an error after the first run if the profile does not fit the compiled program."""
     program = _program(run, module)
     if program is None:
         return
-    if program.fingerprint is None and (where := elsewhere(run)):
+    if program.fingerprint is None and (where := platforms_without_pgle(run)):
         raise InputError(
             f"it ran on {where}, where XLA takes no PGLE profile",
             why="only the GPU compiler schedules by measured costs",
@@ -336,7 +344,7 @@ def refuse_unfit(run: Run, measured: Measurement, module: str, least: float) -> 
 
 
 def feed_back(
-    task: Task, way: str, measured: Run | None, measurement: Measurement, say: Say
+    task: FeedbackTask, way: str, measured: Run | None, measurement: ProfileMeasurement, say: Say
 ) -> Feedback:
     """Run without and with the profile, and report what it changed.
 
@@ -345,15 +353,15 @@ def feed_back(
     refuse_thin(measurement, task.min_coverage)
     without: list[Run] = []
     with_profile: list[Run] = []
-    module, proof = measurement.module or "", Proof(used=False, reasons=())
-    arms_in_order = order(task.repeats)
+    module, proof = measurement.module or "", ProfileProof(used=False, reasons=())
+    arms_in_order = abba_order(task.repeats)
     for number, with_it in enumerate(arms_in_order, 1):
         arm, name = (with_profile, "with") if with_it else (without, "without")
         say(f"run {number} of {len(arms_in_order)}: {name} the profile")
         flags = ((PROFILE, str(measurement.path)),) if with_it else ()
         settings = task.under(*flags, env=NO_CACHE)
         profiled = not _counts_steps(measured or next(iter(without), None))
-        arm.append(carry_out(task, f"{name}-{len(arm) + 1}", settings, say, profile=profiled))
+        arm.append(run_workload(task, f"{name}-{len(arm) + 1}", settings, say, profile=profiled))
         module = module or step_module(arm[-1], measurement.profile)
         if number == 1:
             refuse_unfit(arm[-1], measurement, module, task.min_coverage)
@@ -362,7 +370,8 @@ def feed_back(
             if not proof.used:
                 break
     arms = [
-        Arm(runs=tuple(runs), scores=tuple(map(score, runs))) for runs in (without, with_profile)
+        ComparedRuns(runs=tuple(runs), scores=tuple(map(score, runs)))
+        for runs in (without, with_profile)
     ]
     return Feedback(
         way=way,
@@ -393,7 +402,7 @@ def _program(run: Run, module: str) -> Program | None:
     return next((program for rank in run.ranks if (program := compiled(rank, module))), None)
 
 
-def _compared(without: Arm, with_profile: Arm) -> Comparison | Unknown:
+def _compared(without: ComparedRuns, with_profile: ComparedRuns) -> RunComparison | Unknown:
     for scored in (*without.scores, *with_profile.scores):
         if isinstance(scored, Unknown):
             return scored

@@ -15,27 +15,27 @@ from counterpoint.pgle.profiles import MEDIAN, read_profile
 from counterpoint.timeline import read
 from counterpoint.workflow.feedback.feedback import (
     Feedback,
+    abba_order,
+    existing_profile,
     feed_back,
-    given,
     measurement,
-    order,
     serial_settings,
 )
 from counterpoint.workflow.feedback.task import (
     NO_CACHE,
-    Phase,
+    FeedbackTask,
     Say,
-    Task,
-    by_hand,
-    carry_out,
-    claim,
-    compiler_said,
+    ScriptPhase,
+    claim_directory,
+    directory_phase,
+    log_phase,
     refuse_contention,
     refuse_flags,
     refuse_platform,
-    room,
+    run_phase,
+    run_workload,
     script,
-    step_times,
+    step_times_phase,
 )
 
 COMMAND_BUFFERS_OFF: Final = ("xla_gpu_enable_command_buffer", "")
@@ -48,7 +48,7 @@ _WITH: Final = (
 )
 
 
-def manual(task: Task, say: Say, profile: Path | None = None) -> Feedback:
+def manual(task: FeedbackTask, say: Say, profile: Path | None = None) -> Feedback:
     """Profile a run, make a profile of it, run without and with it, and prove that it was used."""
     refuse_platform(task)
     refuse_flags(task)
@@ -56,12 +56,12 @@ def manual(task: Task, say: Say, profile: Path | None = None) -> Feedback:
         read_profile(profile)  # reports a bad profile before anything is created
     else:
         refuse_contention(task)
-    claim(task.directory)
+    claim_directory(task.directory)
     if profile is not None:
-        return feed_back(task, "manual", None, given(task, profile), say)
+        return feed_back(task, "manual", None, existing_profile(task, profile), say)
     say("profile run")
     settings = task.under(COMMAND_BUFFERS_OFF, env=NO_CACHE)
-    run = carry_out(task, "profile", settings, say, profile=True)
+    run = run_workload(task, "profile", settings, say, profile=True)
     if not run.profiles:
         raise InputError(
             f"{run.path}: the run left no profile",
@@ -72,51 +72,51 @@ def manual(task: Task, say: Say, profile: Path | None = None) -> Feedback:
     return feed_back(task, "manual", run, measurement(task, timeline, run, say), say)
 
 
-def manual_script(task: Task, profile: Path | None = None) -> str:
+def manual_script(task: FeedbackTask, profile: Path | None = None) -> str:
     """Return the commands that `manual` runs, as a script."""
     if profile is not None:
         read_profile(profile)
     place = profile or task.directory / "step.pbtxt"
     measuring = () if profile else _measuring(task, place)
-    phases = [room(task), *measuring, *comparing(task, place)]
+    phases = [directory_phase(task), *measuring, *comparing(task, place)]
     return script("counterpoint pgle manual, by hand", phases)
 
 
-def _measuring(task: Task, made: Path) -> tuple[Phase, ...]:
+def _measuring(task: FeedbackTask, made: Path) -> tuple[ScriptPhase, ...]:
     profiled = str(task.directory / "profile")
     return (
-        Phase(
+        ScriptPhase(
             purpose="Profile run: CUDA graphs off, so that kernels bear their instructions' names",
             command=task.recorded("profile", profile=True),
             settings=task.under(COMMAND_BUFFERS_OFF, env=NO_CACHE),
         ),
         make_phase(task, (profiled,), made),
-        Phase(
+        ScriptPhase(
             purpose="Does it cover the program? Exits with 1 if not",
             command=("counterpoint", "pgle", "check", str(made), "--program", profiled),
         ),
     )
 
 
-def make_phase(task: Task, sources: tuple[str, ...], made: Path) -> Phase:
+def make_phase(task: FeedbackTask, sources: tuple[str, ...], made: Path) -> ScriptPhase:
     """Return the phase that makes the profile."""
     statistic = () if task.percentile == MEDIAN else ("--percentile", f"{task.percentile:g}")
-    return Phase(
+    return ScriptPhase(
         purpose="One cost per instruction, for the program it was measured on",
         command=("counterpoint", "pgle", "make", *sources, "-o", str(made), *statistic),
     )
 
 
 def comparing(
-    task: Task, made: Path, *checks: Phase, dump: Path | None = None
-) -> tuple[Phase, ...]:
+    task: FeedbackTask, made: Path, *checks: ScriptPhase, dump: Path | None = None
+) -> tuple[ScriptPhase, ...]:
     """Return the runs without and with a profile, and the checks that prove its use.
 
     The first run without it leaves XLA's dump in `dump`, for `checks` after the runs.
     """
-    phases: list[Phase] = []
+    phases: list[ScriptPhase] = []
     names: list[str] = []
-    for with_it in order(task.repeats):
+    for with_it in abba_order(task.repeats):
         kind = "with" if with_it else "without"
         names.append(f"{kind}-{1 + sum(name.startswith(f'{kind}-') for name in names)}")
         flags = ((PROFILE, str(made.absolute())),) if with_it else ()
@@ -124,10 +124,10 @@ def comparing(
             flags = (("xla_dump_to", str(dump.absolute())),)
         settings = task.under(*flags, env=NO_CACHE)
         why = _WITH if with_it else "Without the profile, all else equal"
-        phases.append(by_hand(task, names[-1], why, settings))
+        phases.append(run_phase(task, names[-1], why, settings))
     pattern = "Using PGLE profile|Found profile|Found [0-9]+ instr|Missing [0-9]+"
-    phases.append(compiler_said("What the compiler says of it", pattern, task.log("with-1")))
-    return (*phases, *checks, step_times(task, sorted(names)))
+    phases.append(log_phase("What the compiler says of it", pattern, task.log("with-1")))
+    return (*phases, *checks, step_times_phase(task, sorted(names)))
 
 
 _OPTIONS: Final = (
@@ -139,7 +139,7 @@ _OPTIONS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Nsight:
+class NsysSource:
     """Existing exports, or options for `nsys profile`; async collectives may be disabled."""
 
     exports: tuple[str, ...] = ()
@@ -147,7 +147,7 @@ class Nsight:
     disable_async: bool = False
 
 
-def nsys(task: Task, how: Nsight, say: Say) -> Feedback:
+def nsys(task: FeedbackTask, how: NsysSource, say: Say) -> Feedback:
     """Measure a run with nsys (or read exports of one), make a profile, run without and with it."""
     refuse_platform(task)
     refuse_flags(task)
@@ -155,13 +155,13 @@ def nsys(task: Task, how: Nsight, say: Say) -> Feedback:
         require_nsys(task)
     if how.exports:
         timeline = read(*how.exports)  # rejected before anything is created
-        claim(task.directory)
+        claim_directory(task.directory)
         return feed_back(task, "nsys", None, measurement(task, timeline, None, say), say)
-    claim(task.directory)
+    claim_directory(task.directory)
     say("profile run under nsys")
     settings = _settings(task, disable_async=how.disable_async)
     command = _command(task, task.directory / "nsys", how.options)
-    run = carry_out(task, "profile", settings, say, profile=False, command=command)
+    run = run_workload(task, "profile", settings, say, profile=False, command=command)
     reports = sorted(task.directory.glob("nsys*.nsys-rep"))
     if not reports:
         raise InputError(
@@ -173,7 +173,7 @@ def nsys(task: Task, how: Nsight, say: Say) -> Feedback:
     return feed_back(task, "nsys", run, measurement(task, timeline, run, say), say)
 
 
-def require_nsys(task: Task) -> None:
+def require_nsys(task: FeedbackTask) -> None:
     """Raise a UsageError if nsys is not on the PATH."""
     if shutil.which("nsys", path=task.inherited.get("PATH")) is None:
         raise UsageError(
@@ -183,13 +183,13 @@ def require_nsys(task: Task) -> None:
         )
 
 
-def nsys_script(task: Task, how: Nsight) -> str:
+def nsys_script(task: FeedbackTask, how: NsysSource) -> str:
     """Return the commands that `nsys` runs, as a script."""
     place, report = task.directory / "step.pbtxt", task.directory / "nsys"
-    phases = [room(task)]
+    phases = [directory_phase(task)]
     if not how.exports:
         phases.append(
-            Phase(
+            ScriptPhase(
                 purpose="Profile run: nothing overlaps, so that each time is an instruction's own",
                 command=_command(task, report, how.options, one=True),
                 settings=_settings(task, disable_async=how.disable_async),
@@ -197,7 +197,7 @@ def nsys_script(task: Task, how: Nsight) -> str:
         )
     dump = None if task.starts_ranks else task.directory / "hlo"
     compiled = dump or task.directory / "without-1"
-    check = Phase(
+    check = ScriptPhase(
         purpose="Does it cover the program? Exits with 1 if not",
         command=("counterpoint", "pgle", "check", str(place), "--program", str(compiled)),
     )
@@ -206,13 +206,13 @@ def nsys_script(task: Task, how: Nsight) -> str:
     return script("counterpoint pgle nsys, by hand", phases)
 
 
-def _settings(task: Task, *, disable_async: bool) -> Settings:
+def _settings(task: FeedbackTask, *, disable_async: bool) -> Settings:
     base = task.under(COMMAND_BUFFERS_OFF, env=NO_CACHE)
     return serial_settings(base, task.inherited, task.jaxlib, disable_async=disable_async)
 
 
 def _command(
-    task: Task, report: Path, options: tuple[str, ...], *, one: bool = False
+    task: FeedbackTask, report: Path, options: tuple[str, ...], *, one: bool = False
 ) -> tuple[str, ...]:
     # Each process on this machine needs its own report: %p is its number.
     name = str(report) if one or (task.request.ranks in (None, 1)) else f"{report}-%p"

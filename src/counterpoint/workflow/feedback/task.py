@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from counterpoint.capture import (
-    Interpreter,
-    Request,
-    Window,
+    JaxInterpreter,
+    ProfileSchedule,
+    RunRequest,
     find_interpreter,
     is_python,
     launch,
-    shows_gpu,
+    may_have_gpu,
 )
-from counterpoint.core import InputError, UsageError, beside
+from counterpoint.core import InputError, UsageError, unused_path
 from counterpoint.flags import Settings, inherited_settings
 from counterpoint.flags.forms import quoted
 from counterpoint.flags.text import render_xla_flags
-from counterpoint.flags.versions import LHS, PROFILE, false_is_obeyed
-from counterpoint.pgle.making import Conflict, conflicts, processes_here
-from counterpoint.pgle.proving import LOUD
+from counterpoint.flags.versions import LHS, PROFILE, scheduler_can_be_disabled
+from counterpoint.pgle.making import ProfilerConflict, conflicts, processes_here
+from counterpoint.pgle.proving import VERBOSE_LOG
 from counterpoint.runs import OutcomeKind, Run
 
 Say: TypeAlias = Callable[[str], None]
@@ -37,10 +37,10 @@ NO_CACHE: Final = (("JAX_ENABLE_COMPILATION_CACHE", "false"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class FeedbackTask:
     """One workload, given by `request`, to be run several times under `directory`."""
 
-    request: Request
+    request: RunRequest
     directory: Path
     repeats: int = 1
     percentile: float = 50.0
@@ -70,7 +70,7 @@ class Task:
         scheduler's effect; a user's own value is preserved.
         """
         given = inherited_settings(self.inherited).merged(self.request.settings).flags
-        base = Settings(() if LHS in given else ((LHS, "true"),), tuple(LOUD.items()))
+        base = Settings(() if LHS in given else ((LHS, "true"),), tuple(VERBOSE_LOG.items()))
         return base.merged(self.request.settings).merged(Settings(flags, env))
 
     @property
@@ -92,7 +92,7 @@ class Task:
         return ("counterpoint", "run", *options, "-o", str(directory), "--", *self.command)
 
 
-def _window_options(window: Window | None) -> tuple[str, ...]:
+def _window_options(window: ProfileSchedule | None) -> tuple[str, ...]:
     if window is None:
         return ("--no-profile",)
     if window.start_step is None:
@@ -100,12 +100,12 @@ def _window_options(window: Window | None) -> tuple[str, ...]:
     return ("--profile-start-step", str(window.start_step), "--profile-steps", str(window.steps))
 
 
-def _rank_options(request: Request) -> tuple[str, ...]:
+def _rank_options(request: RunRequest) -> tuple[str, ...]:
     ranks = () if request.ranks is None else ("--ranks", str(request.ranks))
     return ranks if request.per == "node" else (*ranks, "--per", request.per)
 
 
-def claim(directory: Path) -> None:
+def claim_directory(directory: Path) -> None:
     """Make the directory, unless something is in it."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -119,11 +119,11 @@ def claim(directory: Path) -> None:
         raise UsageError(
             f"{directory} is not empty",
             why="nothing is overwritten",
-            next=f"-o {shlex.quote(str(beside(directory)))}",
+            next=f"-o {shlex.quote(str(unused_path(directory)))}",
         )
 
 
-def refuse_platform(task: Task) -> None:
+def refuse_platform(task: FeedbackTask) -> None:
     """Reject a run that certainly has no GPUs: XLA takes a PGLE profile on GPUs only."""
     variables = {**task.inherited, **task.request.settings.variables}
     name = next(
@@ -143,7 +143,7 @@ def refuse_platform(task: Task) -> None:
                 why="it runs on the CPU, where XLA takes no PGLE profile: GPUs do",
                 next=f"{_python(found)} -m pip install 'jax[cuda13]'",
             )
-        if "jaxlib" in versions and _runs_here(task) and not shows_gpu(variables):
+        if "jaxlib" in versions and _runs_here(task) and not may_have_gpu(variables):
             raise UsageError(
                 "this machine has no GPU: no device of a driver, no nvidia-smi, no libcuda.so",
                 why="the program would run on the CPU, where XLA takes no PGLE profile: GPUs do",
@@ -157,17 +157,17 @@ def refuse_platform(task: Task) -> None:
         )
 
 
-def _runs_here(task: Task) -> bool:
+def _runs_here(task: FeedbackTask) -> bool:
     """Return True for a Python command; srun, a script or Ray may go to another machine."""
     away = "RAY_ADDRESS" in {**task.inherited, **task.request.settings.variables}
     return is_python(task.command[0]) and not away
 
 
-def _python(found: Interpreter | None) -> str:
+def _python(found: JaxInterpreter | None) -> str:
     return "python" if found is None else shlex.quote(str(found.path))
 
 
-def refuse_flags(task: Task) -> None:
+def refuse_flags(task: FeedbackTask) -> None:
     """Reject flags under which no profile is read, or every run has one."""
     given = inherited_settings(task.inherited).merged(task.request.settings).flags
     if given.get(PROFILE):
@@ -177,7 +177,7 @@ def refuse_flags(task: Task) -> None:
             next=f"counterpoint pgle manual --profile {shlex.quote(given[PROFILE])}"
             f" -- {shlex.join(task.command)}",
         )
-    if given.get(LHS) == "false" and false_is_obeyed(task.jaxlib):
+    if given.get(LHS) == "false" and scheduler_can_be_disabled(task.jaxlib):
         raise UsageError(
             f"--{LHS}=false: with it this XLA looks at no profile",
             why="its scheduler is what takes the costs; from jaxlib 0.12 on the flag is obeyed",
@@ -185,8 +185,8 @@ def refuse_flags(task: Task) -> None:
         )
 
 
-def carry_out(
-    task: Task,
+def run_workload(
+    task: FeedbackTask,
     name: str,
     settings: Settings,
     say: Say,
@@ -231,7 +231,7 @@ def _refuse_deaf(run: Run, name: str) -> None:
         )
 
 
-def refuse_contention(task: Task) -> tuple[Conflict, ...]:
+def refuse_contention(task: FeedbackTask) -> tuple[ProfilerConflict, ...]:
     """Reject a certain conflict with another profiler; return the possible ones."""
     found = conflicts(task.inherited, processes_here(), task.jaxlib)
     certain = next((conflict for conflict in found if conflict.certain), None)
@@ -250,7 +250,7 @@ def _failed(run: Run) -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Phase:
+class ScriptPhase:
     """A command, its settings beside the user's environment, and its purpose.
 
     With `log`, its output is stored in that file, too. With `otherwise`, its failure does not end
@@ -264,48 +264,50 @@ class Phase:
     otherwise: str = ""
 
 
-def script(title: str, phases: Iterable[Phase]) -> str:
+def script(title: str, phases: Iterable[ScriptPhase]) -> str:
     """Format the phases as shell commands that can be pasted."""
     parts = [f"#!/usr/bin/env bash\n# {title}\nset -euo pipefail"]
     parts += [_lines(number, phase) for number, phase in enumerate(phases, 1)]
     return "\n\n".join(parts) + "\n"
 
 
-def by_hand(task: Task, name: str, purpose: str, settings: Settings) -> Phase:
+def run_phase(task: FeedbackTask, name: str, purpose: str, settings: Settings) -> ScriptPhase:
     """Return one run of the workload: its command, or `counterpoint run` if that starts ranks."""
     log = None if task.starts_ranks else task.log(name)
     command = task.recorded(name) if task.starts_ranks else task.command
-    return Phase(purpose=purpose, command=command, settings=settings, log=log)
+    return ScriptPhase(purpose=purpose, command=command, settings=settings, log=log)
 
 
-def room(task: Task) -> Phase:
+def directory_phase(task: FeedbackTask) -> ScriptPhase:
     """Return the first phase of each script, which makes the directory."""
-    return Phase(purpose="A directory for all of it", command=("mkdir", "-p", str(task.directory)))
+    return ScriptPhase(
+        purpose="A directory for all of it", command=("mkdir", "-p", str(task.directory))
+    )
 
 
-def compiler_said(purpose: str, lines: str, log: Path) -> Phase:
+def log_phase(purpose: str, lines: str, log: Path) -> ScriptPhase:
     """Return a phase that greps a log for the profile; the script continues if nothing is found."""
-    return Phase(
+    return ScriptPhase(
         purpose=purpose,
         command=("grep", "-hE", lines, str(log)),
         otherwise="none of these lines: the profile was not used",
     )
 
 
-def step_times(task: Task, names: Iterable[str]) -> Phase:
+def step_times_phase(task: FeedbackTask, names: Iterable[str]) -> ScriptPhase:
     """Return the last phase of each script, which shows the step times."""
     if not task.starts_ranks:
-        return Phase(
+        return ScriptPhase(
             purpose="What the runs printed last: compare step times; one pair decides nothing",
             command=("tail", "-n", "5", *(str(task.log(name)) for name in names)),
         )
-    return Phase(
+    return ScriptPhase(
         purpose="Median step times of the runs; one pair of runs decides nothing",
         command=("counterpoint", "runs", str(task.directory)),
     )
 
 
-def _lines(number: int, phase: Phase) -> str:
+def _lines(number: int, phase: ScriptPhase) -> str:
     variables = [f"{name}={shlex.quote(value)}" for name, value in phase.settings.env]
     if phase.settings.xla:
         # Existing flags are kept: of two equal flags the last one wins.

@@ -1,11 +1,11 @@
 """Forecasts: Settings are compiled and simulated, with memory and range."""
 
-from counterpoint.workflow.forecast.forecast import Asked as Asked
-from counterpoint.workflow.forecast.forecast import Bench as Bench
-from counterpoint.workflow.forecast.forecast import Made as Made
-from counterpoint.workflow.forecast.forecast import Work as Work
-from counterpoint.workflow.forecast.forecast import asked as asked
+from counterpoint.workflow.forecast.forecast import CompileRequest as CompileRequest
+from counterpoint.workflow.forecast.forecast import ForecastBatch as ForecastBatch
+from counterpoint.workflow.forecast.forecast import PredictionInputs as PredictionInputs
+from counterpoint.workflow.forecast.forecast import PricingContext as PricingContext
 from counterpoint.workflow.forecast.forecast import communication_streams as communication_streams
+from counterpoint.workflow.forecast.forecast import compile_request as compile_request
 from counterpoint.workflow.forecast.forecast import forecast as forecast
 from counterpoint.workflow.forecast.forecast import forecasts as forecasts
 from counterpoint.workflow.forecast.memory_fit import MemoryFit as MemoryFit

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.cost import Measured
+from counterpoint.cost import MeasuredCosts
 from counterpoint.hardware import Target
-from counterpoint.hardware.targets import other_devices
+from counterpoint.hardware.targets import mismatched_devices
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.model import launched, launches
 from counterpoint.hlo.schedule import is_done
-from counterpoint.pgle.lookups import asked_name, cost_name
+from counterpoint.pgle.lookups import cost_name, lookup_name
 from counterpoint.pgle.making import make_profile, other_recorded
-from counterpoint.pgle.profiles import ENDINGS, Cost, Profile, read_profile
+from counterpoint.pgle.profiles import ENDINGS, InstructionCost, Profile, read_profile
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Timeline
 
@@ -30,15 +30,15 @@ _WALKED: Final = ("while", "conditional", "call")
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class TransferredCosts:
     """Measured costs, their origin, and warnings about them."""
 
-    measured: Measured
+    measured: MeasuredCosts
     how: str
     warnings: tuple[str, ...] = ()
 
 
-def carried_costs(path: Path | str, base: Program, target: Target) -> Carried:
+def transfer_costs(path: Path | str, base: Program, target: Target) -> TransferredCosts:
     """Read costs from a PGLE profile, a recording or a Run, for a program and its relatives.
 
     Raises an InputError if they were measured on another chip than the target's.
@@ -49,7 +49,7 @@ def carried_costs(path: Path | str, base: Program, target: Target) -> Carried:
         _refuse(other_recorded(profile.origin, target), place, target)
         return _of_profile(profile, place, base)
     timeline = read(str(path))
-    _refuse(other_devices(timeline.devices, target), place, target)
+    _refuse(mismatched_devices(timeline.devices, target), place, target)
     return _of_timeline(timeline, str(path), base)
 
 
@@ -67,7 +67,7 @@ def _refuse(other: str | None, place: Path, target: Target) -> None:
         )
 
 
-def _of_profile(profile: Profile, place: Path, base: Program) -> Carried:
+def _of_profile(profile: Profile, place: Path, base: Program) -> TransferredCosts:
     own = [cost for cost in profile.costs if cost.fingerprint in (None, base.fingerprint)]
     # The middle program of a compile with other flags has another fingerprint and mostly the same
     # names: matching by name is better than nothing, and is reported.
@@ -86,10 +86,10 @@ def _of_profile(profile: Profile, place: Path, base: Program) -> Carried:
         )
         warnings = (warning, *warnings)
     how = f"{len(by_name):,} of {len(costs):,} costs of {place}, by name"
-    return Carried(Measured(base, by_name, str(place)), how, warnings)
+    return TransferredCosts(MeasuredCosts(base, by_name, str(place)), how, warnings)
 
 
-def _of_timeline(timeline: Timeline, where: str, base: Program) -> Carried:
+def _of_timeline(timeline: Timeline, where: str, base: Program) -> TransferredCosts:
     built = make_profile(timeline)
     number = timeline.step_program
     entry = timeline.programs[number] if number is not None else None
@@ -97,8 +97,8 @@ def _of_timeline(timeline: Timeline, where: str, base: Program) -> Carried:
     if program is None or entry is None:
         by_name = instructions_of(built.profile.costs, base)
         how = f"{len(by_name):,} costs of {where}, by name: it holds no HLO"
-        return Carried(
-            Measured(base, by_name, where),
+        return TransferredCosts(
+            MeasuredCosts(base, by_name, where),
             how,
             _warnings(where, len(by_name), len(built.profile.costs)),
         )
@@ -109,18 +109,18 @@ def _of_timeline(timeline: Timeline, where: str, base: Program) -> Carried:
             f"{where}: no costs of {entry.name}, the program of its steps",
             next=f"counterpoint pgle make {where} -o step.pbtxt",
         )
-    measured = Measured(program, instructions_of(own, program), where)
+    measured = MeasuredCosts(program, instructions_of(own, program), where)
     found = _found(measured, base)
     total = len(_launched(base))
     how = f"{found:,} of {total:,} instructions by what they are, from {where}"
-    return Carried(measured, how, _few_found(where, found, total))
+    return TransferredCosts(measured, how, _few_found(where, found, total))
 
 
-def instructions_of(costs: Sequence[Cost], program: Program) -> Mapping[str, float]:
+def instructions_of(costs: Sequence[InstructionCost], program: Program) -> Mapping[str, float]:
     """Return seconds by instruction of the program, for costs by the names that XLA looks up."""
     names: dict[str, str] = {}
     for instruction in _launched(program):
-        for name in (instruction.name, cost_name(instruction), asked_name(instruction)):
+        for name in (instruction.name, cost_name(instruction), lookup_name(instruction)):
             names.setdefault(name, instruction.name)
     wrapped = program.wrapped
     found: dict[str, float] = {}
@@ -140,7 +140,7 @@ def _launched(program: Program) -> list[Instruction]:
     ]
 
 
-def _found(measured: Measured, program: Program) -> int:
+def _found(measured: MeasuredCosts, program: Program) -> int:
     return sum(
         measured.find(program, instruction) is not None for instruction in _launched(program)
     )
@@ -157,7 +157,7 @@ def _few_found(where: str, found: int, whole: int) -> tuple[str, ...]:
     return (f"{subject} measured in {where}: another compiler, other settings or another program",)
 
 
-def _fingerprints(costs: Sequence[Cost]) -> str:
+def _fingerprints(costs: Sequence[InstructionCost]) -> str:
     return ", ".join(dict.fromkeys(cost.fingerprint for cost in costs if cost.fingerprint))
 
 

@@ -6,33 +6,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from counterpoint.compile import Compiled, ForPrediction, Task, compile_all, for_prediction
+from counterpoint.compile import (
+    AssumedOptions,
+    CompiledProgram,
+    CompileTask,
+    assumed_options,
+    compile_all,
+)
 from counterpoint.compile.inputs import Workload
 from counterpoint.core import CounterpointError, InputError
-from counterpoint.cost import CostModel, Measured, Scalars, WhatIf, build_model
+from counterpoint.cost import CostModel, MeasuredCosts, Scalars, WhatIf, build_model
 from counterpoint.cost.tables import Table
 from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.simulate import Jitter, Simulation, simulate
-from counterpoint.workflow.forecast.carried_costs import Carried, carried_costs
+from counterpoint.workflow.forecast.carried_costs import TransferredCosts, transfer_costs
 from counterpoint.workflow.forecast.memory_fit import memory_fit
-from counterpoint.workflow.forecast.prediction import Forecast, Standing
+from counterpoint.workflow.forecast.prediction import Forecast, RankedCandidate
 from counterpoint.workflow.forecast.ranking import ranked
-from counterpoint.workflow.forecast.unknown_flags import Question, Say, with_the_others
-from counterpoint.workflow.subject.subject import Subject, Variant, candidate, named_apart
+from counterpoint.workflow.forecast.unknown_flags import PredictionOptions, Say, with_the_others
+from counterpoint.workflow.subject.subject import (
+    PredictionSubject,
+    Variant,
+    candidate,
+    with_unique_names,
+)
 
 _STREAMS: Final = "xla_gpu_experimental_enable_collective_multi_streaming"
 _TRUE: Final = ("true", "True", "1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class PricingContext:
     """A target, and what prices instructions on it."""
 
     target: Target
     scalars: Scalars | None = None
-    measured: Measured | None = None
+    measured: MeasuredCosts | None = None
     tables: Sequence[Table] = ()
     jitter: Jitter | None = None
 
@@ -71,32 +82,34 @@ def communication_streams(settings: Settings) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CompileRequest:
     """A requested compile: its Settings, and how they are compiled without a device."""
 
     variant: Variant
-    assumed: ForPrediction
-    task: Task
+    assumed: AssumedOptions
+    task: CompileTask
 
 
-def asked(workload: Workload, target: Target, variant: Variant, timeout_s: float) -> Asked:
+def compile_request(
+    workload: Workload, target: Target, variant: Variant, timeout_s: float
+) -> CompileRequest:
     """Return the compile request of a variant."""
     settings = variant.settings
     options = {**settings.flags, **dict(settings.options)}
     # The flags are options already; the rest decides what JAX's allocator leaves the program, too.
     environment = {name: value for name, value in settings.variables.items() if name != "XLA_FLAGS"}
-    assumed = for_prediction(workload, target, options, environment)
-    task = Task(
+    assumed = assumed_options(workload, target, options, environment)
+    task = CompileTask(
         workload=workload,
         target=target,
         options=dict(assumed.options),
         environment=environment,
         timeout_s=timeout_s,
     )
-    return Asked(variant, assumed, task)
+    return CompileRequest(variant, assumed, task)
 
 
-def forecast(bench: Bench, wanted: Asked, compiled: Compiled) -> Forecast:
+def forecast(bench: PricingContext, wanted: CompileRequest, compiled: CompiledProgram) -> Forecast:
     """Simulate the compiled program, and check its memory."""
     environment = wanted.variant.settings.variables
     fit = memory_fit(compiled.memory, bench.target, environment, wanted.assumed.memory_fraction)
@@ -111,7 +124,7 @@ def forecast(bench: Bench, wanted: Asked, compiled: Compiled) -> Forecast:
     )
 
 
-def forecast_scheduled(bench: Bench, variant: Variant, program: Program) -> Forecast:
+def forecast_scheduled(bench: PricingContext, variant: Variant, program: Program) -> Forecast:
     """Do the same for a program that was scheduled elsewhere, under unknown Settings."""
     return Forecast(
         name=variant.name,
@@ -127,30 +140,30 @@ BASE: Final = "base"
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class PredictionInputs:
     """The common inputs of the parts of one prediction."""
 
-    subject: Subject
-    bench: Bench
-    question: Question
+    subject: PredictionSubject
+    bench: PricingContext
+    question: PredictionOptions
     say: Say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class ForecastBatch:
     """The base and all candidates in their order, and the bench with all that priced them."""
 
     base: Forecast
-    standings: tuple[Standing, ...] = ()
-    bench: Bench
-    carried: Carried | None
+    standings: tuple[RankedCandidate, ...] = ()
+    bench: PricingContext
+    carried: TransferredCosts | None
 
 
-def forecasts(work: Work) -> Made:
+def forecasts(work: PredictionInputs) -> ForecastBatch:
     """Forecast the base and the candidates, in their order, with the base among them."""
     settings = work.subject.settings.merged(work.question.settings)
     base = Variant(BASE, settings)
-    others = named_apart(
+    others = with_unique_names(
         candidate(choice, settings, chip=work.bench.target.gpu)
         if isinstance(choice, str)
         else choice
@@ -173,10 +186,10 @@ def forecasts(work: Work) -> Made:
     if isinstance(base_forecast, CounterpointError):
         raise base_forecast
     standings = _standings([base, *others], outcomes)
-    return Made(base=base_forecast, standings=standings, bench=bench, carried=carried)
+    return ForecastBatch(base=base_forecast, standings=standings, bench=bench, carried=carried)
 
 
-def _scheduled(work: Work, base: Variant, others: Sequence[Variant]) -> Made:
+def _scheduled(work: PredictionInputs, base: Variant, others: Sequence[Variant]) -> ForecastBatch:
     program = work.subject.program
     changed = [*base.settings.flags, *dict(base.settings.options)]
     if program is None or others or changed or work.question.pgle:
@@ -190,19 +203,21 @@ def _scheduled(work: Work, base: Variant, others: Sequence[Variant]) -> Made:
     bench = replace(work.bench, measured=carried.measured if carried else None)
     work.say("simulating")
     base_forecast = forecast_scheduled(bench, base, program)
-    return Made(base=base_forecast, bench=bench, carried=carried)
+    return ForecastBatch(base=base_forecast, bench=bench, carried=carried)
 
 
 def _compile(
-    work: Work, variants: Sequence[Variant]
-) -> tuple[list[Asked], list[Compiled | CounterpointError]]:
+    work: PredictionInputs, variants: Sequence[Variant]
+) -> tuple[list[CompileRequest], list[CompiledProgram | CounterpointError]]:
     """Compile all variants in parallel; an error of the base ends the rest."""
     workload = work.subject.workload
     if workload is None:
         raise ValueError("a scheduled program is not compiled")
     timeout_s = work.question.timeout_s
-    wanted = [asked(workload, work.bench.target, variant, timeout_s) for variant in variants]
-    results: dict[int, Compiled | CounterpointError] = {}
+    wanted = [
+        compile_request(workload, work.bench.target, variant, timeout_s) for variant in variants
+    ]
+    results: dict[int, CompiledProgram | CounterpointError] = {}
     work.say(f"compiling {work.subject.name} for {work.bench.target}")
     for number, result in compile_all(
         [request.task for request in wanted], work.question.jobs, work.say
@@ -214,23 +229,25 @@ def _compile(
     return wanted, [results[number] for number in range(len(wanted))]
 
 
-def _carried(work: Work, program: Program) -> Carried | None:
+def _carried(work: PredictionInputs, program: Program) -> TransferredCosts | None:
     if work.question.profile is None:
         return None
     work.say(f"reading {work.question.profile}")
-    return carried_costs(work.question.profile, program, work.bench.target)
+    return transfer_costs(work.question.profile, program, work.bench.target)
 
 
 def _standings(
     variants: Sequence[Variant], forecasts: Sequence[Forecast | CounterpointError]
-) -> tuple[Standing, ...]:
+) -> tuple[RankedCandidate, ...]:
     if len(variants) < 2:
         return ()
     return ranked(
         [
-            Standing(name=variant.name, settings=variant.settings, is_base=not number, error=result)
+            RankedCandidate(
+                name=variant.name, settings=variant.settings, is_base=not number, error=result
+            )
             if isinstance(result, CounterpointError)
-            else Standing(
+            else RankedCandidate(
                 name=variant.name,
                 settings=variant.settings,
                 is_base=not number,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import Memory
+from counterpoint.compile import PlannedMemory
 from counterpoint.cost.collectives import table_notes
 from counterpoint.cost.tables import (
     CollectiveTable,
@@ -17,7 +17,7 @@ from counterpoint.cost.tables import (
     read_nccl_log,
 )
 from counterpoint.hardware import Target, find_chip
-from counterpoint.hardware.targets import other_chip
+from counterpoint.hardware.targets import mismatched_chip
 from counterpoint.hlo import Program
 
 FRACTION: Final = "XLA_PYTHON_CLIENT_MEM_FRACTION"
@@ -52,7 +52,7 @@ class MemoryFit:
 
 
 def memory_fit(
-    memory: Memory | None,
+    memory: PlannedMemory | None,
     target: Target,
     environment: Mapping[str, str],
     fraction: float | None = None,
@@ -101,6 +101,6 @@ def warnings_on_tables(target: Target, tables: Sequence[Table]) -> tuple[str, ..
         dict.fromkeys(
             f"{table.origin} was measured on {table.device}, and the target is {target.gpu}"
             for table in logs
-            if other_chip(table.device, target) or find_chip(table.device) is None
+            if mismatched_chip(table.device, target) or find_chip(table.device) is None
         )
     )

@@ -13,22 +13,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.core import CounterpointError, Range, drawn
-from counterpoint.cost import Source
+from counterpoint.core import CounterpointError, Range, as_html
+from counterpoint.cost import PriceSource
 from counterpoint.flags import Settings
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.simulate import range_noted
 from counterpoint.workflow.forecast.memory_fit import MemoryFit
-from counterpoint.workflow.forecast.step_range import Covered, covered, step_range
+from counterpoint.workflow.forecast.step_range import RangeCoverage, covered, step_range
 
 if TYPE_CHECKING:
-    from counterpoint.compile import Compiled
+    from counterpoint.compile import CompiledProgram
     from counterpoint.diagnose import Explanation
     from counterpoint.simulate import Simulation
     from counterpoint.timeline import Timeline
-    from counterpoint.workflow.prediction.against import Against
+    from counterpoint.workflow.prediction.against import MeasurementComparison
     from counterpoint.workflow.prediction.gain import Gain
 
 
@@ -44,7 +44,9 @@ class Forecast:
     program: Program
     simulation: Simulation
     memory: MemoryFit
-    compiled: Compiled | None = field(default=None, repr=False)  # None: it was scheduled already
+    compiled: CompiledProgram | None = field(
+        default=None, repr=False
+    )  # None: it was scheduled already
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -61,13 +63,13 @@ class Forecast:
         return step_range(self.simulation)
 
     @property
-    def range_covers(self) -> Covered | None:
+    def range_covers(self) -> RangeCoverage | None:
         """The share of published steps in such a range; None if no published step applies."""
         return covered(self.simulation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Standing:
+class RankedCandidate:
     """A candidate's rank: its Forecast, or the error that it ended with.
 
     `behind` is the difference of its step time to the best one's, as a share, and `reach` the range
@@ -88,7 +90,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class WhatIfAnswer:
     """The predicted step on other hardware, with the schedule unchanged."""
 
     question: str
@@ -99,7 +101,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unanswered:
+class UnansweredWhatIf:
     """A question about something that the program lacks, which shows only once it is compiled."""
 
     question: str
@@ -115,12 +117,12 @@ class Prediction:
     target: Target
     base: Forecast
     explanation: Explanation
-    basis: Mapping[Source, float]
-    candidates: tuple[Standing, ...] = ()
-    what_if: tuple[Answer, ...] = ()
-    unanswered: tuple[Unanswered, ...] = ()
+    basis: Mapping[PriceSource, float]
+    candidates: tuple[RankedCandidate, ...] = ()
+    what_if: tuple[WhatIfAnswer, ...] = ()
+    unanswered: tuple[UnansweredWhatIf, ...] = ()
     gain: Gain | None = None
-    against: Against | None = None
+    against: MeasurementComparison | None = None
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -133,7 +135,7 @@ class Prediction:
         )
 
     def _repr_html_(self) -> str | None:
-        return drawn(self)
+        return as_html(self)
 
     @property
     def step_s(self) -> float:

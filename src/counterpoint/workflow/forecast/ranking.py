@@ -14,16 +14,16 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from counterpoint.core import Range
-from counterpoint.cost import Family
+from counterpoint.cost import PriceFamily
 from counterpoint.flags import Settings
 from counterpoint.hlo import Program
-from counterpoint.workflow.forecast.prediction import Standing
+from counterpoint.workflow.forecast.prediction import RankedCandidate
 
 INDIFFERENCE: Final = 0.015
 """Share of the best step: a smaller difference is no reason to prefer one to the other."""
 
 
-class Reaching(Protocol):
+class UncertainStep(Protocol):
     """A predicted step with the effect of price errors per family: usually a Simulation.
 
     `reach_s` are the seconds by which the step is shorter and longer with all prices of a family at
@@ -34,10 +34,10 @@ class Reaching(Protocol):
     def step_s(self) -> float: ...
 
     @property
-    def reach_s(self) -> Mapping[Family, tuple[float, float]]: ...
+    def reach_s(self) -> Mapping[PriceFamily, tuple[float, float]]: ...
 
 
-def difference(one: Reaching, other: Reaching) -> Range:
+def difference(one: UncertainStep, other: UncertainStep) -> Range:
     """Return the range of the seconds by which the first step is longer; shared errors cancel."""
     middle = one.step_s - other.step_s
     below = above = 0.0
@@ -59,7 +59,7 @@ def same_schedule(one: Program, other: Program) -> bool:
     )
 
 
-def ranked(standings: Sequence[Standing]) -> tuple[Standing, ...]:
+def ranked(standings: Sequence[RankedCandidate]) -> tuple[RankedCandidate, ...]:
     """Sort the best first, then those that do not fit into memory, then those with errors."""
     order = sorted(standings, key=_place)
     best = order[0].forecast if order else None
@@ -68,7 +68,7 @@ def ranked(standings: Sequence[Standing]) -> tuple[Standing, ...]:
     return tuple(_compared(standing, order) for standing in order)
 
 
-def simplest(standings: Sequence[Standing]) -> Standing | None:
+def simplest(standings: Sequence[RankedCandidate]) -> RankedCandidate | None:
     """Return the one with the fewest changes to the base among those tied with the best.
 
     None if nothing is tied with it.
@@ -88,13 +88,13 @@ def _changed(base: Settings, settings: Settings) -> int:
     return sum(mine.get(name) != theirs.get(name) for name in {**mine, **theirs})
 
 
-def _place(one: Standing) -> tuple[int, float, bool]:
+def _place(one: RankedCandidate) -> tuple[int, float, bool]:
     if one.forecast is None:
         return 2, 0.0, False
     return int(one.forecast.memory.fits is False), one.forecast.step_s, not one.is_base
 
 
-def _compared(one: Standing, order: Sequence[Standing]) -> Standing:
+def _compared(one: RankedCandidate, order: Sequence[RankedCandidate]) -> RankedCandidate:
     best = order[0].forecast
     if one.forecast is None or best is None:
         return one
@@ -110,7 +110,7 @@ def _compared(one: Standing, order: Sequence[Standing]) -> Standing:
     )
 
 
-def _same_as(one: Standing, order: Sequence[Standing]) -> str | None:
+def _same_as(one: RankedCandidate, order: Sequence[RankedCandidate]) -> str | None:
     """Return the base if it has the same schedule, or else the first before it that has."""
     if one.is_base or one.forecast is None:
         return None

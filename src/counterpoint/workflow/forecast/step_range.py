@@ -19,7 +19,7 @@ from importlib import resources
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.cost import Source
+from counterpoint.cost import PriceSource
 from counterpoint.simulate import Simulation
 
 COVERAGE: Final = 0.8
@@ -66,7 +66,7 @@ class PublishedStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Covered:
+class RangeCoverage:
     """The coverage of a range: the share of published steps inside, and their number."""
 
     share: float
@@ -106,13 +106,13 @@ def model_error() -> float:
     return math.ceil(term_for([step for step in published_steps() if not step.decided]) * 100) / 100
 
 
-def covered(simulation: Simulation) -> Covered | None:
+def covered(simulation: Simulation) -> RangeCoverage | None:
     """Return the coverage of the step's range; None if costs were measured, as none has those."""
     if _measured(simulation):
         return None
     tests = [step for step in published_steps() if not step.decided]
     inside = sum(step.lies_in(model_error()) for step in tests)
-    return Covered(share=inside / len(tests), steps=len(tests))
+    return RangeCoverage(share=inside / len(tests), steps=len(tests))
 
 
 def step_range(simulation: Simulation) -> Range:
@@ -131,4 +131,4 @@ def widened(step_s: float, prices: Range, *, slower: float, faster: float) -> Ra
 def _measured(simulation: Simulation) -> float:
     """Return the share of priced time that was measured on this workload."""
     whole = sum(simulation.rests_on.values())
-    return simulation.rests_on.get(Source.MEASURED, 0.0) / whole if whole else 0.0
+    return simulation.rests_on.get(PriceSource.MEASURED, 0.0) / whole if whole else 0.0

@@ -14,14 +14,14 @@ from typing import Final, TypeAlias
 from counterpoint.compile import TIMEOUT_S
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.flags import Settings
-from counterpoint.flags.lifecycle import gone
+from counterpoint.flags.lifecycle import removal_of
 from counterpoint.workflow.subject.subject import Variant
 
 Say: TypeAlias = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PredictionOptions:
     """The inputs of a prediction other than its workload and target."""
 
     settings: Settings = field(default_factory=Settings)
@@ -55,7 +55,7 @@ def with_the_others(
     if not isinstance(error, UsageError) or _MARK not in error.what:
         return error
     first = error.what.rpartition(_MARK)[2]
-    others = [name for name in dict.fromkeys(flags) if name != first and gone(name)]
+    others = [name for name in dict.fromkeys(flags) if name != first and removal_of(name)]
     removed = ", ".join(others[:_MOST]) + (
         f" and {len(others) - _MOST} more" if others[_MOST:] else ""
     )

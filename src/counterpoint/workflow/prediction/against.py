@@ -17,13 +17,13 @@ import polars as pl
 from counterpoint.core import Basis, InputError, Unknown
 from counterpoint.diagnose import select
 from counterpoint.hardware import Target
-from counterpoint.hardware.targets import other_devices
+from counterpoint.hardware.targets import mismatched_devices
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched
 from counterpoint.hlo.origin import StableKey, provenance, stable_key
 from counterpoint.hlo.work import category
-from counterpoint.pgle.lookups import asked_name, cost_name
+from counterpoint.pgle.lookups import cost_name, lookup_name
 from counterpoint.pgle.making import measured_times
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Timeline
@@ -53,7 +53,7 @@ class OpDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Against:
+class MeasurementComparison:
     """The comparison of a prediction with a measurement."""
 
     origin: str
@@ -134,7 +134,9 @@ def read_measurement(path: Path | str) -> Timeline:
     return timeline
 
 
-def compare(base: Forecast, measured: Timeline, origin: str, target: Target) -> Against:
+def compare(
+    base: Forecast, measured: Timeline, origin: str, target: Target
+) -> MeasurementComparison:
     """Compare the prediction with the measurement."""
     here = _side(base.simulation.timeline, base.program, "the prediction")
     there = _side(measured, _program_of(measured), origin)
@@ -152,7 +154,7 @@ def compare(base: Forecast, measured: Timeline, origin: str, target: Target) -> 
             f" {_kinds(measured)}; predicted are GPUs",
             next="counterpoint run --profile-steps 5 -- python train.py",
         )
-    return Against(
+    return MeasurementComparison(
         origin=origin,
         predicted_ms=base.step_s * 1e3,
         measured_ms=_step_ms(measured),
@@ -179,7 +181,7 @@ def _side(timeline: Timeline, program: Program | None, origin: str) -> _Side:
     named: dict[str, Instruction] = {}
     for computation in launched(program) if program is not None else ():
         for instruction in computation.instructions:
-            for name in (instruction.name, cost_name(instruction), asked_name(instruction)):
+            for name in (instruction.name, cost_name(instruction), lookup_name(instruction)):
                 named.setdefault(name, instruction)
     return _Side({name: us / 1e3 for name, us in found.us.items()}, program, named)
 
@@ -313,7 +315,7 @@ def _kinds(measured: Timeline) -> str:
 
 def _machines(origin: str, measured: Timeline, target: Target) -> Iterator[str]:
     """Report differences of the machines, which mask those of the prediction."""
-    other = other_devices(measured.devices, target)
+    other = mismatched_devices(measured.devices, target)
     if other is not None:
         yield (
             f"{origin} was measured on {other}, and predicted is {target}: the difference is of the"

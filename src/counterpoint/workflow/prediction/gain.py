@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import Compiled, compile_workload
+from counterpoint.compile import CompiledProgram, compile_workload
 from counterpoint.compile.inputs import Workload
 from counterpoint.core import CounterpointError, Range, UsageError
 from counterpoint.cost import WhatIf, parse_what_if
@@ -26,15 +26,15 @@ from counterpoint.hlo import Program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import is_done, start_of
-from counterpoint.pgle.applying import weigh
+from counterpoint.pgle.applying import compare_compiles
 from counterpoint.pgle.profiles import Profile, check_place, write_profile
-from counterpoint.pgle.proving import LOUD
-from counterpoint.workflow.forecast.forecast import Bench, asked, forecast
-from counterpoint.workflow.forecast.prediction import Answer, Forecast, Unanswered
+from counterpoint.pgle.proving import VERBOSE_LOG
+from counterpoint.workflow.forecast.forecast import PricingContext, compile_request, forecast
+from counterpoint.workflow.forecast.prediction import Forecast, UnansweredWhatIf, WhatIfAnswer
 from counterpoint.workflow.forecast.ranking import difference, same_schedule
 from counterpoint.workflow.forecast.step_range import step_range
 from counterpoint.workflow.forecast.synthetic_profile import synthetic_profile
-from counterpoint.workflow.forecast.unknown_flags import Question
+from counterpoint.workflow.forecast.unknown_flags import PredictionOptions
 from counterpoint.workflow.subject.subject import Variant
 
 # The format of latency_hiding_scheduler.cc of XLA.
@@ -45,16 +45,16 @@ NAME: Final = "with predicted PGLE"
 
 
 @dataclass(frozen=True, slots=True)
-class Crowding:
+class MemoryPressure:
     """The memory of XLA's first schedule, and the limit that made it schedule again."""
 
     wanted_bytes: int
     limit_bytes: int
 
 
-def crowding(log: str) -> Crowding | None:
+def crowding(log: str) -> MemoryPressure | None:
     """Return the logged memory of the scheduler's first schedule, if that was too much."""
-    found = [Crowding(int(wanted), int(limit)) for wanted, limit in _CROWDED.findall(log)]
+    found = [MemoryPressure(int(wanted), int(limit)) for wanted, limit in _CROWDED.findall(log)]
     over = [attempt for attempt in found if attempt.wanted_bytes > attempt.limit_bytes]
     return max(over, key=lambda attempt: attempt.wanted_bytes) if over else None
 
@@ -70,11 +70,13 @@ class Gain:
     used: bool
     reason: str  # why it was used, or was not
     changed: bool  # True if the schedule differs
-    crowded: Crowding | None = None  # if memory ruled out the schedule that the costs suggest
+    crowded: MemoryPressure | None = None  # if memory ruled out the schedule that the costs suggest
     path: Path | None = None  # the file of the profile, if it is saved
 
 
-def gain(workload: Workload, bench: Bench, base: Forecast, question: Question) -> Gain | None:
+def gain(
+    workload: Workload, bench: PricingContext, base: Forecast, question: PredictionOptions
+) -> Gain | None:
     """Compile the base again, with a profile of the model's prices of its instructions."""
     if base.compiled is None:
         return None
@@ -102,7 +104,7 @@ def _compiled_with(
     place: Path,
     profile: Profile,
     workload: Workload,
-    bench: Bench,
+    bench: PricingContext,
     base: Forecast,
     out: Path | None,
     timeout_s: float,
@@ -110,9 +112,9 @@ def _compiled_with(
     # A profile turns the scheduler on where it would be off: so it is turned on here, too.
     flags = {**dict(scheduler_on()), **base.settings.flags, PROFILE: str(place)}
     variant = Variant(NAME, replace(base.settings, xla=tuple(flags.items())))
-    wanted = asked(workload, bench.target, variant, timeout_s)
+    wanted = compile_request(workload, bench.target, variant, timeout_s)
     compiled = compile_workload(
-        workload, bench.target, wanted.task.options, dict(LOUD), timeout_s=timeout_s
+        workload, bench.target, wanted.task.options, dict(VERBOSE_LOG), timeout_s=timeout_s
     )
     simulated = forecast(bench, wanted, compiled)
     used, reason = _proof(place, profile, base.compiled or compiled, compiled)
@@ -131,9 +133,9 @@ def _compiled_with(
 
 
 def _proof(
-    place: Path, profile: Profile, without: Compiled, compiled: Compiled
+    place: Path, profile: Profile, without: CompiledProgram, compiled: CompiledProgram
 ) -> tuple[bool, str]:
-    applied = weigh(place, profile, without, compiled)
+    applied = compare_compiles(place, profile, without, compiled)
     return applied.used, applied.reason
 
 
@@ -154,8 +156,8 @@ def read_questions(texts: Sequence[str]) -> list[tuple[str, WhatIf]]:
 
 
 def answers(
-    bench: Bench, base: Forecast, questions: Sequence[tuple[str, WhatIf]]
-) -> Iterator[Answer | Unanswered]:
+    bench: PricingContext, base: Forecast, questions: Sequence[tuple[str, WhatIf]]
+) -> Iterator[WhatIfAnswer | UnansweredWhatIf]:
     """Simulate the base's schedule under each question.
 
     A name that the program lacks invalidates its question alone, not the compile.
@@ -166,11 +168,11 @@ def answers(
         try:
             query = resolved(what_if, base.program)
         except CounterpointError as error:
-            yield Unanswered(question=text, error=error)
+            yield UnansweredWhatIf(question=text, error=error)
             continue
         changed = bench.simulate(base.program, base.settings, what_if=query)
         saves = difference(base.simulation, changed)
-        yield Answer(
+        yield WhatIfAnswer(
             question=text,
             step_s=changed.step_s,
             range_s=step_range(changed),

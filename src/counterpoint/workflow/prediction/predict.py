@@ -17,25 +17,35 @@ from typing import Any, Final, cast
 
 from counterpoint.compile.inputs import Workload, own_target
 from counterpoint.core import UsageError
-from counterpoint.cost import Source, default_scalars, read_scalars
+from counterpoint.cost import PriceSource, default_scalars, read_scalars
 from counterpoint.diagnose import explain
 from counterpoint.flags import Settings
 from counterpoint.hardware import Target
-from counterpoint.hardware.targets import parse_target, sized
+from counterpoint.hardware.targets import parse_target, resize_advice
 from counterpoint.hlo import Program
 from counterpoint.simulate import Jitter, Simulation
-from counterpoint.workflow.forecast.forecast import Bench, Made, Work, forecasts
+from counterpoint.workflow.forecast.forecast import (
+    ForecastBatch,
+    PredictionInputs,
+    PricingContext,
+    forecasts,
+)
 from counterpoint.workflow.forecast.memory_fit import (
     notes_on_tables,
     read_tables,
     warnings_on_tables,
 )
-from counterpoint.workflow.forecast.prediction import Answer, Forecast, Prediction, Unanswered
-from counterpoint.workflow.forecast.unknown_flags import Question, Say
+from counterpoint.workflow.forecast.prediction import (
+    Forecast,
+    Prediction,
+    UnansweredWhatIf,
+    WhatIfAnswer,
+)
+from counterpoint.workflow.forecast.unknown_flags import PredictionOptions, Say
 from counterpoint.workflow.prediction.against import compare, read_measurement
 from counterpoint.workflow.prediction.gain import Gain, answers, gain, read_questions
 from counterpoint.workflow.subject.subject import (
-    Subject,
+    PredictionSubject,
     Variant,
     find_subject,
     is_function,
@@ -43,7 +53,7 @@ from counterpoint.workflow.subject.subject import (
 )
 
 _CALL: Final = 'counterpoint.predict(workload, target="8xH100")'
-_WORKLOADS: Final = (Workload, Program, Subject, Path, str)
+_WORKLOADS: Final = (Workload, Program, PredictionSubject, Path, str)
 _LISTS: Final[Mapping[str, tuple[type, ...]]] = {
     "candidates": (str, Variant),
     "what_if": (str,),
@@ -74,21 +84,21 @@ def check_workload(workload: object, target: object) -> None:
         raise UsageError(f"target={target!r:.60} names no GPUs", next=_CALL)
 
 
-def read_question(question: object, asked_for: Mapping[str, Any]) -> Question:
+def read_question(question: object, asked_for: Mapping[str, Any]) -> PredictionOptions:
     """Return the Question with these of its fields.
 
     Arguments are checked before anything is read, since Python callers may have no type checker. A
     single name where several are expected is an error, not a sequence of letters.
     """
-    if question is not None and not isinstance(question, Question):
+    if question is not None and not isinstance(question, PredictionOptions):
         raise UsageError(f"question={question!r:.60} is no Question", next=_CALL)
-    known = [field.name for field in fields(Question)]
+    known = [field.name for field in fields(PredictionOptions)]
     for name in asked_for:
         if name not in known:
             near = get_close_matches(name, known, 1) or [", ".join(known)]
             raise UsageError(f"predict has no argument {name}", next=near[0])
     read = {name: _read(name, value) for name, value in asked_for.items()}
-    return replace(question or Question(), **read)
+    return replace(question or PredictionOptions(), **read)
 
 
 def _read(name: str, value: object) -> object:
@@ -143,11 +153,11 @@ _UNMODELLED: Final = ("NCCL_", "CUDA_", "RCCL_", "UCX_", "LIBTPU_", "MEGASCALE_"
 
 
 def predict(
-    workload: Workload | Program | Subject | Path | str,
+    workload: Workload | Program | PredictionSubject | Path | str,
     *,
     target: Target | str | None = None,
     program: str | None = None,
-    question: Question | None = None,
+    question: PredictionOptions | None = None,
     say: Say = lambda _: None,
     **asked_for: Any,  # noqa: ANN401 - the fields of a Question
 ) -> Prediction:
@@ -166,13 +176,13 @@ def predict(
         subject = _subject(workload, where, program, given, Path(scratch), say)
         where = where or _own_target(subject)
         check_devices(subject, where)
-        bench = Bench(
+        bench = PricingContext(
             target=where,
             scalars=fitted.over(default_scalars(where.gpu), where.gpu) if fitted else None,
             tables=tables,
             jitter=_jitter(given, where),
         )
-        work = Work(subject, bench, given, say)
+        work = PredictionInputs(subject, bench, given, say)
         results = forecasts(work)
         base, bench = results.base, results.bench
         say("explaining the simulated step")
@@ -185,8 +195,8 @@ def predict(
             explanation=explain(base.simulation.timeline, target=where, settings=base.settings),
             basis=shares(base.simulation),
             candidates=results.standings,
-            what_if=tuple(answer for answer in answered if isinstance(answer, Answer)),
-            unanswered=tuple(answer for answer in answered if isinstance(answer, Unanswered)),
+            what_if=tuple(answer for answer in answered if isinstance(answer, WhatIfAnswer)),
+            unanswered=tuple(answer for answer in answered if isinstance(answer, UnansweredWhatIf)),
             gain=_gain(work, bench, base),
             against=compare(base, measured, str(given.against), where) if measured else None,
             notes=_notes(subject, bench, results, given),
@@ -197,17 +207,17 @@ def predict(
         )
 
 
-def shares(simulation: Simulation) -> dict[Source, float]:
+def shares(simulation: Simulation) -> dict[PriceSource, float]:
     """Return the sources of the priced time, as shares of it."""
     whole = sum(simulation.rests_on.values())
     return {
         source: simulation.rests_on.get(source, 0.0) / whole if whole else 0.0
-        for source in Source
-        if source is not Source.FREE
+        for source in PriceSource
+        if source is not PriceSource.FREE
     }
 
 
-def check_devices(subject: Subject, target: Target) -> None:
+def check_devices(subject: PredictionSubject, target: Target) -> None:
     """Reject a program that is made for another number of devices."""
     made_for = subject.devices
     if made_for == target.devices:
@@ -217,19 +227,19 @@ def check_devices(subject: Subject, target: Target) -> None:
     raise UsageError(
         f"{subject.name} is made for {made_for:,} devices, and {target} has {target.devices:,}",
         why="the number of devices is part of a program: its mesh, shapes and collectives",
-        next=sized(target, made_for),
+        next=resize_advice(target, made_for),
     )
 
 
 def _subject(
-    source: Workload | Program | Subject | Path | str,
+    source: Workload | Program | PredictionSubject | Path | str,
     target: Target | None,
     program: str | None,
-    question: Question,
+    question: PredictionOptions,
     scratch: Path,
     say: Say,
-) -> Subject:
-    if isinstance(source, Subject):
+) -> PredictionSubject:
+    if isinstance(source, PredictionSubject):
         return source
     if isinstance(source, str) and is_function(source):
         where = require_target(target, source)
@@ -251,7 +261,7 @@ def _subject(
     return subject
 
 
-def _own_target(subject: Subject) -> Target:
+def _own_target(subject: PredictionSubject) -> Target:
     found = own_target(subject.workload) if subject.workload is not None else None
     if found is None:
         raise _no_target(subject.origin)
@@ -273,13 +283,13 @@ def _no_target(origin: str) -> UsageError:
     )
 
 
-def _jitter(question: Question, target: Target) -> Jitter | None:
+def _jitter(question: PredictionOptions, target: Target) -> Jitter | None:
     if question.jitter is None:
         return None
     return Jitter(noise=_NOISE, straggling=_STRAGGLING, ranks=target.devices, seed=question.jitter)
 
 
-def _gain(work: Work, bench: Bench, base: Forecast) -> Gain | None:
+def _gain(work: PredictionInputs, bench: PricingContext, base: Forecast) -> Gain | None:
     question = work.question
     if not (question.pgle or question.pgle_out) or work.subject.workload is None:
         return None
@@ -294,7 +304,12 @@ def _target_notes(target: Target, base: Forecast) -> Iterator[str]:
     yield from (note for note in target.notes if not of_compile or of_compile not in note)
 
 
-def _notes(subject: Subject, bench: Bench, made: Made, question: Question) -> tuple[str, ...]:
+def _notes(
+    subject: PredictionSubject,
+    bench: PricingContext,
+    made: ForecastBatch,
+    question: PredictionOptions,
+) -> tuple[str, ...]:
     base, carried = made.base, made.carried
     settings = base.settings
     target = bench.target

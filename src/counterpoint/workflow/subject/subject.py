@@ -15,12 +15,18 @@ from typing import Final
 from counterpoint.compile.functions import lower_function, names_function
 from counterpoint.compile.inputs import Workload, load_scheduled, load_workload
 from counterpoint.core import InputError, UsageError
-from counterpoint.flags import Settings, sound
-from counterpoint.flags.lines import OWN, Line, load_settings, parse_settings, read_line
+from counterpoint.flags import Settings, valid_pairs
+from counterpoint.flags.lines import (
+    OWN_PREFIX,
+    SettingsLine,
+    load_settings,
+    parse_settings,
+    read_line,
+)
 from counterpoint.flags.text import parse_xla_flags
 from counterpoint.hlo import Program
 from counterpoint.lowering import lower_command
-from counterpoint.pgle.applying import find_subject as find_recorded
+from counterpoint.pgle.applying import locate_program as find_recorded
 
 Say = Callable[[str], None]
 
@@ -38,7 +44,7 @@ _NOT_HERE: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class PredictionSubject:
     """A Workload, or a Program that can't be compiled again."""
 
     name: str
@@ -57,10 +63,12 @@ class Subject:
         return self.workload.devices if self.workload is not None else 1
 
 
-def find_subject(source: Workload | Program | Path | str, program: str | None = None) -> Subject:
+def find_subject(
+    source: Workload | Program | Path | str, program: str | None = None
+) -> PredictionSubject:
     """Find the step in a path, or the module of that name."""
     if isinstance(source, Program):
-        return _checked(Subject(name=source.name, origin=source.name, program=source))
+        return _checked(PredictionSubject(name=source.name, origin=source.name, program=source))
     if isinstance(source, Workload):
         return _checked(_of_workload(source))
     path = Path(source)
@@ -80,7 +88,9 @@ def find_subject(source: Workload | Program | Path | str, program: str | None = 
     try:
         scheduled = load_scheduled(path, program)
         if scheduled is not None:
-            return _checked(Subject(name=scheduled.name, origin=str(path), program=scheduled))
+            return _checked(
+                PredictionSubject(name=scheduled.name, origin=str(path), program=scheduled)
+            )
         return _checked(_of_workload(load_workload(path, program, option="--program")))
     except UsageError as error:  # for an unknown name: other commands call the option --module
         then = error.next.replace(_ELSEWHERE, _HERE) if error.next else None
@@ -92,7 +102,7 @@ def find_subject(source: Workload | Program | Path | str, program: str | None = 
         raise InputError(what, why=error.why, next=error.next or _LOWER) from None
 
 
-def _recorded(path: Path, module: str | None) -> Subject:
+def _recorded(path: Path, module: str | None) -> PredictionSubject:
     """Return the program that a profile embeds: scheduled already."""
     found = find_recorded(path, module)
     if found.platform in ("cpu", "tpu"):
@@ -101,7 +111,7 @@ def _recorded(path: Path, module: str | None) -> Subject:
             why="its schedule is theirs; predicted are steps on GPUs",
             next=_LOWER,
         )
-    return Subject(
+    return PredictionSubject(
         name=found.program.name, origin=str(path), program=found.program, others=found.others
     )
 
@@ -113,7 +123,7 @@ def is_function(source: str) -> bool:
 
 def lower_subject(
     source: str, *, devices: int, directory: Path, timeout_s: float = 900.0
-) -> Subject:
+) -> PredictionSubject:
     """Lower the function `file.py:function` for the given number of devices."""
     workload = lower_function(source, devices=devices, directory=directory, timeout_s=timeout_s)
     return _checked(replace(_of_workload(workload), origin=source))
@@ -127,7 +137,7 @@ def run_subject(
     program: str | None = None,
     timeout_s: float = 900.0,
     say: Say = lambda _: None,
-) -> Subject:
+) -> PredictionSubject:
     """Lower what a command jits on virtual devices, with the flags that it sets for itself."""
     lowered = lower_command(
         command,
@@ -152,17 +162,17 @@ def run_subject(
 def _own_settings(xla_flags: str, variables: Mapping[str, str]) -> Settings:
     flags = parse_xla_flags(xla_flags, where="XLA_FLAGS of the program") if xla_flags else ()
     xla = tuple((name, value) for name, value in flags if name not in _NOT_HERE)
-    env = sound((name, value) for name, value in variables.items() if name != "XLA_FLAGS")
+    env = valid_pairs((name, value) for name, value in variables.items() if name != "XLA_FLAGS")
     return Settings(xla, env)
 
 
-def _of_workload(workload: Workload) -> Subject:
-    return Subject(
+def _of_workload(workload: Workload) -> PredictionSubject:
+    return PredictionSubject(
         name=workload.name, origin=workload.origin, workload=workload, others=workload.others
     )
 
 
-def _checked(subject: Subject) -> Subject:
+def _checked(subject: PredictionSubject) -> PredictionSubject:
     """Reject what was made for other devices than GPUs."""
     for marks, kind in ((_TPU, "TPUs"), (_CPU, "CPUs")):
         if _bears(subject, marks, told=kind == "TPUs"):
@@ -174,7 +184,7 @@ def _checked(subject: Subject) -> Subject:
     return subject
 
 
-def _bears(subject: Subject, marks: Sequence[str], *, told: bool) -> bool:
+def _bears(subject: PredictionSubject, marks: Sequence[str], *, told: bool) -> bool:
     if subject.program is not None:
         return any(
             mark in text
@@ -233,7 +243,7 @@ def candidate(
     return Variant(line.label, base.merged(line.settings))
 
 
-def named_apart(variants: Iterable[Variant]) -> list[Variant]:
+def with_unique_names(variants: Iterable[Variant]) -> list[Variant]:
     """Remove duplicates, and make the names unique."""
     taken: dict[str, int] = {}
     apart: list[Variant] = []
@@ -245,7 +255,7 @@ def named_apart(variants: Iterable[Variant]) -> list[Variant]:
     return apart
 
 
-def _read(text: str, version: str | None, chip: str | None) -> Line:
+def _read(text: str, version: str | None, chip: str | None) -> SettingsLine:
     if not text.strip():
         raise UsageError(
             "--candidate: an empty text",
@@ -257,9 +267,9 @@ def _read(text: str, version: str | None, chip: str | None) -> Line:
             f"--candidate {text}: a label that was shortened to fit",
             next="paste the whole one: a pipe and a file have it",
         )
-    is_line = text.lstrip().startswith(OWN) or _LINE.search(text)
+    is_line = text.lstrip().startswith(OWN_PREFIX) or _LINE.search(text)
     if not is_line or _is_file(text):
-        return Line(load_settings(text, version=version, chip=chip), text)
+        return SettingsLine(load_settings(text, version=version, chip=chip), text)
     try:
         return read_line(text, version=version, chip=chip)
     except UsageError as error:
