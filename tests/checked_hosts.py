@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from counterpoint.doctor.checks import CHECKS
-from counterpoint.doctor.diagnosis import CheckResult, Status
 from counterpoint.doctor.examine import run_checks
 from counterpoint.doctor.facts import (
     CheckedFlags,
@@ -22,6 +21,7 @@ from counterpoint.doctor.facts import (
     ResourceLimit,
     RunDirectory,
 )
+from counterpoint.doctor.result import CheckResult, Status
 
 GIB: Final = 2**30
 SYSCTLS: Final = {

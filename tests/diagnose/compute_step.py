@@ -12,9 +12,9 @@ from dataclasses import replace
 import polars as pl
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.hardware import Target
 from counterpoint.runs import Run
 from counterpoint.timeline.device import Device

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.tables.recording import HOST_EVENTS, Recording

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.collectives.requirement import SCHEMA, classify
 from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.tables.recording import EmbeddedProgram

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from megascale_fixture import Scene, files
 
-from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.xplane.reader import read_xplane

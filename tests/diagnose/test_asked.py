@@ -8,8 +8,8 @@ import pytest
 from made_step import A100, H100, Work, hlo, made, negate, reduce
 
 from counterpoint.core.errors import UsageError
-from counterpoint.diagnose.case import Context
 from counterpoint.diagnose.network.analysis import check_target
+from counterpoint.diagnose.step_data import Context
 from counterpoint.hardware.targets import parse_target
 
 HLO = hlo(reduce("reduce", "p"), root=negate("work", "reduce"))

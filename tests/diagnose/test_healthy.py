@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from healthy import healthy
 
-from counterpoint.diagnose.case import StepData, context_of
 from counterpoint.diagnose.explanation import explain
 from counterpoint.diagnose.rules import RULES
 from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import StepData, context_of
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target
 

@@ -33,11 +33,11 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.collectives.requirement import Bound, Link, classify
 from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.network.demand import demand
 from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.hardware.targets import parse_target
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble

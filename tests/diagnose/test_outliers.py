@@ -7,10 +7,10 @@ from healthy import healthy
 from megascale_fixture import Scene
 from slices import case_of, timeline_of
 
-from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.explanation import explain
 from counterpoint.diagnose.outliers import outlier_notes, outliers
 from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import Context, StepData
 
 
 def test_a_stall_in_one_step_is_told_with_what_there_was_more_of() -> None:

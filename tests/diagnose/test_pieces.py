@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from made_step import GROUPS, Work, hlo, made, negate, told
 
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.requirement import Bound, classify
 from counterpoint.diagnose.rules import exposed_collective
+from counterpoint.diagnose.step_data import StepData
 
 SIZE = 1 << 16
 

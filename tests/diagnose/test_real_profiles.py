@@ -13,10 +13,10 @@ import polars as pl
 import pytest
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.chains import host_transposes
 from counterpoint.diagnose.explanation import Explanation, explain
 from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.timeline.model import Timeline
 from real_profiles import explained_of, opened
 

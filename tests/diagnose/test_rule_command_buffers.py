@@ -5,8 +5,8 @@ from __future__ import annotations
 from compute_step import made, where
 
 from counterpoint.core.basis import Unknown
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.rules.command_buffers_hide_ops import check
+from counterpoint.diagnose.step_data import StepData
 
 HLO = f"""
 ENTRY main {{

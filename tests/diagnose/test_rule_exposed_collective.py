@@ -13,11 +13,11 @@ import pytest
 from made_step import Work, hlo, made, negate, reduce_done, reduce_start, told
 
 from counterpoint.core.basis import Basis, Range
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import exposed_collective
+from counterpoint.diagnose.step_data import StepData
 
 HLO = hlo(
     negate("work.1", "p"),

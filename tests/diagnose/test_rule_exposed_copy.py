@@ -9,10 +9,10 @@ import pytest
 from compute_step import made, priced, where
 
 from counterpoint.core.basis import Basis
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.metrics.ops import utilization
 from counterpoint.diagnose.rules.exposed_copy import check
 from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import StepData
 
 OFFLOADED = f"""
 double {{

@@ -13,10 +13,10 @@ import pytest
 from made_step import Work, hlo, made, negate, reduce, reduce_done, reduce_start
 
 from counterpoint.core.basis import Basis, Range
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import late_rank
+from counterpoint.diagnose.step_data import StepData
 
 HLO = hlo(negate("work.1", "p"), reduce("reduce", "work.1"), root=negate("work.2", "reduce"))
 

@@ -9,8 +9,8 @@ from compute_step import H100, made
 from runs_with_memory import run_with
 
 from counterpoint.core.basis import Unknown
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.rules.memory_margin import check
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.runs import Run
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from made_step import GROUPS, Work, hlo, made, negate, reduce, told
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import nothing_hides_the_last
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.combining.threshold import flag_of
 
 SIZE = 1 << 20

@@ -13,10 +13,10 @@ from host_side import Event, case, made, most, recorded
 from host_side import Run as Execution
 
 from counterpoint.core.basis import Unknown
-from counterpoint.diagnose.case import Context
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.host import compiles
 from counterpoint.diagnose.rules import recompilation
+from counterpoint.diagnose.step_data import Context
 from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind
 from counterpoint.runs.run import Compile, Rank, Run, RunSettings, StepStart
 from counterpoint.timeline.hosts.assemble import assemble

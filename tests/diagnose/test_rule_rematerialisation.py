@@ -9,7 +9,7 @@ from compute_step import made, priced, where
 from runs_with_memory import run_with
 
 from counterpoint.core.basis import Basis
-from counterpoint.diagnose.rules.rematerialisation import check
+from counterpoint.diagnose.rules.rematerialization import check
 
 N = 8192  # a product's result: 134 MB
 

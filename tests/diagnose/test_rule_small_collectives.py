@@ -12,9 +12,9 @@ import pytest
 from made_step import GROUPS, Work, hlo, made, negate, reduce
 
 from counterpoint.core.basis import Basis, Range
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import small_collectives
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.combining.combiner import DEFAULT
 
 FLAG = "xla_gpu_all_reduce_combine_threshold_bytes"

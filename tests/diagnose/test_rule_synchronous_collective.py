@@ -12,10 +12,10 @@ import pytest
 from made_step import A100, GROUPS, H100, Work, hlo, made, negate, reduce, told
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import synchronous_collective
+from counterpoint.diagnose.step_data import StepData
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 DISABLED = "xla_gpu_disable_async_collectives"

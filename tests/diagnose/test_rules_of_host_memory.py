@@ -10,12 +10,12 @@ from slices import case_of
 from xspace_builder import MS, host, tpu, tpu_op, xspace
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.network.host_work import host_work
 from counterpoint.diagnose.rules import copies_in_transfers, dma_registration
 from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Action
 from counterpoint.timeline.reading import read

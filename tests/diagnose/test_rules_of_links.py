@@ -13,9 +13,9 @@ import pytest
 from made_step import Work, hlo, made, negate, reduce, told
 
 from counterpoint.core.basis import Basis, Range
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.rules import bandwidth_bound, latency_bound
+from counterpoint.diagnose.step_data import StepData
 
 HLO = hlo(negate("work.1", "p"), reduce("reduce", "work.1"), root=negate("work.2", "reduce"))
 STEP: list[Work] = [("work.1", 0, 5), ("reduce", 5, 4), ("work.2", 9, 4)]

@@ -14,7 +14,6 @@ from made_step import Work, hlo, made, negate, reduce_done, reduce_start, told
 from runs_with_memory import run_with
 
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.requirement import Bound, classify
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import (
@@ -23,6 +22,7 @@ from counterpoint.diagnose.rules import (
     pgle_missing,
     pgle_stale,
 )
+from counterpoint.diagnose.step_data import StepData
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 PROFILE = "xla_gpu_pgle_profile_file_or_directory_path"

@@ -10,9 +10,9 @@ from healthy import healthy
 from host_side import case
 
 from counterpoint.core.basis import Unknown
-from counterpoint.diagnose.case import Context
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import profile_truncated, profiler_overhead
+from counterpoint.diagnose.step_data import Context
 from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind
 from counterpoint.runs.run import ObservedProcess, ProfileWindow, Rank, Run, RunSettings, StepStart
 

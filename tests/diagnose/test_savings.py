@@ -16,9 +16,9 @@ from __future__ import annotations
 import pytest
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.savings import Savings, savings_of
 from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.tables.recording import EmbeddedProgram
 from recordings import Span, recording

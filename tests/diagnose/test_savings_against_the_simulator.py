@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from counterpoint.diagnose.case import Context, StepData
 from counterpoint.diagnose.savings import savings_of
 from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.hlo import read_program
 from counterpoint.simulate import simulate
 from hand_made import Told, compute, done, entry, loop, run_loop, start

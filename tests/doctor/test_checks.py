@@ -21,7 +21,6 @@ from checked_hosts import (
 from counterpoint.core.rules.rulebook import read_page
 from counterpoint.doctor.checks import CHECKS
 from counterpoint.doctor.cluster import CLUSTER_CHECKS
-from counterpoint.doctor.diagnosis import FAILING, Status
 from counterpoint.doctor.examine import run_checks
 from counterpoint.doctor.facts import (
     CheckedFlags,
@@ -33,6 +32,7 @@ from counterpoint.doctor.facts import (
     ResourceLimit,
 )
 from counterpoint.doctor.requirement import parse_requirement
+from counterpoint.doctor.result import FAILING, Status
 
 OK, NOTE, WARNING, ERROR = Status.OK, Status.NOTE, Status.WARNING, Status.ERROR
 UNKNOWN, NONE = Status.UNKNOWN, Status.NOT_APPLICABLE

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.doctor.diagnosis import Status
 from counterpoint.doctor.examine import run_checks
 from counterpoint.doctor.facts import HostFacts, KernelClock
 from counterpoint.doctor.gather.gather import gather
 from counterpoint.doctor.gather.machine import kernel_clock, run_tool
+from counterpoint.doctor.result import Status
 
 FILES = {
     "proc/sys/net/ipv4/tcp_rmem": "4096\t131072\t6291456\n",

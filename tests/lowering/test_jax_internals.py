@@ -31,7 +31,7 @@ for name in sys.argv[2:]:
     delattr(__import__("importlib").import_module(home), attribute)
 options = [name for name, _ in jax_internals.OPTIONS if name not in jax.config.values]
 public = [name for name in jax_internals.PUBLIC if not callable(__import__("operator").attrgetter(name)(jax))]
-print(json.dumps([jax_internals.missing(jax.__version__), options, public]))
+print(json.dumps([jax_internals.missing_internals(jax.__version__), options, public]))
 """  # noqa: E501
 
 

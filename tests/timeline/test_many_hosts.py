@@ -102,7 +102,7 @@ class TestSideBySide:
             "import os, sys\nsys.stdin.readline()\nos.kill(os.getpid(), 9)\n"
         )
         monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.setattr("counterpoint.timeline.side_by_side._MODULE", "killed_reader")
+        monkeypatch.setattr("counterpoint.timeline.parallel_reading._MODULE", "killed_reader")
         with pytest.raises(InputError, match=r"host-0.*ended early \(signal 9\)") as failed:
             read(small, jobs=2)
         assert "memory" in (failed.value.why or "")

@@ -40,7 +40,7 @@ from counterpoint.capture.request import (
     refuse_unknown_flags,
 )
 from counterpoint.capture.steps import StepGoal
-from counterpoint.capture.watch import RankProcess, RankSupervisor, RunLimits
+from counterpoint.capture.supervisor import RankProcess, RankSupervisor, RunLimits
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.runs import Outcome, OutcomeKind, Run, RunSettings, layout, read_run
 from counterpoint.runs.outcomes import KINDS_WITH_CAUSE, classify, last_loss_is_nan

@@ -95,11 +95,7 @@ def doctor(  # noqa: PLR0913 - the options of the command
         facts = replace(facts, hosts=world.size)  # not known from a launcher's variables
     report = report_of(world.seats[0].rank, facts, run_checks(facts, checks))
     return exchange_and_report(
-        report,
-        world.size,
-        directory,
-        timeout,
-        lambda reports: show(merge_reports(reports, comparisons)),
+        report, world.size, directory, timeout, lambda all_: show(merge_reports(all_, comparisons))
     )
 
 

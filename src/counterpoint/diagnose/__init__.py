@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
-    from counterpoint.diagnose.case import StepData as StepData
-    from counterpoint.diagnose.case import context_of as context_of
     from counterpoint.diagnose.explanation import MIN_REPORTED_SHARE as MIN_REPORTED_SHARE
     from counterpoint.diagnose.explanation import Explanation as Explanation
     from counterpoint.diagnose.explanation import explain as explain
@@ -18,19 +16,21 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.selection import select as select
     from counterpoint.diagnose.step import Breakdown as Breakdown
     from counterpoint.diagnose.step import Phases as Phases
+    from counterpoint.diagnose.step_data import StepData as StepData
+    from counterpoint.diagnose.step_data import context_of as context_of
 
 __getattr__ = lazy(
     __name__,
     {
         "Breakdown": "counterpoint.diagnose.step",
-        "StepData": "counterpoint.diagnose.case",
+        "StepData": "counterpoint.diagnose.step_data",
         "Explanation": "counterpoint.diagnose.explanation",
         "Finding": "counterpoint.diagnose.finding",
         "Phases": "counterpoint.diagnose.step",
         "Remedy": "counterpoint.diagnose.finding",
         "MIN_REPORTED_SHARE": "counterpoint.diagnose.explanation",
         "WindowKind": "counterpoint.diagnose.selection",
-        "context_of": "counterpoint.diagnose.case",
+        "context_of": "counterpoint.diagnose.step_data",
         "explain": "counterpoint.diagnose.explanation",
         "select": "counterpoint.diagnose.selection",
     },

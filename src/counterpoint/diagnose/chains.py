@@ -18,9 +18,9 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core.columns import Intervals, union
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.recomputed import ExecutedOp, executed_ops, moves_only, readers
 from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.hardware import Chip
 from counterpoint.hlo import Instruction
 

@@ -10,7 +10,6 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import InputError, Range, UsageError, as_html, shorten_names
-from counterpoint.diagnose.case import StepData, context_of
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.host.compiles import startup
@@ -27,6 +26,7 @@ from counterpoint.diagnose.step import (
     phases,
     step_times,
 )
+from counterpoint.diagnose.step_data import StepData, context_of
 from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.runs import Run, is_run, read_run

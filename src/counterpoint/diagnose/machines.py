@@ -13,8 +13,8 @@ from typing import Final
 from counterpoint.core import UsageError
 from counterpoint.cost import default_scalars
 from counterpoint.cost.compute import ComputeDevice, machine_of
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Remedy
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.catalogue import release
 from counterpoint.hardware import Chip, Target, architecture_of, find_chip, gpus, target_config
 from counterpoint.timeline import Device

@@ -13,9 +13,9 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.metrics.attribution import IDLE, STATES, attribute
 from counterpoint.diagnose.selection import PS_PER_MS, Selection
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 
 _OF_STEP: Final = 0.05

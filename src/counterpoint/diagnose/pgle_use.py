@@ -9,12 +9,12 @@ from typing import Any, Final, cast
 
 from counterpoint.compile import VARIABLES, memory_fraction
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.bound import Bound
 from counterpoint.diagnose.exposure.causes import EXPOSED, Rows, shares_of
 from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.machines import chip_of
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.text import parse_xla_flags
 from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import gpus

@@ -11,10 +11,10 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.savings import savings_of
+from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.model import launches
 from counterpoint.hlo.origin import Phase

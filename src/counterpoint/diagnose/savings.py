@@ -16,9 +16,9 @@ import polars as pl
 
 from counterpoint.core import CounterpointError, Range
 from counterpoint.cost import default_scalars
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.selection import PS_PER_MS, select
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.hlo import Program
 from counterpoint.simulate import Replay, overlap_gain_s, replay
 from counterpoint.timeline import Lane

@@ -9,8 +9,8 @@ from typing import TypeVar
 from counterpoint.core import UsageError
 from counterpoint.core.rules import DocumentedRule, similar_codes
 from counterpoint.doctor.checks import CHECKS, Check
-from counterpoint.doctor.diagnosis import CheckResult
 from counterpoint.doctor.facts import HostFacts
+from counterpoint.doctor.result import CheckResult
 
 Rule = TypeVar("Rule", bound=DocumentedRule)
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok, unknown
 from counterpoint.doctor.facts import HostFacts
+from counterpoint.doctor.result import CheckResult, Status, not_applicable, ok, unknown
 
 MAXTEXT: Final = "https://github.com/AI-Hypercomputer/maxtext/blob/bee0290/rto_setup.sh"
 ESNET: Final = "https://fasterdata.es.net/host-tuning/linux/"

@@ -3,7 +3,7 @@
 `command` runs it with the `emulator` in its process, and reads the result: the step as StableHLO,
 and Settings that the program gives itself. `journal` reads the emulator's progress reports,
 `errors` has the errors raised if no step was found. Start with `command`, then read
-`emulator/catcher`. docs/concepts/lowering.md explains it all.
+`emulator/step_finder`. docs/concepts/lowering.md explains it all.
 """
 
 from counterpoint.lowering.command import lower_command as lower_command

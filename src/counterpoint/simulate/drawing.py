@@ -11,9 +11,9 @@ from counterpoint.core import Basis, CounterpointError, InputError, Range
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
-from counterpoint.simulate.case import PricedPlan
 from counterpoint.simulate.engine import BlockExecution, ExecutionTrace
 from counterpoint.simulate.plan import Seconds
+from counterpoint.simulate.priced_plan import PricedPlan
 from counterpoint.timeline import (
     HOST_EVENTS,
     PRICED,

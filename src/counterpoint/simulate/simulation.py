@@ -20,7 +20,6 @@ from counterpoint.hlo.model import launches
 from counterpoint.hlo.origin import provenance
 from counterpoint.hlo.schedule import is_done, trip_count
 from counterpoint.hlo.work import category
-from counterpoint.simulate.case import PricedPlan
 from counterpoint.simulate.drawing import draw, draw_spans, stands_for
 from counterpoint.simulate.engine import MOST_SPANS, MOST_TURNS, Engine, ExecutionTrace, serial_time
 from counterpoint.simulate.layout import lay_out
@@ -32,6 +31,7 @@ from counterpoint.simulate.plan import (
     load,
     price_plan,
 )
+from counterpoint.simulate.priced_plan import PricedPlan
 from counterpoint.timeline import Device, Host, Lane, Timeline
 from counterpoint.timeline.ops import lane
 

@@ -16,8 +16,8 @@ from typing import Final, cast
 from counterpoint.core import InputError, UsageError
 from counterpoint.timeline.hosts.assemble import Gathered, finish, gather
 from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.parallel_reading import read_in_parallel, worthwhile_jobs
 from counterpoint.timeline.sessions import refuse_others
-from counterpoint.timeline.side_by_side import read_in_parallel, worthwhile_jobs
 from counterpoint.timeline.source import ProfileSource, find_sources
 from counterpoint.timeline.storage.parquet import is_timeline, read_parquet
 from counterpoint.timeline.tables.recording import Recording

@@ -24,8 +24,8 @@ from typing import Any, Final
 from counterpoint.core import Basis
 from counterpoint.cost import Price
 from counterpoint.cost.collectives import steps
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.wire import Link, Wire
+from counterpoint.diagnose.step_data import StepData
 
 
 class Bound(StrEnum):

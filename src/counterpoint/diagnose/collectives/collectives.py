@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from counterpoint.core import Basis
 from counterpoint.core.columns import Intervals, union
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.slack import slack_per_op
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane, Timeline
 from counterpoint.timeline.hosts import meetings, number_collectives, stays, with_groups
 

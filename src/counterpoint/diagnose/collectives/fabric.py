@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from counterpoint.diagnose.case import StepData
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.hardware import (
     Ici,
     Links,

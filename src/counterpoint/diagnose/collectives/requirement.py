@@ -14,13 +14,13 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core import Basis
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.between import callees, done_of
 from counterpoint.diagnose.collectives.bound import Bound, ExecutionFigures, judge, many_pieces
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.slack import NO_SLACK_PS, slack_table
 from counterpoint.diagnose.collectives.wire import Link, Wire, wires
 from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.hlo import Instruction, Program
 from counterpoint.timeline import Lane
 

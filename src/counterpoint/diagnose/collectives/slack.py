@@ -18,9 +18,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, union
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.arrivals import arrivals, is_transfer
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 
 SCHEMA: Final = {

@@ -17,9 +17,9 @@ from counterpoint.cost.collectives import (
     price_collective,
     price_within,
 )
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.fabric import Fabric, fabric_of
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.hardware import Target
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import KINDS

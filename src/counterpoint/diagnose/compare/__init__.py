@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.compare.experiment import DifferenceKind as DifferenceKind
     from counterpoint.diagnose.compare.experiment import SideDifference as SideDifference
     from counterpoint.diagnose.compare.matching import MatchStage as MatchStage
-    from counterpoint.diagnose.compare.row import OpChange as OpChange
+    from counterpoint.diagnose.compare.op_changes import OpChange as OpChange
     from counterpoint.diagnose.compare.side import Side as Side
     from counterpoint.diagnose.compare.step_time import StepChange as StepChange
     from counterpoint.diagnose.compare.step_time import StepVerdict as StepVerdict
@@ -34,7 +34,7 @@ __getattr__ = lazy(
         "MatchStage": "counterpoint.diagnose.compare.matching",
         "CollectiveChange": "counterpoint.diagnose.compare.comparison",
         "RegroupedCollectives": "counterpoint.diagnose.compare.comparison",
-        "OpChange": "counterpoint.diagnose.compare.row",
+        "OpChange": "counterpoint.diagnose.compare.op_changes",
         "ScheduleChanges": "counterpoint.diagnose.compare.comparison",
         "Side": "counterpoint.diagnose.compare.side",
         "StepChange": "counterpoint.diagnose.compare.step_time",

@@ -15,7 +15,6 @@ from typing import Any
 import polars as pl
 
 from counterpoint.core import Basis, InputError, Unknown, UsageError, as_html, shorten_names
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.compare.experiment import (
     DifferenceKind,
@@ -24,7 +23,7 @@ from counterpoint.diagnose.compare.experiment import (
     step_hlo,
 )
 from counterpoint.diagnose.compare.matching import MatchStage, OpMatch, match_items
-from counterpoint.diagnose.compare.row import OpChange, rows_of
+from counterpoint.diagnose.compare.op_changes import OpChange, rows_of
 from counterpoint.diagnose.compare.side import (
     STEP,
     ComparedOp,
@@ -38,6 +37,7 @@ from counterpoint.diagnose.compare.side import (
 from counterpoint.diagnose.compare.step_time import StepChange, step_change
 from counterpoint.diagnose.metrics.attribution import PHASES
 from counterpoint.diagnose.selection import WindowKind
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.hlo import Program
 from counterpoint.pgle.applying import CollectiveMove, movement
 from counterpoint.runs.scores import NEGLIGIBLE_CHANGE, RUN_TO_RUN_NOISE

@@ -21,11 +21,11 @@ from typing import Any, Final, TypeAlias
 import polars as pl
 
 from counterpoint.core import Basis, InputError, Unknown
-from counterpoint.diagnose.case import StepData, context_of
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.compare.step_time import RunSteps
 from counterpoint.diagnose.metrics.attribution import holding
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, WindowKind, select, select_runs
+from counterpoint.diagnose.step_data import StepData, context_of
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.origin import provenance, stable_key
 from counterpoint.runs import Run, is_run, read_run

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.bound import is_tiny
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.requirement import SCHEMA as CLASSIFIED
@@ -31,6 +30,7 @@ from counterpoint.diagnose.exposure.opportunities import Merger, StepEnd, at_end
 from counterpoint.diagnose.exposure.synchrony import SyncReason, synchronous
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.savings import savings_of
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline.ops import host_transfers
 
 if TYPE_CHECKING:

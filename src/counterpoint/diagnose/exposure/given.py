@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from counterpoint.core import CounterpointError
-from counterpoint.diagnose.case import StepData
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.text import parse_xla_flags
 
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core import Basis
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.collectives import exposed_executions
 from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.combining import (
     DEFAULT,
     KINDS,

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.exposure.given import given_flags, is_true, on_gpu
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.versions import (
     DISABLED_PASSES,
     LHS,

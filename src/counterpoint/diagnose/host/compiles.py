@@ -14,11 +14,11 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core.columns import Intervals, union
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.chains import host_transposes
 from counterpoint.diagnose.host.hosts import IdleCause, cause_of
 from counterpoint.diagnose.network.host_work import WorkTotals, host_work
 from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.runs import Compile, Rank, Run
 from counterpoint.timeline import Action, ProgramEntry
 

@@ -17,8 +17,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, union
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.host.launches import calling_line, enqueuing
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Timeline
 
 

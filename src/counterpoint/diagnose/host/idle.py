@@ -22,9 +22,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, union
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.host.hosts import HostActivity, IdleCause, IdleEvent, host_activity
 from counterpoint.diagnose.host.launches import launched_at, while_launching
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 
 _READ: Final = re.compile(r"(?i)d2h|dtoh|device ?to ?host")

@@ -16,10 +16,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.exposure.opportunities import waits
 from counterpoint.diagnose.metrics.attribution import IDLE
 from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 from counterpoint.timeline.hosts import one_clock
 

@@ -10,7 +10,6 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, InputError, UsageError, shorten_names
-from counterpoint.diagnose.case import StepData, context_of
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.fabric import fabric_of
 from counterpoint.diagnose.collectives.requirement import classify
@@ -19,6 +18,7 @@ from counterpoint.diagnose.exposure.causes import causes
 from counterpoint.diagnose.network.calls import RemoteCalls, remote_calls
 from counterpoint.diagnose.network.demand import Demand, demand
 from counterpoint.diagnose.selection import WindowKind, select
+from counterpoint.diagnose.step_data import StepData, context_of
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import mismatched_devices
 from counterpoint.runs import Run

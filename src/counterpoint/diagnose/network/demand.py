@@ -15,11 +15,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.collectives.bound import HIDDEN, Bound
 from counterpoint.diagnose.collectives.collectives import executions_of, exposed_parts
 from counterpoint.diagnose.collectives.requirement import classify
 from counterpoint.diagnose.exposure.causes import causes
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 from counterpoint.timeline.hosts import meetings, number_collectives, stays, with_groups
 

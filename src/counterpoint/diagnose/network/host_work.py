@@ -17,11 +17,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import Intervals, union
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES, shares_of
 from counterpoint.diagnose.finding import Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Action, Timeline
 from counterpoint.timeline.ops import host_transfers
 

@@ -24,12 +24,12 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES, shares_of
 from counterpoint.diagnose.network.calls import BASE_MS, RemoteCalls, remote_calls
 from counterpoint.diagnose.network.host_work import host_busy, spent_within
 from counterpoint.diagnose.selection import PS_PER_MS, device_slices
 from counterpoint.diagnose.step import device_breakdowns
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Action
 from counterpoint.timeline.ops import host_transfers
 

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from counterpoint.core.rules import DocumentedRule
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import (
     bandwidth_bound,
@@ -49,12 +48,13 @@ from counterpoint.diagnose.rules import (
     ranks_differ,
     recompilation,
     recv_stall,
-    rematerialisation,
+    rematerialization,
     slow_gemm,
     slow_remote_calls,
     small_collectives,
     synchronous_collective,
 )
+from counterpoint.diagnose.step_data import StepData
 
 
 class StepRule(DocumentedRule, Protocol):
@@ -83,7 +83,7 @@ RULES: Final[tuple[StepRule, ...]] = (
     blocking_read,
     late_batch,
     kernel_gaps,
-    rematerialisation,
+    rematerialization,
     compiler_remat,
     memory_margin,
     float32_matmul,

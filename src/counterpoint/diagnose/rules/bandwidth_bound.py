@@ -50,7 +50,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.exposure.causes import (
     BANDWIDTH,
     evidence,
@@ -61,6 +60,7 @@ from counterpoint.diagnose.exposure.causes import (
 )
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.machines import advise
+from counterpoint.diagnose.step_data import StepData, place_of
 
 CODE: Final = BANDWIDTH
 NAME: Final = "bandwidth-bound"

@@ -49,10 +49,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from counterpoint.core import Basis, Unknown
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.consistency import clocks
 from counterpoint.diagnose.network.host_work import spans_slices
+from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP608"
 NAME: Final = "clocks-apart"

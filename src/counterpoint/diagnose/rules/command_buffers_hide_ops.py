@@ -51,10 +51,10 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Unknown
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.recomputed import rows_as_evidence
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 from counterpoint.timeline.tables import IN_GRAPHS
 

@@ -52,7 +52,6 @@ import polars as pl
 
 from counterpoint.compile import VARIABLES
 from counterpoint.core import Range, Unknown
-from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.recomputed import (
@@ -63,6 +62,7 @@ from counterpoint.diagnose.recomputed import (
     rows_as_evidence,
     with_noun,
 )
+from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.runs.reports import variables_of
 
 CODE: Final = "STEP402"

@@ -60,10 +60,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.network.host_work import HostWork, enlarged, host_work, spans_slices
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Action
 
 CODE: Final = "STEP202"

@@ -57,7 +57,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.collectives.bound import Bound
 from counterpoint.diagnose.exposure.causes import (
     EXPOSED,
@@ -80,6 +79,7 @@ from counterpoint.diagnose.exposure.synchrony import (
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.pgle_use import use_of
+from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.flags.combining import KINDS, flag_of
 from counterpoint.flags.versions import LHS
 from counterpoint.hlo.schedule import in_loop

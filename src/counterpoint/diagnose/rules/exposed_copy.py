@@ -57,7 +57,6 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.metrics.attribution import attribute
@@ -69,6 +68,7 @@ from counterpoint.diagnose.recomputed import (
     writer_of,
 )
 from counterpoint.diagnose.rules.layout_copies import relaid
+from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.schedule import is_done, start_of
 from counterpoint.timeline import Lane

@@ -60,7 +60,6 @@ import polars as pl
 
 from counterpoint.core import Basis, Range
 from counterpoint.cost.compute import ComputeDevice, Gemm, gemms, price_gemm
-from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.machines import advise, gpu_machine
 from counterpoint.diagnose.recomputed import (
@@ -70,6 +69,7 @@ from counterpoint.diagnose.recomputed import (
     rows_as_evidence,
     with_noun,
 )
+from counterpoint.diagnose.step_data import StepData, place_of
 
 CODE: Final = "STEP501"
 NAME: Final = "float32-matmul"

@@ -58,11 +58,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.hosts import TRACED, IdleCause, profiler_of
 from counterpoint.diagnose.host.idle import WORTH, IdleTime, idle_of
 from counterpoint.diagnose.machines import advise
+from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP301"
 NAME: Final = "host-bound"

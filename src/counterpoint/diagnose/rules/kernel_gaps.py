@@ -48,10 +48,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.hosts import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, idle_of
+from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP306"
 NAME: Final = "kernel-gaps"

@@ -58,13 +58,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.exposure.causes import evidence, shares_of
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.host.stragglers import Straggler, stragglers, waited_most_ms
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.savings import longer_ms, savings_of
+from counterpoint.diagnose.step_data import StepData, place_of
 
 CODE: Final = "STEP105"
 NAME: Final = "late-rank"

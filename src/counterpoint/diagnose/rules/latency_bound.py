@@ -55,7 +55,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.exposure.causes import (
     LATENCY,
     Rows,
@@ -69,6 +68,7 @@ from counterpoint.diagnose.exposure.causes import (
 from counterpoint.diagnose.exposure.opportunities import SMALL_BYTES
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise
+from counterpoint.diagnose.step_data import StepData, place_of
 
 CODE: Final = LATENCY
 NAME: Final = "latency-bound"

@@ -54,7 +54,6 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.chains import HostTransposes, host_transposes
 from counterpoint.diagnose.finding import Evidence, Finding
 from counterpoint.diagnose.machines import advise
@@ -68,6 +67,7 @@ from counterpoint.diagnose.recomputed import (
     with_noun,
     writer_of,
 )
+from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Shape
 
 CODE: Final = "STEP504"

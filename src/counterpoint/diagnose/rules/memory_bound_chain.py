@@ -58,11 +58,11 @@ from typing import Final
 
 from counterpoint.core import Basis, Range
 from counterpoint.cost.compute import gemms
-from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.chains import KernelChain, chains
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise, chip_of, gpu_machine, is_nvidia
 from counterpoint.diagnose.recomputed import ExecutedOp, evidence_of, with_noun
+from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hardware import Chip
 
 CODE: Final = "STEP503"

@@ -47,11 +47,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Unknown
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.pgle_use import GIB, DeviceMemory, memory_of
 from counterpoint.diagnose.recomputed import by_compiler, by_request
+from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP403"
 NAME: Final = "memory-margin"

@@ -50,13 +50,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.wire import wires
 from counterpoint.diagnose.exposure.causes import AT_END, evidence, removing, shares_of
 from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise
+from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.flags.combining import KINDS, combiner_inputs, flag_of
 
 CODE: Final = AT_END

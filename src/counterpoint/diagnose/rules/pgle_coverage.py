@@ -49,11 +49,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range, Unknown
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.exposure.causes import hiding
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.pgle_use import coverage_of, ill_informed, missing_costs, use_of
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.pgle.checking import COVERAGE, TIME, Coverage
 from counterpoint.pgle.lookups import ProfileFit
 

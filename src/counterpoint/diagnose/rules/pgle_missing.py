@@ -52,13 +52,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Unknown
-from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.exposure.causes import evidence, exposed_ms
 from counterpoint.diagnose.exposure.given import on_gpu
 from counterpoint.diagnose.exposure.synchrony import scheduler_of
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.pgle_use import ill_informed, use_of
+from counterpoint.diagnose.step_data import StepData, place_of
 
 CODE: Final = "STEP602"
 NAME: Final = "pgle-missing"

@@ -51,11 +51,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.exposure.causes import evidence, exposed_ms, hiding
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.pgle_use import coverage_of, ill_informed, use_of
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.pgle.lookups import ProfileFit
 
 CODE: Final = "STEP603"

@@ -45,8 +45,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Unknown
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP605"
 NAME: Final = "profile-truncated"

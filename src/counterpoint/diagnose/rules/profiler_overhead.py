@@ -48,9 +48,9 @@ from statistics import median_low
 from typing import Final
 
 from counterpoint.core import Unknown
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.hosts import profiler_of
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.runs import Rank
 from counterpoint.runs.scores import slowest_rank, undisturbed
 

@@ -52,11 +52,11 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Range, Unknown
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.consistency import Divergence, divergences
 from counterpoint.diagnose.host.idle import WORTH
 from counterpoint.diagnose.machines import advise
+from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP607"
 NAME: Final = "ranks-differ"

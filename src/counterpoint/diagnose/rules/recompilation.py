@@ -59,7 +59,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range, Unknown
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.compiles import (
     WARM,
@@ -70,6 +69,7 @@ from counterpoint.diagnose.host.compiles import (
     recompilation_of,
     shapes_apart,
 )
+from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP303"
 NAME: Final = "recompilation"

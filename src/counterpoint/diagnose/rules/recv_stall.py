@@ -62,7 +62,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise
@@ -75,6 +74,7 @@ from counterpoint.diagnose.network.stalls import (
     slower_host,
     stalls,
 )
+from counterpoint.diagnose.step_data import StepData, place_of
 
 CODE: Final = BETWEEN_SLICES
 NAME: Final = "recv-stall"

@@ -59,11 +59,11 @@ import polars as pl
 from counterpoint.core import Basis, Range
 from counterpoint.cost import Price, PriceFamily, PriceSource
 from counterpoint.cost.compute import Gemm, gemms, price_compute
-from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.collectives.collectives import shares_beside
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise, chip_of, gpu_machine
 from counterpoint.diagnose.recomputed import ExecutedOp, evidence_of, executed_ops, with_noun
+from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hardware import Chip
 
 CODE: Final = "STEP502"

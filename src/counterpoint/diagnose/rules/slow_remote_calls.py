@@ -61,7 +61,6 @@ import polars as pl
 
 from counterpoint.core import Range
 from counterpoint.core.columns import Intervals, union
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.network.calls import (
@@ -72,6 +71,7 @@ from counterpoint.diagnose.network.calls import (
     silent_hosts,
 )
 from counterpoint.diagnose.selection import PS_PER_MS, device_slices
+from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline.ops import host_transfers
 
 CODE: Final = "STEP204"

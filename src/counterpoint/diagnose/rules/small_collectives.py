@@ -52,7 +52,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.case import StepData
 from counterpoint.diagnose.exposure.causes import (
     SMALL,
     Rows,
@@ -65,6 +64,7 @@ from counterpoint.diagnose.exposure.causes import (
 from counterpoint.diagnose.exposure.opportunities import Merger
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.machines import advise
+from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = SMALL
 NAME: Final = "small-collectives"

@@ -53,7 +53,6 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.exposure.causes import (
     SYNCHRONOUS,
     Rows,
@@ -69,6 +68,7 @@ from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.diagnose.exposure.synchrony import PIPELINED, SyncCause, pipelining_flag
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise
+from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.flags.versions import LHS
 from counterpoint.flags.versions import SYNCHRONOUS as DISABLED
 

@@ -36,12 +36,12 @@ from counterpoint.doctor.checks import (
     profiler_conflicts,
     profiling_permission,
     shared_memory,
-    tcp_behaviour,
+    tcp_behavior,
     tcp_buffers,
     versions,
 )
-from counterpoint.doctor.diagnosis import CheckResult
 from counterpoint.doctor.facts import HostFacts
+from counterpoint.doctor.result import CheckResult
 
 
 class Check(DocumentedRule, Protocol):
@@ -70,7 +70,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     nccl_environment,
     nccl_interfaces,
     tcp_buffers,
-    tcp_behaviour,
+    tcp_behavior,
     mtu,
     hostname,
     clock,

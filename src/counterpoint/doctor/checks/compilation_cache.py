@@ -44,8 +44,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import CheckResult, Status, ok, unknown
 from counterpoint.doctor.facts import HostFacts, RunDirectory, is_remote
+from counterpoint.doctor.result import CheckResult, Status, ok, unknown
 
 CODE: Final = "DOC301"
 NAME: Final = "compilation-cache"

@@ -38,9 +38,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok
 from counterpoint.doctor.facts import HostFacts, InstalledPackages
 from counterpoint.doctor.requirement import release_numbers
+from counterpoint.doctor.result import CheckResult, Status, not_applicable, ok
 
 CODE: Final = "DOC102"
 NAME: Final = "cuda-plugins"

@@ -38,8 +38,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.doctor.checks.compilation_cache import SETTING as CACHE
-from counterpoint.doctor.diagnosis import CheckResult, Status, ok, unknown
 from counterpoint.doctor.facts import HostFacts
+from counterpoint.doctor.result import CheckResult, Status, ok, unknown
 
 CODE: Final = "DOC302"
 NAME: Final = "disk-space"

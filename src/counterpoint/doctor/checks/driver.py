@@ -45,9 +45,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok
 from counterpoint.doctor.facts import HostFacts
 from counterpoint.doctor.requirement import release_numbers
+from counterpoint.doctor.result import CheckResult, Status, not_applicable, ok
 
 CODE: Final = "DOC103"
 NAME: Final = "driver"

@@ -39,8 +39,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok, unknown
 from counterpoint.doctor.facts import FlagRemark, HostFacts
+from counterpoint.doctor.result import CheckResult, Status, not_applicable, ok, unknown
 
 CODE: Final = "DOC105"
 NAME: Final = "flags"

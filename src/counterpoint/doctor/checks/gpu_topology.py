@@ -41,8 +41,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok, unknown
 from counterpoint.doctor.facts import HostFacts
+from counterpoint.doctor.result import CheckResult, Status, not_applicable, ok, unknown
 
 CODE: Final = "DOC505"
 NAME: Final = "gpu-topology"

@@ -46,8 +46,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok, unknown
 from counterpoint.doctor.facts import HostFacts, Interface
+from counterpoint.doctor.result import CheckResult, Status, not_applicable, ok, unknown
 
 CODE: Final = "DOC402"
 NAME: Final = "nccl-interfaces"

@@ -45,8 +45,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok
 from counterpoint.doctor.facts import HostFacts
+from counterpoint.doctor.result import CheckResult, Status, not_applicable, ok
 
 CODE: Final = "DOC201"
 NAME: Final = "profiler-conflicts"

@@ -38,8 +38,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok, unknown
 from counterpoint.doctor.facts import HostFacts
+from counterpoint.doctor.result import CheckResult, Status, not_applicable, ok, unknown
 
 CODE: Final = "DOC202"
 NAME: Final = "profiling-permission"

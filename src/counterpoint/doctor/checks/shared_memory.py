@@ -38,8 +38,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import CheckResult, Status, ok, unknown
 from counterpoint.doctor.facts import HostFacts
+from counterpoint.doctor.result import CheckResult, Status, ok, unknown
 
 CODE: Final = "DOC305"
 NAME: Final = "shared-memory"

@@ -47,9 +47,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import CheckResult
 from counterpoint.doctor.facts import HostFacts
 from counterpoint.doctor.recommended import BUFFERS, compare_sysctls
+from counterpoint.doctor.result import CheckResult
 
 CODE: Final = "DOC403"
 NAME: Final = "tcp-buffers"

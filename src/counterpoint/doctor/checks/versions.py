@@ -48,7 +48,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.doctor.checks.cuda_plugins import plugins_of, superfluous
-from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok
 from counterpoint.doctor.facts import HostFacts, InstalledPackages
 from counterpoint.doctor.requirement import (
     Requirement,
@@ -56,6 +55,7 @@ from counterpoint.doctor.requirement import (
     parse_requirement,
     release_numbers,
 )
+from counterpoint.doctor.result import CheckResult, Status, not_applicable, ok
 
 CODE: Final = "DOC101"
 NAME: Final = "versions"

@@ -16,9 +16,9 @@ from counterpoint.doctor.cluster.exchange import (
     collect_reports,
     send_report,
 )
-from counterpoint.doctor.diagnosis import CheckResult, Checkup, merge_results
 from counterpoint.doctor.facts import HostFacts
 from counterpoint.doctor.gather.machine import run_tool
+from counterpoint.doctor.result import CheckResult, Checkup, merge_results
 
 
 class ClusterCheck(DocumentedRule, Protocol):

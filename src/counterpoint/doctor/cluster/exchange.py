@@ -23,7 +23,7 @@ from uuid import uuid4
 import msgspec
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.doctor.diagnosis import CheckResult
+from counterpoint.doctor.result import CheckResult
 
 _LOOK_S: Final = 0.2
 _GRACE_S: Final = 30.0

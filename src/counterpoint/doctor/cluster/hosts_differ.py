@@ -50,8 +50,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from counterpoint.doctor.cluster.exchange import HostReports
-from counterpoint.doctor.diagnosis import CheckResult, Status, not_applicable, ok
 from counterpoint.doctor.facts import HostFacts
+from counterpoint.doctor.result import CheckResult, Status, not_applicable, ok
 
 CODE: Final = "DOC601"
 NAME: Final = "hosts-differ"

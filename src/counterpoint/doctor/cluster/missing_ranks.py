@@ -40,7 +40,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.doctor.cluster.exchange import HostReports
-from counterpoint.doctor.diagnosis import CheckResult, Status, ok
+from counterpoint.doctor.result import CheckResult, Status, ok
 
 CODE: Final = "DOC603"
 NAME: Final = "missing-ranks"

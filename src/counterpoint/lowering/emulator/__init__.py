@@ -1,7 +1,7 @@
 """Enters the program's process and pretends to provide its devices, until its step is known.
 
 This package and all it imports is loaded by its path (`core/injection`) into an interpreter that
-may lack Counterpoint: the standard library of Python 3.9, and relative imports only. Read `catcher`
+may lack Counterpoint: the standard library of Python 3.9, and relative imports only. Read `step_finder`
 first, then `fake_execution`; all use of JAX's internals is in `jax_internals`.
 """
 
@@ -37,10 +37,10 @@ def enter(when_loaded: Callable[[str, Callable[[], None]], None]) -> None:
     guard.install()
 
     def begin() -> None:
-        from . import catcher
+        from . import step_finder
 
         try:
-            catcher.begin(sys.modules["jax"], task, guard)
+            step_finder.begin(sys.modules["jax"], task, guard)
         except Exception as error:  # noqa: BLE001  without us the program would train
             write_line(directory, {"event": "unusable", "name": str(error) or repr(error)})
             os._exit(1)

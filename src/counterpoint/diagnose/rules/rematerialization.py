@@ -57,11 +57,11 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.case import StepData, place_of
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.pgle_use import GIB, DeviceMemory, memory_of
 from counterpoint.diagnose.recomputed import ExecutedOp, by_request, executed_rows, gain_without
+from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Shape
 
 CODE: Final = "STEP401"

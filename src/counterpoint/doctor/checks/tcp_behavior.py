@@ -45,9 +45,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.diagnosis import CheckResult, Status
 from counterpoint.doctor.facts import HostFacts
 from counterpoint.doctor.recommended import BACKLOG, BEHAVIOR, FAST_MBPS, MAXTEXT, compare_sysctls
+from counterpoint.doctor.result import CheckResult, Status
 
 CODE: Final = "DOC404"
 NAME: Final = "tcp-behaviour"
