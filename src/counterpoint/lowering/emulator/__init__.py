@@ -1,8 +1,8 @@
 """Enters the program's process and pretends to provide its devices, until its step is known.
 
 This package and all it imports is loaded by its path (`core/injection`) into an interpreter that
-may lack Counterpoint: the standard library of Python 3.9, and relative imports only. Read `step_finder`
-first, then `fake_execution`; all use of JAX's internals is in `jax_internals`.
+may lack Counterpoint: the standard library of Python 3.9, and relative imports only. Read
+`step_finder` first, then `fake_execution`; all use of JAX's internals is in `jax_internals`.
 """
 
 from __future__ import annotations
