@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError
-from counterpoint.report import units
+from counterpoint.report import size
 from counterpoint.runs import Run
 
 _LARGEST: Final = 64 << 20
@@ -29,11 +29,11 @@ def digest_lines(run: Run, seconds: int = _LONGEST) -> Iterator[str]:
     if not run.outcome.ok or not run.profiles:
         return
     try:
-        size = sum(path.stat().st_size for path in run.profiles)
-        if size <= _LARGEST:
+        total = sum(path.stat().st_size for path in run.profiles)
+        if total <= _LARGEST:
             yield from _asked(run.path, seconds)
         else:
-            yield f"digest   none: {units.size(size)} of profile are not read at a run's end"
+            yield f"digest   none: {size(total)} of profile are not read at a run's end"
     except (Exception, KeyboardInterrupt):  # noqa: BLE001 - the run itself has succeeded
         yield "digest   none: reading its profile was broken off"
 

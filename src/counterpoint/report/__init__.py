@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from counterpoint.report.terminal import plain_text as plain_text
     from counterpoint.report.terminal import print_document as print_document
     from counterpoint.report.units import printable as printable
+    from counterpoint.report.units import size as size
     from counterpoint.report.words import budget_text as budget_text
     from counterpoint.report.words import counted_noun as counted_noun
     from counterpoint.report.words import end_text as end_text
@@ -33,5 +34,6 @@ __getattr__ = lazy(
         "print_document": "counterpoint.report.terminal",
         "printable": "counterpoint.report.units",
         "counted_noun": "counterpoint.report.words",
+        "size": "counterpoint.report.units",
     },
 )
