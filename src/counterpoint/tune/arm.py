@@ -114,6 +114,17 @@ class Arm:
         return Acts.SCHEDULE if known else Acts.RUNTIME
 
     @property
+    def shows(self) -> bool:
+        """True if a change acts on the schedule, or sets flags by hand: worth compiling.
+
+        The run-time effect of other flags is unknown, but their effect on the schedule can be seen.
+        """
+        if not self.changes or any(change.acts is Acts.SCHEDULE for change in self.changes):
+            return True
+        flags = any(change.settings.xla or change.settings.options for change in self.changes)
+        return self.origin is ArmOrigin.HAND and flags
+
+    @property
     def per(self) -> Per | None:
         """The distribution of processes, by the last change that sets it."""
         dealt: list[Per] = [change.per for change in self.changes if change.per is not None]

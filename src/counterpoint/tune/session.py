@@ -19,9 +19,9 @@ from counterpoint.flags.lines import installed_jaxlib
 from counterpoint.hardware import Target, find_described, find_gpu
 from counterpoint.hardware.targets import parse_target
 from counterpoint.tune.arm import Arm, ArmOrigin
-from counterpoint.tune.conclusion.caveats import foreign_devices
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import Conclusion
+from counterpoint.tune.conclusion.results import foreign_devices
 from counterpoint.tune.executors.choose import choose_executor
 from counterpoint.tune.executors.executor import Executor
 from counterpoint.tune.journal.records import Paused, StudyEnded
@@ -38,7 +38,6 @@ from counterpoint.tune.request import (
     running,
 )
 from counterpoint.tune.search.search import search
-from counterpoint.tune.search.shows import shows
 from counterpoint.tune.space.make import make_space, refuse_odd
 from counterpoint.tune.space.space import Space, arm_of, distinct, single_points
 from counterpoint.tune.space.space_file import read_space
@@ -294,7 +293,7 @@ def _compiles(asked: TuneRequest, arms: tuple[Arm, ...]) -> int:
     """Count compiles; changes that act only at run time share one."""
     if not asked.predicts:
         return 0
-    compiled = [arm for arm in arms if shows(arm)]
+    compiled = [arm for arm in arms if arm.shows]
     return asked.plan.candidates if len(compiled) > 1 else len(compiled) + 1
 
 

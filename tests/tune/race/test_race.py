@@ -12,8 +12,8 @@ from counterpoint.tune.arm import BASE, Acts, Arm, ArmOrigin
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.journal.records import ArmEntered, CandidateSeen, StudyEnded
 from counterpoint.tune.plan import Budget, StudyPlan
-from counterpoint.tune.race.budget import refuse_small, remaining_budget
-from counterpoint.tune.race.estimates import fault
+from counterpoint.tune.race.budget import refuse_small
+from counterpoint.tune.race.faults import fault
 from counterpoint.tune.race.moves import (
     CloseAllocation,
     Drop,
@@ -25,6 +25,7 @@ from counterpoint.tune.race.moves import (
     RunTrial,
 )
 from counterpoint.tune.race.race import next_move
+from counterpoint.tune.race.state import RaceState
 from counterpoint.tune.statistics.estimate import DecisionRule
 from counterpoint.tune.trial.report import Purpose, TrialFailure
 from tune_races import Race
@@ -208,7 +209,7 @@ def test_what_to_do_fits_what_was_seen(detail: str, advice: str) -> None:
     for _ in range(2):
         told = replace(report(failure=TrialFailure.NO_STEPS), detail=detail)
         made.ran(BASE, told, Purpose.NOISE, 0)
-    said = fault(made.study, PLAN)
+    said = fault(RaceState(made.study, PLAN))
     assert isinstance(said, Finish)
     assert advice in said.why
 
@@ -482,15 +483,15 @@ def test_a_job_for_each_trial_loses_no_row_with_its_nodes() -> None:
 def test_who_fails_without_blame_costs_no_trial_up_to_as_many_as_there_are() -> None:
     plan = StudyPlan(budget=Budget(trials=20))
     made = Made(A).entered(A).noise()
-    assert remaining_budget(made.study, plan).left == 18
+    assert RaceState(made.study, plan).remaining.left == 18
     for lost in range(1, 31):
         made.ran("a", report(failure=TrialFailure.INTERRUPTED), Purpose.SCREEN, 1)
-        assert remaining_budget(made.study, plan).left == min(18, 38 - lost)
+        assert RaceState(made.study, plan).remaining.left == min(18, 38 - lost)
     spent = conclude(made.study, plan).spent
     assert spent is not None
-    assert (spent.trials, spent.trials_left) == (32, remaining_budget(made.study, plan).left)
+    assert (spent.trials, spent.trials_left) == (32, RaceState(made.study, plan).remaining.left)
     made.ran("a", report(failure=TrialFailure.CRASH), Purpose.SCREEN, 1)
-    assert remaining_budget(made.study, StudyPlan(budget=Budget(trials=40))).left == 37
+    assert RaceState(made.study, StudyPlan(budget=Budget(trials=40))).remaining.left == 37
 
 
 def test_whom_the_budget_had_no_room_for_comes_back_with_a_larger_one() -> None:
@@ -621,11 +622,11 @@ def test_fresh_rows_are_as_many_as_the_gain_takes_up_to_the_cap() -> None:
 def test_the_purse_keeps_as_much_as_the_fresh_rows_take() -> None:
     made = Made(A).entered(A).noise(1.0, 1.01)
     plan = StudyPlan(confirm_rows=2, budget=Budget(trials=40))
-    assert remaining_budget(made.study, plan).reserve == 4
+    assert RaceState(made.study, plan).remaining.reserve == 4
     for row, (base, own) in enumerate([(1.0, 0.96), (1.01, 0.99)], 1):
         made.row(Purpose.SCREEN, row, {BASE: base, "a": own})
-    assert remaining_budget(made.study, plan).reserve == 10
-    assert remaining_budget(made.study, StudyPlan(budget=Budget(trials=14))).reserve == 8
+    assert RaceState(made.study, plan).remaining.reserve == 10
+    assert RaceState(made.study, StudyPlan(budget=Budget(trials=14))).remaining.reserve == 8
 
 
 def target_missed() -> Made:

@@ -10,11 +10,11 @@ import pytest
 from counterpoint.tune.arm import BASE, Acts
 from counterpoint.tune.journal.records import AllocationClosed, TrialEnded
 from counterpoint.tune.plan import Budget, StudyPlan
-from counterpoint.tune.race.budget import ONE_ARM, remaining_budget
+from counterpoint.tune.race.budget import ONE_ARM
 from counterpoint.tune.race.drop_rules import rows_to_next_look
 from counterpoint.tune.race.moves import Drop, Enter, Finish, Move, Pause, RunTrial
 from counterpoint.tune.race.race import SPENT, next_move
-from counterpoint.tune.race.schedule import race_roster
+from counterpoint.tune.race.state import RaceState
 from counterpoint.tune.statistics.estimate import DecisionRule
 from counterpoint.tune.statistics.fit import row_order
 from counterpoint.tune.study.study import fold
@@ -88,10 +88,11 @@ def check_budget(race: Race) -> None:
 
 def check_rest(race: Race) -> None:
     """Where the budget ended it, what is left is too little for a look at anybody."""
-    end, left = race.moves[-1], remaining_budget(race.study, race.plan).left
+    state = RaceState(race.study, race.plan)
+    end, left = race.moves[-1], state.remaining.left
     if end == Finish(SPENT) and not rows_for(race, Purpose.CONFIRM):
-        going = race_roster(race.study, race.plan)
-        need = rows_to_next_look(race.study, race.plan) * len(going) if going else ONE_ARM + 1
+        going = state.race_roster
+        need = rows_to_next_look(state) * len(going) if going else ONE_ARM + 1
         assert left < max(need, ONE_ARM + 1)
 
 

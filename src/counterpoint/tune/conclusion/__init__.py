@@ -1,10 +1,10 @@
 """The conclusion of a study: the verdict in one sentence, a row for each arm, and caveats."""
 
-from counterpoint.tune.conclusion.caveats import lacks_profile as lacks_profile
-from counterpoint.tune.conclusion.caveats import settings_caveats as settings_caveats
 from counterpoint.tune.conclusion.conclude import BY_USER as BY_USER
+from counterpoint.tune.conclusion.conclude import FAILURES as FAILURES
 from counterpoint.tune.conclusion.conclude import conclude as conclude
 from counterpoint.tune.conclusion.conclusion import ArmRow as ArmRow
 from counterpoint.tune.conclusion.conclusion import Conclusion as Conclusion
 from counterpoint.tune.conclusion.conclusion import Spent as Spent
-from counterpoint.tune.conclusion.sentence import FAILURES as FAILURES
+from counterpoint.tune.conclusion.results import lacks_profile as lacks_profile
+from counterpoint.tune.conclusion.results import settings_caveats as settings_caveats

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 
 from counterpoint.core import Range, Unknown, as_html
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin, Predicted, several
-from counterpoint.tune.conclusion.caveats import NOISY, foreign_devices
-from counterpoint.tune.conclusion.findings import StudyResults
+from counterpoint.tune.conclusion.results import NOISY, StudyResults, foreign_devices
 from counterpoint.tune.journal.records import Ablated, CandidateSeen
-from counterpoint.tune.plan import StudyPlan
-from counterpoint.tune.race.budget import charged, trial_seconds
 from counterpoint.tune.race.drop_rules import rows_to_next_look
-from counterpoint.tune.race.race import DECIDED, SPENT, to_enter
-from counterpoint.tune.race.rows import RACE, rows_of
-from counterpoint.tune.race.schedule import race_roster, undecided
-from counterpoint.tune.search.shows import shows
+from counterpoint.tune.race.race import DECIDED, SPENT
+from counterpoint.tune.race.state import RaceState
 from counterpoint.tune.space.space import LeftOut
 from counterpoint.tune.statistics.estimate import ArmVerdict, GainEstimate, RunNoise
 from counterpoint.tune.study.study import Study
@@ -111,11 +105,12 @@ NOT_LOOKED_AT = "not looked at"
 _ORDER = (WINNER, "base", str(ArmVerdict.FASTER), NOT_CONFIRMED, str(ArmVerdict.OPEN))
 
 
-def arm_rows(study: Study, plan: StudyPlan, found: StudyResults) -> tuple[ArmRow, ...]:
+def arm_rows(state: RaceState, found: StudyResults) -> tuple[ArmRow, ...]:
     """Return the winner, the base, faster, unconfirmed and undecided arms, then the others."""
-    rows = [_row(study, plan, arm, found) for arm in study.arms]
+    study = state.study
+    rows = [_row(state, arm, found) for arm in study.arms]
     known = {arm.name for arm in study.arms}
-    rows += [_untried(study, seen) for seen in study.candidates if seen.arm.name not in known]
+    rows += [_untried(state, seen) for seen in study.candidates if seen.arm.name not in known]
     return tuple(sorted(rows, key=_place))
 
 
@@ -128,18 +123,19 @@ def _place(row: ArmRow) -> tuple[int, int, float]:
     return at, 1, -prediction.gain if prediction is not None else 1.0
 
 
-def _row(study: Study, plan: StudyPlan, arm: Arm, found: StudyResults) -> ArmRow:
+def _row(state: RaceState, arm: Arm, found: StudyResults) -> ArmRow:
+    study = state.study
     trials = study.trials_of(arm.name)
-    timed = [
-        trial for trial in trials if trial.counts and trial.started.purpose is not Purpose.PROFILE
+    seen = [
+        trial.report
+        for trial in trials
+        if trial.report is not None and trial.started.purpose is not Purpose.PROFILE
     ]
-    steps = [
-        trial.report.steady.median_s for trial in timed if trial.report and trial.report.steady
-    ]
-    seen = [trial.report for trial in timed if trial.report is not None]
+    seen = [report for report in seen if report.steady is not None]
+    steps = [report.steady.median_s for report in seen if report.steady is not None]
     step = median(steps) if steps else None
     peaks = [report.peak_bytes for report in seen if report.peak_bytes is not None]
-    status, why = _status(study, plan, arm, found)
+    status, why = _status(state, arm, found)
     estimate = found.fresh.get(arm.name) or found.raced.get(arm.name)
     return ArmRow(
         arm=arm,
@@ -163,7 +159,8 @@ def _off(study: Study, arm: Arm, step: float | None) -> float | None:
     return step / arm.predicted.step_s - 1
 
 
-def _status(study: Study, plan: StudyPlan, arm: Arm, found: StudyResults) -> tuple[str, str]:
+def _status(state: RaceState, arm: Arm, found: StudyResults) -> tuple[str, str]:
+    study = state.study
     if arm.is_base:
         return "base", ""
     drop = study.dropped.get(arm.name)
@@ -178,24 +175,23 @@ def _status(study: Study, plan: StudyPlan, arm: Arm, found: StudyResults) -> tup
     why = estimate.why or unknown
     if arm.name in found.fresh and estimate.verdict is not ArmVerdict.FASTER:
         return NOT_CONFIRMED, why
-    return str(estimate.verdict), "; ".join(
-        filter(None, (why, *_no_more_runs(study, plan, estimate)))
-    )
+    return str(estimate.verdict), "; ".join(filter(None, (why, *_no_more_runs(state, estimate))))
 
 
-def _no_more_runs(study: Study, plan: StudyPlan, told: GainEstimate) -> Iterator[str]:
+def _no_more_runs(state: RaceState, told: GainEstimate) -> Iterator[str]:
     """Yield why an undecided arm was not run again."""
+    study = state.study
     drop = study.dropped.get(told.arm)
     if drop is not None:
         yield f"it was dropped ({drop.kind}, {drop.why}), which proves nothing in such noise"
     elif study.ended is not None and told.verdict is ArmVerdict.OPEN:
-        if told.rows >= plan.rule.cap:
+        if told.rows >= state.plan.rule.cap:
             yield f"its {told.rows} rows are all that --cap allows"
         elif study.ended.why == SPENT:
             yield "the budget had no room for more of its runs"
 
 
-def _untried(study: Study, seen: CandidateSeen) -> ArmRow:
+def _untried(state: RaceState, seen: CandidateSeen) -> ArmRow:
     """Return the row of a candidate that was only predicted."""
     if seen.failure is not None:
         return ArmRow(arm=seen.arm, status="failed", why=seen.failure)
@@ -206,7 +202,7 @@ def _untried(study: Study, seen: CandidateSeen) -> ArmRow:
     prediction = seen.arm.predicted
     if prediction is not None and prediction.fits is False:
         return ArmRow(arm=seen.arm, status="out of memory", why=_too_large(prediction))
-    return _predicted_only(study, seen)
+    return _predicted_only(state, seen)
 
 
 def _same(seen: CandidateSeen) -> str:
@@ -216,12 +212,12 @@ def _same(seen: CandidateSeen) -> str:
     return f"the same as {seen.same_as}{also}"
 
 
-def _predicted_only(study: Study, seen: CandidateSeen) -> ArmRow:
-    if seen.arm.name in {arm.name for arm in to_enter(study)}:
+def _predicted_only(state: RaceState, seen: CandidateSeen) -> ArmRow:
+    if seen.arm.name in {arm.name for arm in state.to_enter}:
         return ArmRow(arm=seen.arm, status="worth a trial")
     if seen.arm.predicted is not None:
         return ArmRow(arm=seen.arm, status="predicted")
-    if shows(seen.arm):
+    if seen.arm.shows:
         return ArmRow(arm=seen.arm, status=NOT_LOOKED_AT, why="the search ended before its turn")
     why = "it acts when the program runs, and there was no room for it on the list"
     return ArmRow(arm=seen.arm, status=NOT_PREDICTABLE, why=why)
@@ -236,17 +232,18 @@ def _too_large(said: Predicted) -> str:
     return f"its predicted peak of {peak} is over the {limit} that JAX's allocator has"
 
 
-def spent(study: Study, plan: StudyPlan) -> Spent:
+def spent(state: RaceState) -> Spent:
     """Return the cost so far, from the wall times of the trials."""
+    study = state.study
     nodes = {allocation.number: max(len(allocation.nodes), 1) for allocation in study.allocations}
     walls = [
-        (trial.wall_s, nodes.get(trial.started.allocation, plan.shape.nodes))
+        (trial.wall_s, nodes.get(trial.started.allocation, state.plan.shape.nodes))
         for trial in study.trials
         if trial.wall_s is not None
     ]
     seconds = sum(wall_s for wall_s, _ in walls)
-    budget = plan.budget
-    trials_left = None if budget.trials is None else max(budget.trials - charged(study, budget), 0)
+    budget = state.plan.budget
+    trials_left = None if budget.trials is None else max(budget.trials - state.charged, 0)
     seconds_left = None if budget.seconds is None else max(budget.seconds - seconds, 0.0)
     left = bool(trials_left or seconds_left)
     return Spent(
@@ -255,60 +252,20 @@ def spent(study: Study, plan: StudyPlan) -> Spent:
         node_seconds=sum(wall_s * count for wall_s, count in walls),
         trials_left=trials_left,
         seconds_left=seconds_left,
-        why_left=_why_left(study, plan) if left else None,
+        why_left=_why_left(state) if left else None,
     )
 
 
-def _why_left(study: Study, plan: StudyPlan) -> str | None:
+def _why_left(state: RaceState) -> str | None:
     """Return why a finished study did not use all of its budget."""
+    study = state.study
     if study.ended is None:
         return None
     if study.ended.why != SPENT:
         return "no arm is worth more runs" if study.ended.why == DECIDED else study.ended.why
-    going = race_roster(study, plan)
+    going = state.race_roster
     if going:
-        need = max(rows_to_next_look(study, plan), 1) * len(going)
+        need = max(rows_to_next_look(state), 1) * len(going)
         arms, trials = several(len(going) - 1, "arm"), several(need, "trial")
         return f"the next look at {arms} would take {trials}"
     return "too little for one more arm and the fresh runs that would confirm it"
-
-
-def remedy(study: Study, plan: StudyPlan, noise: RunNoise | None, estimate: GainEstimate) -> str:
-    """Advise how many rows are needed and, if the budget is too small, which one suffices."""
-    needed = _rows_needed(plan, noise, estimate.gain)
-    if needed is None:
-        return ""
-    fresh = "fresh " if plan.confirm_rows else ""
-    advice = f"; about {needed} {fresh}rows would be needed to tell"
-    if study.ended is None or study.ended.why != SPENT:
-        return advice
-    most = max(plan.confirm_rows, plan.rule.cap)
-    option = "--confirm-rows" if plan.confirm_rows else "--cap"
-    rows = f"{option} {needed} " if needed > most else ""
-    return f"{advice}: {rows}--budget {_budget(study, plan, max(needed, most))} goes on from here"
-
-
-def _rows_needed(plan: StudyPlan, noise: RunNoise | None, gain: float) -> int | None:
-    """Return the fresh rows needed, with one look; if none were requested, the rows of the race."""
-    from counterpoint.tune.statistics.estimate import rows_needed
-
-    if noise is None:
-        return None
-    rule = replace(plan.rule, looks=(), arms=1) if plan.confirm_rows else plan.rule
-    needed = rows_needed(noise, gain, rule)
-    return needed if isinstance(needed, int) else None
-
-
-def _budget(study: Study, plan: StudyPlan, rows: int) -> str:
-    """Return a budget for the race of all undecided arms to its cap, and fresh rows after it."""
-    going = undecided(study, plan)
-    cap = plan.rule.cap if plan.confirm_rows else rows
-    to_go = max((cap - rows_of(study, arm.name, RACE) for arm in going), default=0)
-    trials = len(study.trials) + max(to_go, 0) * (1 + len(going))
-    trials += 2 * rows if plan.confirm_rows else 0
-    took = trial_seconds(study)
-    parts = [f"{trials} trials"] if plan.budget.trials is not None else []
-    if plan.budget.seconds is not None and took is not None:
-        minutes = math.ceil(trials * took / 60)
-        parts.append(f"{minutes}m")
-    return f"'{', '.join(parts)}'"

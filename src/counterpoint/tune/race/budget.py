@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.tune.arm import Arm
-from counterpoint.tune.plan import Budget, StudyPlan
-from counterpoint.tune.race.finals import next_finalists, rows_due, starts
-from counterpoint.tune.race.rows import NOISE_TRIALS, SCREEN_ROWS
+from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.statistics.estimate import looks
-from counterpoint.tune.study.study import Study
-from counterpoint.tune.trial.report import Purpose
 
+NOISE_TRIALS: Final = 2
+SCREEN_ROWS: Final = 2
 ONE_ARM: Final = 2 * SCREEN_ROWS
 """Trials of one arm and the base up to the first look."""
 LEAST: Final = NOISE_TRIALS + ONE_ARM
@@ -27,64 +24,19 @@ FEWEST_CONFIRM_ROWS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class RemainingBudget:
-    """The remaining budget.
+    """The remaining budget, in trials.
 
-    `left` counts trials and is infinite without a limit; `reserve` of them are for the
-    confirmation. A limit in seconds is converted with the median duration of a trial, which is
-    unknown until the first trial has ended.
+    `left` is infinite without a limit; `reserve` of it is for the confirmation. A limit in seconds
+    is converted with the median duration of a trial, which is unknown until the first trial has
+    ended.
     """
 
     left: float
     reserve: int
-    trial_s: float | None
-    seconds_left: float | None
 
     @property
     def for_the_race(self) -> float:
         return self.left - self.reserve
-
-
-def remaining_budget(study: Study, plan: StudyPlan) -> RemainingBudget:
-    """Return the remaining budget at this point of a study."""
-    spent = charged(study, plan.budget)
-    walls = [trial.wall_s for trial in study.trials if trial.wall_s is not None]
-    trial_s = trial_seconds(study)
-    left = math.inf if plan.budget.trials is None else float(plan.budget.trials - spent)
-    seconds_left: float | None = None
-    if plan.budget.seconds is not None:
-        seconds_left = plan.budget.seconds - sum(walls)
-        if seconds_left <= 0:
-            left = min(left, 0.0)
-        elif trial_s:
-            left = min(left, float(math.floor(seconds_left / trial_s)))
-    best = next(iter(next_finalists(study, plan)), None)
-    due = rows_due(study, plan, best and best.name)
-    reserved = reserve(spent + left, due)
-    others = best is None and _has_raced(study) and not starts(study)
-    reserved = _fitting(reserved, left - ONE_ARM if others else left)
-    return RemainingBudget(max(left, 0.0), reserved, trial_s, seconds_left)
-
-
-def _has_raced(study: Study) -> bool:
-    """Return whether the race began; then others may use the reserve until an arm is due for it."""
-    return any(trial.started.purpose in (Purpose.SCREEN, Purpose.RACE) for trial in study.trials)
-
-
-def charged(study: Study, budget: Budget) -> int:
-    """Return the number of trials charged to the budget.
-
-    Trials that failed through no fault of the arm are repeated free of charge, up to as many as the
-    budget has trials.
-    """
-    paid = sum(trial.is_charged for trial in study.trials)
-    return paid if budget.trials is None else max(paid, len(study.trials) - budget.trials)
-
-
-def trial_seconds(study: Study) -> float | None:
-    """Return the median wall time of trials with a step time or, without any, of all trials."""
-    ended = [(trial.counts, trial.wall_s) for trial in study.trials if trial.wall_s is not None]
-    good = [wall_s for counts, wall_s in ended if counts]
-    return median(good or [wall_s for _, wall_s in ended]) if ended else None
 
 
 def reserve(total: float, rows: int) -> int:
@@ -92,10 +44,10 @@ def reserve(total: float, rows: int) -> int:
     wanted = 2 * rows
     if math.isinf(total):
         return wanted
-    return _fitting(wanted, total - LEAST)
+    return fitting(wanted, total - LEAST)
 
 
-def _fitting(wanted: int, room: float) -> int:
+def fitting(wanted: int, room: float) -> int:
     """Return as many pairs of trials as there is room for; 0 if too few to confirm anything."""
     fits = int(min(wanted, max(room, 0))) // 2 * 2
     return fits if fits >= 2 * FEWEST_CONFIRM_ROWS else 0

@@ -16,19 +16,10 @@ from collections.abc import Sequence
 
 from counterpoint.tune.arm import BASE, Arm, ArmOrigin
 from counterpoint.tune.plan import StudyPlan
-from counterpoint.tune.race.budget import ONE_ARM, remaining_budget
+from counterpoint.tune.race.budget import NOISE_TRIALS, ONE_ARM, SCREEN_ROWS
+from counterpoint.tune.race.combinations import combined, without_each
 from counterpoint.tune.race.drop_rules import look, rows_to_next_look, screening_fits
-from counterpoint.tune.race.estimates import OF_NO_USE, fault, raced, racers
-from counterpoint.tune.race.finals import (
-    combined,
-    falls_short,
-    had_fresh_runs,
-    late,
-    shown,
-    starts,
-    target_reached,
-    without_each,
-)
+from counterpoint.tune.race.faults import OF_NO_USE, fault
 from counterpoint.tune.race.moves import (
     CloseAllocation,
     Enter,
@@ -38,24 +29,8 @@ from counterpoint.tune.race.moves import (
     OpenAllocation,
     RunTrial,
 )
-from counterpoint.tune.race.rows import (
-    CONFIRM,
-    NOISE_TRIALS,
-    RACE,
-    SCREEN_ROWS,
-    RaceRow,
-    noise_known,
-    rows,
-    rows_of,
-)
-from counterpoint.tune.race.schedule import (
-    ablate_roster,
-    confirm_roster,
-    race_roster,
-    undecided,
-    winner_of,
-)
-from counterpoint.tune.statistics.estimate import ArmVerdict
+from counterpoint.tune.race.rows import CONFIRM, RACE, RaceRow
+from counterpoint.tune.race.state import RaceState
 from counterpoint.tune.statistics.fit import row_order
 from counterpoint.tune.study.study import NO_BUDGET, Study
 from counterpoint.tune.trial.report import Purpose
@@ -71,64 +46,54 @@ def next_move(study: Study, plan: StudyPlan) -> Move:
     """Return the next move; it depends on the records alone."""
     if study.ended is not None:
         return Finish(study.ended.why)
+    state = RaceState(study, plan)
     return (
-        _enter(study)
-        or fault(study, plan)
-        or _go_on_with_row(study, plan)
-        or _noise(study, plan)
-        or _race(study, plan)
-        or _combine(study, plan)
-        or _confirm(study, plan)
-        or _ablate(study, plan)
-        or _return(study, plan)
-        or Finish(_why_done(study, plan))
+        _enter(state)
+        or fault(state)
+        or _go_on_with_row(state)
+        or _noise(state)
+        or _race(state)
+        or _combine(state)
+        or _confirm(state)
+        or _ablate(state)
+        or _return(state)
+        or Finish(_why_done(state))
     )
 
 
-def to_enter(study: Study) -> tuple[Arm, ...]:
-    """Return the shortlist, best first; before a search has ended, all arms that may run."""
-    by_name = {seen.arm.name: seen.arm for seen in study.candidates}
-    if study.search is not None:
-        names = [name for name in study.search.shortlist if name in by_name]
-    else:
-        bad = {seen.arm.name for seen in study.candidates if seen.failure or seen.same_as}
-        names = [name for name in by_name if name not in bad]
-    return tuple(by_name[name] for name in names if name != BASE)
-
-
-def _enter(study: Study) -> Enter | None:
-    entered = {arm.name for arm in study.arms}
+def _enter(state: RaceState) -> Enter | None:
+    entered = {arm.name for arm in state.study.arms}
     if BASE not in entered:
         seen = next(
-            (candidate.arm for candidate in study.candidates if candidate.arm.is_base), None
+            (candidate.arm for candidate in state.study.candidates if candidate.arm.is_base), None
         )
-        return Enter(seen or Arm(name=BASE, settings=study.began.base, origin=ArmOrigin.BASE))
-    missing = next((arm for arm in to_enter(study) if arm.name not in entered), None)
+        return Enter(seen or Arm(name=BASE, settings=state.study.began.base, origin=ArmOrigin.BASE))
+    missing = next((arm for arm in state.to_enter if arm.name not in entered), None)
     return None if missing is None else Enter(missing)
 
 
-def _go_on_with_row(study: Study, plan: StudyPlan) -> Move | None:
+def _go_on_with_row(state: RaceState) -> Move | None:
     """Complete a row that has begun, unless its allocation is closed."""
-    latest = next(reversed(rows(study)), None)
-    if latest is None or latest.allocation not in study.open_allocations:
+    latest = state.rows.last
+    if latest is None or latest.allocation not in state.study.open_allocations:
         return None
-    missing = _missing(study, plan, latest)
+    missing = _missing(state, latest)
     if not missing:
         return None
-    return _trial(study, plan, missing[0], latest.purpose, latest.number)
+    return _trial(state, missing[0], latest.purpose, latest.number)
 
 
-def _missing(study: Study, plan: StudyPlan, row: RaceRow) -> tuple[str, ...]:
+def _missing(state: RaceState, row: RaceRow) -> tuple[str, ...]:
     """Return the arms that still have to run in a row, in order, without later entrants."""
     if row.purpose is Purpose.NOISE:
         return (BASE,) if row.counted(BASE) < NOISE_TRIALS else ()
     if row.purpose is Purpose.CONFIRM:
-        roster = confirm_roster(study, plan, row.number)
+        roster = state.at(row.number).confirm_roster
     elif row.purpose is Purpose.ABLATE:
-        roster = ablate_roster(study, plan, row.number)
+        roster = state.at(row.number).ablate_roster
     else:
-        roster = race_roster(study, plan, row)
-    present = [name for name in roster if study.entered[name] <= row.before]
+        roster = state.at(row.number).race_roster
+    present = [name for name in roster if state.study.entered[name] <= row.before]
     return tuple(name for name in _ordered(present, row.number) if not row.counted(name))
 
 
@@ -136,145 +101,139 @@ def _ordered(roster: Sequence[str], row: int) -> tuple[str, ...]:
     return tuple(name for name in row_order(roster, row) if name in roster)
 
 
-def _noise(study: Study, plan: StudyPlan) -> Move | None:
+def _noise(state: RaceState) -> Move | None:
     """Run the base twice in a row first, to measure how much identical runs differ."""
-    if noise_known(study) or not racers(study):
+    if state.rows.noise_known or not state.racers:
         return None
-    return screening_fits(study, plan) or _begin(study, plan, Purpose.NOISE, (BASE,))
+    return screening_fits(state) or _begin(state, Purpose.NOISE, (BASE,))
 
 
-def _race(study: Study, plan: StudyPlan) -> Move | None:
+def _race(state: RaceState) -> Move | None:
     """Look at the results if due; then begin a row if the rows to the next look are affordable."""
-    if not racers(study):
+    if not state.racers:
         return None
-    if _through(study, plan):
-        return look(study, plan) if late(study) else None
-    if (move := screening_fits(study, plan) or look(study, plan)) is not None:
+    if _through(state):
+        return look(state) if state.late else None
+    if (move := screening_fits(state) or look(state)) is not None:
         return move
-    roster = race_roster(study, plan)
-    if not roster or target_reached(study, plan):
+    roster = state.race_roster
+    if not roster or state.target_reached:
         return None
-    screened = all(rows_of(study, arm.name, RACE) >= SCREEN_ROWS for arm in undecided(study, plan))
-    ahead = rows_to_next_look(study, plan) if screened else 1
-    if remaining_budget(study, plan).for_the_race < ahead * len(roster):
+    screened = all(state.rows.count(arm.name, RACE) >= SCREEN_ROWS for arm in state.undecided)
+    ahead = rows_to_next_look(state) if screened else 1
+    if state.remaining.for_the_race < ahead * len(roster):
         return None
-    return _begin(study, plan, Purpose.RACE if screened else Purpose.SCREEN, roster)
+    return _begin(state, Purpose.RACE if screened else Purpose.SCREEN, roster)
 
 
-def _through(study: Study, plan: StudyPlan) -> bool:
+def _through(state: RaceState) -> bool:
     """Return whether the race is over: fresh runs have begun, and no late arm is undecided."""
-    purposes = {row.purpose for row in rows(study)}
+    purposes = {row.purpose for row in state.rows}
     if Purpose.ABLATE in purposes:
         return True
-    if Purpose.CONFIRM not in purposes or falls_short(study, plan):
+    if Purpose.CONFIRM not in purposes or state.falls_short:
         return False
-    return not late(study) & {arm.name for arm in undecided(study, plan)}
+    return not state.late & {arm.name for arm in state.undecided}
 
 
-def _combine(study: Study, plan: StudyPlan) -> Enter | None:
+def _combine(state: RaceState) -> Enter | None:
     """Combine, once, arms that are each faster and set different things."""
-    if target_reached(study, plan) or any(arm.origin is ArmOrigin.COMBINED for arm in study.arms):
+    if state.target_reached or any(arm.origin is ArmOrigin.COMBINED for arm in state.study.arms):
         return None
-    estimates = raced(study, plan)
-    late_faster = [
-        name
-        for name in late(study)
-        if name in estimates and estimates[name].verdict is ArmVerdict.FASTER
-    ]
-    if _through(study, plan) and not late_faster:
+    faster = state.faster(state.raced)
+    if _through(state) and not state.late & {arm.name for arm in faster}:
         return None
-    refuted = had_fresh_runs(study, plan) - {estimate.arm for estimate in shown(study, plan)}
-    faster = [arm for arm in racers(study) if arm.name in estimates and arm.name not in refuted]
-    faster = [arm for arm in faster if estimates[arm.name].verdict is ArmVerdict.FASTER]
-    faster.sort(key=lambda arm: -estimates[arm.name].gain)
-    others = tuple(arm for arm in study.arms if not arm.is_base)
-    combination = combined(study.arm(BASE).settings, tuple(faster), others, study.jaxlib)
+    refuted = state.had_fresh_runs - {estimate.arm for estimate in state.shown}
+    faster = [arm for arm in faster if arm.name not in refuted]
+    faster.sort(key=lambda arm: -state.raced[arm.name].gain)
+    others = tuple(arm for arm in state.study.arms if not arm.is_base)
+    combination = combined(
+        state.study.arm(BASE).settings, tuple(faster), others, state.study.jaxlib
+    )
     return None if combination is None else Enter(combination)
 
 
-def _confirm(study: Study, plan: StudyPlan) -> Move | None:
+def _confirm(state: RaceState) -> Move | None:
     """Run the best arm and the base where nothing of the race has run."""
-    roster = confirm_roster(study, plan)
-    if not roster or remaining_budget(study, plan).left < len(roster):
+    roster = state.confirm_roster
+    if not roster or state.remaining.left < len(roster):
         return None
-    return _begin(study, plan, Purpose.CONFIRM, roster, fresh=True)
+    return _begin(state, Purpose.CONFIRM, roster, fresh=True)
 
 
-def _ablate(study: Study, plan: StudyPlan) -> Move | None:
+def _ablate(state: RaceState) -> Move | None:
     """Run the winner without each of its changes, if requested and affordable."""
-    winner = winner_of(study, plan)
-    if not plan.ablate or winner is None:
+    winner = state.winner
+    if not state.plan.ablate or winner is None:
         return None
-    parts = without_each(study.arm(BASE).settings, winner)
-    left = remaining_budget(study, plan).left
-    missing = next((arm for arm in parts if arm.name not in study.entered), None)
+    parts = without_each(state.study.arm(BASE).settings, winner)
+    left = state.remaining.left
+    missing = next((arm for arm in parts if arm.name not in state.study.entered), None)
     if missing is not None:
         need = SCREEN_ROWS * (1 + len(parts)) + sum(arm.profile for arm in parts)
         return Enter(missing) if left >= need else None
-    roster = ablate_roster(study, plan)
+    roster = state.ablate_roster
     if not roster or left < len(roster):
         return None
-    return _begin(study, plan, Purpose.ABLATE, roster)
+    return _begin(state, Purpose.ABLATE, roster)
 
 
-def _return(study: Study, plan: StudyPlan) -> Enter | None:
+def _return(state: RaceState) -> Enter | None:
     """Re-enter an arm that the budget had no room for, if a reserve was left unused."""
-    if starts(study) or undecided(study, plan) or not noise_known(study):
+    if state.fresh_starts or state.undecided or not state.rows.noise_known:
         return None
-    available = remaining_budget(study, plan).for_the_race
-    unaffordable = {name for name, drop in study.dropped.items() if drop.kind == NO_BUDGET}
-    for arm in to_enter(study):
-        profile = arm.profile and arm.name not in study.profiled
+    available = state.remaining.for_the_race
+    unaffordable = {name for name, drop in state.study.dropped.items() if drop.kind == NO_BUDGET}
+    for arm in state.to_enter:
+        profile = arm.profile and arm.name not in state.study.profiled
         if arm.name in unaffordable and available >= ONE_ARM + profile:
             return Enter(arm)
     return None
 
 
 def _begin(
-    study: Study, plan: StudyPlan, purpose: Purpose, roster: Sequence[str], *, fresh: bool = False
+    state: RaceState, purpose: Purpose, roster: Sequence[str], *, fresh: bool = False
 ) -> Move:
     """Begin the next row: get nodes, make the profiles its arms need, then run its first trial."""
-    if not study.open_allocations:
-        return OpenAllocation(len(study.allocations) + 1, fresh)
-    allocation = study.open_allocations[-1]
+    if not state.study.open_allocations:
+        return OpenAllocation(len(state.study.allocations) + 1, fresh)
+    allocation = state.study.open_allocations[-1]
     apart = RACE if fresh else CONFIRM if purpose in RACE else frozenset[Purpose]()
-    if any(row.allocation == allocation and row.purpose in apart for row in rows(study)):
+    if any(row.allocation == allocation and row.purpose in apart for row in state.rows):
         return CloseAllocation(allocation)
-    if (move := _profile(study, plan, roster)) is not None:
+    if (move := _profile(state, roster)) is not None:
         return move
-    number = max((row.number for row in rows(study)), default=-1) + 1
-    return _trial(study, plan, _ordered(roster, number)[0], purpose, number)
+    number = max((row.number for row in state.rows), default=-1) + 1
+    return _trial(state, _ordered(roster, number)[0], purpose, number)
 
 
-def _profile(study: Study, plan: StudyPlan, roster: Sequence[str]) -> Move | None:
+def _profile(state: RaceState, roster: Sequence[str]) -> Move | None:
     """Profile arms that need a profile before they are timed."""
-    for arm in study.arms:
-        if arm.name not in roster or not arm.profile or arm.name in study.profiled:
+    for arm in state.study.arms:
+        if arm.name not in roster or not arm.profile or arm.name in state.study.profiled:
             continue
-        for trial in study.trials_of(arm.name):
+        for trial in state.study.trials_of(arm.name):
             if trial.started.purpose is not Purpose.PROFILE or trial.report is None:
                 continue
             if trial.failure is None or trial.failure in OF_NO_USE:
                 return MakeProfile(arm.name, trial.started.number)
-        return _trial(study, plan, arm.name, Purpose.PROFILE, -1)
+        return _trial(state, arm.name, Purpose.PROFILE, -1)
     return None
 
 
-def _trial(
-    study: Study, plan: StudyPlan, arm: str, purpose: Purpose, row: int
-) -> RunTrial | Finish:
-    if remaining_budget(study, plan).left < 1:
+def _trial(state: RaceState, arm: str, purpose: Purpose, row: int) -> RunTrial | Finish:
+    if state.remaining.left < 1:
         return Finish(SPENT)
-    return RunTrial(arm, purpose, row, study.open_allocations[-1])
+    return RunTrial(arm, purpose, row, state.study.open_allocations[-1])
 
 
-def _why_done(study: Study, plan: StudyPlan) -> str:
-    if len(study.arms) < 2:
+def _why_done(state: RaceState) -> str:
+    if len(state.study.arms) < 2:
         return NOTHING
-    unaffordable = any(drop.kind == NO_BUDGET for drop in study.dropped.values())
-    if not racers(study):
+    unaffordable = any(drop.kind == NO_BUDGET for drop in state.study.dropped.values())
+    if not state.racers:
         return SPENT if unaffordable else NOBODY
-    if target_reached(study, plan):
-        return REACHED if not plan.confirm_rows or shown(study, plan) else SPENT
-    waiting = unaffordable or undecided(study, plan) or confirm_roster(study, plan)
+    if state.target_reached:
+        return REACHED if not state.plan.confirm_rows or state.shown else SPENT
+    waiting = unaffordable or state.undecided or state.confirm_roster
     return SPENT if waiting else DECIDED

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from counterpoint.tune.arm import BASE
@@ -15,9 +16,6 @@ RACE: Final = frozenset({Purpose.NOISE, Purpose.SCREEN, Purpose.RACE})
 """Purposes of trials that the race uses; the confirmation uses only its own."""
 CONFIRM: Final = frozenset({Purpose.CONFIRM})
 ABLATE: Final = frozenset({Purpose.ABLATE})
-
-NOISE_TRIALS: Final = 2
-SCREEN_ROWS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,56 +33,55 @@ class RaceRow:
         return sum(trial.counts for trial in self.trials if trial.started.arm == arm)
 
 
-def rows(study: Study) -> tuple[RaceRow, ...]:
-    """Return all rows that were begun, in order."""
-    found: dict[int, RaceRow] = {}
-    for at, trial in enumerate(study.trials):
-        started = trial.started
-        if started.row < 0:
-            continue
-        row = found.get(started.row) or RaceRow(
-            started.row, started.purpose, started.allocation, at, ()
+@dataclass(frozen=True)
+class Rows:
+    """All rows of a study that were begun, in order; with `before`, only those before that row."""
+
+    study: Study
+    before: int | None = None
+
+    @cached_property
+    def _rows(self) -> tuple[RaceRow, ...]:
+        found: dict[int, RaceRow] = {}
+        for at, trial in enumerate(self.study.trials):
+            number = trial.started.row
+            if number < 0 or (self.before is not None and number >= self.before):
+                continue
+            row = found.get(number)
+            first, trials = (at, ()) if row is None else (row.before, row.trials)
+            started = trials[0].started if trials else trial.started
+            found[number] = RaceRow(
+                number, started.purpose, started.allocation, first, (*trials, trial)
+            )
+        return tuple(found[number] for number in sorted(found))
+
+    def __iter__(self) -> Iterator[RaceRow]:
+        return iter(self._rows)
+
+    @property
+    def last(self) -> RaceRow | None:
+        return self._rows[-1] if self._rows else None
+
+    def count(self, arm: str, purposes: frozenset[Purpose], base: str = BASE) -> int:
+        """Return the number of rows in which both the arm and the base gave a step time."""
+        return sum(
+            row.purpose in purposes and row.counted(arm) > 0 and row.counted(base) > 0
+            for row in self
         )
-        found[started.row] = RaceRow(
-            row.number, row.purpose, row.allocation, row.before, (*row.trials, trial)
+
+    def observations(self, purposes: frozenset[Purpose]) -> tuple[Observation, ...]:
+        """Return the step times of trials for these purposes, in the order in which they ran."""
+        return tuple(
+            Observation(trial.started.arm, trial.started.row, trial.report.steady.median_s)
+            for trial in self.study.trials
+            if trial.started.purpose in purposes
+            and trial.started.row >= 0
+            and (self.before is None or trial.started.row < self.before)
+            and trial.report is not None
+            and trial.report.steady is not None
         )
-    return tuple(found[number] for number in sorted(found))
 
-
-def noise_known(study: Study) -> bool:
-    """Return whether the base ran twice in a row."""
-    return any(row.purpose is Purpose.NOISE and row.counted(BASE) > 1 for row in rows(study))
-
-
-def observations(
-    study: Study, purposes: Iterable[Purpose], before: int | None = None
-) -> tuple[Observation, ...]:
-    """Return step times of trials for these purposes; with `before`, only from earlier rows."""
-    wanted = frozenset(purposes)
-    return tuple(
-        Observation(trial.started.arm, trial.started.row, trial.report.steady.median_s)
-        for trial in study.trials
-        if trial.started.purpose in wanted
-        and trial.started.row >= 0
-        and (before is None or trial.started.row < before)
-        and trial.report is not None
-        and trial.report.steady is not None
-    )
-
-
-def rows_of(
-    study: Study,
-    arm: str,
-    purposes: Iterable[Purpose],
-    base: str = BASE,
-    before: int | None = None,
-) -> int:
-    """Return the number of rows in which both the arm and the base gave a step time."""
-    wanted = frozenset(purposes)
-    return sum(
-        row.purpose in wanted
-        and (before is None or row.number < before)
-        and row.counted(arm) > 0
-        and row.counted(base) > 0
-        for row in rows(study)
-    )
+    @cached_property
+    def noise_known(self) -> bool:
+        """True if the base ran twice in a row."""
+        return any(row.purpose is Purpose.NOISE and row.counted(BASE) > 1 for row in self)

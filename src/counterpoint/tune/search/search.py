@@ -29,7 +29,6 @@ from counterpoint.tune.search.grid import Grid, Point
 from counterpoint.tune.search.predictor import Predictor, SearchStopped
 from counterpoint.tune.search.proposer import Proposer, require_optuna, widened
 from counterpoint.tune.search.remedies import remedies
-from counterpoint.tune.search.shows import shows
 from counterpoint.tune.space.space import Dimension, Space, distinct, same_as
 from counterpoint.tune.study.study import Ledger, stamp
 from counterpoint.workflow.forecast import ForecastBatch, PredictionInputs, forecasts
@@ -336,7 +335,7 @@ class _Search:
 
     def _look_alone(self) -> None:
         """Try remedies, arms named by the user, and every choice by itself."""
-        seeds = (arm for arm in self._grid.space.seeds if shows(arm))
+        seeds = (arm for arm in self._grid.space.seeds if arm.shows)
         # Points already tried as named arms.
         seeded = {self._grid.point_of(arm) for arm in self._grid.space.seeds}
         points = (point for point in singles(self._grid) if point not in seeded)
@@ -430,7 +429,7 @@ class _Search:
             silent = figures is not None and figures.program == program
             may_run = seen is None or (figures is not None and figures.fits is not False)
             wanted = arm.origin is ArmOrigin.HAND and may_run  # whatever its prediction
-            if arm.acts is Acts.RUNTIME and (not shows(arm) or silent or wanted):
+            if arm.acts is Acts.RUNTIME and (not arm.shows or silent or wanted):
                 names.append(arm.name)
         return names
 

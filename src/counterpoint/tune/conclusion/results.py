@@ -1,22 +1,127 @@
-"""Caveats of a conclusion: noise, drift, measurements from other machines."""
+"""The results of a study's measurements, and their caveats: noise, drift, other machines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.core import CounterpointError, Range, Unknown
 from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import find_chip
 from counterpoint.hardware.targets import parse_target
-from counterpoint.tune.arm import BASE, Arm, several, share_text, what_text
-from counterpoint.tune.conclusion.findings import StudyResults
-from counterpoint.tune.plan import StudyPlan
-from counterpoint.tune.race.rows import CONFIRM, RACE, observations
-from counterpoint.tune.statistics.estimate import ArmVerdict, GainEstimate, RunNoise, estimate_text
+from counterpoint.tune.arm import BASE, Arm, ArmOrigin, several, share_text, what_text
+from counterpoint.tune.journal.records import Ablated
+from counterpoint.tune.race.combinations import left_out, without_each
+from counterpoint.tune.race.rows import ABLATE, CONFIRM, RACE
+from counterpoint.tune.race.state import SAME_PROGRAM, RaceState, simplest_best
+from counterpoint.tune.statistics.estimate import (
+    ArmVerdict,
+    GainEstimate,
+    RunNoise,
+    estimate_text,
+)
 from counterpoint.tune.study.study import NO_BUDGET, Study
 from counterpoint.tune.trial.report import TrialReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyResults:
+    """Estimates by arm; `fresh` are those of the confirmation, once it is complete.
+
+    `refuted` is an arm that was or seemed faster in the race but not in its fresh runs.
+    """
+
+    raced: Mapping[str, GainEstimate]
+    fresh: Mapping[str, GainEstimate]
+    winner: Arm | None = None
+    refuted: Arm | None = None
+
+    @property
+    def confirmed(self) -> bool:
+        return self.winner is not None and self.winner.name in self.fresh
+
+    @property
+    def claimed(self) -> GainEstimate | None:
+        """The claim about the winner: from fresh runs alone, if there are any."""
+        if self.winner is None:
+            return None
+        return self.fresh.get(self.winner.name) or self.raced.get(self.winner.name)
+
+
+def study_results(state: RaceState) -> StudyResults:
+    """Return the results so far; nothing is claimed between two looks.
+
+    A dropped arm keeps the estimate that it was dropped for.
+    """
+    study, indifferent = state.study, state.plan.rule.indifferent
+    then = {name: state.raced_until_dropped(name) for name in study.dropped}
+    raced = {**state.raced, **{name: found for name, found in then.items() if found is not None}}
+    fresh = {
+        name: estimate
+        for name, estimate in state.confirmed.items()
+        if (study.ended is not None or name in state.had_fresh_runs)
+        and not math.isnan(estimate.gain)
+    }
+    best = simplest_best(state.faster(fresh), fresh, indifferent)
+    if best is not None:
+        return StudyResults(raced=raced, fresh=fresh, winner=best)
+    refuted = [arm for arm in state.racers if arm.name in fresh]
+    if refuted:
+        gains = {name: estimate.gain for name, estimate in raced.items()}
+        best_raced = max(refuted, key=lambda arm: gains.get(arm.name, -math.inf))
+        return StudyResults(raced=raced, fresh=fresh, refuted=best_raced)
+    decided = {name: estimate for name, estimate in raced.items() if estimate.decided}
+    best = simplest_best(state.faster(decided), decided, indifferent)
+    return StudyResults(raced=raced, fresh=fresh, winner=best)
+
+
+def measured_ablation(state: RaceState, found: StudyResults) -> tuple[Ablated, ...]:
+    """Return the measured loss of the winner without each of its changes."""
+    study, claim = state.study, found.claimed
+    if found.winner is None or claim is None:
+        return ()
+    base = study.arm(BASE).settings
+    parts = {arm.name for arm in without_each(base, found.winner)}
+    estimates = state.ablated(found.winner.name)
+    times = [trial.started.at for trial in study.trials if trial.started.purpose in ABLATE]
+    measured: list[Ablated] = []
+    for arm in study.arms:
+        change = left_out(found.winner, arm, base)
+        if arm.origin is not ArmOrigin.ABLATION or arm.name not in parts or change is None:
+            continue
+        loses = _loses(study, arm, estimates.get(arm.name), 1 - claim.gain)
+        if loses is not None:
+            measured.append(
+                Ablated(
+                    arm=found.winner.name,
+                    dimension=change.dimension,
+                    choice=change.choice,
+                    loses=loses[0],
+                    low=loses[1],
+                    high=loses[2],
+                    basis="measured",
+                    at=times[-1],
+                )
+            )
+    return tuple(measured)
+
+
+def _loses(
+    study: Study, arm: Arm, estimate: GainEstimate | None, share: float
+) -> tuple[float, float | None, float | None] | None:
+    """Return losses as shares of the base's step; `share` is the winner's step in the same unit."""
+    drop = study.dropped.get(arm.name)
+    if drop is not None:
+        return (0.0, 0.0, 0.0) if drop.kind == SAME_PROGRAM else None
+    if estimate is None or math.isnan(estimate.gain):
+        return None
+    reach = estimate.range
+    if not isinstance(reach, Range):
+        return -estimate.gain * share, None, None
+    return -estimate.gain * share, -reach.high * share, -reach.low * share
+
 
 WITHOUT_PGLE = (
     "without PGLE: the gain was predicted with a profile made of predicted costs;"
@@ -69,17 +174,16 @@ _AS_FAR = 0.9
 """Share of the base's steps: an arm may fall a bit short if the program trains for a fixed time."""
 
 
-def doubts(
-    study: Study, plan: StudyPlan, found: StudyResults, noise: RunNoise | None
-) -> tuple[str, ...]:
+def doubts(state: RaceState, found: StudyResults, noise: RunNoise | None) -> tuple[str, ...]:
     """Return all caveats once, the most important first."""
+    study = state.study
     notes = [
         *_remat(study, found),
         *_memory(study, found),
         *_numbers(study),
         *_shorter(study),
-        *_noise(plan, noise),
-        *_alarms(study),
+        *_noise(state.plan.rule.indifferent, noise),
+        *_alarms(state),
         *_others(study, found),
         *_not_tried(study),
         *_of_trials(study),
@@ -117,7 +221,7 @@ def _reports(study: Study, name: str) -> tuple[TrialReport, ...]:
 
 
 def _remat(study: Study, found: StudyResults) -> Iterator[str]:
-    """Report recomputation in only one of arm and base: it outweighs most settings."""
+    """TrialReport recomputation in only one of arm and base: it outweighs most settings."""
     base = {report.remat for report in _reports(study, BASE)} - {None}
     for name, estimate in found.raced.items():
         own = {report.remat for report in _reports(study, name)} - {None}
@@ -150,7 +254,7 @@ def _numbers(study: Study) -> Iterator[str]:
 
 
 def _shorter(study: Study) -> Iterator[str]:
-    """Report arms that ended successfully but made fewer steps than the base."""
+    """TrialReport arms that ended successfully but made fewer steps than the base."""
     base = [report.steps_seen for report in _reports(study, BASE) if report.steps_seen is not None]
     if not base:
         return
@@ -164,17 +268,17 @@ def _shorter(study: Study) -> Iterator[str]:
             yield f"{arm.name} made {min(own)} steps where the base made {min(base)}: see its logs"
 
 
-def _noise(plan: StudyPlan, noise: RunNoise | None) -> Iterator[str]:
-    if noise is None or isinstance(noise.sigma, Unknown) or noise.floor <= plan.rule.indifferent:
+def _noise(indifferent: float, noise: RunNoise | None) -> Iterator[str]:
+    if noise is None or isinstance(noise.sigma, Unknown) or noise.floor <= indifferent:
         return
     yield f"identical runs differ by up to {share_text(noise.floor)} here: less can't be seen"
 
 
-def _alarms(study: Study) -> Iterator[str]:
+def _alarms(state: RaceState) -> Iterator[str]:
     from counterpoint.tune.statistics.alarms import alarms
 
-    yield from alarms(observations(study, RACE))
-    for note in alarms(observations(study, CONFIRM)):
+    yield from alarms(state.rows.observations(RACE))
+    for note in alarms(state.rows.observations(CONFIRM)):
         yield f"in the confirmation, {note}"
 
 
@@ -189,7 +293,7 @@ def _others(study: Study, found: StudyResults) -> Iterator[str]:
 
 
 def _not_tried(study: Study) -> Iterator[str]:
-    """Report arms without budget, separately for those that never ran and those that did."""
+    """TrialReport arms without budget, separately for those that never ran and those that did."""
     out = [drop.arm for drop in study.dropped.values() if drop.kind == NO_BUDGET]
     ran = [name for name in out if study.trials_of(name)]
     for names, room in (
@@ -209,7 +313,7 @@ def _of_trials(study: Study) -> Iterator[str]:
 
 
 TELLS_NOTHING: Final = 0.05
-"""Rule of thumb: if an effect this large can't be ruled out, "no effect" is not claimed."""
+"""DecisionRule of thumb: if an effect this large can't be ruled out, "no effect" is not claimed."""
 NOISY: Final = "too noisy to tell"
 
 

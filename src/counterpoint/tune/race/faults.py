@@ -1,132 +1,17 @@
-"""Arms still in the race, their estimates, and the failures that drop them.
-
-All of it follows from the Study alone, so that a study that is continued comes to the same results.
-"""
+"""Failed trials, and arms that equal another or compute something else: the resulting moves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.core import Range
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmOrigin
-from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.moves import CloseAllocation, Drop, Finish, Move, Pause
-from counterpoint.tune.race.rows import ABLATE, CONFIRM, RACE, observations
-from counterpoint.tune.statistics.estimate import DecisionRule, GainEstimate, Observation, RunNoise
+from counterpoint.tune.race.state import SAME_PROGRAM, RaceState
 from counterpoint.tune.study.study import BASE_FAILS, Study, Trial
 from counterpoint.tune.trial.losses import check_losses
 from counterpoint.tune.trial.measure import NONE_SEEN
 from counterpoint.tune.trial.report import Losses, Purpose, TrialFailure
-
-SAME_PROGRAM: Final = "same program"
-
-
-def racers(study: Study) -> tuple[Arm, ...]:
-    """Return the arms still in the race, in order of entry, without the base."""
-    return tuple(
-        arm
-        for arm in study.arms
-        if not arm.is_base
-        and arm.origin is not ArmOrigin.ABLATION
-        and arm.name not in study.dropped
-    )
-
-
-def raced(study: Study, plan: StudyPlan, before: int | None = None) -> dict[str, GainEstimate]:
-    """Return the race's estimate of each arm; with `before`, as it was when that row began."""
-    found = observations(study, RACE, before)
-    compared = _without(found, study)
-    return _estimates(compared, shared(plan.rule, compared))
-
-
-def raced_until_out(study: Study, plan: StudyPlan, name: str) -> GainEstimate | None:
-    """Return the race's estimate of an arm at the time it was dropped.
-
-    Later runs of other arms change the noise, and so the estimate on which the decision rested.
-    """
-    gone = tuple(study.dropped)
-    earlier = {arm: study.dropped[arm] for arm in gone[: gone.index(name)]}
-    then = replace(study, trials=study.trials[: study.out[name]], dropped=earlier)
-    return raced(then, plan).get(name)
-
-
-def confirmed(study: Study, plan: StudyPlan, before: int | None = None) -> dict[str, GainEstimate]:
-    """Return estimates from the fresh runs alone, without any run of the race."""
-    return _fresh(plan.rule, observations(study, CONFIRM, before), BASE)
-
-
-def ablated(study: Study, plan: StudyPlan, winner: str) -> dict[str, GainEstimate]:
-    """Compare the winner without each of its changes with the winner."""
-    return _fresh(plan.rule, observations(study, ABLATE), winner)
-
-
-def shared(rule: DecisionRule, found: Iterable[Observation]) -> DecisionRule:
-    """Return the rule for all arms that were measured, including those dropped since."""
-    return replace(rule, arms=max(len({observation.arm for observation in found} - {BASE}), 1))
-
-
-def overlap(one: GainEstimate, other: GainEstimate) -> bool:
-    """Return whether two ranges overlap; True if one is unknown."""
-    if not isinstance(one.range, Range) or not isinstance(other.range, Range):
-        return True
-    return one.range.low <= other.range.high and other.range.low <= one.range.high
-
-
-def _without(found: tuple[Observation, ...], study: Study) -> tuple[Observation, ...]:
-    """Exclude arms with the base's program: they test nothing, so take no share of confidence."""
-    same = {name for name, drop in study.dropped.items() if drop.kind == SAME_PROGRAM}
-    return tuple(observation for observation in found if observation.arm not in same)
-
-
-def _estimates(found: tuple[Observation, ...], rule: DecisionRule) -> dict[str, GainEstimate]:
-    return (
-        {estimate.arm: estimate for estimate in _raced(found, rule)}
-        if _compares(found, BASE)
-        else {}
-    )
-
-
-def _fresh(
-    rule: DecisionRule, found: tuple[Observation, ...], base: str
-) -> dict[str, GainEstimate]:
-    return (
-        {estimate.arm: estimate for estimate in _once(found, rule, base)}
-        if _compares(found, base)
-        else {}
-    )
-
-
-def _compares(found: tuple[Observation, ...], base: str) -> bool:
-    names = {observation.arm for observation in found}
-    return base in names and len(names) > 1
-
-
-@lru_cache(maxsize=64)
-def _raced(found: tuple[Observation, ...], rule: DecisionRule) -> tuple[GainEstimate, ...]:
-    from counterpoint.tune.statistics.fit import estimates
-
-    return estimates(found, rule)
-
-
-@lru_cache(maxsize=16)
-def noise_of(found: tuple[Observation, ...], indifferent: float) -> RunNoise:
-    """Return how much identical runs differ."""
-    from counterpoint.tune.statistics.fit import noise
-
-    return noise(found, indifferent=indifferent)
-
-
-@lru_cache(maxsize=16)
-def _once(
-    found: tuple[Observation, ...], rule: DecisionRule, base: str
-) -> tuple[GainEstimate, ...]:
-    from counterpoint.tune.statistics.fit import confirmed as once
-
-    return once(found, rule, base)
-
 
 OTHER_NUMBERS: Final = "other numbers"
 _CHANCES: Final = 2
@@ -150,15 +35,16 @@ _MEND: Final = {
 }
 
 
-def fault(study: Study, plan: StudyPlan) -> Move | None:
+def fault(state: RaceState) -> Move | None:
     """Return the move that follows from how trials ended, if any."""
+    study = state.study
     return (
         _of_the_base(study)
         or next(_of_arms(study), None)
-        or next(_other_numbers(study, plan), None)
+        or next(_other_numbers(study, state.plan.loss_tolerance), None)
         or next(_same_settings(study), None)
-        or next(_twins(study), None)
-        or _of_nodes(study, plan)
+        or next(_twins(state), None)
+        or _of_nodes(study, state.plan.retries)
     )
 
 
@@ -209,7 +95,7 @@ def _of_arms(study: Study) -> Iterator[Drop]:
         yield Drop(arm.name, str(last.failure), f"{detail or last.failure}{times}")
 
 
-def _other_numbers(study: Study, plan: StudyPlan) -> Iterator[Drop]:
+def _other_numbers(study: Study, tolerance: float | None) -> Iterator[Drop]:
     base = _losses(study.trials_of(BASE))
     if not base:
         return
@@ -217,7 +103,7 @@ def _other_numbers(study: Study, plan: StudyPlan) -> Iterator[Drop]:
         if arm.is_base or arm.name in study.dropped:
             continue
         for losses in _losses(study.trials_of(arm.name)):
-            found = check_losses(base, losses, plan.loss_tolerance)
+            found = check_losses(base, losses, tolerance)
             if found.kind == "other":
                 yield Drop(arm.name, OTHER_NUMBERS, found.why)
 
@@ -249,11 +135,12 @@ def _sets(arm: Arm) -> object:
     return named, of.layout, arm.per, arm.profile
 
 
-def _twins(study: Study) -> Iterator[Drop]:
+def _twins(state: RaceState) -> Iterator[Drop]:
     """Drop arms that act only on the schedule and compile to the program of the base or another."""
+    study = state.study
     of_base = _programs(study, BASE)
     before: dict[str, Arm] = {}
-    arms = sorted(racers(study), key=lambda arm: len(arm.changes))
+    arms = sorted(state.racers, key=lambda arm: len(arm.changes))
     for arm in arms:
         if arm.acts is not Acts.SCHEDULE:
             continue
@@ -293,7 +180,7 @@ def _programs(study: Study, name: str) -> frozenset[str]:
     )
 
 
-def _of_nodes(study: Study, plan: StudyPlan) -> Move | None:
+def _of_nodes(study: Study, retries: int) -> Move | None:
     """React to trials that fail through no fault of an arm: retry, change nodes, then pause.
 
     If the nodes themselves are lost, change them at once, as no trial could succeed there.
@@ -309,9 +196,9 @@ def _of_nodes(study: Study, plan: StudyPlan) -> Move | None:
             streak.append(trial)
     in_this_one = sum(trial.started.allocation == allocation for trial in streak)
     gone = in_this_one and _lost_its_nodes(study, streak[0])
-    if in_this_one <= plan.retries and not gone:
+    if in_this_one <= retries and not gone:
         return None
-    if in_this_one == len(streak) or (gone and len(streak) <= plan.retries):
+    if in_this_one == len(streak) or (gone and len(streak) <= retries):
         return CloseAllocation(allocation)
     detail = streak[0].report.detail if streak[0].report else ""
     cause = f": {detail}" if detail else ""
