@@ -29,7 +29,6 @@ from counterpoint.compile import Pool
 from counterpoint.flags import Settings
 from counterpoint.hardware.targets import parse_target
 from counterpoint.tune.arm import ArmOrigin
-from counterpoint.tune.journal.records import FORMAT, CandidateSeen, Record, StudyBegan
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid
@@ -38,6 +37,7 @@ from counterpoint.tune.search.proposer import drawn_at_random
 from counterpoint.tune.search.search import search
 from counterpoint.tune.space.make import make_space
 from counterpoint.tune.space.space import Space
+from counterpoint.tune.study.records import FORMAT, CandidateSeen, Record, StudyBegan
 from counterpoint.tune.study.study import Ledger, Study
 from counterpoint.workflow.forecast.forecast import (
     ForecastBatch,

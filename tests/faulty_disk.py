@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
-from counterpoint.tune.journal.journal import Disk
+from counterpoint.tune.study.journal import Disk
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from counterpoint.core.basis import Range, Unknown
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, Predicted
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion, Spent
-from counterpoint.tune.journal.records import Ablated
 from counterpoint.tune.statistics.estimate import ArmVerdict, GainEstimate, Pair, RunNoise
+from counterpoint.tune.study.records import Ablated
 
 BASE_SETTINGS = Settings(
     (("xla_gpu_enable_latency_hiding_scheduler", "true"),), (("NCCL_DEBUG", "WARN"),)

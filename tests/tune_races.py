@@ -9,15 +9,6 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from counterpoint.tune.journal.records import (
-    AllocationClosed,
-    AllocationOpened,
-    ArmDropped,
-    ArmEntered,
-    ArmProfiled,
-    GangStarted,
-    TrialEnded,
-)
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.moves import (
     CloseAllocation,
@@ -31,6 +22,15 @@ from counterpoint.tune.race.moves import (
     RunTrial,
 )
 from counterpoint.tune.race.race import next_move
+from counterpoint.tune.study.records import (
+    AllocationClosed,
+    AllocationOpened,
+    ArmDropped,
+    ArmEntered,
+    ArmProfiled,
+    GangStarted,
+    TrialEnded,
+)
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import TrialFailure, TrialReport
 from tune_studies import AT, Made, report

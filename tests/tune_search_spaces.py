@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from counterpoint.core.basis import Range
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, Predicted
-from counterpoint.tune.journal.records import FORMAT, CandidateSeen, StudyBegan
 from counterpoint.tune.space.space import Dimension, Space
+from counterpoint.tune.study.records import FORMAT, CandidateSeen, StudyBegan
 from counterpoint.tune.study.study import Ledger, Study
 
 NO_NEEDS: Mapping[str, str] = {}

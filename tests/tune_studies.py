@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, Predicted, merged
-from counterpoint.tune.journal.records import (
+from counterpoint.tune.study.records import (
     FORMAT,
     AllocationClosed,
     AllocationOpened,

@@ -16,7 +16,7 @@ import msgspec
 from counterpoint import report
 from counterpoint.report.json import Result
 from counterpoint.runs.records import RankManifest, RunManifest
-from counterpoint.tune.journal.records import Record
+from counterpoint.tune.study.records import Record
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _JOURNAL = {

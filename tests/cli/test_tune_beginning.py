@@ -11,9 +11,9 @@ from counterpoint.cli.app import main
 from counterpoint.cli.tune import beginning
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
 from counterpoint.cli.tune_request import TuneOptions, read_request
-from counterpoint.tune.journal.records import StudyEnded
 from counterpoint.tune.request import TuneRequest, began
 from counterpoint.tune.study.directory import open_study
+from counterpoint.tune.study.records import StudyEnded
 from counterpoint.tune.trial.report import Purpose, TrialFailure
 from tune_studies import AT, Made, arm, report
 

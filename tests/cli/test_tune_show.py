@@ -18,7 +18,9 @@ from counterpoint.flags.lines import load_settings
 from counterpoint.flags.parse import read_source
 from counterpoint.report.document import Document
 from counterpoint.tune.arm import Arm, ArmChange, ArmOrigin
-from counterpoint.tune.journal.records import (
+from counterpoint.tune.session import conclusion_of
+from counterpoint.tune.study.directory import open_study, read_study
+from counterpoint.tune.study.records import (
     CandidateSeen,
     Paused,
     SearchEnded,
@@ -26,8 +28,6 @@ from counterpoint.tune.journal.records import (
     StudyBegan,
     StudyEnded,
 )
-from counterpoint.tune.session import conclusion_of
-from counterpoint.tune.study.directory import open_study, read_study
 from counterpoint.tune.trial.report import Purpose
 from counterpoint.workflow.subject.subject import candidate
 from tune_conclusions import predicted

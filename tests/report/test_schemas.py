@@ -19,8 +19,8 @@ from counterpoint.flags import Settings
 from counterpoint.report.explain.explain_json import Explain, explain_json
 from counterpoint.report.json import At, ReasonUnknown, Result, fill
 from counterpoint.report.tune.tune_json import tune_json
-from counterpoint.tune.journal.journal import Journal
-from counterpoint.tune.journal.records import FORMAT, StudyBegan
+from counterpoint.tune.study.journal import Journal
+from counterpoint.tune.study.records import FORMAT, StudyBegan
 from json_schemas import results
 from json_schemas_checked import SCHEMAS, name_of, validator
 

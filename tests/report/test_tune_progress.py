@@ -15,19 +15,19 @@ import pytest
 import tune_conclusions
 from counterpoint.cli.tune import RefreshIntervals, StudyProgress
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.report.progress.progress import event_lines, study_status
+from counterpoint.report.tune.progress import event_lines, study_status
 from counterpoint.tune.conclusion.conclude import conclude
-from counterpoint.tune.journal.records import (
+from counterpoint.tune.plan import StudyPlan
+from counterpoint.tune.space.space import LeftOut
+from counterpoint.tune.statistics.estimate import ArmVerdict
+from counterpoint.tune.study.directory import open_study
+from counterpoint.tune.study.records import (
     Paused,
     SpaceMade,
     StudyBegan,
     StudyEnded,
     TrialEnded,
 )
-from counterpoint.tune.plan import StudyPlan
-from counterpoint.tune.space.space import LeftOut
-from counterpoint.tune.statistics.estimate import ArmVerdict
-from counterpoint.tune.study.directory import open_study
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Purpose, TrialFailure
 from tune_studies import AT, Made, arm, report

@@ -30,7 +30,7 @@ from counterpoint.cli.tune_options import (
 )
 from counterpoint.core import CounterpointError
 from counterpoint.report import budget_text, counted_noun, end_text
-from counterpoint.report.progress import StudyStatus, event_lines, study_status
+from counterpoint.report.tune import StudyStatus, event_lines, study_status
 from counterpoint.tune import TuneRequest
 from counterpoint.tune.conclusion import Conclusion
 from counterpoint.tune.study import Study

@@ -34,9 +34,8 @@ from counterpoint.report.tune import (
     without,
 )
 from counterpoint.tune.conclusion import FAILURES, lacks_profile, settings_caveats
-from counterpoint.tune.journal import line_of, read_journal
 from counterpoint.tune.race import SPENT
-from counterpoint.tune.study import JOURNAL, plan_of, read_study
+from counterpoint.tune.study import JOURNAL, line_of, plan_of, read_journal, read_study
 
 if TYPE_CHECKING:
     from counterpoint.flags import Settings

@@ -22,13 +22,6 @@ from counterpoint.flags import Settings, environment, inherited_settings
 from counterpoint.flags.live import ProbeResult, RejectedFlag, probe_flags
 from counterpoint.hardware import Target
 from counterpoint.tune.arm import BASE, Arm, ArmOrigin
-from counterpoint.tune.journal.records import (
-    FORMAT,
-    CandidateSeen,
-    SearchEnded,
-    SpaceMade,
-    StudyBegan,
-)
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.space.hand_arms import AS_THE_BASE
 from counterpoint.tune.space.make import make_space
@@ -36,6 +29,13 @@ from counterpoint.tune.space.situation import RunFacts
 from counterpoint.tune.space.space import Space, arm_of, distinct, single_points
 from counterpoint.tune.space.space_file import SpaceFile, read_space
 from counterpoint.tune.study.directory import options_of
+from counterpoint.tune.study.records import (
+    FORMAT,
+    CandidateSeen,
+    SearchEnded,
+    SpaceMade,
+    StudyBegan,
+)
 from counterpoint.tune.study.study import Ledger, stamp
 from counterpoint.workflow.prediction import PredictionOptions
 

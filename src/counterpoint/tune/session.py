@@ -24,7 +24,6 @@ from counterpoint.tune.conclusion.conclusion import Conclusion
 from counterpoint.tune.conclusion.results import foreign_devices
 from counterpoint.tune.executors.choose import choose_executor
 from counterpoint.tune.executors.executor import Executor
-from counterpoint.tune.journal.records import Paused, StudyEnded
 from counterpoint.tune.race.budget import StudyCost, cost, refuse_small
 from counterpoint.tune.race.tuner import run_study
 from counterpoint.tune.recalibrate import fitted
@@ -42,6 +41,7 @@ from counterpoint.tune.space.make import make_space, refuse_odd
 from counterpoint.tune.space.space import Space, arm_of, distinct, single_points
 from counterpoint.tune.space.space_file import read_space
 from counterpoint.tune.study.directory import is_study, open_study, plan_of, read_study
+from counterpoint.tune.study.records import Paused, StudyEnded
 from counterpoint.tune.study.study import Ledger, Study, stamp
 from counterpoint.workflow.forecast import (
     ForecastBatch,

@@ -10,7 +10,10 @@ from counterpoint.core.basis import Range
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmOrigin, Predicted
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
-from counterpoint.tune.journal.records import (
+from counterpoint.tune.plan import Budget, StudyPlan
+from counterpoint.tune.race.moves import Drop, Finish
+from counterpoint.tune.statistics.estimate import ArmVerdict, DecisionRule, estimate_text
+from counterpoint.tune.study.records import (
     Ablated,
     CandidateSeen,
     Paused,
@@ -18,9 +21,6 @@ from counterpoint.tune.journal.records import (
     StudyBegan,
     StudyEnded,
 )
-from counterpoint.tune.plan import Budget, StudyPlan
-from counterpoint.tune.race.moves import Drop, Finish
-from counterpoint.tune.statistics.estimate import ArmVerdict, DecisionRule, estimate_text
 from counterpoint.tune.trial.report import Purpose, TrialFailure
 from tune_races import Race
 from tune_studies import AT, BASE_ARM, Made, arm, change, report

@@ -10,7 +10,6 @@ import pytest
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmOrigin
 from counterpoint.tune.conclusion.conclude import conclude
-from counterpoint.tune.journal.records import ArmEntered, CandidateSeen, StudyEnded
 from counterpoint.tune.plan import Budget, StudyPlan
 from counterpoint.tune.race.budget import refuse_small
 from counterpoint.tune.race.faults import fault
@@ -27,6 +26,7 @@ from counterpoint.tune.race.moves import (
 from counterpoint.tune.race.race import next_move
 from counterpoint.tune.race.state import RaceState
 from counterpoint.tune.statistics.estimate import DecisionRule
+from counterpoint.tune.study.records import ArmEntered, CandidateSeen, StudyEnded
 from counterpoint.tune.trial.report import Purpose, TrialFailure
 from tune_races import Race
 from tune_studies import AT, BASE_ARM, Made, arm, change, report

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from counterpoint.tune.arm import BASE, Acts
-from counterpoint.tune.journal.records import AllocationClosed, TrialEnded
 from counterpoint.tune.plan import Budget, StudyPlan
 from counterpoint.tune.race.budget import ONE_ARM
 from counterpoint.tune.race.drop_rules import rows_to_next_look
@@ -17,6 +16,7 @@ from counterpoint.tune.race.race import SPENT, next_move
 from counterpoint.tune.race.state import RaceState
 from counterpoint.tune.statistics.estimate import DecisionRule
 from counterpoint.tune.statistics.fit import row_order
+from counterpoint.tune.study.records import AllocationClosed, TrialEnded
 from counterpoint.tune.study.study import fold
 from counterpoint.tune.trial.report import Purpose, TrialFailure, TrialReport
 from tune_races import Race

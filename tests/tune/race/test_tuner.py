@@ -18,11 +18,11 @@ from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.executors.executor import Allocation, Gang, GangEnd, TrialJob, TrialLimits
 from counterpoint.tune.executors.local import Local
-from counterpoint.tune.journal.records import FORMAT, CandidateSeen, SearchEnded, StudyBegan
 from counterpoint.tune.plan import Budget, StudyPlan
 from counterpoint.tune.race.tuner import run_study
 from counterpoint.tune.statistics.estimate import DecisionRule
 from counterpoint.tune.study.directory import open_study, read_study
+from counterpoint.tune.study.records import FORMAT, CandidateSeen, SearchEnded, StudyBegan
 from counterpoint.tune.study.study import Ledger, Study
 from counterpoint.tune.trial.report import Purpose, TrialFailure
 from tune_programs import program

@@ -12,11 +12,11 @@ from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.executors.executor import TrialLimits
 from counterpoint.tune.executors.local import Local
-from counterpoint.tune.journal.records import FORMAT, CandidateSeen, SearchEnded, StudyBegan
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.tuner import run_study
 from counterpoint.tune.statistics.estimate import DecisionRule
 from counterpoint.tune.study.directory import open_study
+from counterpoint.tune.study.records import FORMAT, CandidateSeen, SearchEnded, StudyBegan
 from tune_studies import AT
 
 _TRAIN = """

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from counterpoint.tune.arm import Arm, ArmOrigin
-from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.search.candidates import MinimalWinner, minimal
 from counterpoint.tune.search.grid import Grid
+from counterpoint.tune.study.records import CandidateSeen
 from tune_search_spaces import dimension, figures, space
 
 GRID = Grid(space(*(dimension(it) for it in "abcd"), dimension("e", needs={"a": "on"})))

@@ -11,12 +11,12 @@ from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.explanation import explain
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, Predicted
-from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.search.grid import Grid
 from counterpoint.tune.search.remedies import remedies
 from counterpoint.tune.search.search import search
 from counterpoint.tune.space.space import Space
+from counterpoint.tune.study.records import CandidateSeen
 from counterpoint.tune.study.study import Ledger, Study
 from counterpoint.workflow.forecast.forecast import PredictionInputs, PricingContext, forecasts
 from counterpoint.workflow.forecast.unknown_flags import PredictionOptions

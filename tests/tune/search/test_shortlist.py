@@ -6,8 +6,8 @@ import pytest
 
 from counterpoint.core.basis import Range
 from counterpoint.tune.arm import BASE, ArmOrigin
-from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.search.candidates import Shortlist, shortlist
+from counterpoint.tune.study.records import CandidateSeen
 from tune_search_spaces import seen
 
 START = seen(BASE, 0.0, origin=ArmOrigin.BASE)

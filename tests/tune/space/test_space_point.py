@@ -10,13 +10,13 @@ from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Acts, ArmOrigin, merged
 from counterpoint.tune.executors.executor import ProcessShape
-from counterpoint.tune.space.faults import new_fault
 from counterpoint.tune.space.space import (
     Space,
     arm_of,
     changes_at,
     choices_of,
     completed,
+    new_fault,
     point_of,
     single_points,
     why_not,

@@ -10,15 +10,15 @@ import pytest
 
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings
-from counterpoint.tune.journal.records import (
+from counterpoint.tune.plan import Budget, StudyPlan
+from counterpoint.tune.study.directory import JOURNAL, open_study, options_of, plan_of, read_study
+from counterpoint.tune.study.records import (
     FORMAT,
     Paused,
     StudyBegan,
     StudyEnded,
     TrialStarted,
 )
-from counterpoint.tune.plan import Budget, StudyPlan
-from counterpoint.tune.study.directory import JOURNAL, open_study, options_of, plan_of, read_study
 from counterpoint.tune.trial.report import Purpose
 
 BEGAN = StudyBegan(

@@ -23,7 +23,7 @@ from counterpoint.report.document import (
 from counterpoint.report.words import counted_noun, gain_range_text, gain_text, plain
 from counterpoint.tune import Arm
 from counterpoint.tune.conclusion import ArmRow, Conclusion
-from counterpoint.tune.journal import Ablated
+from counterpoint.tune.study import Ablated
 
 _HASH: Final = 8
 _REASONS: Final = 12

@@ -29,7 +29,6 @@ from counterpoint.tune.conclusion.results import (
     study_results,
     without_vain_claims,
 )
-from counterpoint.tune.journal.records import Ablated, StudyEnded
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.race import SPENT
 from counterpoint.tune.race.rows import CONFIRM, RACE
@@ -42,6 +41,7 @@ from counterpoint.tune.statistics.estimate import (
     estimate_text,
     rows_needed,
 )
+from counterpoint.tune.study.records import Ablated, StudyEnded
 from counterpoint.tune.study.study import NO_BUDGET, Study
 from counterpoint.tune.trial.report import TrialFailure
 

@@ -9,12 +9,12 @@ from statistics import median
 from counterpoint.core import Range, Unknown, as_html
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin, Predicted, several
 from counterpoint.tune.conclusion.results import NOISY, StudyResults, foreign_devices
-from counterpoint.tune.journal.records import Ablated, CandidateSeen
 from counterpoint.tune.race.drop_rules import rows_to_next_look
 from counterpoint.tune.race.race import DECIDED, SPENT
 from counterpoint.tune.race.state import RaceState
 from counterpoint.tune.space.space import LeftOut
 from counterpoint.tune.statistics.estimate import ArmVerdict, GainEstimate, RunNoise
+from counterpoint.tune.study.records import Ablated, CandidateSeen
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Purpose
 

@@ -12,7 +12,6 @@ from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import find_chip
 from counterpoint.hardware.targets import parse_target
 from counterpoint.tune.arm import BASE, Arm, ArmOrigin, several, share_text, what_text
-from counterpoint.tune.journal.records import Ablated
 from counterpoint.tune.race.combinations import left_out, without_each
 from counterpoint.tune.race.rows import ABLATE, CONFIRM, RACE
 from counterpoint.tune.race.state import SAME_PROGRAM, RaceState, simplest_best
@@ -22,6 +21,7 @@ from counterpoint.tune.statistics.estimate import (
     RunNoise,
     estimate_text,
 )
+from counterpoint.tune.study.records import Ablated
 from counterpoint.tune.study.study import NO_BUDGET, Study
 from counterpoint.tune.trial.report import TrialReport
 
@@ -275,7 +275,7 @@ def _noise(indifferent: float, noise: RunNoise | None) -> Iterator[str]:
 
 
 def _alarms(state: RaceState) -> Iterator[str]:
-    from counterpoint.tune.statistics.alarms import alarms
+    from counterpoint.tune.statistics.fit import alarms
 
     yield from alarms(state.rows.observations(RACE))
     for note in alarms(state.rows.observations(CONFIRM)):

@@ -16,10 +16,15 @@ from typing import Final
 
 from counterpoint.capture.ranks import count_gpus
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.tune.executors.executor import GangEnd, GangEndKind, ProcessShape, TrialJob
+from counterpoint.tune.executors.executor import (
+    GangEnd,
+    GangEndKind,
+    ProcessShape,
+    TrialJob,
+    rank_command,
+)
 from counterpoint.tune.executors.exit_report import exit_report, launcher_log
 from counterpoint.tune.executors.process_supervisor import start_supervised, supervised
-from counterpoint.tune.executors.rank_command import rank_command
 
 MARK: Final = "COUNTERPOINT_GANG"
 """The variable by which all processes of a gang can be found, whatever their parents."""

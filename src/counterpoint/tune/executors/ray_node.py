@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from counterpoint.tune.executors.executor import TrialJob
+from counterpoint.tune.executors.executor import TrialJob, rank_command
 from counterpoint.tune.executors.local import MARK, kill_marked
 from counterpoint.tune.executors.process_supervisor import supervised
-from counterpoint.tune.executors.rank_command import rank_command
 
 _OF_LAUNCHERS: Final = ("SLURM_", "PMI_", "PMIX_", "OMPI_")
 """A launcher may have started Ray on this node: these variables are Ray's, not the trial's."""

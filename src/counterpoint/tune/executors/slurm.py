@@ -27,10 +27,10 @@ from counterpoint.tune.executors.executor import (
     ProcessShape,
     StoppedWaiting,
     TrialJob,
+    rank_command,
 )
 from counterpoint.tune.executors.exit_report import Arrival, exit_report, last_words, launcher_log
 from counterpoint.tune.executors.process_supervisor import start_supervised, supervised
-from counterpoint.tune.executors.rank_command import rank_command
 from counterpoint.tune.executors.slurm_control import (
     MARK_PREFIX,
     Grant,

@@ -6,7 +6,7 @@ import re
 
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, merged
-from counterpoint.tune.space.faults import new_fault
+from counterpoint.tune.space.space import new_fault
 
 COMBINED = "combined"
 

@@ -23,8 +23,8 @@ from counterpoint.tune.executors.executor import (
     TrialJob,
     TrialLimits,
 )
-from counterpoint.tune.journal.records import AllocationClosed, TrialEnded
 from counterpoint.tune.plan import StudyPlan
+from counterpoint.tune.study.records import AllocationClosed, TrialEnded
 from counterpoint.tune.study.study import Ledger, Study, Trial, stamp
 from counterpoint.tune.trial.measure import measure
 from counterpoint.tune.trial.report import Purpose, TrialFailure, TrialReport

@@ -22,18 +22,6 @@ from counterpoint.tune.executors.executor import (
     TrialLimits,
     wait_for,
 )
-from counterpoint.tune.journal.records import (
-    AllocationClosed,
-    AllocationOpened,
-    ArmDropped,
-    ArmEntered,
-    ArmProfiled,
-    GangStarted,
-    Paused,
-    StudyEnded,
-    TrialEnded,
-    TrialStarted,
-)
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.budget import refuse_small
 from counterpoint.tune.race.jobs import end_leftovers, job_of, place_of, profiled_settings
@@ -49,6 +37,18 @@ from counterpoint.tune.race.moves import (
     RunTrial,
 )
 from counterpoint.tune.race.race import next_move
+from counterpoint.tune.study.records import (
+    AllocationClosed,
+    AllocationOpened,
+    ArmDropped,
+    ArmEntered,
+    ArmProfiled,
+    GangStarted,
+    Paused,
+    StudyEnded,
+    TrialEnded,
+    TrialStarted,
+)
 from counterpoint.tune.study.study import Ledger, Trial, stamp
 from counterpoint.tune.trial.measure import measure
 from counterpoint.tune.trial.report import TrialFailure, TrialReport

@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, Predicted
-from counterpoint.tune.journal.records import Ablated, CandidateSeen
 from counterpoint.tune.search.grid import Grid, Point
 from counterpoint.tune.search.predictor import are_tied, behind
 from counterpoint.tune.space.space import arm_with
+from counterpoint.tune.study.records import Ablated, CandidateSeen
 from counterpoint.tune.study.study import stamp
 
 

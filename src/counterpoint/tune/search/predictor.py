@@ -18,7 +18,7 @@ from counterpoint.hlo import Program
 from counterpoint.pgle.profiles import write_profile
 from counterpoint.simulate import Simulation
 from counterpoint.tune.arm import BASE, Arm, ArmOrigin, Predicted, schedule_hash
-from counterpoint.tune.journal.records import CandidateSeen
+from counterpoint.tune.study.records import CandidateSeen
 from counterpoint.tune.study.study import Ledger, stamp
 from counterpoint.workflow.forecast import (
     CompileRequest,

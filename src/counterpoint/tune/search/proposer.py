@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
 from counterpoint.tune.arm import Acts, ArmChange
-from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid, Point
 from counterpoint.tune.space.space import Dimension, Space
+from counterpoint.tune.study.records import CandidateSeen
 
 if TYPE_CHECKING:
     import optuna

@@ -21,7 +21,6 @@ from typing import Final
 from counterpoint.compile import Pool
 from counterpoint.diagnose import explain
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin
-from counterpoint.tune.journal.records import Ablated, CandidateSeen, SearchEnded, SpaceMade
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.search import words
 from counterpoint.tune.search.candidates import Board, minimal, shortlist
@@ -30,6 +29,7 @@ from counterpoint.tune.search.predictor import Predictor, SearchStopped
 from counterpoint.tune.search.proposer import Proposer, require_optuna, widened
 from counterpoint.tune.search.remedies import remedies
 from counterpoint.tune.space.space import Dimension, Space, distinct, same_as
+from counterpoint.tune.study.records import Ablated, CandidateSeen, SearchEnded, SpaceMade
 from counterpoint.tune.study.study import Ledger, stamp
 from counterpoint.workflow.forecast import ForecastBatch, PredictionInputs, forecasts
 

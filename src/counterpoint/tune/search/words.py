@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from counterpoint.core import Range
-from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.search.candidates import Board, Shortlist
+from counterpoint.tune.study.records import CandidateSeen
 
 
 def progress(board: Board, done: int, most: int, seconds: float) -> str:

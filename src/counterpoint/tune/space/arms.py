@@ -17,9 +17,8 @@ from counterpoint.flags.advice import RecommendationRequest as Asked
 from counterpoint.flags.lines import OWN_PREFIX, is_variable, load_settings
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, Per
 from counterpoint.tune.space.dimensions import builtin_dimensions
-from counterpoint.tune.space.faults import new_fault
 from counterpoint.tune.space.situation import TWINS, SpaceContext, name_of, refused, says
-from counterpoint.tune.space.space import Dimension, LeftOut, same_as
+from counterpoint.tune.space.space import Dimension, LeftOut, new_fault, same_as
 
 _ON: Final = {"true": "on", "false": "off", "": "empty"}
 _NEW: Final = {old: new for new, old in TWINS.items()}

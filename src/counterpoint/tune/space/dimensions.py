@@ -34,8 +34,7 @@ from typing import Any, Final, cast
 from counterpoint.flags import Settings
 from counterpoint.flags.advice import CHIP_GENERATIONS, NEEDED, Condition
 from counterpoint.tune.arm import Acts, Per
-from counterpoint.tune.space.place import ValuePlace
-from counterpoint.tune.space.settings_text import KEYS, settings_of_line, settings_of_table
+from counterpoint.tune.space.values import KEYS, ValuePlace, settings_of_line, settings_of_table
 
 ANY = "any"
 """The kind that stands for any collective."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.flags import Settings
+from counterpoint.flags import Channel, Settings
+from counterpoint.flags.check import check
+from counterpoint.flags.lint import Severity
+from counterpoint.flags.parse import Location, Occurrence, ParsedSource
+from counterpoint.flags.text import Pairs
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, merged
-from counterpoint.tune.space.faults import new_fault
-from counterpoint.tune.space.place import nearest
+from counterpoint.tune.space.values import nearest
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -256,3 +260,43 @@ def _named(space: Space, changes: Sequence[ArmChange]) -> str:
 
 def _joined(point: Mapping[str, str]) -> str:
     return " + ".join(f"{name} {choice}" for name, choice in point.items())
+
+
+_CRASHES: Final = frozenset({"FLAG405"})
+"""Rules that only warn, because some programs survive; a search skips what may crash."""
+
+_PLACE: Final = Location("arm")
+
+
+def new_fault(base: Settings, settings: Settings, version: str | None, chip: str | None) -> str:
+    """Return the first fault of the settings that the base lacks, or an empty string."""
+    old = {(code, name) for code, name, _ in _faults(base, version, chip)}
+    found = (
+        f"{name}: {message}"
+        for code, name, message in _faults(settings, version, chip)
+        if (code, name) not in old
+    )
+    return next(found, "")
+
+
+@lru_cache(maxsize=4096)
+def _faults(
+    settings: Settings, version: str | None, chip: str | None
+) -> tuple[tuple[str, str, str], ...]:
+    given = (
+        *_given(settings.xla, Channel.XLA_FLAGS, "--"),
+        *_given(settings.env, Channel.ENVIRONMENT, ""),
+        *_given(settings.options, Channel.COMPILER_OPTIONS, ""),
+    )
+    written = ParsedSource(where=str(_PLACE), form="flags", given=given)
+    return tuple(
+        (remark.code, remark.name, remark.message)
+        for remark in check(written, version=version, chip=chip)
+        if remark.severity is Severity.ERROR or remark.code in _CRASHES
+    )
+
+
+def _given(pairs: Pairs, channel: Channel, dashes: str) -> Iterator[Occurrence]:
+    for name, value in pairs:
+        text = f"{dashes}{name}={value}"
+        yield Occurrence(channel=channel, name=name, value=value, place=_PLACE, text=text)

@@ -37,9 +37,14 @@ from counterpoint.flags.values import refusal
 from counterpoint.tune.arm import BASE, Per
 from counterpoint.tune.space.arms import RECOMMENDED
 from counterpoint.tune.space.dimensions import Draft, Pick, builtin_dimensions, read_draft
-from counterpoint.tune.space.place import ValuePlace, nearest
-from counterpoint.tune.space.settings_text import KEYS, settings_of_line, settings_of_table
 from counterpoint.tune.space.situation import SpaceContext, fitted, name_of, picks, size_of
+from counterpoint.tune.space.values import (
+    KEYS,
+    ValuePlace,
+    nearest,
+    settings_of_line,
+    settings_of_table,
+)
 
 _TABLES: Final = ("fix", "drop", "only", "choices", "dimension", "arms")
 _ARM: Final = (*KEYS, "recipe", "profile", "per")

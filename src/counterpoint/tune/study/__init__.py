@@ -1,8 +1,11 @@
-"""The state of a study, read from its journal, and the study directory."""
+"""The state of a study, the journal that it is read from, and the study directory."""
 
 from counterpoint.tune.study.directory import JOURNAL as JOURNAL
 from counterpoint.tune.study.directory import is_study as is_study
 from counterpoint.tune.study.directory import plan_of as plan_of
 from counterpoint.tune.study.directory import read_study as read_study
+from counterpoint.tune.study.journal import line_of as line_of
+from counterpoint.tune.study.journal import read_journal as read_journal
+from counterpoint.tune.study.records import Ablated as Ablated
 from counterpoint.tune.study.study import Study as Study
 from counterpoint.tune.study.study import Trial as Trial

@@ -16,9 +16,9 @@ from typing import Final
 
 from counterpoint.core import CounterpointError, InputError, UsageError, parse_json, unused_path
 from counterpoint.core.records import RecordError, from_plain, to_plain
-from counterpoint.tune.journal.journal import Disk, Journal, read_journal
-from counterpoint.tune.journal.records import Record, Resumed, StudyBegan
 from counterpoint.tune.plan import StudyPlan
+from counterpoint.tune.study.journal import Disk, Journal, read_journal
+from counterpoint.tune.study.records import Record, Resumed, StudyBegan
 from counterpoint.tune.study.study import Ledger, Study, fold, follow, stamp
 
 JOURNAL: Final = "journal.jsonl"

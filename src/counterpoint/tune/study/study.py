@@ -11,7 +11,7 @@ from typing import Final
 
 from counterpoint.core import as_html
 from counterpoint.tune.arm import Arm
-from counterpoint.tune.journal.records import (
+from counterpoint.tune.study.records import (
     Ablated,
     AllocationClosed,
     AllocationOpened,

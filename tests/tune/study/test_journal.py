@@ -20,9 +20,17 @@ from counterpoint.core.errors import InputError, UsageError
 from counterpoint.core.records.plain import to_plain
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Arm, ArmChange, Predicted
-from counterpoint.tune.journal.journal import Journal, Unwritable, read_journal
-from counterpoint.tune.journal.lines import DamagedLine, NewerFormat, line_of, read_lines
-from counterpoint.tune.journal.records import (
+from counterpoint.tune.study.directory import JOURNAL
+from counterpoint.tune.study.journal import (
+    DamagedLine,
+    Journal,
+    NewerFormat,
+    Unwritable,
+    line_of,
+    read_journal,
+    read_lines,
+)
+from counterpoint.tune.study.records import (
     FORMAT,
     ArmEntered,
     Paused,
@@ -32,7 +40,6 @@ from counterpoint.tune.journal.records import (
     TrialEnded,
     TrialStarted,
 )
-from counterpoint.tune.study.directory import JOURNAL
 from counterpoint.tune.trial.report import Losses, Purpose, Steady, TrialFailure, TrialReport
 from faulty_disk import Fault, FaultyDisk, Killed
 
@@ -216,7 +223,7 @@ def test_the_lock_ends_with_the_process_that_has_it(tmp_path: Path) -> None:
     path.write_bytes(line_of(BEGAN, 0))
     program = f"""
         import os, signal, pathlib
-        from counterpoint.tune.journal.journal import Journal
+        from counterpoint.tune.study.journal import Journal
         journal = Journal.open(pathlib.Path({str(path)!r}))
         os.kill(os.getpid(), signal.SIGKILL)
     """
