@@ -243,7 +243,7 @@ def test_a_kept_prediction_stays_one(
     assert main(["explain", str(kept)]) == 0
     screen = capsys.readouterr().out
     assert screen.startswith("Profile   predicted,")
-    assert "simulated: one device stands for 2 of 2xH100" in screen
+    assert "simulated: one device represents all 2 of 2xH100" in screen
     assert str(kept) in " ".join(screen.split())
     assert predict(scheduled, "--target", "2xH100", "--against", kept) == 0
     told = " ".join(capsys.readouterr().out.split())

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from counterpoint.core import Basis, Range
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.reading import read
-from counterpoint.timeline.storage.parquet import read_parquet, write_parquet
+from counterpoint.timeline.storage.parquet import MANIFEST, read_parquet, write_parquet
 from recordings import Span, recording
 
 
@@ -34,6 +36,27 @@ def test_what_is_read_back_equals_what_was_written(made: Timeline, tmp_path: Pat
         elif field.name != "programs":
             assert before == after, field.name
     assert [entry.name for entry in opened.programs] == ["jit_step"]
+
+
+def test_a_prediction_keeps_its_target_and_range(made: Timeline, tmp_path: Path) -> None:
+    predicted = replace(
+        made, basis=Basis.PREDICTED, target="2x8xH100", predicted_range=Range(0.009, 0.012)
+    )
+    opened = read_parquet(write_parquet(predicted, tmp_path / "step"))
+    assert (opened.target, opened.predicted_range) == ("2x8xH100", Range(0.009, 0.012))
+
+
+def test_a_prediction_of_an_earlier_version_has_target_and_range(
+    made: Timeline, tmp_path: Path
+) -> None:
+    path = write_parquet(replace(made, basis=Basis.PREDICTED), tmp_path / "step")
+    manifest = json.loads((path / MANIFEST).read_text())
+    del manifest["target"], manifest["predicted_range_s"]
+    manifest["hosts"][0]["name"] = "one device stands for 16 of 2x8xH100:8x400G"
+    manifest["environment"]["prediction_range_s"] = "0.009 0.012"
+    (path / MANIFEST).write_text(json.dumps(manifest))
+    opened = read_parquet(path)
+    assert (opened.target, opened.predicted_range) == ("2x8xH100:8x400G", Range(0.009, 0.012))
 
 
 def test_read_opens_it(made: Timeline, tmp_path: Path) -> None:

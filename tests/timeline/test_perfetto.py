@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trace_builder import wide
 
-from counterpoint.core.basis import Basis
+from counterpoint.core.basis import Basis, Range
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hlo.wire_schema import message_classes
 from counterpoint.timeline.chrome.reader import read_trace_json
@@ -391,6 +391,32 @@ def test_the_basis_and_the_chip_come_back(basis: str, tmp_path: Path) -> None:
     assert back.devices == (chip,)
     assert back.hosts[0].name == wrote.hosts[0].name
     assert set(wrote.notes) <= set(back.notes)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_target_and_the_range_of_a_prediction_come_back(tmp_path: Path, jobs: int) -> None:
+    wrote = replace(
+        made(recording(steps())),
+        basis=Basis.PREDICTED,
+        target="2x8xH100",
+        predicted_range=Range(0.009, 0.012),
+    )
+    paths = [tmp_path / "host-0.json", tmp_path / "host-1.json"]
+    for path in paths:
+        write_perfetto(wrote, path)
+    back = read(*paths, jobs=jobs)
+    assert (back.target, back.predicted_range) == ("2x8xH100", Range(0.009, 0.012))
+
+
+def test_a_trace_of_an_earlier_version_has_its_target(tmp_path: Path) -> None:
+    path = write_perfetto(
+        replace(made(recording(steps())), basis=Basis.PREDICTED), tmp_path / "t.json"
+    )
+    trace = json.loads(path.read_text())
+    del trace["otherData"]["target"], trace["otherData"]["predicted_range_s"]
+    trace["otherData"]["hosts"] = ["one device stands for 16 of 2x8xH100"]
+    path.write_text(json.dumps(trace))
+    assert read(path).target == "2x8xH100"
 
 
 @pytest.mark.parametrize(

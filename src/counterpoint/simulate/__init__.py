@@ -1,8 +1,5 @@
 """Simulation of a scheduled Program on a cost model, as a Timeline."""
 
-from counterpoint.simulate.drawing import range_noted as range_noted
-from counterpoint.simulate.drawing import range_said as range_said
-from counterpoint.simulate.drawing import target_said as target_said
 from counterpoint.simulate.simulation import Jitter as Jitter
 from counterpoint.simulate.simulation import Replay as Replay
 from counterpoint.simulate.simulation import Simulation as Simulation

@@ -7,9 +7,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from counterpoint.core import Basis, CounterpointError, InputError, Range
+from counterpoint.core import Basis, InputError
 from counterpoint.hardware import Target
-from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
 from counterpoint.simulate.engine import BlockExecution, ExecutionTrace
 from counterpoint.simulate.plan import Seconds
@@ -39,11 +38,11 @@ def draw(
     case: PricedPlan,
     course: ExecutionTrace,
     step_s: float,
-    where: tuple[Host, Device],
-    notes: tuple[str, ...],
+    device: Device,
+    target: Target | None,
     hlo: bytes | None,
 ) -> Timeline:
-    """Return the Timeline of a run with likely prices; its host name says what it represents."""
+    """Return the Timeline of a run with likely prices, without notes."""
     plan = case.plan
     names = [instruction.name for instruction in plan.instructions]
     known = {"name": names, "op": names, "async_window": False}
@@ -62,8 +61,8 @@ def draw(
     return Timeline(
         basis=Basis.PREDICTED,
         inputs=(program.name,),
-        hosts=(where[0],),
-        devices=(where[1],),
+        hosts=(Host(name=_represented(target), source=program.name),),
+        devices=(device,),
         lines=plan.streams,
         programs=(entry,),
         ops=described,
@@ -77,9 +76,15 @@ def draw(
         host_events=pl.DataFrame(schema=HOST_EVENTS),
         host_names=(),
         environment={},
-        notes=notes,
+        notes=(),
         truncated=False,
+        target=None if target is None else str(target),
     )
+
+
+def _represented(target: Target | None) -> str:
+    """Return the name of the host: the devices that the only one represents."""
+    return "one device represents all" + (f" {target.devices:,} of {target}" if target else "")
 
 
 def _priced(case: PricedPlan) -> list[pl.Series]:
@@ -140,46 +145,3 @@ def _of_entry(case: PricedPlan, entry: BlockExecution) -> tuple[Seconds, Seconds
         (shifts[:, None] + start[None, :]).ravel(),
         (shifts[:, None] + end[None, :]).ravel(),
     )
-
-
-_SAYS: Final = "one device stands for "
-
-
-def stands_for(target: Target | None) -> str:
-    """Return the name of the host, which says what the device represents.
-
-    A stored Timeline keeps nothing else of its Target.
-    """
-    return _SAYS + (f"{target.devices:,} of {target}" if target else "all")
-
-
-def target_said(timeline: Timeline) -> Target | None:
-    """Return the Target that a prediction was made for; None if it has none or it is gone."""
-    if timeline.basis is not Basis.PREDICTED or not timeline.hosts:
-        return None
-    count, _, written = timeline.hosts[0].name.removeprefix(_SAYS).partition(" of ")
-    if not count or not written:
-        return None
-    try:
-        return parse_target(written)
-    except CounterpointError:
-        return None  # the file is gone
-
-
-NOTED: Final = "prediction_range_s"
-
-
-def range_noted(reach: Range) -> dict[str, str]:
-    """Return the range as an entry for the environment of a Timeline."""
-    return {NOTED: f"{float(reach.low)!r} {float(reach.high)!r}"}
-
-
-def range_said(timeline: Timeline) -> Range | None:
-    """Return the recorded range; None if there is none in this form."""
-    if timeline.basis is not Basis.PREDICTED:
-        return None
-    try:
-        low, high = map(float, timeline.environment.get(NOTED, "").split())
-        return Range(low, high)
-    except ValueError:
-        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import NormalDist
 
@@ -20,7 +20,7 @@ from counterpoint.hlo.model import launches
 from counterpoint.hlo.origin import provenance
 from counterpoint.hlo.schedule import is_done, trip_count
 from counterpoint.hlo.work import category
-from counterpoint.simulate.drawing import draw, draw_spans, stands_for
+from counterpoint.simulate.drawing import draw, draw_spans
 from counterpoint.simulate.engine import MOST_SPANS, MOST_TURNS, Engine, ExecutionTrace, serial_time
 from counterpoint.simulate.layout import lay_out
 from counterpoint.simulate.plan import (
@@ -32,7 +32,7 @@ from counterpoint.simulate.plan import (
     price_plan,
 )
 from counterpoint.simulate.priced_plan import PricedPlan
-from counterpoint.timeline import Device, Host, Lane, Timeline
+from counterpoint.timeline import Device, Lane, Timeline
 from counterpoint.timeline.ops import lane
 
 
@@ -360,10 +360,9 @@ def simulate(
     communicating, exposed = communicating_s(program, case, course)
     uncounted = tuple(_uncounted(program, case))
     notes = tuple(_notes(case, course, engine, uncounted, device_name or _name(target)))
-    host = Host(name=stands_for(target), source=program.name)
-    where = (host, _device(target, device_name))
+    device = _device(target, device_name)
     return Simulation(
-        draw=lambda: draw(program, case, course, step_s, where, notes, hlo),
+        draw=lambda: replace(draw(program, case, course, step_s, device, target, hlo), notes=notes),
         step_s=step_s,
         low_s=step_s - math.hypot(0.0, *(min(0.0, low) for low, _ in reach.values())),
         high_s=step_s + math.hypot(0.0, *(max(0.0, high) for _, high in reach.values())),

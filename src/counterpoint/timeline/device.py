@@ -36,6 +36,12 @@ class Host:
     clock_spread_ps: int | None = None
 
     @property
+    def target(self) -> str | None:
+        """The target in the name: earlier versions stored that of a prediction only there."""
+        _, _, target = self.name.removeprefix("one device stands for ").partition(" of ")
+        return target or None
+
+    @property
     def machine(self) -> str:
         """The name without the number that distinguishes processes of one machine."""
         return _PROCESS.sub("", self.name)

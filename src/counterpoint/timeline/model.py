@@ -20,7 +20,7 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core import Basis, shorten_names
+from counterpoint.core import Basis, Range, shorten_names
 from counterpoint.hlo import Program, read_program
 from counterpoint.timeline.device import Device, Host
 from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording, Schema
@@ -154,7 +154,11 @@ def _parse(variant: EmbeddedProgram) -> Program:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Timeline:
-    """The spans of one workload. Rows of `spans` are sorted by device and start."""
+    """The spans of one workload. Rows of `spans` are sorted by device and start.
+
+    A prediction has a `target`, as `counterpoint.hardware` parses it, which its one device
+    represents, and a `predicted_range` of the step time in seconds.
+    """
 
     basis: Basis
     inputs: tuple[str, ...]
@@ -173,6 +177,8 @@ class Timeline:
     environment: Mapping[str, str]
     notes: tuple[str, ...]
     truncated: bool
+    target: str | None = None
+    predicted_range: Range | None = None
     transfers: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TRANSFERS))
 
     def __repr__(self) -> str:

@@ -125,9 +125,9 @@ def test_a_stored_prediction_keeps_its_range() -> None:
     made = replace(
         timeline(HLO, SPANS),
         basis=Basis.PREDICTED,
-        environment={"prediction_range_s": "0.009 0.012"},
+        predicted_range=Range(0.009, 0.012),
     )
-    sides = [replace(made, hosts=(Host(name=it, source=""),)) for it in ("8xH100", "8xB200")]
+    sides = [replace(made, target=target) for target in ("8xH100", "8xB200")]
     found = compare(*sides)
     assert isinstance(found.step, StepChange)
     assert isinstance(found.step.range, Range)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from counterpoint.core import CounterpointError
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hardware import (
     Ici,
@@ -21,7 +22,8 @@ from counterpoint.hardware import (
     gpus,
     target_config,
 )
-from counterpoint.simulate import target_said
+from counterpoint.hardware.targets import parse_target
+from counterpoint.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,14 @@ class Fabric:
     network_known: bool  # the rate of a NIC is known
     ici: Ici | None
     source: str  # where the rates come from
+
+
+def target_of(timeline: Timeline) -> Target | None:
+    """Return the target of a prediction; None if it has none, or a file that no longer exists."""
+    try:
+        return parse_target(timeline.target) if timeline.target else None
+    except CounterpointError:
+        return None
 
 
 def fabric_of(case: StepData) -> Fabric:
@@ -49,7 +59,7 @@ def fabric_of(case: StepData) -> Fabric:
         return Fabric(
             kind=kind, target=None, domain_known=False, network_known=False, ici=ici, source=source
         )
-    described = case.context.target or target_said(timeline)
+    described = case.context.target or target_of(timeline)
     target = described or _made_up(case, chip)
     known = target is not None and (
         target.own_wiring is not None or find_wiring(target.gpu) is not None

@@ -73,10 +73,9 @@ def _machines(a: Timeline, b: Timeline) -> Iterator[SideDifference]:
     for what, of_a, of_b in facts:
         if of_a != of_b and of_a is not None and of_b is not None:
             yield SideDifference(DifferenceKind.EXPERIMENT, what, of_a, of_b)
-    if Basis.PREDICTED is a.basis is b.basis and a.hosts[0].name != b.hosts[0].name:
-        yield SideDifference(
-            DifferenceKind.EXPERIMENT, "simulated", a.hosts[0].name, b.hosts[0].name
-        )
+    simulated = [timeline.target or timeline.hosts[0].name for timeline in (a, b)]
+    if Basis.PREDICTED is a.basis is b.basis and simulated[0] != simulated[1]:
+        yield SideDifference(DifferenceKind.EXPERIMENT, "simulated", *simulated)
     if a.basis is b.basis and len(a.devices) != len(b.devices):
         counts = str(len(a.devices)), str(len(b.devices))
         yield SideDifference(DifferenceKind.EXPERIMENT, "devices in the profile", *counts)

@@ -31,7 +31,6 @@ from counterpoint.hlo.origin import provenance, stable_key
 from counterpoint.runs import Run, is_run, read_run
 from counterpoint.runs.scores import score_of_steps
 from counterpoint.runs.timeline import read
-from counterpoint.simulate import range_said
 from counterpoint.timeline import Lane, Progress, Timeline
 
 Input: TypeAlias = str | PathLike[str] | Run | Timeline
@@ -115,7 +114,7 @@ def _times(timeline: Timeline) -> RunSteps | None:
         source,
         timeline.basis,
         on_host=all(device.kind == "cpu" for device in timeline.devices),
-        range_s=range_said(timeline),
+        range_s=timeline.predicted_range,
         target=_target(timeline),
     )
 
@@ -130,7 +129,8 @@ def _target(timeline: Timeline) -> str:
     if timeline.basis is not Basis.PREDICTED:
         return ""
     chips = (device.chip or device.kind for device in timeline.devices)
-    return ", ".join([*(host.name for host in timeline.hosts), *chips])
+    hosts = [timeline.target] if timeline.target else [host.name for host in timeline.hosts]
+    return ", ".join([*hosts, *chips])
 
 
 def _refuse_report(name: str) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 
 from counterpoint.core import Basis, InputError, UsageError, shorten_names
 from counterpoint.diagnose.collectives.collectives import collective_profile
-from counterpoint.diagnose.collectives.fabric import fabric_of
+from counterpoint.diagnose.collectives.fabric import fabric_of, target_of
 from counterpoint.diagnose.collectives.requirement import classify
 from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.exposure.causes import causes
@@ -22,7 +22,6 @@ from counterpoint.diagnose.step_data import StepData, context_of
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import mismatched_devices
 from counterpoint.runs import Run
-from counterpoint.simulate import target_said
 from counterpoint.timeline import Timeline
 
 _NEXT: Final = "leave --target out"
@@ -37,7 +36,7 @@ def check_target(case: StepData) -> tuple[str, ...]:
     target = case.context.target
     if target is None:
         return ()
-    if (predicted_for := target_said(case.timeline)) is not None:
+    if (predicted_for := target_of(case.timeline)) is not None:
         _check_prediction(target, predicted_for)
         return ()
     _check_chip(case, target)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
 
-from counterpoint.core import Basis, InputError
+from counterpoint.core import Basis, InputError, Range
 from counterpoint.timeline.chrome.columns import Columns, TooMany, sort_tracks
 from counterpoint.timeline.chrome.stream import (
     NotATrace,
@@ -21,7 +21,7 @@ from counterpoint.timeline.chrome.stream import (
     text_blocks,
 )
 from counterpoint.timeline.chrome.tracks import Tracks, gather
-from counterpoint.timeline.device import Device
+from counterpoint.timeline.device import Device, Host
 from counterpoint.timeline.tables.recording import Recording
 
 _WRITER: Final = "counterpoint "
@@ -36,6 +36,8 @@ class TraceMetadata:
     """
 
     basis: Basis
+    target: str | None
+    predicted_range: Range | None
     host: str | None  # name; None unless there was exactly one host
     known: Mapping[tuple[str, int], Device]  # by kind and ordinal; empty for several hosts
     notes: tuple[str, ...]
@@ -60,15 +62,25 @@ def read_metadata(head: Mapping[str, object]) -> TraceMetadata | None:
         return None
     hosts = _texts(about.get("hosts"))
     devices = [_device(_fields(device)) for device in _list(about.get("devices"))]
-    basis = about.get("basis")
+    basis = Basis(found) if (found := about.get("basis")) in list(Basis) else Basis.MEASURED
+    target = about.get("target")
+    if basis is Basis.PREDICTED and "target" not in about and hosts:
+        target = Host(name=hosts[0], source="").target
     return TraceMetadata(
-        basis=Basis(basis) if basis in list(Basis) else Basis.MEASURED,
+        basis=basis,
+        target=target if isinstance(target, str) else None,
+        predicted_range=_range(about.get("predicted_range_s")),
         host=hosts[0] if len(hosts) == 1 else None,
         known={(device.kind, device.ordinal): device for device in devices if device}
         if len(hosts) == 1
         else {},
         notes=tuple(_texts(about.get("notes"))),
     )
+
+
+def _range(value: object) -> Range | None:
+    bounds = [bound for bound in _list(value) if isinstance(bound, int | float)]
+    return Range(bounds[0], bounds[1]) if len(bounds) == 2 and bounds[0] <= bounds[1] else None
 
 
 def _device(fields: Mapping[str, object]) -> Device | None:
@@ -181,6 +193,8 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
         ),
         truncated=tracks.cut is not None or (not is_own_format and tracks.complete == MOST_EVENTS),
         basis=written.basis if written else Basis.MEASURED,
+        target=written.target if written else None,
+        predicted_range=written.predicted_range if written else None,
     )
 
 

@@ -303,6 +303,8 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         environment=gathered.hosts[0].environment if gathered.hosts else {},
         notes=tuple(dict.fromkeys([*messages, *found.notes])),
         truncated=any(host.truncated for host in gathered.hosts),
+        target=gathered.hosts[0].target if gathered.hosts else None,
+        predicted_range=gathered.hosts[0].predicted_range if gathered.hosts else None,
     )
 
 

@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Final
 
@@ -155,6 +155,8 @@ def _blocks(timeline: Timeline, path: Path) -> Iterator[bytes]:
             "writer": f"counterpoint {__version__}",
             "inputs": timeline.inputs,
             "basis": timeline.basis,
+            "target": timeline.target,
+            "predicted_range_s": timeline.predicted_range and astuple(timeline.predicted_range),
             "hosts": [host.name for host in timeline.hosts],
             "devices": [asdict(device) for device in timeline.devices],
             "steps": timeline.step_rule,

@@ -10,15 +10,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, astuple, fields
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, cast
 
 import polars as pl
 
-from counterpoint.core import Basis, InputError, parse_json
+from counterpoint.core import Basis, InputError, Range, parse_json
 from counterpoint.timeline.device import Device, Host
 from counterpoint.timeline.model import (
     HOST_EVENTS,
@@ -152,8 +152,14 @@ def _write(timeline: Timeline, into: Path) -> None:
         "environment": dict(timeline.environment),
         "notes": timeline.notes,
         "truncated": timeline.truncated,
+        "target": timeline.target,
+        "predicted_range_s": _bounds(timeline.predicted_range),
     }
     (into / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+
+
+def _bounds(range_s: Range | None) -> tuple[float, float] | None:
+    return None if range_s is None else astuple(range_s)
 
 
 def read_parquet(path: str | Path) -> Timeline:
@@ -208,11 +214,15 @@ def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
     _check_references(tables, manifest)
     if "whole" not in tables["steps"].columns:
         tables["steps"] = _with_whole(tables["steps"], Basis(manifest["basis"]))
+    basis, hosts = Basis(manifest["basis"]), tuple(Host(**host) for host in manifest["hosts"])
+    target, bounds = manifest.get("target"), manifest.get("predicted_range_s")
+    if basis is Basis.PREDICTED and "target" not in manifest:
+        target, bounds = hosts[0].target, _earlier_bounds(manifest["environment"])
     return Timeline(
-        basis=Basis(manifest["basis"]),
+        basis=basis,
         # A prediction has no profile to name: it was simulated.
-        inputs=(str(path),) if manifest["basis"] == Basis.PREDICTED else (*manifest["inputs"],),
-        hosts=tuple(Host(**host) for host in manifest["hosts"]),
+        inputs=(str(path),) if basis is Basis.PREDICTED else (*manifest["inputs"],),
+        hosts=hosts,
         devices=tuple(Device(**device) for device in manifest["devices"]),
         lines=tuple(manifest["lines"]),
         programs=_programs(path / _HLO, manifest["programs"]),
@@ -222,8 +232,15 @@ def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
         environment=manifest["environment"],
         notes=tuple(manifest["notes"]),
         truncated=manifest["truncated"],
+        target=target,
+        predicted_range=Range(*bounds) if bounds else None,
         **tables,
     )
+
+
+def _earlier_bounds(environment: Mapping[str, str]) -> list[float]:
+    """Return the range of the step time from where earlier versions stored it; [] without one."""
+    return [float(bound) for bound in environment.get("prediction_range_s", "").split()]
 
 
 def _with_whole(steps: pl.DataFrame, basis: Basis) -> pl.DataFrame:
@@ -296,6 +313,7 @@ def write_parcel(recording: Recording, into: Path, hlo: Path) -> None:
         for key, program in recording.programs.items()
     }
     rest["environment"] = dict(recording.environment)
+    rest["predicted_range"] = _bounds(recording.predicted_range)
     (into / _MANIFEST).write_text(json.dumps(rest), encoding="utf-8")
 
 
@@ -325,6 +343,7 @@ def open_parcel(place: Path, hlo: Path, known: dict[str, bytes]) -> Recording:
     rest |= {
         "devices": tuple(Device(**device) for device in rest["devices"]),
         "basis": Basis(rest["basis"]),
+        "predicted_range": Range(*bounds) if (bounds := rest["predicted_range"]) else None,
         "programs": programs,
     }
     return Recording(**rest, **tables)

@@ -15,7 +15,7 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core import Basis
+from counterpoint.core import Basis, Range
 from counterpoint.timeline.device import Device
 
 Schema = dict[str, type[pl.DataType]]
@@ -133,6 +133,8 @@ class Recording:
     notes: tuple[str, ...] = ()
     truncated: bool = False
     basis: Basis = Basis.MEASURED
+    target: str | None = None  # of a prediction, as in Timeline
+    predicted_range: Range | None = None
     zero_ns: int | None = None  # host clock at time 0, since 1970, if known
 
 
@@ -148,6 +150,8 @@ class RecordingSummary:
     host: str
     devices: tuple[Device, ...]
     basis: Basis
+    target: str | None
+    predicted_range: Range | None
     environment: Mapping[str, str]
     truncated: bool
     content: bytes | None  # None: it has no spans
@@ -172,6 +176,8 @@ def summarize_recording(recording: Recording) -> RecordingSummary:
         host=recording.host,
         devices=recording.devices,
         basis=recording.basis,
+        target=recording.target,
+        predicted_range=recording.predicted_range,
         environment=recording.environment,
         truncated=recording.truncated,
         content=_content(recording) if len(spans) else None,

@@ -19,7 +19,6 @@ from counterpoint.flags import Settings
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
-from counterpoint.simulate import range_noted
 from counterpoint.workflow.forecast.memory_fit import MemoryFit
 from counterpoint.workflow.forecast.step_range import RangeCoverage, covered, step_range
 
@@ -145,8 +144,8 @@ class Prediction:
     def timeline(self) -> Timeline:
         """The simulated step, with its settings if it was compiled here."""
         settings = {} if self.base.compiled is None else _noted(self.base.settings)
-        noted = {**settings, **range_noted(self.base.range_s)}
-        return replace(self.base.simulation.timeline, environment=noted)
+        simulated = self.base.simulation.timeline
+        return replace(simulated, environment=settings, predicted_range=self.base.range_s)
 
 
 def _noted(settings: Settings) -> dict[str, str]:
