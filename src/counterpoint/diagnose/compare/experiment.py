@@ -27,7 +27,7 @@ _OWN: Final = (
     *("PYTHONPATH", "COUNTERPOINT_", "JAX_DUMP_IR_TO", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER"),
     *("SLURM_", "OMPI_", "PMI", "XLA_FLAGS"),
 )
-_OF_ITSELF: Final = ("profile_", "prediction_", "process_id", "EXPORT_")
+_OF_ITSELF: Final = ("profile_", "process_id", "EXPORT_")
 """Prefixes of entries that describe how the profile itself was made."""
 _SHOWN: Final = 3
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, astuple, fields
 from hashlib import sha256
 from pathlib import Path
@@ -215,9 +215,12 @@ def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
     if "whole" not in tables["steps"].columns:
         tables["steps"] = _with_whole(tables["steps"], Basis(manifest["basis"]))
     basis, hosts = Basis(manifest["basis"]), tuple(Host(**host) for host in manifest["hosts"])
+    environment: dict[str, str] = dict(manifest["environment"])
     target, bounds = manifest.get("target"), manifest.get("predicted_range_s")
     if basis is Basis.PREDICTED and "target" not in manifest:
-        target, bounds = hosts[0].target, _earlier_bounds(manifest["environment"])
+        # Earlier versions stored both elsewhere.
+        target = hosts[0].target
+        bounds = [float(bound) for bound in environment.pop("prediction_range_s", "").split()]
     return Timeline(
         basis=basis,
         # A prediction has no profile to name: it was simulated.
@@ -229,18 +232,13 @@ def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
         step_rule=manifest["step_rule"],
         step_program=manifest["step_program"],
         host_names=tuple(manifest["host_names"]),
-        environment=manifest["environment"],
+        environment=environment,
         notes=tuple(manifest["notes"]),
         truncated=manifest["truncated"],
         target=target,
         predicted_range=Range(*bounds) if bounds else None,
         **tables,
     )
-
-
-def _earlier_bounds(environment: Mapping[str, str]) -> list[float]:
-    """Return the range of the step time from where earlier versions stored it; [] without one."""
-    return [float(bound) for bound in environment.get("prediction_range_s", "").split()]
 
 
 def _with_whole(steps: pl.DataFrame, basis: Basis) -> pl.DataFrame:
