@@ -14,8 +14,8 @@ from counterpoint.core import set_html_renderer as _draw_with
 
 if TYPE_CHECKING:
     from counterpoint.capture import StepProfiler as StepProfiler
-    from counterpoint.compile.functions import program as program
     from counterpoint.compile.inputs import Workload as Workload
+    from counterpoint.compile.inputs import program as program
     from counterpoint.core import CounterpointError as CounterpointError
     from counterpoint.core import InputError as InputError
     from counterpoint.core import UsageError as UsageError
@@ -81,7 +81,7 @@ __getattr__ = _lazy(
         "compare": "counterpoint.diagnose.compare",
         "explain": "counterpoint.diagnose",
         "predict": "counterpoint.workflow.prediction",
-        "program": "counterpoint.compile.functions",
+        "program": "counterpoint.compile.inputs",
         "read": "counterpoint.runs.timeline",
         "read_program": "counterpoint.hlo",
         "write_parquet": "counterpoint.timeline.storage",

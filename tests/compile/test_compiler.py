@@ -18,7 +18,7 @@ import pytest
 from counterpoint.compile import CompiledProgram, CompileFailed, compile_workload
 from counterpoint.compile.failures import died
 from counterpoint.compile.inputs import Workload, load_workload
-from counterpoint.compile.workers.child import Worker
+from counterpoint.compile.worker_process import Worker
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo.collectives import collective
@@ -53,7 +53,7 @@ def workers(directory: Path) -> list[str]:
             words = process.read_bytes().decode(errors="replace")
         except OSError:
             continue
-        if "counterpoint.compile.workers.worker" in words and str(directory) in words:
+        if "counterpoint.compile.worker" in words and str(directory) in words:
             found.append(words)
     return found
 

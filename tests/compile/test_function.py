@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile.functions.function import lower_function, names_function
+from counterpoint.compile.inputs.function import lower_function, names_function
 from counterpoint.core.errors import InputError, UsageError
 from xla_compiler import why_none
 

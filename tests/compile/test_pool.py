@@ -16,7 +16,7 @@ import pytest
 
 from counterpoint.compile import CompiledProgram, CompileFailed, CompileTask, compile_all
 from counterpoint.compile.inputs import Workload, load_workload
-from counterpoint.compile.workers.bench import usual_jobs
+from counterpoint.compile.worker_slot import usual_jobs
 from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.hardware.targets import parse_target
 from lowered import H100, Lowered
@@ -61,7 +61,7 @@ def workers(directory: Path) -> list[int]:
             words = process.read_bytes().decode(errors="replace")
         except OSError:
             continue
-        if "counterpoint.compile.workers.worker" in words and str(directory) in words:
+        if "counterpoint.compile.worker" in words and str(directory) in words:
             found.append(int(process.parent.name))
     return found
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from counterpoint.compile import CompileTask, assumed_options, compile_workload
-from counterpoint.compile.failures import limit_notes, log_notes
+from counterpoint.compile.compiler import find_workaround, limit_notes, log_notes, workaround_notes
+from counterpoint.compile.failures import source_line
 from counterpoint.compile.inputs import Workload, load_workload
-from counterpoint.compile.options import planned_bytes
-from counterpoint.compile.workers.child import ProgramForm
-from counterpoint.compile.workers.remedies import find_workaround, source_line, workaround_notes
+from counterpoint.compile.task import planned_bytes
+from counterpoint.compile.worker_process import ProgramForm
 from counterpoint.core.errors import UsageError
 from counterpoint.hardware.targets import parse_target
 from lowered import H100, Lowered

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.cli.progress import Progress
-from counterpoint.compile.functions import names_function
+from counterpoint.compile.inputs import names_function
 from counterpoint.core import InputError, UsageError
 from counterpoint.pgle.applying import LocatedProgram, is_lowered, locate_program
 

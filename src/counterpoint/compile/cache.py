@@ -23,9 +23,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.compile.options import planned_bytes
-from counterpoint.compile.task import CompileOutput, CompileTask
-from counterpoint.compile.workers.child import outcome_of
+from counterpoint.compile.task import CompileOutput, CompileTask, planned_bytes
+from counterpoint.compile.worker_process import outcome_of
 
 FORMAT: Final = 1
 """Version of the hashed data and of the stored format. Each version has its own cache."""

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from counterpoint.compile import cache
-from counterpoint.compile.failures import died, limit_notes, log_notes, refused
+from counterpoint.compile.failures import died, refused
 from counterpoint.compile.inputs.workload import Workload
-from counterpoint.compile.options import (
+from counterpoint.compile.task import (
     AUTOTUNED,
+    TIMEOUT_S,
     VARIABLES,
     Channels,
+    CompileOutput,
+    CompileTask,
     channels,
     needs_own_process,
     planned_bytes,
     rerouted,
 )
-from counterpoint.compile.task import TIMEOUT_S, CompileOutput, CompileTask
-from counterpoint.compile.workers.bench import CompileAttempt, WorkerSlot
-from counterpoint.compile.workers.child import CompileJob, CompileOutcome
-from counterpoint.compile.workers.remedies import find_workaround, workaround_notes
+from counterpoint.compile.worker_process import CompileJob, CompileOutcome
+from counterpoint.compile.worker_slot import CompileAttempt, WorkerSlot
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program, read_program
 
@@ -202,3 +204,134 @@ def _attempt(bench: WorkerSlot, task: CompileTask, sent: Channels) -> CompileAtt
     return bench.attempt(
         job, workload.program, variables, task.timeout_s, alone=needs_own_process(sent.options)
     )
+
+
+_MEMORY: Final = re.compile(
+    r"Can't reduce memory use below (?P<wanted>\S+) .*?only reduced to (?P<got>\S+)"
+)
+
+_REPLICATED: Final = re.compile(r"Involuntary full rematerialization\.(?P<rest>[^\n]*)")
+_OP_NAME: Final = re.compile(r'op_name="([^"]+)"')
+
+_INSTRUCTION: Final = re.compile(r"HLO operation:? ?(?:%?([\w.-]+))")
+
+
+def log_notes(log: str) -> Iterator[str]:
+    """Yield one note per kind of warning, with the worst or the first of them.
+
+    The lines are warnings from XLA's hlo_rematerialization.cc and spmd_partitioner.cc, printed at
+    its default log level.
+    """
+    tight = list(_MEMORY.finditer(log))
+    if tight:
+        wanted, got = tight[-1]["wanted"], tight[-1]["got"]
+        yield (
+            f"XLA could not bring the program's temporaries below {wanted}: {got} are left after"
+            " recomputing what it could, so it may run out of memory"
+        )
+    replicated = list(_REPLICATED.finditer(log))
+    if replicated:
+        yield (
+            f"{len(replicated)} tensors are gathered whole on every device, since XLA found no"
+            f" other way between two shardings; the first: {_what(replicated[0]['rest'])}"
+        )
+
+
+def _what(line: str) -> str:
+    scope = _OP_NAME.search(line)
+    name = _INSTRUCTION.search(line)
+    return scope[1] if scope else name[1] if name else line.strip()[:120]
+
+
+_TOLD_OF_HOSTS: Final = (0, 12)
+_USUAL_HOST: Final = 8
+
+_ESTIMATOR: Final = "xla_gpu_analytical_latency_estimator_options"
+_WINDOWED: Final = "xla_gpu_threshold_for_windowed_einsum_mib"
+
+_NEVER: Final = 100_000
+"""XLA's default threshold of a windowed einsum, in MiB: never reached."""
+
+
+def limit_notes(task: CompileTask, jaxlib: str) -> Iterator[str]:
+    """Yield notes on differences from a compile on the device, for this task.
+
+    Before jaxlib 0.12 a compile without the device is not told how GPUs are arranged on hosts (its
+    `slice_size` stays 0): the same program comes out for 8x8 and for 64, XLA's own estimator uses
+    its defaults, and a windowed einsum, which has at most as many steps as the slice has GPUs, is
+    impossible.
+    """
+    target, options = task.target, task.flags
+    if _release_numbers(jaxlib) < _TOLD_OF_HOSTS:
+        if _number(options.get(_WINDOWED)) < _NEVER:
+            yield (
+                f"{_WINDOWED} does nothing here: before jaxlib 0.12 XLA is not told without the"
+                " device how many GPUs share NVLink. A run may have windowed einsums"
+            )
+        if target.hosts > 1 and target.gpus_per_host != _USUAL_HOST and _ESTIMATOR not in options:
+            yield (
+                f"XLA before 0.12 is not told without the device that a host has"
+                f" {target.gpus_per_host} GPUs: its scheduler's own estimates are those of its"
+                " defaults, and the order of collectives may differ from a run's"
+            )
+    if "matrix_unit_description" not in target.config:
+        yield (
+            "the target's description says nothing of matrix units: XLA's own estimates of GEMMs,"
+            " which order the schedule, are about 10 times off"
+        )
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text) if text is not None else float("inf")
+    except ValueError:
+        return float("inf")
+
+
+def _release_numbers(text: str) -> tuple[int, ...]:
+    parts = text.split(".")[:2]
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Workaround:
+    """The text of a failure, the option to compile with instead, and its consequence."""
+
+    mark: re.Pattern[str]
+    option: str
+    value: str
+    note: str
+
+
+WORKAROUNDS: Final = (
+    # Code of a custom call is looked up when kernels are generated, long after scheduling.
+    Workaround(
+        re.compile(r"No FFI handler registered|No registered implementation for custom call"),
+        "xla_gpu_mock_custom_calls",
+        "True",
+        "custom calls whose code is not on this machine are scheduled as they are, and left out of"
+        " the executable",
+    ),
+    # jaxlib 0.12.0: an all-reduce of one integer, combined with others.
+    Workaround(
+        re.compile(r"compiling Triton kernel:.*\n?.*all-reduce"),
+        "xla_gpu_experimental_use_collective_kernels",
+        "",
+        "all-reduces are left to NCCL: XLA's own kernel for small ones does not compile here",
+    ),
+)
+
+
+def find_workaround(said: str, tried: Mapping[str, str]) -> Workaround | None:
+    """Return the remedy for this failure, unless it was tried or the user set its option."""
+    for known in WORKAROUNDS:
+        if known.option not in tried and known.mark.search(said):
+            return known
+    return None
+
+
+def workaround_notes(taken: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str]:
+    """Yield notes on the options that were added."""
+    for known in WORKAROUNDS:
+        if known.option in taken and known.option not in asked:
+            yield known.note

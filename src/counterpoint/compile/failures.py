@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import re
 import signal
-import sys
-from collections.abc import Iterator
-from importlib import metadata
 from typing import Final
 
 from counterpoint.compile.inputs.workload import Workload
-from counterpoint.compile.task import CompileTask
-from counterpoint.compile.workers.child import CompileOutcome, FailureKind
-from counterpoint.compile.workers.remedies import source_line
+from counterpoint.compile.installed import first_line, installed_version, no_compiler, shortened
+from counterpoint.compile.worker_process import CompileOutcome, FailureKind
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.flags.lifecycle import unknown_hint
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import resize_advice
 
 _LAST_LINES: Final = 8
-_LONGEST: Final = 300
 _FRAME: Final = re.compile(r"\s*@\s+0x|\*\*\* (Begin|End) stack trace")
 _FATAL: Final = re.compile(r"F\d{4} |.*: F .*\] |Fatal ")
 _HEADING: Final = re.compile(r"\AUnable to parse module assembly:\s*(error: )?")
@@ -91,7 +86,7 @@ def _misfit(outcome: CompileOutcome, workload: Workload, target: Target) -> Coun
     if outcome.failure is FailureKind.TARGET:
         return InputError(
             f"the configuration of target {target} can't be read",
-            why=_first_line(outcome.detail),
+            why=first_line(outcome.detail),
             next="--target 8xH100",
         )
     wanted, available = outcome.detail.split()
@@ -103,7 +98,7 @@ def _misfit(outcome: CompileOutcome, workload: Workload, target: Target) -> Coun
 
 
 def _no_option(name: str) -> UsageError:
-    version = _version("jaxlib")
+    version = installed_version("jaxlib")
     return UsageError(
         f"the compiler of jaxlib {version} has no option {name}",
         why=unknown_hint(name, version),
@@ -112,7 +107,7 @@ def _no_option(name: str) -> UsageError:
 
 
 def _bad_value(outcome: CompileOutcome) -> UsageError:
-    reason = _first_line(outcome.detail).removeprefix("INVALID_ARGUMENT: ")
+    reason = first_line(outcome.detail).removeprefix("INVALID_ARGUMENT: ")
     return UsageError(
         f"{outcome.option}: a value that it can't take",
         why=reason,
@@ -126,7 +121,7 @@ def _compiler_error(detail: str, workload: Workload) -> CounterpointError:
     if _CUSTOM_PARTITIONER in detail:
         return CompileFailed(
             f"module {workload.name} can't be compiled outside the process that lowered it",
-            why=f"{_first_line(detail)}: a custom_partitioning of it is Python code",
+            why=f"{first_line(detail)}: a custom_partitioning of it is Python code",
             next="call that function within jax.shard_map, as cuDNN attention can be",
         )
     return CompileFailed(f"XLA can't compile {workload.name}", why=_with_line(detail, workload))
@@ -134,33 +129,9 @@ def _compiler_error(detail: str, workload: Workload) -> CounterpointError:
 
 def _with_line(detail: str, workload: Workload) -> str:
     """Return the compiler's message, and the line of the program that it refers to."""
-    message = _cut(_HEADING.sub("", detail).strip())
+    message = shortened(_HEADING.sub("", detail).strip())
     place = source_line(detail, workload.program)
     return f"{message}\n  at: {place}" if place else message
-
-
-def no_compiler(detail: str) -> UsageError:
-    """Return the error if JAX or its compiler for CUDA is missing."""
-    jax = _version("jax")
-    if jax is None:
-        return UsageError(
-            "compiling needs JAX with the compiler for CUDA, and neither is installed",
-            why=f"{sys.executable}: {detail}",
-            next=f"{sys.executable} -m pip install 'counterpoint[compiler]'",
-        )
-    return UsageError(
-        f"jax {jax} is here, but not its compiler for CUDA",
-        why=_first_line(detail),
-        next=f"{sys.executable} -m pip install 'counterpoint[compiler]'"
-        f" jax-cuda13-pjrt=={jax} jax-cuda13-plugin=={jax}",
-    )
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _shown(log: str) -> list[str]:
@@ -169,95 +140,58 @@ def _shown(log: str) -> list[str]:
     last = lines[-_LAST_LINES:]
     fatal = next((line for line in lines if _FATAL.match(line)), None)
     shown = last if fatal is None or fatal in last else [fatal, *last[1:]]
-    return [_cut(line) for line in shown]
+    return [shortened(line) for line in shown]
 
 
-def _first_line(text: str) -> str:
-    return _cut(text.strip().partition("\n")[0])
+_FILE: Final = re.compile(r'"(?!-")([^"\n]+\.\w+)":(\d+)(?::\d+)?')
+_METADATA: Final = re.compile(r'source_file="([^"]+)"[^}]*?source_line=(\d+)')
+
+_MODULE_LINE: Final = re.compile(r'"-":(\d+):\d+')
+_OP_NAME: Final = re.compile(r'op_name="([^"]+)"|loc\("([^"]+)"\)')
+
+_ALIAS: Final = re.compile(rb"#loc\d+")
+_DEPTH: Final = 12
+_LONGEST_LINE: Final = 120
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+def source_line(said: str, program: bytes) -> str | None:
+    """Return FILE:LINE, or the module's own text there; None if the error has no location.
 
-
-_MEMORY: Final = re.compile(
-    r"Can't reduce memory use below (?P<wanted>\S+) .*?only reduced to (?P<got>\S+)"
-)
-_REPLICATED: Final = re.compile(r"Involuntary full rematerialization\.(?P<rest>[^\n]*)")
-_OP_NAME: Final = re.compile(r'op_name="([^"]+)"')
-_INSTRUCTION: Final = re.compile(r"HLO operation:? ?(?:%?([\w.-]+))")
-
-
-def log_notes(log: str) -> Iterator[str]:
-    """Yield one note per kind of warning, with the worst or the first of them.
-
-    The lines are warnings from XLA's hlo_rematerialization.cc and spmd_partitioner.cc, printed at
-    its default log level.
+    MLIR's errors contain the location, or the line of the module. XLA's contain an operation's
+    `op_name` at best, which StableHLO with debug information (as `JAX_DUMP_IR_TO` writes it) maps
+    to a location.
     """
-    tight = list(_MEMORY.finditer(log))
-    if tight:
-        wanted, got = tight[-1]["wanted"], tight[-1]["got"]
-        yield (
-            f"XLA could not bring the program's temporaries below {wanted}: {got} are left after"
-            " recomputing what it could, so it may run out of memory"
-        )
-    replicated = list(_REPLICATED.finditer(log))
-    if replicated:
-        yield (
-            f"{len(replicated)} tensors are gathered whole on every device, since XLA found no"
-            f" other way between two shardings; the first: {_what(replicated[0]['rest'])}"
-        )
+    for pattern in (_FILE, _METADATA):
+        if found := pattern.search(said):
+            return f"{found[1]}:{found[2]}"
+    for scope in (
+        scope_name or location_name for scope_name, location_name in _OP_NAME.findall(said)
+    ):
+        if place := _place_of(scope, program):
+            return f"{place}, in {scope}"
+    if found := _MODULE_LINE.search(said):
+        return _line_of_module(int(found[1]), program)
+    return None
 
 
-def _what(line: str) -> str:
-    scope = _OP_NAME.search(line)
-    name = _INSTRUCTION.search(line)
-    return scope[1] if scope else name[1] if name else line.strip()[:120]
+def _place_of(scope: str, program: bytes) -> str | None:
+    """Return where an operation of that name is written, from the locations in a module's text."""
+    at = re.search(rb'loc\("' + re.escape(scope.encode()) + rb'"\((.*)\)\)', program)
+    text = at[1] if at else b""
+    for _ in range(_DEPTH):
+        if found := _FILE.search(text.decode(errors="replace")):
+            return f"{found[1]}:{found[2]}"
+        alias = _ALIAS.search(text)  # the first is the innermost frame
+        if alias is None:
+            return None
+        definition = re.search(rb"(?m)^" + alias[0] + rb" = (.*)$", program)
+        text = definition[1] if definition else b""
+    return None
 
 
-_TOLD_OF_HOSTS: Final = (0, 12)
-_USUAL_HOST: Final = 8
-_ESTIMATOR: Final = "xla_gpu_analytical_latency_estimator_options"
-_WINDOWED: Final = "xla_gpu_threshold_for_windowed_einsum_mib"
-_NEVER: Final = 100_000
-"""XLA's default threshold of a windowed einsum, in MiB: never reached."""
-
-
-def limit_notes(task: CompileTask, jaxlib: str) -> Iterator[str]:
-    """Yield notes on differences from a compile on the device, for this task.
-
-    Before jaxlib 0.12 a compile without the device is not told how GPUs are arranged on hosts (its
-    `slice_size` stays 0): the same program comes out for 8x8 and for 64, XLA's own estimator uses
-    its defaults, and a windowed einsum, which has at most as many steps as the slice has GPUs, is
-    impossible.
-    """
-    target, options = task.target, task.flags
-    if _release_numbers(jaxlib) < _TOLD_OF_HOSTS:
-        if _number(options.get(_WINDOWED)) < _NEVER:
-            yield (
-                f"{_WINDOWED} does nothing here: before jaxlib 0.12 XLA is not told without the"
-                " device how many GPUs share NVLink. A run may have windowed einsums"
-            )
-        if target.hosts > 1 and target.gpus_per_host != _USUAL_HOST and _ESTIMATOR not in options:
-            yield (
-                f"XLA before 0.12 is not told without the device that a host has"
-                f" {target.gpus_per_host} GPUs: its scheduler's own estimates are those of its"
-                " defaults, and the order of collectives may differ from a run's"
-            )
-    if "matrix_unit_description" not in target.config:
-        yield (
-            "the target's description says nothing of matrix units: XLA's own estimates of GEMMs,"
-            " which order the schedule, are about 10 times off"
-        )
-
-
-def _number(text: str | None) -> float:
-    try:
-        return float(text) if text is not None else float("inf")
-    except ValueError:
-        return float("inf")
-
-
-def _release_numbers(text: str) -> tuple[int, ...]:
-    parts = text.split(".")[:2]
-    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
+def _line_of_module(number: int, program: bytes) -> str | None:
+    lines = program.splitlines()
+    if not 0 < number <= len(lines):
+        return None
+    text = lines[number - 1].decode(errors="replace").strip()
+    return f"line {number} of the module: {text[:_LONGEST_LINE]}"

@@ -5,10 +5,12 @@ It is JAX's plugin for CUDA, in the Python that runs Counterpoint; nothing is im
 
 from __future__ import annotations
 
+import sys
+from importlib import metadata
 from importlib.util import find_spec
 from typing import Final
 
-from counterpoint.compile.failures import no_compiler
+from counterpoint.core import UsageError
 
 _PLUGINS: Final = ("jax_plugins.xla_cuda13", "jax_plugins.xla_cuda12")
 
@@ -26,3 +28,38 @@ def _is_here(module: str) -> bool:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # the parent package is missing, too
         return False
+
+
+def no_compiler(detail: str) -> UsageError:
+    """Return the error if JAX or its compiler for CUDA is missing."""
+    jax = installed_version("jax")
+    if jax is None:
+        return UsageError(
+            "compiling needs JAX with the compiler for CUDA, and neither is installed",
+            why=f"{sys.executable}: {detail}",
+            next=f"{sys.executable} -m pip install 'counterpoint[compiler]'",
+        )
+    return UsageError(
+        f"jax {jax} is here, but not its compiler for CUDA",
+        why=first_line(detail),
+        next=f"{sys.executable} -m pip install 'counterpoint[compiler]'"
+        f" jax-cuda13-pjrt=={jax} jax-cuda13-plugin=={jax}",
+    )
+
+
+_LONGEST: Final = 300
+
+
+def installed_version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def first_line(text: str) -> str:
+    return shortened(text.strip().partition("\n")[0])
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -18,7 +18,7 @@ from counterpoint.compile.cache import fingerprint
 from counterpoint.compile.compiler import CompiledProgram, cached_compile, compile_on
 from counterpoint.compile.failures import CompileKilled
 from counterpoint.compile.task import CompileTask
-from counterpoint.compile.workers.bench import SlotStopped, WorkerSlot, usual_jobs
+from counterpoint.compile.worker_slot import SlotStopped, WorkerSlot, usual_jobs
 from counterpoint.core import CounterpointError, UsageError
 
 CompileResult: TypeAlias = CompiledProgram | CounterpointError

@@ -1,5 +1,8 @@
 """Makes Workloads of dumps, functions, and the program of a finished run."""
 
+from counterpoint.compile.inputs.function import lower_function as lower_function
+from counterpoint.compile.inputs.function import names_function as names_function
+from counterpoint.compile.inputs.function import program as program
 from counterpoint.compile.inputs.workload import Workload as Workload
 from counterpoint.compile.inputs.workload import load_scheduled as load_scheduled
 from counterpoint.compile.inputs.workload import load_workload as load_workload

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from counterpoint.compile.workers.child import ProgramForm
+from counterpoint.compile.worker_process import ProgramForm
 from counterpoint.core import InputError, UsageError
 from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.work import flops

@@ -29,7 +29,7 @@ from counterpoint.compile.inputs.artifacts import (
     symbol,
 )
 from counterpoint.compile.inputs.artifacts import scheduled as scheduled_places
-from counterpoint.compile.workers.child import ProgramForm
+from counterpoint.compile.worker_process import ProgramForm
 from counterpoint.core import InputError, UsageError
 from counterpoint.hardware import Target, find_described
 from counterpoint.hardware.targets import even_hosts

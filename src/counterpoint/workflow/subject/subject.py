@@ -12,8 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile.functions import lower_function, names_function
-from counterpoint.compile.inputs import Workload, load_scheduled, load_workload
+from counterpoint.compile.inputs import (
+    Workload,
+    load_scheduled,
+    load_workload,
+    lower_function,
+    names_function,
+)
 from counterpoint.core import InputError, UsageError
 from counterpoint.flags import Settings, valid_pairs
 from counterpoint.flags.lines import (

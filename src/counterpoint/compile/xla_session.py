@@ -21,7 +21,7 @@ from jax.experimental import topologies
 from jaxlib import _jax, version
 from jaxlib.mlir import ir
 
-from counterpoint.compile.workers.child import (
+from counterpoint.compile.worker_process import (
     CompileJob,
     CompileOutcome,
     CompileRefused,

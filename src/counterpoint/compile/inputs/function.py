@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 from counterpoint.compile.inputs.artifacts import counts
 from counterpoint.compile.inputs.workload import Workload, load_workload
 from counterpoint.compile.installed import require_compiler
-from counterpoint.compile.workers.child import ProgramForm
+from counterpoint.compile.worker_process import ProgramForm
 from counterpoint.core import CounterpointError, InputError, UsageError
 
 # JAX is imported when it is called, and may not be installed.
@@ -183,7 +183,7 @@ def lower_function(
     require_compiler()
     directory.mkdir(parents=True, exist_ok=True)
     (directory / OUTCOME).unlink(missing_ok=True)
-    worker = "counterpoint.compile.functions.function_worker"
+    worker = "counterpoint.compile.inputs.function_worker"
     command = [sys.executable, "-P", "-m", worker, str(directory)]
     try:
         done = subprocess.run(  # noqa: S603  our own module in our own interpreter

@@ -1,4 +1,4 @@
-"""The child process that compiles: `python -m counterpoint.compile.workers.worker SCRATCH PARENT`.
+"""The child process that compiles: `python -m counterpoint.compile.worker SCRATCH PARENT`.
 
 Each line on its stdin is the directory of a job, each line on its stdout the end of one. It may be
 killed by the compiler at any point (a failed CHECK, no memory), so all its results go to the job's
@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile.workers.child import (
+from counterpoint.compile.worker_process import (
     LOG,
     MODULE,
     PROGRAM,
@@ -59,7 +59,7 @@ def _compile(directory: Path) -> None:
     job = read_job(directory)
     program = (directory / PROGRAM).read_bytes()
     try:
-        from counterpoint.compile.workers.session import compile_program
+        from counterpoint.compile.xla_session import compile_program
 
         module, outcome = compile_program(job, program, directory / LOG)
     except CompileRefused as refusal:

@@ -1,4 +1,4 @@
-"""The child that calls a user's function: `python -m ...compile.functions.function_worker ...`.
+"""The child that calls a user's function: `python -m ...compile.inputs.function_worker`.
 
 Its arguments are the output directory, the file or module, the function's name and the number of
 devices. Errors of the user's code go to stderr as Python prints them, without our frames.
@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
-from counterpoint.compile.functions.function import OUTCOME, program
+from counterpoint.compile.inputs.function import OUTCOME, program
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.core import CounterpointError, UsageError
 

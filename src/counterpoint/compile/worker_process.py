@@ -151,7 +151,7 @@ class Worker:
 
     def __init__(self, first_job: Path, environment: Mapping[str, str]) -> None:
         self.served = 0
-        worker, bench = "counterpoint.compile.workers.worker", first_job.parent
+        worker, bench = "counterpoint.compile.worker", first_job.parent
         command = [sys.executable, "-P", "-m", worker, str(bench)]  # no user modules
         # XLA's temporary files would outlive a killed worker: there they are removed with the
         # bench.

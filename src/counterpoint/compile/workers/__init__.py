@@ -1,1 +1,0 @@
-"""Processes that compile and may crash: their input, their work, their supervision."""
