@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from counterpoint.core.rules.rulebook import DocumentedRule, RulePage, read_page
+from counterpoint.core.rules import DocumentedRule, RulePage, read_page
 
 _INTRODUCTION: Final = """\
 The findings of `counterpoint flags check` (FLAG), `explain` (STEP) and `doctor` (DOC).

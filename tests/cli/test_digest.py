@@ -15,9 +15,9 @@ from counterpoint.cli.digest import digest_lines, digest_of_compared
 from counterpoint.core.basis import Unknown
 from counterpoint.report.pgle.feedback_document import times_line
 from counterpoint.runs import Outcome, OutcomeKind, Run, read_run
-from counterpoint.runs.recording.writer import RankStart, RunStart, RunWriter
+from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
-from counterpoint.runs.scores.score import Score
+from counterpoint.runs.scores import Score
 
 STEP = ("jit_step", 7)
 HLO = {"fusion.1": "fusion", "all-reduce.1": "all-reduce"}

@@ -18,7 +18,7 @@ from command_line import in_process
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import Outcome, OutcomeKind
-from counterpoint.runs.recording.writer import RankStart, RunStart, RunWriter
+from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
 
 STEP = ("jit_step", 7)

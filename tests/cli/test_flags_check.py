@@ -15,7 +15,7 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.cli.explain import RULES
 from counterpoint.cli.quick import QUICK, quick
-from counterpoint.core.rules.rulebook import SECTIONS
+from counterpoint.core.rules import SECTIONS
 from counterpoint.flags.check.examination import CheckRequest, Confirmation, examine
 from counterpoint.flags.parse import FORMS
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource

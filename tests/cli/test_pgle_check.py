@@ -19,7 +19,7 @@ from counterpoint.pgle.lookups.needed import xla_lookups
 from counterpoint.pgle.profiles.files import write_profile
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.runs import Outcome, OutcomeKind
-from counterpoint.runs.recording.writer import RankStart, RunStart, RunWriter
+from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
 
 PROGRAMS = Path(__file__).parent.parent / "hlo" / "data"

@@ -15,7 +15,7 @@ from xspace_builder import MS, US, field_bytes, host, kernel, metadata, nvidia, 
 from counterpoint.cli.app import main
 from counterpoint.pgle.profiles import read_profile
 from counterpoint.runs import Outcome, OutcomeKind
-from counterpoint.runs.recording.writer import RankStart, RunStart, RunWriter
+from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
 from counterpoint.timeline.reading import read
 from counterpoint.timeline.storage.parquet import write_parquet

@@ -17,7 +17,7 @@ from counterpoint.compile.worker_process import ProgramForm
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_target
 from counterpoint.runs import RunSettings
-from counterpoint.runs.recording.writer import RankStart, RunStart, RunWriter
+from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from lowered import Lowered
 
 LITTLE = b"""module @jit_%b attributes {mhlo.num_partitions = 2 : i32} {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.core.columns.intervals import EMPTY, Intervals, union
+from counterpoint.core.columns import EMPTY, Intervals, union
 
 PAIRS = st.lists(st.tuples(st.integers(-30, 60), st.integers(-5, 25)), max_size=12)
 

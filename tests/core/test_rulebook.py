@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from counterpoint.core.rules.rulebook import SECTIONS, as_text, find_rule, read_page, similar_codes
+from counterpoint.core.rules import SECTIONS, as_text, find_rule, read_page, similar_codes
 
 BODY = "\n\n".join(f"## {heading}\n\nText on {heading}." for heading in SECTIONS)
 EXAMPLE = "Text on Example.\n\n```sh chip=A100 profiling\nexport A=1\n```"

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from counterpoint.runs import Run
-from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind
+from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.run import ObservedProcess, Rank, RunSettings
 
 GIB = 1 << 30

@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.core.columns.intervals import Intervals, union
+from counterpoint.core.columns import Intervals, union
 from counterpoint.diagnose.explanation import explain
 from counterpoint.diagnose.metrics.attribution import attribute, self_times
 from counterpoint.diagnose.selection import select

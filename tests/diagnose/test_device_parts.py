@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import timelines
-from counterpoint.core.columns.intervals import union
+from counterpoint.core.columns import union
 from counterpoint.diagnose.explanation import explain
 from counterpoint.timeline.model import Lane, Timeline
 from real_profiles import opened

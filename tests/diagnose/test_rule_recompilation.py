@@ -17,7 +17,7 @@ from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.host import compiles
 from counterpoint.diagnose.rules import recompilation
 from counterpoint.diagnose.step_data import Context
-from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind
+from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.run import Compile, Rank, Run, RunSettings, StepStart
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline

@@ -13,7 +13,7 @@ from counterpoint.core.basis import Unknown
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import profile_truncated, profiler_overhead
 from counterpoint.diagnose.step_data import Context
-from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind
+from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.run import ObservedProcess, ProfileWindow, Rank, Run, RunSettings, StepStart
 
 CUT = "cut at 1,000,000 events, as many as XLA writes to a trace.json"

@@ -18,7 +18,7 @@ from checked_hosts import (
     with_environment,
     worst,
 )
-from counterpoint.core.rules.rulebook import read_page
+from counterpoint.core.rules import read_page
 from counterpoint.doctor.checks import CHECKS
 from counterpoint.doctor.cluster import CLUSTER_CHECKS
 from counterpoint.doctor.examine import run_checks

@@ -14,7 +14,7 @@ from counterpoint.cli.app import main
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.inspection.effective import EffectiveFlag, FlagOutcome, compare, differences
-from counterpoint.runs.reports.compiler_reports import parse_debug_options
+from counterpoint.runs.reports import parse_debug_options
 from xla_compiler import Compiler, why_none
 
 Effective = Callable[..., tuple[int, str, str]]

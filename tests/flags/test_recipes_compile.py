@@ -15,7 +15,7 @@ from counterpoint.flags.forms.rendering import compiler_options
 from counterpoint.flags.refresh.descriptor import OptionField, read_fields
 from counterpoint.flags.refresh.learnt import find_library
 from counterpoint.flags.text import render_xla_flags
-from counterpoint.runs.reports.compiler_reports import read_debug_options
+from counterpoint.runs.reports import read_debug_options
 from xla_compiler import Compiler
 
 Fields = Mapping[int, tuple[int | bytes, ...]]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import counterpoint.flags.rules as package
-from counterpoint.core.rules.rulebook import FencedBlock, read_page
+from counterpoint.core.rules import FencedBlock, read_page
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.lint.context import LintContext, Remark
 from counterpoint.flags.parse import read_text

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
 from counterpoint.hardware.gpu import Gpu, chips, find_described, find_gpu, gpus, target_config
-from counterpoint.hardware.targets import parse_devices, parse_target
-from counterpoint.hardware.targets.target_text import resize_advice, target_name
+from counterpoint.hardware.targets import parse_devices, parse_target, resize_advice, target_name
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.hardware.targets import parse_devices, parse_target
-from counterpoint.hardware.targets.target_file import mismatched_devices
-from counterpoint.hardware.targets.target_text import resize_advice
+from counterpoint.hardware.targets import (
+    mismatched_devices,
+    parse_devices,
+    parse_target,
+    resize_advice,
+)
 from counterpoint.timeline.device import Device
 
 WHOLE = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.runs.bursts import in_bursts
+from counterpoint.runs.run import in_bursts
 
 
 @pytest.mark.parametrize(

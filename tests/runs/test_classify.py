@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.runs.outcomes.outcome import OutcomeKind, classify
+from counterpoint.runs.outcomes import OutcomeKind, classify
 
 UNKNOWN_FLAG = (
     "F1121 09:33:30.114261    9812 parse_flags_from_env.cc:234] Unknown flags in XLA_FLAGS:"

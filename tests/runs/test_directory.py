@@ -16,11 +16,11 @@ from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.report.runs.runs_json import run_found, runs_json
 from counterpoint.runs import OutcomeKind, find_runs, is_run, list_runs, read_run
-from counterpoint.runs.outcomes.outcome import Outcome, start_of
-from counterpoint.runs.recording.writer import RankStart, RunStart, RunWriter
+from counterpoint.runs.outcomes import Outcome, start_of
+from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.reports import effective_flags
 from counterpoint.runs.run import Run, RunSettings
-from counterpoint.runs.scores.score import seen_steps
+from counterpoint.runs.scores import seen_steps
 
 LOCAL = RunStart(
     name="train",

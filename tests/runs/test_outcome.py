@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind, outcome_of_ranks
+from counterpoint.runs.outcomes import Outcome, OutcomeKind, outcome_of_ranks
 
 OK = Outcome(OutcomeKind.OK, 0)
 ERROR = Outcome(OutcomeKind.ERROR, 7, detail="ValueError")

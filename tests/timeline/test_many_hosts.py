@@ -18,7 +18,7 @@ from polars.testing import assert_frame_equal
 
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.diagnose.explanation import explain
-from counterpoint.runs.timeline.read import read
+from counterpoint.runs.timeline import read
 from counterpoint.timeline.model import Timeline
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from counterpoint.core.rules.rulebook import SECTIONS
+from counterpoint.core.rules import SECTIONS
 from rule_pages import rule_pages
 
 BODY = "\n\n".join(f"## {heading}\n\nText on {heading}." for heading in SECTIONS)

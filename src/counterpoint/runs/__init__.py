@@ -6,13 +6,13 @@ writes it, `runs.reports` reads XLA's logs, `runs.scores` computes the step time
 """
 
 from counterpoint.runs import layout as layout
-from counterpoint.runs.bursts import BURSTS as BURSTS
-from counterpoint.runs.outcomes.outcome import Outcome as Outcome
-from counterpoint.runs.outcomes.outcome import OutcomeKind as OutcomeKind
+from counterpoint.runs.outcomes import Outcome as Outcome
+from counterpoint.runs.outcomes import OutcomeKind as OutcomeKind
 from counterpoint.runs.reader import find_runs as find_runs
 from counterpoint.runs.reader import is_run as is_run
 from counterpoint.runs.reader import list_runs as list_runs
 from counterpoint.runs.reader import read_run as read_run
+from counterpoint.runs.run import BURSTS as BURSTS
 from counterpoint.runs.run import Compile as Compile
 from counterpoint.runs.run import Rank as Rank
 from counterpoint.runs.run import Run as Run

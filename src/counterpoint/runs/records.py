@@ -17,7 +17,7 @@ import msgspec
 from counterpoint.core import parse_json
 from counterpoint.core.records import from_plain, to_plain
 from counterpoint.runs.layout import STEPS_OF_BARS, STEPS_OF_LOG
-from counterpoint.runs.outcomes.outcome import Outcome
+from counterpoint.runs.outcomes import Outcome
 from counterpoint.runs.run import Compile, ObservedProcess, ProfileWindow, StepStart
 
 T = TypeVar("T")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from counterpoint.runs import layout
-from counterpoint.runs.bursts import in_bursts
-from counterpoint.runs.compiler_lines import CompilerLine, compiler_lines
-from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind
+from counterpoint.runs.outcomes import Outcome, OutcomeKind
 
 _UNSAID: Final = {
     ("waiting", True): "the program did not come to the steps that were to be profiled",
@@ -346,3 +346,41 @@ def _apart(before: StepStart, after: StepStart) -> int:
     if before.step is None or after.step is None:
         return 1
     return after.step - before.step
+
+
+_AT_ONCE: Final = 1e-3  # seconds
+_TOO_MANY: Final = 1 / 3
+BURSTS: Final = "lines came in bursts"
+
+
+def in_bursts(arrivals: Sequence[float]) -> bool:
+    """Return whether too many lines arrived together for the others to be trusted."""
+    gaps = [after - before for before, after in pairwise(arrivals)]
+    return sum(gap < _AT_ONCE for gap in gaps) > _TOO_MANY * len(gaps)
+
+
+_LINE: Final = re.compile(
+    r"^(?:(?P<absl>[IWEF])\d{4} [\d:.]+\s+\d+|\d{4}-\d\d-\d\d [\d:.]+: (?P<tsl>[IWEF])) "
+    r"(?P<file>[^\s:]+):(?P<line>\d+)\] ?(?P<text>.*)$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerLine:
+    """One line: its level (I, W, E or F), its place in the compiler's source, and its text."""
+
+    level: str
+    file: str
+    line: int
+    text: str
+
+
+def compiler_lines(text: str) -> tuple[CompilerLine, ...]:
+    """Return all such lines of a log, in order."""
+    return tuple(
+        CompilerLine(
+            found["absl"] or found["tsl"], found["file"], int(found["line"]), found["text"].rstrip()
+        )
+        for found in _LINE.finditer(text)
+    )

@@ -24,7 +24,7 @@ from counterpoint.capture.request import ProfileSchedule
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings
 from counterpoint.runs import OutcomeKind, Run, read_run
-from counterpoint.runs.outcomes.outcome import TIMED_OUT
+from counterpoint.runs.outcomes import TIMED_OUT
 from counterpoint.tune.executors.executor import (
     Allocation,
     Executor,

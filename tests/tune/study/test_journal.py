@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from counterpoint.cli.app import main
 from counterpoint.core.basis import Range
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.core.records.plain import to_plain
+from counterpoint.core.records import to_plain
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Arm, ArmChange, Predicted
 from counterpoint.tune.study.directory import JOURNAL

@@ -13,6 +13,8 @@ from counterpoint.runs.reader import find_runs, is_run, profiles_of, read_run
 from counterpoint.timeline import Progress, Timeline
 from counterpoint.timeline import read as read_profiles
 
+__all__ = ["read"]
+
 
 def read(
     *paths: str | PathLike[str], progress: Progress | None = None, jobs: int | None = 1

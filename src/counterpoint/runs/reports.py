@@ -16,6 +16,18 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.runs.reader import is_run, read_run
 from counterpoint.runs.run import Rank, Run
 
+__all__ = [
+    "CompilerReport",
+    "device_of",
+    "effective_flags",
+    "flags_by_module",
+    "jaxlib_of",
+    "parse_debug_options",
+    "read_compiler_report",
+    "variables_of",
+]
+
+
 _FIELD: Final = re.compile(r"^(\w+):? (\{[^}]*\}|[^\n]*)$", re.MULTILINE)
 _LINE: Final = re.compile(r"\w+: \S.*|\w+ \{|\}")
 _ENTRY: Final = re.compile(r'\{\s*key: "(.*?)"\s*value: "?(.*?)"?\s*\}', re.DOTALL)

@@ -16,6 +16,9 @@ import msgspec
 
 from counterpoint.core.errors import CounterpointError
 
+__all__ = ["RecordError", "from_plain", "to_plain"]
+
+
 T = TypeVar("T")
 
 

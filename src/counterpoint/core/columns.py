@@ -13,6 +13,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["EMPTY", "Intervals", "as_ranges", "distinct", "union"]
+
+
 Picoseconds = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 

@@ -12,6 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+__all__ = ["KINDS_WITH_CAUSE", "TIMED_OUT", "classify", "last_loss_is_nan", "outcome_of_ranks"]
+
 
 class OutcomeKind(StrEnum):
     """How a run ended, according to its exit status and its output."""

@@ -20,6 +20,9 @@ from dataclasses import dataclass
 from inspect import cleandoc
 from typing import Final, Protocol
 
+__all__ = ["DocumentedRule", "as_text", "find_rule", "read_page", "similar_codes"]
+
+
 SECTIONS: Final = (
     "What it does",
     "Why it costs time",

@@ -15,8 +15,23 @@ from statistics import median, median_low, stdev
 from typing import Final
 
 from counterpoint.core import CounterpointError, Unknown
-from counterpoint.runs.bursts import BURSTS
-from counterpoint.runs.run import Rank, Run, StepStart
+from counterpoint.runs.run import BURSTS, Rank, Run, StepStart
+
+__all__ = [
+    "CONFIDENCE",
+    "NEGLIGIBLE_CHANGE",
+    "RUN_TO_RUN_NOISE",
+    "Score",
+    "assumed_noise",
+    "disturbances",
+    "score",
+    "score_of_steps",
+    "seen_steps",
+    "slowest_rank",
+    "student_t",
+    "undisturbed",
+]
+
 
 _FEWEST = 3
 _PS_PER_S = 1e12

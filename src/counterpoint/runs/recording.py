@@ -15,7 +15,7 @@ from typing import Final
 
 from counterpoint.core import CounterpointError, InputError, UsageError, unused_path
 from counterpoint.runs import layout
-from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind, start_of
+from counterpoint.runs.outcomes import Outcome, OutcomeKind, start_of
 from counterpoint.runs.reader import is_run, read_run
 from counterpoint.runs.records import (
     RankManifest,
@@ -26,6 +26,9 @@ from counterpoint.runs.records import (
     record_bytes,
 )
 from counterpoint.runs.run import RunSettings
+
+__all__ = ["RankStart", "RunStart", "RunWriter"]
+
 
 LOCAL: Final = "local"
 """The launcher of ranks that one Counterpoint starts: no other process joins those."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
@@ -18,14 +18,12 @@ from counterpoint.hardware.gpu import (
     Chip,
     Gpu,
     chip_named,
-    find_chip,
     find_gpu,
     gpus,
     target_config,
 )
 from counterpoint.hardware.links import UNKNOWN_WIRING, Wiring, find_wiring
 from counterpoint.hardware.target import Target
-from counterpoint.timeline import Device
 
 _SCALES: Final = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _SCALES_OF_2: Final = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
@@ -223,59 +221,3 @@ class _File:
 
     def _wrong(self, where: str, what: str, next: str) -> NoReturn:
         raise InputError(f"{self._path}: {where} {what}", why=next, next=_GUIDE)
-
-
-_NO_GPU: Final = {"cpu": "CPUs", "tpu": "TPUs"}
-
-
-def mismatched_devices(
-    devices: Iterable[Device], target: Target, *, links: bool = False
-) -> str | None:
-    """Return the recorded chip if it is known not to be the target's; else None.
-
-    With `links`, chips of one family with the same links count as equal: A100s of 40 and 80 GB.
-    """
-    found = (_other(device.kind, device.chip, target, links=links) for device in devices)
-    return min(filter(None, found), default=None)
-
-
-def mismatched_chip(name: str, target: Target) -> str | None:
-    """Return the same for a device of which only the name is known."""
-    return _other("cpu" if name.casefold() == "cpu" else "gpu", name, target, links=False)
-
-
-def unknown_devices(devices: Iterable[Device]) -> tuple[str, ...]:
-    """Return recorded device names of no known chip; "" for devices without a name."""
-    return tuple(
-        sorted({device.chip or "" for device in devices if find_chip(device.chip) is None})
-    )
-
-
-def _other(kind: str, name: str | None, target: Target, *, links: bool) -> str | None:
-    found = find_chip(name)
-    if kind in _NO_GPU:
-        return found.name if found else _NO_GPU[kind]
-    wanted = _chip(target)
-    if found is None or wanted is None or found.name == wanted.name:
-        return None
-    related = _family(found) == _family(wanted)
-    if related and (target.own_chip or target.own_wiring):  # a file may describe it
-        return None
-    if links and related and _wiring(found) == _wiring(wanted):
-        return None
-    return found.name
-
-
-def _chip(target: Target) -> Chip | None:
-    try:
-        return target.chip
-    except UsageError:  # only its compiler description is known
-        return None
-
-
-def _family(chip: Chip) -> str:
-    return chip.name.split(maxsplit=1)[0]
-
-
-def _wiring(chip: Chip) -> Wiring | None:
-    return next((find_wiring(gpu.name) for gpu in gpus() if gpu.chip == chip.name), None)
