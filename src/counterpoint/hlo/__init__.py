@@ -1,9 +1,8 @@
 """Program: one compiled, scheduled HLO module.
 
 `read_program` reads one from a proto, a dump or text (reader.py, then proto_reader.py and
-text_reader.py); program.py and instruction.py define the model. `hlo.work` has the work of an
-instruction, `hlo.collectives` its participants, `hlo.origin` its source, and `hlo.schedule` how
-often it runs.
+text_reader.py); `hlo.model` defines the type. `work` has the work of an instruction, `collectives`
+its participants, `origin` its source, and `schedule` how often it runs.
 """
 
 from counterpoint.hlo.model.instruction import Computation as Computation

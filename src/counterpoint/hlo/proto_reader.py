@@ -23,9 +23,8 @@ from counterpoint.hlo.model.instruction import (
     Instruction,
     Shape,
 )
-from counterpoint.hlo.model.program import Alias, Program, validate_program
-from counterpoint.hlo.model.stack import StackTable
-from counterpoint.hlo.schedule.loops import without_async_wrappers
+from counterpoint.hlo.model.program import Alias, Program, StackTable, validate_program
+from counterpoint.hlo.schedule import without_async_wrappers
 from counterpoint.hlo.wire_schema import Message, message_classes
 
 # Field numbers are from xla/service/hlo.proto and xla/xla_data.proto, 2023 to 2026. Shapes, groups

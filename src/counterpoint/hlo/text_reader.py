@@ -28,9 +28,8 @@ from counterpoint.hlo.model.instruction import (
     Shape,
     element_bits,
 )
-from counterpoint.hlo.model.program import Alias, Program, validate_program
-from counterpoint.hlo.model.stack import StackTable
-from counterpoint.hlo.schedule.loops import without_async_wrappers
+from counterpoint.hlo.model.program import Alias, Program, StackTable, validate_program
+from counterpoint.hlo.schedule import without_async_wrappers
 from counterpoint.hlo.text_scan import (
     attributes,
     closing,

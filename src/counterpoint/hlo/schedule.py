@@ -1,6 +1,6 @@
-"""Loops: how often a while runs, and which instructions are inside one.
+"""The schedule of a Program: pairs of async instructions, and loops with their trip counts.
 
-XLA notes the count of most loops in the backend config of the while. If it does not, a loop that
+XLA records the trip count of most loops in the backend config of the while. Otherwise a loop that
 counts an integer from a constant by a constant up to a constant is evaluated here; every other loop
 has an unknown count (None), never a guessed one.
 """
@@ -14,6 +14,17 @@ from typing import TypeGuard
 
 from counterpoint.hlo.model.instruction import Computation, Instruction
 from counterpoint.hlo.model.program import Program, cached_on_program
+
+__all__ = [
+    "async_pairs",
+    "in_loop",
+    "is_done",
+    "is_start",
+    "loop_multiplier",
+    "start_of",
+    "trip_count",
+]
+
 
 _KNOWN = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d{1,18})')
 _PASSING = ("copy", "bitcast", "convert", "reshape", "add")

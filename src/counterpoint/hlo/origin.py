@@ -1,7 +1,9 @@
-"""The origin of an instruction: the user's scope, the source line, the phase of the step.
+"""The origin of an instruction: scope, source line, phase, and a key that survives a recompile.
 
 The source line is the innermost frame outside JAX, Flax and similar libraries, and outside Python's
-standard library; if there is no such frame, the innermost one.
+standard library; if there is no such frame, the innermost one. Instruction names change with every
+flag; an instruction's source and computation do not, and equal instructions are distinguished by
+their order in the schedule.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
-from counterpoint.hlo.collectives.megascale import origin_instruction
-from counterpoint.hlo.model.instruction import Instruction
-from counterpoint.hlo.model.program import Program, cached_on_program
-from counterpoint.hlo.model.stack import Frame
-from counterpoint.hlo.schedule.loops import in_loop
+from counterpoint.hlo.model.instruction import Computation, Instruction
+from counterpoint.hlo.model.program import Frame, Program, cached_on_program, launched
+from counterpoint.hlo.schedule import in_loop, is_done, start_of
+
+__all__ = ["Phase", "StableKey", "phase_of_name", "provenance", "scope", "stable_key"]
+
 
 _PARAMETERS = re.compile(r"\[[^\[\]]*\]")
 _CALL = re.compile(r"(\w+)\((.*)\)")
@@ -105,6 +108,82 @@ def _cleaned(part: str) -> str:
             break
         part = call[2]
     return "" if part in _MACHINERY or _BRANCH.fullmatch(part) else part
+
+
+_SEARCH_LIMIT = 64
+_CONTAINERS = ("fusion", "call", "async-start", "call-start", "fusion-start")
+
+
+@cached_on_program
+def origin_instruction(program: Program, instruction: Instruction) -> Instruction | None:
+    """Return the instruction whose op_name gives this one's origin; None if there is none.
+
+    Compilers lose names: a fusion may have none while instructions inside it do, and a copy or a
+    combined collective may stand between two that have one. Tried in order: the instruction itself,
+    the heaviest named instruction that it calls (its root first), the nearest named producer, the
+    nearest named user.
+    """
+    own = _own(program, instruction)
+    if own:
+        return own
+    return _nearest(program, instruction, program.operands) or _nearest(
+        program, instruction, program.users
+    )
+
+
+def _own(program: Program, instruction: Instruction, depth: int = 0) -> Instruction | None:
+    if has_path_name(instruction):
+        return instruction
+    if is_done(instruction) and depth < 8:
+        start = start_of(program, instruction)
+        return _own(program, start, depth + 1) if start else None
+    if instruction.opcode not in _CONTAINERS or not instruction.calls or depth > 8:
+        return None
+    root = program.root(instruction.calls[0])
+    if root and has_path_name(root):
+        return root
+    named = [member for member in program.body(instruction) if has_path_name(member)]
+    if named:
+        return max(named, key=_weight)
+    inner = (
+        _own(program, member, depth + 1) for member in program.body(instruction) if member.calls
+    )
+    return next((found for found in inner if found), None)
+
+
+def has_path_name(instruction: Instruction) -> bool:
+    """Return whether its op_name is a path.
+
+    A parameter's op_name is its argument, others are XLA's own names.
+    """
+    return "/" in instruction.op_name and instruction.opcode not in ("parameter", "constant")
+
+
+def _weight(instruction: Instruction) -> tuple[bool, int]:
+    return instruction.opcode in ("dot", "convolution", "custom-call"), instruction.shape.bytes
+
+
+def _nearest(
+    program: Program,
+    instruction: Instruction,
+    neighbors: Callable[[Instruction], Iterable[Instruction]],
+) -> Instruction | None:
+    """Search breadth first, up to a few dozen instructions."""
+    front = [instruction]
+    seen = {instruction.name}
+    while front and len(seen) < _SEARCH_LIMIT:
+        reached: list[Instruction] = []
+        for candidate in (near for node in front for near in neighbors(node)):
+            if candidate.name in seen:
+                continue
+            seen.add(candidate.name)
+            found = _own(program, candidate)
+            if found:
+                return found
+            if candidate.opcode not in ("parameter", "while", "conditional"):
+                reached.append(candidate)
+        front = reached
+    return None
 
 
 class Phase(StrEnum):
@@ -231,12 +310,12 @@ def _contains(program: Program, instruction: Instruction) -> Phase | None:
 
 
 def _closure(
-    start: Iterable[Instruction], neighbours: Callable[[Instruction], Iterable[Instruction]]
+    start: Iterable[Instruction], neighbors: Callable[[Instruction], Iterable[Instruction]]
 ) -> frozenset[str]:
     front = list(start)
     seen = {instruction.name for instruction in front}
     while front:
-        for near in neighbours(front.pop()):
+        for near in neighbors(front.pop()):
             if near.name not in seen:
                 seen.add(near.name)
                 front.append(near)
@@ -285,3 +364,53 @@ def user_frame(stack: tuple[Frame, ...]) -> Frame | None:
     """Return the innermost frame of user code; without any, the innermost frame."""
     users = (frame for frame in stack if not _FRAMEWORK.search(frame.file))
     return next(users, stack[0] if stack else None)
+
+
+_KEYS = "stable_keys"
+
+
+@dataclass(frozen=True, slots=True)
+class StableKey:
+    """Scope with primitive, phase, opcode, operand and result shapes, and number among equals."""
+
+    scope: str
+    phase: Phase
+    opcode: str
+    shapes: str
+    occurrence: int
+
+
+_Keys = dict[str, dict[str, StableKey]]
+
+
+def stable_key(program: Program, instruction: Instruction) -> StableKey:
+    """Return the key of an instruction; it is unique among the launched ones.
+
+    Inside a fusion, equal instructions are counted within the fusion.
+    """
+    if _KEYS not in program.answers:
+        program.answers[_KEYS] = {}
+        _number(program, launched(program))
+    keys: _Keys = program.answers[_KEYS]
+    if instruction.computation not in keys:
+        _number(program, [program.computations[instruction.computation]])
+    return keys[instruction.computation][instruction.name]
+
+
+def _number(program: Program, computations: Iterable[Computation]) -> None:
+    """Assign a key to every instruction, in schedule order."""
+    seen: Counter[tuple[str, Phase, str, str]] = Counter()
+    for computation in computations:
+        keys: dict[str, StableKey] = {}
+        program.answers[_KEYS][computation.name] = keys
+        for instruction in computation.instructions:
+            parts = _without_occurrence(program, instruction)
+            keys[instruction.name] = StableKey(*parts, occurrence=seen[parts])
+            seen[parts] += 1
+
+
+def _without_occurrence(program: Program, it: Instruction) -> tuple[str, Phase, str, str]:
+    where = provenance(program, it)
+    scope = f"{where.scope}/{where.primitive}" if where.scope else where.primitive
+    reads = ", ".join(str(operand.shape) for operand in program.operands(it))
+    return scope, where.phase, it.opcode, f"({reads}) -> {it.shape}"

@@ -13,12 +13,13 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import Any, cast
 
-from counterpoint.hlo.collectives.collective import collective
-from counterpoint.hlo.collectives.megascale import has_path_name
+from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model.instruction import Instruction, Shape
 from counterpoint.hlo.model.program import Program, cached_on_program, launches
-from counterpoint.hlo.origin.provenance import provenance, scope
-from counterpoint.hlo.schedule.loops import is_done, start_of
+from counterpoint.hlo.origin import has_path_name, provenance, scope
+from counterpoint.hlo.schedule import is_done, start_of
+
+__all__ = ["Category", "bytes_accessed", "category", "describe", "flops"]
 
 
 class Category(StrEnum):
