@@ -162,7 +162,7 @@ while undecided():
             {"start_step": 3},
             "only 2 steps began, and the profile was to start with step 3, counted from 0",
         ),
-        ("import jax", {"profile": False}, "no profile was asked of this process"),
+        ("import jax", {"profile": False}, "no profile was requested of this process"),
     ],
 )
 def test_a_window_that_never_came_says_why(
@@ -363,7 +363,7 @@ for i in range(6):
     )
     assert left.code == 0, left.err
     assert left.window["state"] == "done"
-    assert left.window["reason"].startswith("the program began a profile of its own")
+    assert left.window["reason"].startswith("the program started its own profile")
     assert len(left.profiles) == 1
     assert list(tmp_path.glob("own/plugins/profile/*/*.xplane.pb"))
 
@@ -753,7 +753,7 @@ def test_without_any_steps_the_one_that_was_asked_for_comes_by_time(tmp_path: Pa
     left = run(tmp_path, program, {"start_step": 5, "quiet_s": 0.3, "seconds": 0.3})
     assert (left.code, left.err) == (0, "")
     assert left.window["state"] == "done"
-    assert left.window["reason"] == "no step was seen, so the window came by time"
+    assert left.window["reason"] == "no step was seen, so the profile was taken by time"
     last_compile = max(line["at_s"] for line in left.compiles)
     assert left.window["opened_s"] - last_compile >= 0.6
 

@@ -184,7 +184,7 @@ NOTHING = ProcessState(NOW, compiled=0, busy=False, last_compile_s=None, steps=0
 @pytest.mark.parametrize(
     ("window", "seen", "reason"),
     [
-        (NONE, NOTHING, "no profile was asked of this process"),
+        (NONE, NOTHING, "no profile was requested of this process"),
         (WindowRequest(), NOTHING, "the program never compiled anything"),
         (WindowRequest(), NOTHING._replace(busy=True), "the program ended while it was compiling"),
         (

@@ -170,7 +170,7 @@ class TestOutcomes:
     def test_a_timeout(self, tmp_path: Path) -> None:
         made = run(tmp_path, "import time; time.sleep(60)", timeout_s=0.3)
         assert (made.outcome.kind, made.outcome.status) == (OutcomeKind.TIMEOUT, 124)
-        assert made.outcome.detail == "not done after 0.3 s"
+        assert made.outcome.detail == "not finished after 0.3 s"
 
     def test_a_hang_is_ended_and_shows_where(self, tmp_path: Path) -> None:
         program = "import time\nprint('step 1')\ndef stuck(): time.sleep(60)\nstuck()"
@@ -347,9 +347,9 @@ class TestFullDisk:
         asked = request(small_disk, self.PRINTS + f"raise SystemExit({code})")
         made = launch(asked, say=said.append)
         assert (made.outcome.exit_code, made.outcome.status) == (code, code)
-        cut = "stdout.log is cut short: No space left on device"
+        cut = "stdout.log is incomplete: No space left on device"
         assert [line for line in said if "stdout.log" in line] == [
-            f"{cut}; the program goes on, and its output is only shown"
+            f"{cut}; the program continues, and further output is only shown"
         ]
         assert cut in made.notes
         assert made.ranks[0].stdout.read_bytes()
@@ -380,7 +380,7 @@ class TestFullDisk:
             resource.setrlimit(resource.RLIMIT_FSIZE, previous)
             signal.signal(signal.SIGXFSZ, handler)
         assert made.outcome.ok
-        assert "stdout.log is cut short: File too large" in made.notes
+        assert "stdout.log is incomplete: File too large" in made.notes
 
     def test_a_program_that_fills_it_itself(self, small_disk: Path) -> None:
         program = f"open({str(small_disk / 'checkpoint')!r}, 'wb').write(bytes(1 << 20))"
@@ -406,7 +406,7 @@ class TestFullDisk:
         )
         made = run(small_disk, program + self.FILL.format(place=str(small_disk)))
         assert (made.outcome.kind, made.outcome.status) == (OutcomeKind.OK, 0)
-        assert "how it ended can't be written down: No space left on device" in str(made.notes)
+        assert "its outcome can't be recorded: No space left on device" in str(made.notes)
 
     def test_no_room_to_begin_with(self, small_disk: Path) -> None:
         (small_disk / "full").write_bytes(bytes(270 << 10))

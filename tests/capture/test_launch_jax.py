@@ -197,7 +197,7 @@ def test_flags_of_a_wrapper_are_doubted_and_not_refused(tmp_path: Path) -> None:
         command, tmp_path / "run", echo=False, environment=environment, window=None
     )
     assert launch(request, say=said.append).outcome.ok
-    assert "would refuse" in said[0]
+    assert "would reject" in said[0]
     assert "xla_gpu_enable_async_collectives" in said[0]
 
 

@@ -78,7 +78,7 @@ class TestWorld:
         assert find_world(environ) is None
 
     def test_a_damaged_variable_is_named(self) -> None:
-        with pytest.raises(UsageError, match="SLURM_PROCID='x' is not the number"):
+        with pytest.raises(UsageError, match="SLURM_PROCID='x' is not a number"):
             find_world({**SLURM_STEP, "SLURM_PROCID": "x"})
 
     def test_one_rank_of_ours_needs_no_peers(self) -> None:
@@ -148,7 +148,7 @@ class TestGang:
         assert (made.outcome.kind, made.outcome.status) == (OutcomeKind.ERROR, 1)
         assert made.outcome.detail == "rank 1: ValueError: no data"
         assert made.rank(0).outcome.kind is OutcomeKind.INTERRUPTED
-        assert made.rank(0).outcome.detail == "ended because rank 1 had"
+        assert made.rank(0).outcome.detail == "ended because rank 1 failed"
 
     def test_a_rank_that_ends_well_leaves_the_others_running(self, tmp_path: Path) -> None:
         program = "import os, time; time.sleep(int(os.environ['OMPI_COMM_WORLD_RANK']) * 0.5)"

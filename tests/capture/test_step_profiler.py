@@ -249,7 +249,7 @@ def test_the_command_line_goes_before_the_program(tmp_path: Path) -> None:
 
 def test_a_run_without_profile_has_none(tmp_path: Path) -> None:
     left = under_agent(tmp_path, LOOP, {"profile": False})
-    assert left.out == "never no profile was asked of this process None\n", left.err
+    assert left.out == "never no profile was requested of this process None\n", left.err
     assert (left.err, left.profiles) == ("", [])
     assert len(left.steps) == 8
 

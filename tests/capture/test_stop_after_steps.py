@@ -31,7 +31,7 @@ for i in itertools.count():
     with jax.profiler.StepTraceAnnotation("train", step_num=i):
         time.sleep(0.01)
 """
-AS_ASKED = "ended after 5 steps, as asked"
+AS_ASKED = "ended after 5 steps, as requested"
 
 
 def run(path: Path, program: str, **options: object) -> Run:

@@ -85,8 +85,8 @@ def test_an_error_says_what_why_and_next(run: Run) -> None:
         (["greet", "you", "--tims", "2"], "--tims", "--times", "counterpoint greet --help"),
         (["greet", "you", "--times", "x"], '"x"', "int", "counterpoint greet --help"),
         (["greet"], "counterpoint greet", "needs NAME", "counterpoint greet --help"),
-        (["greet", "you", "--times"], "--times", "takes a value", "counterpoint greet --help"),
-        (["greet", "you", "them"], "them", "more than it takes", "counterpoint greet --help"),
+        (["greet", "you", "--times"], "--times", "needs a value", "counterpoint greet --help"),
+        (["greet", "you", "them"], "them", "unexpected argument", "counterpoint greet --help"),
         (["--versoin"], "--versoin", "greet", "counterpoint --help"),
     ],
 )

@@ -217,7 +217,7 @@ def test_a_cut_profile_is_told(run: Run, profile: Path, tmp_path: Path) -> None:
     cut.write_bytes(profile.read_bytes()[:-20])
     code, _, err = run(cut, tmp_path / "out")
     assert code == 0
-    assert "the profile is cut short" in err
+    assert "the profile is truncated" in err
     assert "gzip stream ends too early" in err
 
 

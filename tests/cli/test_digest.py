@@ -96,7 +96,7 @@ def test_a_large_profile_is_left_alone(place: Path) -> None:
     with place.open("wb") as file:
         file.truncate(1 << 33)
     (line,) = digest_lines(run_of(place))
-    assert line == "digest   none: 8.0 GiB of profile are not read at a run's end"
+    assert line == "digest   none: 8.0 GiB of profiles are too much to read after a run"
 
 
 def test_reading_takes_bounded_time(place: Path) -> None:
@@ -115,7 +115,7 @@ def test_ctrl_c_breaks_off_the_digest_and_not_the_run(place: Path) -> None:
     finally:
         interrupt.cancel()
         signal.signal(signal.SIGINT, before)
-    assert line == "digest   none: reading its profile was broken off"
+    assert line == "digest   none: reading its profile was interrupted"
 
 
 def test_of_compared_runs_both_times_and_the_loss_that_is_left(place: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_remark_on_a_setting_has_a_reason_and_an_address(
     told = {one["status"]: one for one in json.loads(capsys.readouterr().out)["verdicts"]}
     bad = told.get("error") or told["warning"]
     assert (bad["source"].split("/")[0], bad["why"][-9:-4]) == ("https:", "(FLAG")
-    assert told["unknown"]["found"] == "only libtpu knows whether it takes xla_tpu_foo"
+    assert told["unknown"]["found"] == "only libtpu knows whether it accepts xla_tpu_foo"
     assert "ok" not in told
 
 
@@ -68,11 +68,11 @@ def test_checks_are_chosen_by_name_and_code(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["--skip", "DOC"], "--skip DOC: no check is left"),
-        (["--only", "DOC403", "--skip", "DOC4"], "--only DOC403 --skip DOC4: no check is left"),
-        (["--only", "DOC6"], "--only DOC6: no check is left"),
-        (["--rank", "0"], "--rank and --ranks are for --cluster"),
-        (["--cluster"], "--cluster: no launcher has started this process"),
+        (["--skip", "DOC"], "--skip DOC: no check is selected"),
+        (["--only", "DOC403", "--skip", "DOC4"], "--only DOC403 --skip DOC4: no check is selected"),
+        (["--only", "DOC6"], "--only DOC6: no check is selected"),
+        (["--rank", "0"], "--rank and --ranks need --cluster"),
+        (["--cluster"], "--cluster: no launcher started this process"),
         (["--cluster", "--ranks", "4"], "--cluster: --rank R is missing"),
         (["--cluster", "--rank", "1"], "--cluster: --ranks N is missing"),
         (["--cluster", "--rank", "4", "--ranks", "4"], "--cluster: rank 4 of 4"),
@@ -89,7 +89,7 @@ def test_what_would_check_nothing_or_meet_nobody_is_refused(
 def test_a_directory_that_can_t_be_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--cluster", "--rank", "0", "--ranks", "2", "--no-probe", "--meet", "/proc"]
     assert main(["doctor", *words, "--only", "missing-ranks"]) == 2
-    assert capsys.readouterr().err.startswith("error: /proc: ranks can't exchange files there")
+    assert capsys.readouterr().err.startswith("error: /proc: ranks can't exchange files in it")
 
 
 def test_one_rank_alone_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,7 +112,7 @@ def test_a_timeout_that_is_none_is_refused(
     timeout: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["doctor", f"--timeout={timeout}"]) == 2
-    assert "--timeout takes seconds" in capsys.readouterr().err
+    assert "--timeout must be a positive number of seconds" in capsys.readouterr().err
 
 
 def test_the_report_is_written_to_a_file_and_not_over_one(
@@ -134,7 +134,7 @@ def test_a_name_of_an_interface_that_is_not_here_is_told(
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "=none\x1b[31m9")
     assert main(["doctor", "--no-probe", "--only", "nccl-interfaces"]) == 1
     page = capsys.readouterr().out
-    assert "no such interface here" in page
+    assert "no such interface on this host" in page
     assert "\x1b" not in page
 
 

@@ -57,7 +57,7 @@ class TestWords:
 
     def test_what_is_said_at_the_end(self, profiled: tuple[Path, str, str]) -> None:
         said = [line.removeprefix("counterpoint: ") for line in profiled[2].splitlines()]
-        assert "keeping this run in a" in said
+        assert "recording this run in a" in said
         outcome, steps, profile, time, loss, next_ = said[-6:]
         assert outcome == "outcome  ok"
         assert steps.startswith("steps    8 seen, median ")

@@ -212,13 +212,13 @@ CASES = [
     ("tcp-buffers", sysctl("net.ipv4.tcp_rmem", "1", hosts=1, dcn=False), NONE),
     ("tcp-buffers", network(sysctls={}), UNKNOWN),
     ("tcp-buffers", sysctl("net.core.rmem_max", "212992"), NOTE),
-    ("tcp-behaviour", sysctl("net.ipv4.tcp_slow_start_after_idle", "1"), WARNING),
-    ("tcp-behaviour", sysctl("net.ipv4.tcp_slow_start_after_idle", "1", dcn=False), NOTE),
-    ("tcp-behaviour", sysctl("net.ipv4.tcp_congestion_control", "reno"), WARNING),
-    ("tcp-behaviour", sysctl("net.ipv4.tcp_congestion_control", "cubic"), OK),
-    ("tcp-behaviour", sysctl("net.ipv4.tcp_rto_min_us", "200000"), NOTE),
-    ("tcp-behaviour", sysctl("net.core.netdev_max_backlog", "1000"), NOTE),
-    ("tcp-behaviour", network(hystart_detect="3"), OK),
+    ("tcp-behavior", sysctl("net.ipv4.tcp_slow_start_after_idle", "1"), WARNING),
+    ("tcp-behavior", sysctl("net.ipv4.tcp_slow_start_after_idle", "1", dcn=False), NOTE),
+    ("tcp-behavior", sysctl("net.ipv4.tcp_congestion_control", "reno"), WARNING),
+    ("tcp-behavior", sysctl("net.ipv4.tcp_congestion_control", "cubic"), OK),
+    ("tcp-behavior", sysctl("net.ipv4.tcp_rto_min_us", "200000"), NOTE),
+    ("tcp-behavior", sysctl("net.core.netdev_max_backlog", "1000"), NOTE),
+    ("tcp-behavior", network(hystart_detect="3"), OK),
     ("mtu", network(interfaces=SMALL), NOTE),
     ("mtu", network(interfaces=SLOW), UNKNOWN),
     ("mtu", gpu_host(), OK),
@@ -282,7 +282,7 @@ def test_settings_that_are_well_are_named_and_those_of_libtpu_are_not_called_wel
     flags = CheckedFlags(names=("xla_a",), libtpu=("xla_tpu_foo",), release="0.10.2")
     told = {one.status: one.found for one in asked(gpu_host(flags=flags), "flags")}
     assert told == {
-        UNKNOWN: "only libtpu knows whether it takes xla_tpu_foo",
+        UNKNOWN: "only libtpu knows whether it accepts xla_tpu_foo",
         OK: "nothing against 1 setting by the rules for jaxlib 0.10.2: xla_a",
     }
 
@@ -312,8 +312,8 @@ def test_of_two_plugins_one_verdict_says_which_to_keep(
 @pytest.mark.parametrize(
     ("mtu", "remedy"),
     [
-        (1500, "mtu 9000   # only after the network"),
-        (1460, "mtu 8896   # only after the network"),
+        (1500, "mtu 9000   # configure the network first"),
+        (1460, "mtu 8896   # configure the network first"),
         (1400, "ip -d link show dev ens3   # a tunnel"),
     ],
 )
@@ -338,7 +338,7 @@ def test_a_laptop_is_told_that_gpu_checks_do_not_apply() -> None:
     told = {one.name: one for one in run_checks(laptop())}
     for name in ("driver", "gpu-state", "gpu-topology", "memory-fraction", "nccl-environment"):
         assert told[name].status is NONE
-        assert told[name].found == "no NVIDIA driver here"
+        assert told[name].found == "no NVIDIA driver"
 
 
 def test_what_is_bad_says_what_is_wanted_and_what_to_type() -> None:
@@ -364,8 +364,8 @@ def test_the_fraction_that_is_advised_leaves_what_is_wanted() -> None:
 def test_older_kernels_are_told_the_route_s_retransmission_time() -> None:
     old = {name: text for name, text in SYSCTLS.items() if name != "net.ipv4.tcp_rto_min_us"}
     route = "default via 10.0.0.254 dev ens3"
-    assert worst(network(sysctls=old, route=route), "tcp-behaviour") is NOTE
-    assert worst(network(sysctls=old, route=f"{route} rto_min lock 5ms"), "tcp-behaviour") is OK
+    assert worst(network(sysctls=old, route=route), "tcp-behavior") is NOTE
+    assert worst(network(sysctls=old, route=f"{route} rto_min lock 5ms"), "tcp-behavior") is OK
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def test_a_program_without_a_step_says_why(
     ("command", "kind", "told"),
     [
         ([], UsageError, "no command was given"),
-        (["no-such-program"], UsageError, "nowhere on the PATH"),
+        (["no-such-program"], UsageError, "not on the PATH"),
         ([sys.executable, "-c", "import time; time.sleep(60)"], InputError, "after 0.3 s"),
         ([sys.executable, "-c", "import os; os.abort()"], InputError, "by SIGABRT"),
     ],
@@ -204,7 +204,7 @@ def test_files_that_were_there_are_not_overwritten_with_zeros(
     assert all(path.read_text() == "precious\n" for path in precious)
     assert Path("log.txt").read_text() == "precious\nsaved\n"
     told = str(caught.value)
-    assert all(name in told for name in ("best.npy", "oldest.npy", "left as it was", "new.npy"))
+    assert all(name in told for name in ("best.npy", "oldest.npy", "not changed", "new.npy"))
     assert "jit__lambda" in told  # it had lowered something
 
 
@@ -220,12 +220,12 @@ def test_on_a_layer_all_files_stay_and_nothing_is_added(
     with pytest.raises(InputError, match="enough") as caught:
         lower(tmp_path, scripts.SAVING, devices=1)
 
-    if "ran on a throw-away layer" not in str(caught.value):
+    if "ran on a temporary layer" not in str(caught.value):
         pytest.skip(f"no layer: {caught.value}")
     assert all(path.read_text() == "precious\n" for path in precious)
     assert not Path("new.npy").exists()
     assert not Path("best.npy").exists()
-    assert "left as it was" not in str(caught.value), "the guard has nothing to do"
+    assert "not changed" not in str(caught.value), "the guard has nothing to do"
 
 
 def test_a_program_that_wants_another_number_of_devices_is_told_how(tmp_path: Path) -> None:

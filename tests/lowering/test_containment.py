@@ -49,7 +49,7 @@ manager = ocp.CheckpointManager(os.path.abspath("checkpoint"))
 manager.save(7, args=ocp.args.StandardSave({"w": jnp.ones((64, 64))}))
 manager.wait_until_finished()
 """
-ON_LAYER = "ran on a throw-away layer over your files (overlayfs)"
+ON_LAYER = "ran on a temporary layer over your files (overlayfs)"
 GUARDED = "only what Python itself writes was kept from your files"
 
 
@@ -82,7 +82,7 @@ def test_other_programs_that_a_program_starts_write_to_a_layer_that_is_thrown_aw
     (note,) = (note for note in found.notes if "your files" in note)
     if GUARDED in note:
         pytest.skip(f"no layer: {note}")
-    assert note.startswith(f"the program {ON_LAYER}; what it wrote is gone: ")
+    assert note.startswith(f"the program {ON_LAYER}; its writes were discarded: ")
     assert str(Path("checkpoint/latest").absolute()) in note
     assert Path("lowered/stdout").read_text() == "['latest', 'new'] 64\n", "it saw what it wrote"
     assert checkpoint() == PRECIOUS
@@ -120,7 +120,7 @@ def test_without_a_layer_the_guard_in_python_stays_and_the_reason_is_given() -> 
 
     (note,) = (note for note in found.notes if GUARDED in note)
     assert f"{LAYER}: File exists" in note
-    assert any(note.startswith("left as it was") for note in found.notes)
+    assert any(note.startswith("not changed") for note in found.notes)
     assert checkpoint() == PRECIOUS
 
 

@@ -69,7 +69,7 @@ def test_starts_and_what_stands_within_are_counted_in_compute() -> None:
     assert (gather.hidden_shift_us, gather.executions) == (30.0, 1)
     reduce = moved(BEFORE, AFTER)["all-reduce-start"]
     assert (reduce.before.within_us, reduce.after.within_us) == (60.0, 0.0)
-    assert reduce.before.hidden_us == 15.0  # no more than it takes
+    assert reduce.before.hidden_us == 15.0  # no unexpected argument
 
 
 def test_what_is_newly_and_what_is_no_longer_overlapped_is_named() -> None:

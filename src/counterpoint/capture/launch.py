@@ -84,7 +84,7 @@ def launch(request: RunRequest, say: Say = _silent) -> Run:
     refuse_unknown_flags(request, inherited, say)
     with interrupts() as noted:
         writer = _claim(request, world)
-        say(f"keeping this run in {_shown(writer.path)}")
+        say(f"recording this run in {_shown(writer.path)}")
         if not world.launched and (warning := launcher_within(request.command)):
             say(warning)
         children = _start_ranks(request, world, inherited, writer, say)
@@ -199,7 +199,7 @@ def _of_job(world: World) -> Path:
     """Return the directory that all ranks of a job compute alike."""
     if world.job is None:
         raise UsageError(
-            f"{world.launcher} gives the job no name, so its ranks can't find one directory",
+            f"{world.launcher} does not name its job, so its ranks can't agree on a directory",
             next=f"-o {RUNS_DIRECTORY / world.launcher}",
         )
     return RUNS_DIRECTORY / f"{world.launcher}-{_plain(world.job)}"

@@ -73,8 +73,8 @@ class Output:
         except OSError as failure:
             self.close()  # from here on output is only shown
             name = Path(self._log.name).name
-            self.unkept = f"{name} is cut short: {failure.strerror or failure}"
-            self._lost(f"{self.unkept}; the program goes on, and its output is only shown")
+            self.unkept = f"{name} is incomplete: {failure.strerror or failure}"
+            self._lost(f"{self.unkept}; the program continues, and further output is only shown")
         if self.unkept is not None:
             self.tail = (self.tail + chunk)[-_TAIL:]
 
@@ -198,7 +198,7 @@ class UnwrittenRecord:
             if isinstance(failure, CounterpointError)
             else failure.strerror or str(failure)
         )
-        return f"how it ended can't be written down: {why}"
+        return f"its outcome can't be recorded: {why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def with_recording_gaps(run: Run, at_end: RecordingGaps) -> Run:
     ranks = tuple(_with_end(rank, lost.get(rank.number)) for rank in run.ranks)
     notes = [*at_end.unkept, *(unwritten.words for unwritten in at_end.unwritten)]
     if at_end.was_full:
-        notes.append("the disk is full: what is missing here may be missing for that")
+        notes.append("the disk is full, which may explain missing parts of the run")
     outcome = run.outcome
     if lost and outcome.kind is OutcomeKind.RUNNING:
         outcome = next(rank.outcome for rank in ranks if rank.number in lost)

@@ -128,7 +128,7 @@ def refuse_missing(
     may_run = os.access(command[0], os.X_OK)
     raise UsageError(
         f"{command[0]} {'is not executable' if is_file and by_path else 'was not found'}",
-        why=None if by_path else "it is nowhere on the PATH",
+        why=None if by_path else "it is not on the PATH",
         next=f"{before} -- {'./' if may_run else 'python '}{shlex.join(command)}"
         if is_file
         else f"command -v {shlex.quote(command[0])}",
@@ -250,7 +250,7 @@ def refuse_unknown_flags(
         return
     error = _refusal(answer, request, inherited_settings(inherited).flags)
     if named_interpreter(request.command, variables) is None:
-        say(f"{python} would refuse: {error.what}")
+        say(f"{python} would reject the flags: {error.what}")
         return
     raise error
 
@@ -261,7 +261,7 @@ def _refusal(answer: ProbeResult, request: RunRequest, theirs: Mapping[str, str]
     error = rejection_error(answer, where=", ".join(where))
     places = [place for place in where if place != _INHERITED]
     if _INHERITED in where:
-        places.append("it where XLA_FLAGS is set")
+        places.append("XLA_FLAGS where it is set")
     return UsageError(error.what, why=error.why, next=f"correct {', and '.join(places)}")
 
 

@@ -29,7 +29,7 @@ class StepGoal:
     """
 
     def __init__(self, steps: int, run: Path, agents: Sequence[Path], *, others: bool) -> None:
-        self.stop = StopReason(OutcomeKind.OK, f"ended after {steps} steps, as asked")
+        self.stop = StopReason(OutcomeKind.OK, f"ended after {steps} steps, as requested")
         self._steps = steps
         self._others = others
         self._mark = run / layout.STOPPED

@@ -121,7 +121,7 @@ class RankSupervisor:
             child.status = child.group.reap()
             self._excuse(child)
             if child.failed and self._stop is None:
-                detail = f"ended because rank {child.rank} had"
+                detail = f"ended because rank {child.rank} failed"
                 self._end(StopReason(OutcomeKind.INTERRUPTED, detail, because_of=child.rank))
 
     def _excuse(self, child: RankProcess) -> None:
@@ -145,7 +145,7 @@ class RankSupervisor:
         if self._noted.received and self._may_interrupt(self._noted.received[0]):
             name = signal.Signals(self._noted.received[0]).name
             self._end(
-                StopReason(OutcomeKind.INTERRUPTED, f"Counterpoint was sent {name}", signal=name)
+                StopReason(OutcomeKind.INTERRUPTED, f"Counterpoint received {name}", signal=name)
             )
         goal = self._limits.goal
         if self._stop is None and goal is not None and now - self._counted >= _LOOK:
@@ -154,7 +154,7 @@ class RankSupervisor:
                 self._end(goal.stop)
         timeout, silence = self._limits.timeout_s, self._limits.hang_after_s
         if self._stop is None and timeout is not None and now - self._began > timeout:
-            self._end(StopReason(OutcomeKind.TIMEOUT, f"not done after {timeout:g} s"))
+            self._end(StopReason(OutcomeKind.TIMEOUT, f"not finished after {timeout:g} s"))
         if self._stop is None and silence is not None:
             self._look(now)
             if now - self._life > silence:

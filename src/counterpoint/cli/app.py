@@ -241,11 +241,11 @@ def _wrong(error: CycloptsError, place: str) -> str:
     from cyclopts import MissingArgumentError, UnusedCliTokensError
 
     if isinstance(error, UnusedCliTokensError):
-        return f"{place}: {' '.join(error.unused_tokens or ())} is more than it takes"
+        return f"{place}: unexpected argument {' '.join(error.unused_tokens or ())}"
     if isinstance(error, MissingArgumentError) and error.argument is not None:
         keyword = error.keyword or next((token.keyword for token in error.argument.tokens), None)
         name = keyword or error.argument.name
         if error.argument.field_info.is_positional:
             name = name.removeprefix("--").upper()
-        return f"{name} takes a value, and has none" if keyword else f"{place} needs {name}"
+        return f"{name} needs a value" if keyword else f"{place} needs {name}"
     return str(error)

@@ -73,7 +73,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "convert",
         "counterpoint.cli.convert:convert",
-        "Keep profiles as Parquet tables, or as a trace for ui.perfetto.dev.",
+        "Convert profiles to Parquet tables, or to a trace for ui.perfetto.dev.",
         examples=(
             "counterpoint convert logdir step",
             "counterpoint convert rank*.zip run.pftrace",
@@ -82,7 +82,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "run",
         "counterpoint.cli.run:run",
-        "Run a workload under Settings, profile some steps, and keep all that it leaves.",
+        "Run a workload with Settings, profile some steps, and keep all output.",
         examples=(
             "counterpoint run -- python train.py",
             "counterpoint run --profile-start-step 5 --profile-steps 10 -- python train.py",
@@ -336,7 +336,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "completion",
         "counterpoint.cli.completion:completion",
-        "Print what makes bash, zsh or fish complete commands, options and files.",
+        "Print a script that makes bash, zsh or fish complete commands, options and files.",
         examples=(
             "counterpoint completion bash > ~/.counterpoint.bash   # then: . ~/.counterpoint.bash",
             "counterpoint completion zsh > ~/.zfunc/_counterpoint",

@@ -13,7 +13,7 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     """Print a shell's completion script: every command, its options and their choices.
 
     Args:
-        shell: The shell that is to read it.
+        shell: The shell that reads it.
     """
     from counterpoint.cli.app import app_of
     from counterpoint.cli.commands import COMMANDS

@@ -35,7 +35,7 @@ def convert(
     jobs: MaybeWholeNumber = None,
     force: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
-    """Keep profiles as Parquet tables, or as a trace for ui.perfetto.dev.
+    """Convert profiles to Parquet tables, or to a trace for ui.perfetto.dev.
 
     Args:
         paths: What to read, and last where to write: a directory of Parquet tables, or a trace
@@ -45,7 +45,7 @@ def convert(
     """
     if len(paths) < 2:
         raise UsageError(
-            f"convert takes what to read and where to write: two paths or more, not {len(paths)}",
+            f"convert needs an input and an output path, got {len(paths)}",
             next="counterpoint convert IN... OUT",
         )
     *inputs, last = paths
@@ -69,7 +69,7 @@ def _tell(timeline: Timeline, out: Path) -> None:
     )
     if timeline.truncated:
         print(
-            "the profile is cut short; what is known of it:",
+            "the profile is truncated:",
             *timeline.notes,
             sep="\n  ",
             file=sys.stderr,

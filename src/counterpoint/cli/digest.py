@@ -33,9 +33,9 @@ def digest_lines(run: Run, seconds: int = _LONGEST) -> Iterator[str]:
         if total <= _LARGEST:
             yield from _asked(run.path, seconds)
         else:
-            yield f"digest   none: {size(total)} of profile are not read at a run's end"
+            yield f"digest   none: {size(total)} of profiles are too much to read after a run"
     except (Exception, KeyboardInterrupt):  # noqa: BLE001 - the run itself has succeeded
-        yield "digest   none: reading its profile was broken off"
+        yield "digest   none: reading its profile was interrupted"
 
 
 def digest_of_compared(step_times: str, runs: Iterable[Run]) -> Iterator[str]:

@@ -59,11 +59,11 @@ def doctor(  # noqa: PLR0913 - the options of the command
 
     Args:
         cluster: Check all hosts: start one process on each with srun or mpirun; rank 0 prints.
-        dcn: Traffic between hosts goes by TCP (multislice, no InfiniBand).
-        only: Make these checks only, by name or code: tcp-buffers,DOC5.
+        dcn: Traffic between hosts uses TCP (multislice, no InfiniBand).
+        only: Run only these checks, by name or code: tcp-buffers,DOC5.
         skip: Skip these checks.
-        python: The interpreter that runs the program; by default the first with a jaxlib.
-        no_probe: Don't ask the installed compiler about the flags.
+        python: The interpreter that runs the program; by default the first one with jaxlib.
+        no_probe: Don't check the flags with the installed compiler.
         rank: Rank of this process, for --cluster without a launcher (pods).
         ranks: Number of ranks, for --cluster without a launcher.
         meet: Directory that all hosts see, for --cluster; by default the current directory.
@@ -78,7 +78,7 @@ def doctor(  # noqa: PLR0913 - the options of the command
     checks, comparisons = select_rules(CHECKS, only, skip), select_rules(CLUSTER_CHECKS, only, skip)
     refuse_empty_selection((*checks, *comparisons) if cluster else checks, only, skip)
     if not 0 < timeout < float("inf"):
-        raise UsageError(f"--timeout takes seconds, not {timeout}")
+        raise UsageError(f"--timeout must be a positive number of seconds, not {timeout}")
     world = _world(rank, ranks, cluster=cluster)
     if out is not None and (world is None or world.seats[0].rank == 0):
         check_output(out, force=force, endings=(".json", ".txt", ".md"))
@@ -104,7 +104,7 @@ def _world(rank: int | None, ranks: int | None, *, cluster: bool) -> World | Non
         return find_ranks(os.environ, rank, ranks)
     if rank is not None or ranks is not None:
         raise UsageError(
-            "--rank and --ranks are for --cluster",
+            "--rank and --ranks need --cluster",
             next="counterpoint doctor --cluster --rank 0 --ranks 2 --meet /shared",
         )
     return None

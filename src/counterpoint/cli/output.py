@@ -24,16 +24,16 @@ def check_output(path: Path, *, force: bool, endings: tuple[str, ...]) -> None:
     refuse_url(path)
     if path.suffix not in endings:
         raise UsageError(
-            f"can't write {path}: its ending, {path.suffix or 'none'}, names no format here",
-            why=f"the ending says the format: {', '.join(endings)}",
+            f"can't write {path}: unknown suffix {path.suffix or '(none)'}",
+            why=f"the suffix selects the format: {', '.join(endings)}",
             next=f"-o {shlex.quote(str(path.with_suffix(endings[0])))}",
         )
     if path.is_dir():
         raise UsageError(f"can't write {path}: it is a directory")
     if path.exists() and not force:
-        raise UsageError(f"{path} exists", why="nothing is overwritten unasked", next="--force")
+        raise UsageError(f"{path} exists", why="--force overwrites it", next="--force")
     if not path.parent.is_dir():
-        raise UsageError(f"can't write {path}: there is no directory {path.parent}")
+        raise UsageError(f"can't write {path}: the directory {path.parent} does not exist")
 
 
 def write_output(path: Path, text: str) -> None:
@@ -53,7 +53,7 @@ def _whole(type_: object, tokens: Sequence[Token]) -> int:
     del type_
     text = tokens[0].value
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", text.strip()):
-        raise ValueError(f"a whole number (int) is expected, not {text!r}")
+        raise ValueError(f"expected a whole number (int), not {text!r}")
     return int(text)
 
 

@@ -40,8 +40,8 @@ def refuse_empty_selection(
             skip
         )
         raise UsageError(
-            f"{' '.join(options)}: no check is left",
-            why="checks of several hosts together (DOC6) are made with --cluster only",
+            f"{' '.join(options)}: no check is selected",
+            why="checks across hosts (DOC6) need --cluster",
             next="counterpoint doctor --only tcp-buffers,DOC5",
         )
 
@@ -55,7 +55,7 @@ def refuse_unknown_rules(
             near = similar_codes(rules, word)
             raise UsageError(
                 f"{option} {word}: no such check",
-                why=f"checks are: {', '.join(rule.NAME for rule in rules)}",
+                why=f"the checks are {', '.join(rule.NAME for rule in rules)}",
                 next=f"{option} {near[0] if near else rules[0].NAME}",
             )
 

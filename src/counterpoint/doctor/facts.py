@@ -14,7 +14,7 @@ from typing import Final
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_REQUIREMENTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 _NO_GOVERNORS: Final[Mapping[str, int]] = MappingProxyType({})
-NO_DRIVER: Final = "no NVIDIA driver here"
+NO_DRIVER: Final = "no NVIDIA driver"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

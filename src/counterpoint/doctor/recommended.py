@@ -61,7 +61,7 @@ BUFFERS: Final = (
         write="4096 540000 15728640",
         least=15728640,
         grave_below=6291456,
-        why="the window, and so bytes per round trip, ends there",
+        why="limits the TCP window, and so the bytes per round trip",
         source=MAXTEXT,
     ),
     RecommendedSysctl(
@@ -69,28 +69,28 @@ BUFFERS: Final = (
         write="4096 262144 67108864",
         least=67108864,
         grave_below=4194304,
-        why="what may be under way unacknowledged ends there",
+        why="limits the bytes in flight without an acknowledgment",
         source=MAXTEXT,
     ),
     RecommendedSysctl(
         name="net.core.rmem_max",
         write="67108864",
         least=67108864,
-        why="programs that choose a receive buffer themselves (SO_RCVBUF) get no more",
+        why="the largest receive buffer that programs can set (SO_RCVBUF)",
         source=ESNET,
     ),
     RecommendedSysctl(
         name="net.core.wmem_max",
         write="67108864",
         least=67108864,
-        why="programs that choose a send buffer themselves (SO_SNDBUF) get no more",
+        why="the largest send buffer that programs can set (SO_SNDBUF)",
         source=ESNET,
     ),
     RecommendedSysctl(
         name="net.core.optmem_max",
         write="131072",
         least=131072,
-        why="sends without a copy need memory for their bookkeeping",
+        why="zero-copy sends need memory for their bookkeeping",
         source=MAXTEXT,
     ),
 )
@@ -101,7 +101,7 @@ BEHAVIOR: Final = (
         name="net.ipv4.tcp_slow_start_after_idle",
         write="0",
         one_of=("0",),
-        why="between the bursts of a step a connection forgets how fast it may send",
+        why="between the bursts of a step, the congestion window shrinks",
         source=MAXTEXT,
         grave=True,
     ),
@@ -109,7 +109,7 @@ BEHAVIOR: Final = (
         name="net.ipv4.tcp_congestion_control",
         write="cubic",
         one_of=("cubic", "bbr", "bbr2", "bbr3", "dctcp", "htcp"),
-        why="others grow too slowly on fast links",
+        why="other algorithms grow too slowly on fast links",
         source=ESNET,
         grave=True,
     ),
@@ -117,7 +117,7 @@ BEHAVIOR: Final = (
         name="net.ipv4.tcp_window_scaling",
         write="1",
         one_of=("1",),
-        why="without it no window is larger than 64 KiB",
+        why="without it, no window is larger than 64 KiB",
         source=GOOGLE,
         grave=True,
     ),
@@ -125,7 +125,7 @@ BEHAVIOR: Final = (
         name="net.ipv4.tcp_sack",
         write="1",
         one_of=("1",),
-        why="without it a loss sends much of a window again",
+        why="without it, a lost packet retransmits much of the window",
         source=ESNET,
         grave=True,
     ),
@@ -133,7 +133,7 @@ BEHAVIOR: Final = (
         name="net.ipv4.tcp_no_metrics_save",
         write="1",
         one_of=("1",),
-        why="a new connection would start as slowly as an old one ended",
+        why="new connections would inherit the slow state of earlier ones",
         source=MAXTEXT,
     ),
     RecommendedSysctl(
@@ -154,7 +154,7 @@ BEHAVIOR: Final = (
         name="net.ipv4.tcp_rto_min_us",
         write="5000",
         most=20000,
-        why="a lost packet is sent again after 200 ms, longer than many a step",
+        why="a lost packet is retransmitted after 200 ms, longer than many training steps",
         source=MAXTEXT,
     ),
 )
@@ -184,7 +184,7 @@ def compare_sysctls(
 ) -> Iterator[CheckResult]:
     """Yield one Verdict for each difference, or one `ok` if there is none."""
     if facts.hosts == 1 and not facts.dcn:
-        yield not_applicable("one host: no step waits for TCP (--dcn: for a run on several)")
+        yield not_applicable("one host, no step waits for TCP (for several hosts: --dcn)")
         return
     known = [
         (setting, facts.network.sysctls[setting.name])
@@ -192,7 +192,7 @@ def compare_sysctls(
         if _told(facts, setting)
     ]
     if not known:
-        yield unknown("the kernel does not show these settings here")
+        yield unknown("the kernel does not show these settings")
         return
     bad = [(setting, value) for setting, value in known if setting.met(value) is False]
     for setting, value in bad:
@@ -202,7 +202,7 @@ def compare_sysctls(
             found=f"{setting.name} = {' '.join(value.split())}",
             wanted=setting.write,
             why=setting.why
-            + ("" if facts.by_tcp else "; little of a step's traffic is TCP's here"),
+            + ("" if facts.by_tcp else "; little of a step's traffic uses TCP on this host"),
             remedy=f"sudo sysctl -w {setting.name}={_quoted(setting.write)}",
             source=setting.source,
         )

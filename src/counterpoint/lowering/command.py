@@ -158,14 +158,16 @@ class _Attempt:
         """Describe how the program was kept from the user's files."""
         if not self.contain:
             return (
-                "only what Python itself writes was kept from your files: no throw-away layer over"
+                "your files were protected only from Python's own writes: no temporary layer over"
                 f" them ({self.no_layer})"
             )
         gone = (
-            f"what it wrote is gone: {first_names(discarded)}" if discarded else "it wrote nothing"
+            f"its writes were discarded: {first_names(discarded)}"
+            if discarded
+            else "it wrote nothing"
         )
         apart = f", but for {first_names(refused)}" if refused else ""
-        return f"the program ran on a throw-away layer over your files (overlayfs){apart}; {gone}"
+        return f"the program ran on a temporary layer over your files (overlayfs){apart}; {gone}"
 
     def _refuse(
         self,

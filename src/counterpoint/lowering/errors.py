@@ -27,12 +27,12 @@ _HINTS: Final = (
     (re.compile(r"No module named '([\w.]+)'"), r"install \1 where the program runs"),
     (
         re.compile(r"bytes_limit|memory_stats|'NoneType' object is not subscriptable"),
-        "virtual devices keep no memory_stats(): let the program do without where it has none",
+        "virtual devices have no memory_stats(): make the program work without it",
     ),
-    (_COUNT, "--target with \\g<n> GPUs: the program wants that many"),
+    (_COUNT, "--target with \\g<n> GPUs: the program requires that many"),
     (
         re.compile(r"(?i)(?:expected|need|require|only).{0,40}\b(?:gpu|cuda|tpu)|no gpu"),
-        "the program insists on its kind of device; it gets CPU devices here: let it go on",
+        "the program requires a GPU or TPU and gets CPU devices here: relax its check",
     ),
     (
         re.compile(r"(?i)mesh.{0,80}devices|devices.{0,80}mesh|device count"),
@@ -52,7 +52,7 @@ def refuse_missing(command: Sequence[str], environment: Mapping[str, str]) -> No
     is_script = command[0].endswith(".py") and Path(command[0]).is_file()
     raise UsageError(
         f"{command[0]} {'is not executable' if Path(command[0]).is_file() else 'was not found'}",
-        why=None if os.sep in command[0] else "it is nowhere on the PATH",
+        why=None if os.sep in command[0] else "it is not on the PATH",
         next=f"counterpoint predict --target 8xH100 -- python {shlex.join(command)}"
         if is_script
         else None,
@@ -64,7 +64,7 @@ def refuse_many(devices: int) -> None:
     if devices > MAX_DEVICES:
         raise UsageError(
             f"a program is lowered for {MAX_DEVICES:,} devices at most, not {devices:,}",
-            why="each is a virtual device of one process, and all of them take memory and time",
+            why="all devices are virtual devices of one process",
             next="name a function, file.py:make_step, whose mesh is an AbstractMesh",
         )
 
@@ -90,7 +90,7 @@ def too_long(command: Sequence[str], timeout_s: float, seen: Sequence[str]) -> I
     """Return the error for a program that exceeded the timeout without a step."""
     return InputError(
         f"{shlex.join(command)} had lowered no step after {timeout_s:g} s and was ended",
-        why=_list_of(seen) if seen else "it had lowered nothing of its own",
+        why=_list_of(seen) if seen else "it lowered no function of its own",
         next=_one_of(seen) or f"--timeout {10 * timeout_s:g}",
     )
 
@@ -98,8 +98,8 @@ def too_long(command: Sequence[str], timeout_s: float, seen: Sequence[str]) -> I
 def no_jax(command: Sequence[str]) -> InputError:
     """Return the error if no Python process imported jax with the agent loaded."""
     return InputError(
-        f"{shlex.join(command)} ended, and no Python of it has imported jax",
-        why="it is no JAX program, or its Python ignores PYTHONPATH (python -I, -E; a container)",
+        f"{shlex.join(command)} ended, and none of its Python processes imported jax",
+        why="it does not use JAX, or its Python ignores PYTHONPATH (python -I, -E; a container)",
         next="counterpoint predict --target 8xH100 -- python train.py",
     )
 
@@ -124,8 +124,8 @@ def no_step(
             next=_one_of(seen),
         )
     return InputError(
-        f"{shlex.join(command)} ended without a function that it jits",
-        why="what is not within jax.jit runs operation by operation, and is no program of XLA",
+        f"{shlex.join(command)} ended without jitting a function",
+        why="code outside of jax.jit runs operation by operation and is not an XLA program",
         next="put the training step in jax.jit",
     )
 
@@ -133,8 +133,9 @@ def no_step(
 def tied_to_python(command: Sequence[str], name: str) -> InputError:
     """Return the error for a custom_partitioning: a pointer to Python code of the ended process."""
     return InputError(
-        f"{shlex.join(command)}: {name} holds a custom_partitioning, which can't leave its process",
-        why="attention of cuDNN under plain jit is one, and so are kernels of some libraries",
+        f"{shlex.join(command)}: {name} contains a custom_partitioning, which can't leave"
+        " its process",
+        why="cuDNN attention under plain jit uses one, and so do kernels of some libraries",
         next="call the attention within jax.shard_map, or predict from the XLA dump of a real run",
     )
 

@@ -49,12 +49,12 @@ class EmulatorReports:
         elif line["event"] == "lowered":
             self.functions.append(line)
             name = line["name"]
-            self._say(f"it lowers {name} (--program {name} would stop there)")
+            self._say(f"it lowered {name} (--program {name} stops there)")
         elif line["event"] == "asked":
             self.has_asked = True
         elif line["event"] == "kept":
             self._kept.append(line["name"])
-            self._say(f"{line['name']} is left as it was")
+            self._say(f"{line['name']} is not changed")
         elif line["event"] == "contained":
             self.contained, self.refused = line["places"], line["refused"]
         elif line["event"] in ("uncontained", "unstartable", "unusable"):
@@ -63,24 +63,20 @@ class EmulatorReports:
             self._wrote.append(line["name"])
         elif line["event"] == "found":
             name = line["name"]
-            self._say(f"{name} donates little: looking for what else an iteration of the loop runs")
+            self._say(f"{name} donates little: looking for other functions of the iteration")
         else:
-            self._say(f"{line['name']} is not run: zeros stand for its results")
+            self._say(f"{line['name']} is not run; its results are zeros")
 
     def notes(self) -> list[str]:
         """Return notes on the program's files."""
         notes: list[str] = []
         if self._kept:
-            notes.append(
-                f"left as it was, though the program writes or removes it:"
-                f" {first_names(self._kept)}"
-            )
+            files = first_names(self._kept)
+            notes.append(f"not changed, although the program writes or removes it: {files}")
         wrote = [name for name in self._wrote if Path(name).exists()]
         if wrote:
-            notes.append(
-                f"the program has written {first_names(wrote)}, of zeros: remove it before a real"
-                " run"
-            )
+            files = first_names(wrote)
+            notes.append(f"the program has written zeros to {files}: remove it before a real run")
         return notes
 
 

@@ -98,7 +98,7 @@ def test_a_rank_that_comes_before_rank_0_waits_for_it(job: Job) -> None:
 
 
 def test_a_rank_without_a_rank_0_says_so(job: Job) -> None:
-    with pytest.raises(InputError, match=r"rank 1: rank 0 left no file in .*job within 0.5 s"):
+    with pytest.raises(InputError, match=r"rank 1: rank 0 wrote no file to .*job within 0.5 s"):
         job.answer(1, seconds=0.5).result(LONG_S)
 
 
@@ -157,7 +157,7 @@ def test_ranks_end_when_rank_0_fails(job: Job) -> None:
     first, other = job.collect(2, end=fail), job.answer(1)
     with pytest.raises(RuntimeError, match="no disk"):
         first.result(LONG_S)
-    with pytest.raises(InputError, match="rank 1: rank 0 ended before it had merged"):
+    with pytest.raises(InputError, match="rank 1: rank 0 ended before it merged"):
         other.result(LONG_S)
     assert not job.directory.exists()
 
@@ -170,13 +170,13 @@ def test_a_second_rank_0_takes_over(job: Job) -> None:
     until((job.directory / "rank1.json").exists)
     newer = job.collect(2)
     assert (newer.result(LONG_S), other.result(LONG_S)) == (CODE, CODE)
-    with pytest.raises(UsageError, match="ranks can't exchange files there"):
+    with pytest.raises(UsageError, match="ranks can't exchange files in it"):
         older.result(LONG_S)
 
 
 def test_a_directory_that_can_t_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="file: ranks can't exchange files there: Not a"):
+    with pytest.raises(UsageError, match="file: ranks can't exchange files in it: Not a"):
         collect_reports(report_of(0), 2, tmp_path / "file" / "job", 1.0, lambda _: 0)
 
 

@@ -291,7 +291,7 @@ class Observer:
         """Raise if a profile can't be taken now."""
         self._remarks.refuse_two_profilers()
         if not facts.backend_is_up():
-            raise NotYetError("the program has compiled for other devices, and runs nothing here")
+            raise NotYetError("the program has compiled only for other devices")
         if window.processes is not None and self._jax.process_index() not in window.processes:
             raise NotThisProcessError(f"only processes {list(window.processes)} are to be profiled")
         if not self._claim.take():
@@ -304,7 +304,7 @@ class Observer:
             return
         if directory is not None:
             self._own_profiles.append(directory)
-        self._safely(self.recorder.give_way, "the program began a profile of its own")
+        self._safely(self.recorder.give_way, "the program started its own profile")
 
     def _in_own_start(self) -> bool:
         return self._profiler.starting == threading.get_ident()
@@ -364,7 +364,7 @@ class Observer:
         if self.recorder.window.start_step is None and self._meeting.step is not None:
             return (
                 f"the program ended before step {self._meeting.step}, "
-                "on which the processes of the job had agreed"
+                "which the processes of the job had agreed on"
             )
         return why_never(
             self.recorder.window,

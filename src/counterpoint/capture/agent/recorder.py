@@ -31,7 +31,7 @@ _SETTLE_S = 1.0  # maximum wait for executions that were queued before the windo
 _GROWTH = 1 << 29  # bytes by which a window by time may grow the process
 _RETRY_S = 0.2  # before retrying to open a window: checking takes time
 _HEARD = 2  # executions when the first is reported: the call that compiles is not
-COMPILES = "something was compiled within it"
+COMPILES = "something was compiled during the profile"
 
 
 class NotYetError(Exception):
@@ -221,7 +221,7 @@ class ProfileRecorder:
         """Close an open window for another profiler: keep the recording so far."""
         with self._lock:
             if self.state == "open":
-                self._close(wait=False, reason=f"{why}; what came before is kept")
+                self._close(wait=False, reason=f"{why}; the recording up to then is kept")
 
     def finish(self) -> None:
         """Handle the end of the steps."""
@@ -250,7 +250,7 @@ class ProfileRecorder:
             self.steps = (self.steps or 0) + 1  # the one that has begun
         elif not self.steps:
             self.kind = self.start_step = self.steps = None
-            return f"{what} ended within the profile, in which no step was counted"
+            return f"{what} ended during the profile, before a step was counted"
         steps = self.steps = min(self.steps or 0, self.window.steps)
         if steps >= self.window.steps:
             return None

@@ -73,7 +73,7 @@ class Profiler:
                 f"the profile could not be written into {directory}: {error}"
             ) from error
         if not self.wrote(directory):
-            raise NoProfileError(f"JAX's profiler left nothing in {directory}")
+            raise NoProfileError(f"JAX's profiler wrote nothing to {directory}")
         return None
 
     def drop(self, directory: Path) -> None:
@@ -190,6 +190,6 @@ def _in_words(error: Exception) -> NoProfileError:
     if "Only one profile" in message or "profiling session active" in message:
         return NoProfileError(
             f"another profiler is active in this process ({message})",
-            next="let one of the two go: jax.profiler.stop_trace() ends one that is open",
+            next="use only one profiler; jax.profiler.stop_trace() ends an open one",
         )
     return NoProfileError(f"JAX's profiler did not start: {message}")

@@ -29,8 +29,8 @@ class WindowRequest(NamedTuple):
 NONE = WindowRequest(profile=False)
 PATIENCE_FACTOR = 2
 """After this many times `quiet_s` without a compile or a step, no step is expected any more."""
-OPENED_BY_TIME = "no step was seen, so the window came by time"
-NOT_REQUESTED = "no profile was asked of this process"
+OPENED_BY_TIME = "no step was seen, so the profile was taken by time"
+NOT_REQUESTED = "no profile was requested of this process"
 
 
 def parse_window(text: str | None) -> WindowRequest:

@@ -152,7 +152,7 @@ def _launched(
         text = environ.get(name, default)
         if not text.isdecimal():
             raise UsageError(
-                f"{name}={text!r} is not the number that {launcher} puts there",
+                f"{name}={text!r} is not a number, although {launcher} sets it",
                 next=f"unset {name}",
             )
         return int(text)

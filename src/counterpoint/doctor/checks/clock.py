@@ -1,24 +1,25 @@
-"""Nobody keeps this host's clock.
+"""The kernel's clock is not synchronized.
 
 ## What it does
 
-Asks the kernel whether its clock is synchronised, and how far off it may be.
+Reads from the kernel whether its clock is synchronized, and the maximum error of the clock.
 
 ## Why it costs time
 
-Profiles of several hosts are laid beside each other by their clocks, and logs are read so. With
-clocks a second apart, who was late in a collective can't be told. Certificates and job systems
-refuse clocks that are minutes off.
+Profiles and logs of several hosts are aligned by their clocks. With clocks a second apart, a
+profile can't show which rank was late in a collective. Certificates and job schedulers reject
+clocks that are minutes off.
 
 ## How it is detected
 
-`adjtimex`: the state that chrony, ntpd or timesyncd leave in the kernel. Not synchronised is a
-warning on several hosts, else a note. Hosts are not compared.
+`adjtimex` returns the state that chrony, ntpd or timesyncd leave in the kernel. An unsynchronized
+clock is a warning if several hosts run together, otherwise a note. Clocks of hosts are not compared
+with each other.
 
 ## Example
 
 ```
-the kernel's clock is not synchronised
+the kernel's clock is not synchronized
 ```
 
 ## Fix
@@ -27,11 +28,11 @@ the kernel's clock is not synchronised
 
 ## Fix safety
 
-A clock that is stepped during a run makes its logs jump: start it before.
+A clock that is stepped during a run makes timestamps jump: start the service before the run.
 
 ## False alarms
 
-In virtual machines whose host sets their clock, the kernel may not be told.
+In a virtual machine whose clock is set by its host, the kernel may report it as unsynchronized.
 
 ## References
 
@@ -55,17 +56,19 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield the state of the kernel's clock."""
     clock = facts.machine.clock
     if clock.synchronised is None:
-        yield unknown(f"the kernel does not tell of its clock: {clock.why_not or 'no adjtimex'}")
+        yield unknown(
+            f"the kernel does not report the state of its clock: {clock.why_not or 'no adjtimex'}"
+        )
     elif clock.synchronised:
         error = clock.error_us
-        within = "" if error is None else f", off by at most {error / 1000:,.1f} ms by its own word"
-        yield ok(f"synchronised{within}")
+        within = "" if error is None else f", maximum error {error / 1000:,.1f} ms"
+        yield ok(f"synchronized{within}")
     else:
         yield CheckResult(
             status=Status.WARNING if facts.hosts > 1 else Status.NOTE,
-            found="the kernel's clock is not synchronised",
+            found="the kernel's clock is not synchronized",
             wanted="chrony, ntpd or timesyncd",
-            why="profiles and logs of several hosts are laid beside each other by their clocks",
+            why="profiles and logs of several hosts are aligned by their clocks",
             remedy="sudo systemctl enable --now chrony   # or systemd-timesyncd",
             source="https://man7.org/linux/man-pages/man2/adjtimex.2.html",
         )

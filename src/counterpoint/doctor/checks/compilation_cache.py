@@ -1,19 +1,19 @@
-"""The compilation cache is not there, or can't be used as it is set.
+"""The compilation cache is missing, or can't be used as configured.
 
 ## What it does
 
-Looks at `JAX_COMPILATION_CACHE_DIR`: is it writable, on which file system, with how much room, and
-do other settings switch it off.
+Checks `JAX_COMPILATION_CACHE_DIR`: that the directory is writable, its file system, its free space,
+and that no other setting disables the cache.
 
 ## Why it costs time
 
-Without a cache each start compiles anew, minutes on all hosts at once. A directory that can't be
-written is passed over with one warning in the log.
+Without a cache every start compiles again, which takes minutes on all hosts at once. If the
+directory is not writable, JAX continues without a cache after one warning in the log.
 
 ## How it is detected
 
-By the setting, the directory (or where it would be made) and its file system. Addresses
-(`gs://...`) are not tried.
+By the setting, the directory (or the closest existing parent) and its file system. Addresses
+(`gs://...`) are not tested.
 
 ## Example
 
@@ -23,16 +23,16 @@ export JAX_COMPILATION_CACHE_DIR=/nonexistent/cache
 
 ## Fix
 
-Name a directory that all hosts share: JAX lets the first process write what all of them read.
+Use a directory that all hosts share: JAX lets the first process write entries for all.
 
 ## Fix safety
 
-Programs are found by what they are made of, the versions and the flags among it: a stale entry is
-not used. Entries made with a profile (PGLE) stay until they are removed.
+Entries are keyed by the program, versions and flags, so a stale entry is never used. Entries made
+with a profile (PGLE) stay until they are removed.
 
 ## False alarms
 
-A run that compiles once and for hours needs none: no cache at all is a note.
+A run that compiles once and then runs for hours needs no cache: a missing cache is only a note.
 
 ## References
 
@@ -67,30 +67,30 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     if not path:
         yield _bad(
             Status.NOTE,
-            "no compilation cache: each start compiles anew",
+            "no compilation cache: every start compiles again",
             "a directory that all hosts share",
-            f"export {SETTING}=$HOME/.cache/jax   # or where all hosts can write",
+            f"export {SETTING}=$HOME/.cache/jax   # or a shared directory",
         )
         return
     if facts.environment.get(_SWITCH, "").lower() in ("0", "false", "no", "off"):
-        yield _bad(Status.WARNING, f"{_SWITCH} switches the cache off", "on", f"unset {_SWITCH}")
+        yield _bad(Status.WARNING, f"{_SWITCH} disables the cache", "on", f"unset {_SWITCH}")
     if "://" in path:
-        yield unknown(f"{path} is an address: whether it can be written was not tried")
+        yield unknown(f"{path} is an address, which is not tested")
         return
     place = next((directory for directory in facts.places if directory.named_by == SETTING), None)
     found = [*_of_place(place, facts.hosts), *_of_time(facts)]
     yield from found
     if not found and place is not None:
-        yield ok(f"{place.path} can be written, {_size(place.free_bytes)} free")
+        yield ok(f"{place.path} is writable, {_size(place.free_bytes)} free")
 
 
 def _of_place(place: RunDirectory | None, hosts: int) -> Iterator[CheckResult]:
     if place is None:
-        yield unknown("the directory could not be looked at")
+        yield unknown("the directory could not be examined")
     elif not place.writable:
         yield _bad(
             Status.WARNING,
-            f"{place.path} can't be written: JAX goes on without a cache",
+            f"{place.path} is not writable: JAX continues without a cache",
             "a directory that this user can write",
             f"export {SETTING}=$HOME/.cache/jax",
         )
@@ -119,7 +119,7 @@ def _of_time(facts: HostFacts) -> Iterator[CheckResult]:
     if seconds > _LONG_SECONDS:
         yield _bad(
             Status.NOTE,
-            f"{_LEAST_SECONDS}={text}: shorter compilations are not kept",
+            f"{_LEAST_SECONDS}={text}: shorter compilations are not cached",
             "1, the default",
             f"unset {_LEAST_SECONDS}",
         )
@@ -130,7 +130,7 @@ def _bad(status: Status, found: str, wanted: str, remedy: str) -> CheckResult:
         status=status,
         found=found,
         wanted=wanted,
-        why="what was compiled before would be loaded in seconds",
+        why="programs compiled before would load in seconds",
         remedy=remedy,
         source=_SOURCE,
     )

@@ -1,19 +1,19 @@
-"""The processor is told to save power.
+"""The CPU governor saves power.
 
 ## What it does
 
-Looks at the frequency governor of each core.
+Checks the frequency governor of each core.
 
 ## Why it costs time
 
-Python, the input pipeline and the launching of kernels run on single cores. At the lowest clock
-they are several times slower, and the GPU waits.
+Python, the input pipeline and kernel launches run on single cores. At the lowest clock they are
+several times slower, and the GPU waits.
 
 ## How it is detected
 
-`/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor` is `powersave` under a driver that then
-holds the lowest clock (acpi-cpufreq, cppc). Under intel_pstate and amd-pstate `powersave` follows
-the load: a note.
+`/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor` is `powersave`, and the driver is one that
+then keeps the lowest clock (acpi-cpufreq, cppc). With intel_pstate and amd-pstate, `powersave`
+follows the load, which is a note.
 
 ## Example
 
@@ -27,7 +27,7 @@ powersave on 96 cores (acpi-cpufreq)
 
 ## Fix safety
 
-The host draws more power when it idles.
+The host draws more power when idle.
 
 ## References
 
@@ -55,7 +55,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     governors, driver = facts.machine.governors, facts.machine.frequency_driver
     saving = governors.get("powersave", 0)
     if not governors:
-        yield not_applicable("the kernel sets no frequencies here (as in virtual machines)")
+        yield not_applicable("the kernel sets no frequencies on this host (as in virtual machines)")
     elif not saving:
         yield ok(", ".join(f"{name} on {count} cores" for name, count in governors.items()))
     else:

@@ -2,17 +2,17 @@
 
 ## What it does
 
-Finds two CUDA plugins of JAX in one environment.
+Finds more than one CUDA plugin of JAX in the environment.
 
 ## Why it costs time
 
-Both register a platform named `cuda`; which one compiles and runs is decided by the order in which
-they are found, and the libraries of the other may be loaded first.
+Both plugins register a platform named `cuda`. The order in which they are found decides which one
+compiles and runs, and libraries of the other may be loaded first.
 
 ## How it is detected
 
-By the names of installed packages: `jax-cuda12-plugin` and `jax-cuda13-plugin`. The one to keep is
-one that the driver can run, then one of jaxlib's version, then the newer.
+By the names of installed packages: `jax-cuda12-plugin` and `jax-cuda13-plugin`. The plugin to keep
+is the one that the driver supports; if both, the one with jaxlib's version; if both, the newer one.
 
 ## Example
 
@@ -22,11 +22,11 @@ jax-cuda12-plugin 0.10.2 and jax-cuda13-plugin 0.10.2
 
 ## Fix
 
-Uninstall the one that does not fit the driver (CUDA 13 needs 580 or later) or jaxlib.
+Uninstall the plugin that does not match the driver (CUDA 13 needs 580 or later) or jaxlib.
 
 ## Fix safety
 
-The environment changes: do it before a run, never during one.
+This changes the environment: do it before a run, not during one.
 
 ## References
 
@@ -63,7 +63,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
             status=Status.ERROR if facts.has_driver else Status.WARNING,
             found=" and ".join(f"{name} {packages[name]}" for name in found),
             wanted=f"one of them: {', '.join(name for name in found if name not in drop)}",
-            why="both register the platform `cuda`: which one runs depends on their order",
+            why="both register the platform `cuda`, and their order decides which one runs",
             remedy="pip uninstall -y "
             + " ".join(f"{name} {name.replace('-plugin', '-pjrt')}" for name in drop),
             source="https://docs.jax.dev/en/latest/installation.html",

@@ -1,17 +1,17 @@
-"""Too little room where the run, its dumps and its profiles are written.
+"""Too little disk space for the run, its dumps or its profiles.
 
 ## What it does
 
-Looks at the free space of the working directory and of directories for dumps that settings name.
+Checks the free space of the working directory and of dump directories named by settings.
 
 ## Why it costs time
 
-A profile of ten steps on eight GPUs is hundreds of MB on each host, a dump of a large program as
-much. On a full disk they are cut off, and a checkpoint may be, too.
+A profile of ten steps on eight GPUs takes hundreds of MB on each host, and so does a dump of a
+large program. On a full disk they are truncated, and so may be a checkpoint.
 
 ## How it is detected
 
-`statvfs` on each directory. Less than 2 GiB is a warning, a rule of thumb.
+By `statvfs` on each directory. Less than 2 GiB is a warning (rule of thumb).
 
 ## Example
 
@@ -25,7 +25,7 @@ Write elsewhere: `counterpoint run -o DIR`, or another directory in the setting.
 
 ## Fix safety
 
-Nothing of the run changes.
+The run itself does not change.
 
 ## References
 
@@ -53,7 +53,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     places = [place for place in facts.places if place.named_by != CACHE]
     known = [place for place in places if place.free_bytes is not None]
     if not known:
-        yield unknown("no directory could be looked at")
+        yield unknown("no directory could be examined")
         return
     found = False
     for place in places:
@@ -62,9 +62,9 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
             found = True
             yield CheckResult(
                 status=Status.WARNING if place.named_by else Status.NOTE,
-                found=f"{place.path} can't be written{_by(place.named_by)}",
+                found=f"{place.path} is not writable{_by(place.named_by)}",
                 wanted="a directory that this user can write",
-                why="what is written there would be lost",
+                why="output written there would be lost",
                 remedy="counterpoint run -o DIR -- CMD",
             )
         elif free is not None and free < _LEAST:
@@ -73,7 +73,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
                 status=Status.WARNING,
                 found=f"{place.path}: {free / 2**30:,.1f} GiB free{_by(place.named_by)}",
                 wanted="2 GiB (rule of thumb)",
-                why="profiles and dumps of a large step are hundreds of MB on each host",
+                why="profiles and dumps of a large step take hundreds of MB on each host",
                 remedy=f"df -h {place.path}",
                 source="https://openxla.org/xla/hlo_dumps",
             )

@@ -1,19 +1,19 @@
-"""The driver is too old for the CUDA of the plugin, or does not meet a plugin at all.
+"""The driver is too old for the plugin's CUDA, or there is no plugin for it.
 
 ## What it does
 
-Compares the NVIDIA driver with the CUDA release that JAX's plugin brings.
+Compares the NVIDIA driver with the CUDA release of JAX's plugin.
 
 ## Why it costs time
 
-With an older driver no kernel can be loaded: JAX falls back to the CPU or ends. A GPU without a
-plugin does nothing.
+An older driver can't load the kernels: JAX falls back to the CPU or exits. Without a plugin, JAX
+does not use the GPUs.
 
 ## How it is detected
 
-CUDA 13 needs driver 580 or later, CUDA 12 525 or later. The driver is what `nvidia-smi` or
-`/proc/driver/nvidia/version` says. NVIDIA's forward-compatibility package (`cuda-compat`) in
-LD_LIBRARY_PATH allows an older driver on data-centre GPUs: then it is a note.
+CUDA 13 needs driver 580 or later, CUDA 12 needs 525 or later. The version is that of `nvidia-smi`
+or `/proc/driver/nvidia/version`. NVIDIA's forward-compatibility package (`cuda-compat`) in
+LD_LIBRARY_PATH allows an older driver on data center GPUs, which is a note.
 
 ## Example
 
@@ -27,11 +27,11 @@ Update the driver, or install the plugin for the older CUDA.
 
 ## Fix safety
 
-A driver is the administrator's; a plugin can be exchanged in a new environment.
+Updating a driver needs an administrator; a plugin can be replaced in a new environment.
 
 ## False alarms
 
-None known: the least versions are NVIDIA's.
+None known: the minimum versions are NVIDIA's.
 
 ## References
 
@@ -68,13 +68,13 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     if driver is None:
         yield not_applicable(facts.gpus.why_none)
     elif not facts.software.packages:
-        yield not_applicable("no jax is installed for this Python")
+        yield not_applicable("this Python has no jax")
     elif not releases:
         yield CheckResult(
             status=Status.WARNING,
             found=f"driver {driver}, and no CUDA plugin of JAX",
-            wanted="a plugin for the CUDA that the driver can run",
-            why="JAX would not see the GPUs and run on the CPU",
+            wanted="a plugin for a CUDA release that the driver supports",
+            why="JAX would not see the GPUs and would run on the CPU",
             remedy=f"pip install"
             f" 'jax[cuda{'13' if release_numbers(driver) >= _LEAST['13'] else '12'}]'",
             source="https://docs.jax.dev/en/latest/installation.html",
@@ -87,17 +87,18 @@ def _held(facts: HostFacts, driver: str, release: str) -> CheckResult:
     least = _LEAST.get(release)
     if least is None:
         return CheckResult(
-            status=Status.UNKNOWN, found=f"driver {driver}; what CUDA {release} needs is not known"
+            status=Status.UNKNOWN,
+            found=f"driver {driver}; the requirement of CUDA {release} is unknown",
         )
     if release_numbers(driver) >= least:
-        return ok(f"driver {driver} runs CUDA {release}")
+        return ok(f"driver {driver} supports CUDA {release}")
     compatible = "compat" in facts.environment.get("LD_LIBRARY_PATH", "")
     return CheckResult(
         status=Status.NOTE if compatible else Status.ERROR,
         found=f"driver {driver} with the plugin for CUDA {release}"
-        + (", by the forward-compatibility package" if compatible else ""),
+        + (", with the forward-compatibility package" if compatible else ""),
         wanted=f"driver {_SHOWN[release]} or later",
-        why="an older driver does not load the kernels of a newer CUDA",
+        why="an older driver can't load the kernels of a newer CUDA",
         remedy=_remedy(release, compatible),
         source=_SOURCE,
     )
@@ -105,6 +106,6 @@ def _held(facts: HostFacts, driver: str, release: str) -> CheckResult:
 
 def _remedy(release: str, compatible: bool) -> str:
     if compatible:
-        return "nvidia-smi   # the driver is the administrator's; the package does until then"
-    update = "sudo apt-get install nvidia-open   # or as the distribution names the driver"
+        return "nvidia-smi   # works until an administrator updates the driver"
+    update = "sudo apt-get install nvidia-open   # or your distribution's name of the driver"
     return update if release == "12" else "pip install 'jax[cuda12]'   # or a newer driver"

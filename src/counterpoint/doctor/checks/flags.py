@@ -1,19 +1,19 @@
-"""Settings of this environment that the installed release does not take, or that do nothing.
+"""Settings in the environment that the installed release rejects or ignores.
 
 ## What it does
 
-Puts `XLA_FLAGS` (also in its form as a file), `LIBTPU_INIT_ARGS` and all variables of JAX, XLA,
-NCCL and CUDA before the rules of `counterpoint flags check`, for the installed jaxlib.
+Checks `XLA_FLAGS` (also in its file form), `LIBTPU_INIT_ARGS` and all variables of JAX, XLA, NCCL
+and CUDA with the rules of `counterpoint flags check`, for the installed jaxlib.
 
 ## Why it costs time
 
-XLA ends the process at an unknown flag, minutes after the job was started, on all hosts. Variables
-are never unknown: a misspelt one does nothing.
+XLA aborts on an unknown flag, minutes after the start of the job, on all hosts. An unknown variable
+is never reported: a misspelled one has no effect.
 
 ## How it is detected
 
-By the FLAG rules; at the end the installed compiler's own parser is asked, unless `--no-probe`.
-Flags in `LIBTPU_INIT_ARGS` are libtpu's: which of them it takes can't be told here.
+By the FLAG rules, and then by the parser of the installed compiler, unless `--no-probe` is given.
+Flags in `LIBTPU_INIT_ARGS` belong to libtpu: which of them it accepts is unknown here.
 
 ## Example
 
@@ -23,11 +23,11 @@ export XLA_FLAGS=--xla_gpu_enable_async_all_reduce=true
 
 ## Fix
 
-What the rule says; `counterpoint flags check --env --fix` writes the settings anew.
+As the rule says; `counterpoint flags check --env --fix` prints corrected settings.
 
 ## Fix safety
 
-As the FLAG rule says of itself.
+As stated in the FLAG rule.
 
 ## References
 
@@ -56,7 +56,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
         yield unknown(f"the settings could not be read: {flags.why_not}")
         return
     if not flags.names and not flags.libtpu and not flags.remarks:
-        yield not_applicable("no settings of XLA, JAX or NCCL in this environment")
+        yield not_applicable("no settings of XLA, JAX or NCCL in the environment")
         return
     grave = [
         remark
@@ -65,7 +65,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     ]
     yield from map(_verdict, grave)
     if flags.libtpu:
-        yield unknown(f"only libtpu knows whether it takes {_listed(flags.libtpu)}")
+        yield unknown(f"only libtpu knows whether it accepts {_listed(flags.libtpu)}")
     if flags.names and not grave:
         notes = len(flags.remarks)
         by_compiler = ", nor by its compiler" if flags.probed else ""

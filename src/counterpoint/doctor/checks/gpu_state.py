@@ -1,18 +1,18 @@
-"""GPUs are slowed down, or not set up for long runs.
+"""GPUs are throttled, or not configured for long runs.
 
 ## What it does
 
-Reads what nvidia-smi tells of each GPU: what slows its clocks, ECC, persistence.
+Reads from nvidia-smi why clocks are lowered, and the state of ECC and persistence mode.
 
 ## Why it costs time
 
 One GPU that is too hot or short of power makes all others wait at each collective. Without
-persistence the driver sets a GPU up anew for each first program.
+persistence mode, the driver initializes a GPU again for each first program.
 
 ## How it is detected
 
-Reasons for lower clocks: hardware slowdown, heat, the power brake are warnings. The power cap is
-not spoken of, since a GPU at work reaches it. ECC off and persistence off are notes.
+Hardware slowdown, heat and the power brake are warnings. The power cap is ignored, since a busy GPU
+reaches it. ECC off and persistence mode off are notes.
 
 ## Example
 
@@ -22,7 +22,7 @@ GPU 3: clocks lowered by heat
 
 ## Fix
 
-Heat and power are the administrator's: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE`.
+Heat and power need an administrator: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE`.
 
 ## Fix safety
 
@@ -30,8 +30,8 @@ Reading changes nothing.
 
 ## False alarms
 
-It is a glance at one moment, mostly before any work: a GPU may become hot later. `explain` shows
-late ranks.
+The check sees one moment, usually before any work: a GPU may become hot later. `explain` shows late
+ranks.
 
 ## References
 
@@ -68,7 +68,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     yield from found
     if not found:
         names = ", ".join(sorted({card.name for card in gpus.cards}))
-        yield ok(f"{len(gpus.cards)} x {names}, nothing slows them now")
+        yield ok(f"{len(gpus.cards)} x {names}, not throttled")
 
 
 def _slowed(facts: HostFacts) -> Iterator[CheckResult]:
@@ -91,9 +91,9 @@ def _off(facts: HostFacts) -> Iterator[CheckResult]:
     if cold:
         yield CheckResult(
             status=Status.NOTE,
-            found=f"persistence is off on GPU {', '.join(cold)}",
+            found=f"persistence mode is off on GPU {', '.join(cold)}",
             wanted="on",
-            why="the first program after a pause waits until the driver has set the GPU up",
+            why="the first program after a pause waits until the driver has initialized the GPU",
             remedy="sudo nvidia-smi -pm 1",
             source=_PERSISTENCE,
         )
@@ -102,7 +102,7 @@ def _off(facts: HostFacts) -> Iterator[CheckResult]:
             status=Status.NOTE,
             found=f"ECC is off on GPU {', '.join(bare)}",
             wanted="on, for training",
-            why="a flipped bit is not noticed",
-            remedy="sudo nvidia-smi -e 1   # holds after the next start",
+            why="bit errors go unnoticed",
+            remedy="sudo nvidia-smi -e 1   # takes effect after a reboot",
             source="https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceCommands.html",
         )

@@ -1,4 +1,4 @@
-"""GPUs of one host don't reach each other by NVLink, though others of it do.
+"""GPUs of the host are not all connected by NVLink, although others are.
 
 ## What it does
 
@@ -6,14 +6,14 @@ Reads the matrix of `nvidia-smi topo -m`.
 
 ## Why it costs time
 
-Collectives are as fast as the slowest link of the ring. A bridge that is missing between two GPUs,
-or a GPU of another board, sends part of the traffic over PCIe.
+A collective is as fast as the slowest link of its ring. A missing bridge between two GPUs, or a GPU
+on another board, sends part of the traffic over PCIe.
 
 ## How it is detected
 
-A mixture of NVLink and PCIe among the pairs, and NVLink of different widths, are notes: on boards
-with bridges between pairs it is how they are built. GPUs of a kind that is built with NVLink (SXM)
-without any NVLink are a warning.
+A mixture of NVLink and PCIe among the pairs, or NVLink of different widths, is a note: boards with
+bridges between pairs are built that way. GPUs that always have NVLink (SXM) without any NVLink are
+a warning.
 
 ## Example
 
@@ -23,8 +23,7 @@ GPU 0 and GPU 5: SYS, where other pairs have NV18
 
 ## Fix
 
-Choose GPUs that belong together (`CUDA_VISIBLE_DEVICES`), or let the links be looked at:
-`nvidia-smi nvlink -s`.
+Choose GPUs that are connected (`CUDA_VISIBLE_DEVICES`), or check the links: `nvidia-smi nvlink -s`.
 
 ## Fix safety
 
@@ -60,10 +59,10 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
         yield not_applicable(gpus.why_none)
         return
     if len(gpus.cards) < 2:
-        yield not_applicable("one GPU at most")
+        yield not_applicable("fewer than two GPUs")
         return
     if not gpus.links:
-        yield unknown("`nvidia-smi topo -m` tells nothing")
+        yield unknown("`nvidia-smi topo -m` printed no links")
         return
     kinds = Counter(kind for _, _, kind in gpus.links)
     linked = [kind for kind in kinds if kind.startswith("NV")]
@@ -83,12 +82,12 @@ def _without(facts: HostFacts) -> CheckResult:
     ]
     kinds = ", ".join(sorted({kind for _, _, kind in facts.gpus.links}))
     if not built:
-        return ok(f"GPUs reach each other over PCIe ({kinds})")
+        return ok(f"GPUs are connected over PCIe ({kinds})")
     return CheckResult(
         status=Status.WARNING,
         found=f"{built[0]}: no NVLink between GPUs ({kinds})",
-        wanted="NV in each pair",
-        why="collectives within the host go over PCIe",
+        wanted="NVLink between all pairs",
+        why="collectives within the host use PCIe",
         remedy="nvidia-smi nvlink -s   # and: systemctl status nvidia-fabricmanager",
         source=_SOURCE,
     )
@@ -101,7 +100,7 @@ def _mixed(facts: HostFacts, kinds: Counter[str]) -> CheckResult:
     return CheckResult(
         status=Status.NOTE,
         found=f"GPU {gpu} and GPU {other_gpu}: {least}, where most pairs have {usual}",
-        wanted="the same link between all that a collective spans",
+        wanted="the same link between all GPUs of a collective",
         why="a ring is as fast as its slowest link",
         remedy="nvidia-smi topo -m",
         source=_SOURCE,

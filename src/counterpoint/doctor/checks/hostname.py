@@ -1,18 +1,18 @@
-"""The host's own name resolves to nothing, or to itself only.
+"""The host's name resolves to no address, or only to loopback.
 
 ## What it does
 
-Looks up this host's name, as libraries do that tell others where they listen.
+Resolves this host's name, as libraries do that publish their address.
 
 ## Why it costs time
 
-A process that tells others 127.0.1.1 waits for connections that never come: Gloo's collectives on
-CPUs, MPI and coordinators named by `hostname` hang at the start.
+A process that publishes 127.0.1.1 waits for connections that never arrive: Gloo's collectives on
+CPUs, MPI, and coordinators given by `hostname` hang at startup.
 
 ## How it is detected
 
-The addresses of the name. Loopback only (as Debian writes into /etc/hosts) is a warning where
-several hosts run together, else fine.
+By the addresses of the name. A name that resolves only to loopback (as in Debian's /etc/hosts) is a
+warning if several hosts run together, otherwise fine.
 
 ## Example
 
@@ -22,12 +22,12 @@ node1 resolves to 127.0.1.1
 
 ## Fix
 
-An address of the network in /etc/hosts or in the DNS, or the address itself in
-`JAX_COORDINATOR_ADDRESS`.
+Put an address of the network into /etc/hosts or the DNS, or set `JAX_COORDINATOR_ADDRESS` to an
+address.
 
 ## Fix safety
 
-Other services of the host may rely on the entry.
+Other services on the host may rely on the entry.
 
 ## References
 
@@ -68,7 +68,7 @@ def _bad(facts: HostFacts, found: str) -> CheckResult:
         status=Status.WARNING if facts.hosts > 1 else Status.NOTE,
         found=found,
         wanted="an address that other hosts reach",
-        why="others are told to connect there, and can't",
-        remedy="getent hosts $(hostname)   # then mend /etc/hosts, or give addresses by number",
+        why="other hosts try to connect to it, and can't",
+        remedy="getent hosts $(hostname)   # then fix /etc/hosts, or use IP addresses",
         source=_SOURCE,
     )

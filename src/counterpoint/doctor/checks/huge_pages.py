@@ -2,16 +2,16 @@
 
 ## What it does
 
-Looks at the mode of transparent huge pages where there is a TPU.
+Checks the mode of transparent huge pages if there is a TPU.
 
 ## Why it costs time
 
-The TPU runtime allocates and frees large buffers on the host: with small pages it starts and ends
-much more slowly. JAX warns of the same on v5e and later.
+The TPU runtime allocates and frees large buffers on the host. With small pages, starting and ending
+take much longer. JAX prints the same warning on v5e and later.
 
 ## How it is detected
 
-`/sys/kernel/mm/transparent_hugepage/enabled` does not choose `always`, which is what JAX looks for.
+`/sys/kernel/mm/transparent_hugepage/enabled` is not `always`, the value that JAX checks.
 
 ## Example
 
@@ -25,7 +25,7 @@ always [madvise] never
 
 ## Fix safety
 
-It holds until the host starts again, and for all programs of the host.
+The setting affects all programs on the host, until it is restarted.
 
 ## References
 
@@ -51,7 +51,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict, on TPU hosts only: no effect is documented elsewhere."""
     mode = facts.machine.huge_pages
     if not facts.tpu:
-        yield not_applicable("no TPU here")
+        yield not_applicable("no TPU")
     elif mode is None:
         yield unknown(f"there is no {_FILE}")
     elif mode == "always":
@@ -61,7 +61,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
             status=Status.WARNING,
             found=f"transparent huge pages: {mode}",
             wanted="always",
-            why="the TPU runtime starts and ends slowly with small pages",
+            why="with small pages, the TPU runtime takes long to start and end",
             remedy=f'sudo sh -c "echo always > {_FILE}"',
             source="https://github.com/jax-ml/jax/blob/main/jax/_src/cloud_tpu_init.py",
         )

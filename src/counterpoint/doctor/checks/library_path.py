@@ -1,19 +1,19 @@
-"""LD_LIBRARY_PATH puts other CUDA libraries before those that pip installed.
+"""LD_LIBRARY_PATH puts other CUDA libraries before those installed by pip.
 
 ## What it does
 
-Finds libraries of NVIDIA's (cuDNN, NCCL, cuBLAS, CUPTI, ...) in directories of `LD_LIBRARY_PATH`
-while pip's wheels of the same libraries are installed.
+Finds NVIDIA libraries (cuDNN, NCCL, cuBLAS, CUPTI, ...) in directories of `LD_LIBRARY_PATH`
+although pip wheels of the same libraries are installed.
 
 ## Why it costs time
 
-The loader takes the first it finds: an older cuDNN fails at the first convolution, an older NCCL
-lacks what XLA asks for, and another CUPTI makes profiles without kernels.
+The loader uses the first library that it finds: an older cuDNN fails at the first convolution, an
+older NCCL lacks functions that XLA needs, and another CUPTI records profiles without kernels.
 
 ## How it is detected
 
-File names in those directories, beside the names of installed wheels. Without wheels
-(`jax[cuda12-local]`) the path is how the libraries are meant to be found, and nothing is said.
+By the file names in those directories and the names of installed wheels. Without wheels
+(`jax[cuda12-local]`), LD_LIBRARY_PATH is the intended way to find the libraries.
 
 ## Example
 
@@ -23,15 +23,15 @@ LD_LIBRARY_PATH=/usr/local/cuda/lib64, with libcudnn.so.9, beside nvidia-cudnn-c
 
 ## Fix
 
-`unset LD_LIBRARY_PATH` where the run starts.
+`unset LD_LIBRARY_PATH` where the run is started.
 
 ## Fix safety
 
-Other programs of the same job may need the path.
+Other programs of the same job may need it.
 
 ## False alarms
 
-A plugin of the network (`libnccl-net.so`) is not a library of this kind and not spoken of.
+A network plugin (`libnccl-net.so`) is not one of these libraries and is ignored.
 
 ## References
 
@@ -56,7 +56,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     wheels = [name for name in facts.software.packages if name.startswith("nvidia-")]
     shadowing = facts.software.shadowing
     if not wheels:
-        yield not_applicable("no libraries of NVIDIA's were installed by pip")
+        yield not_applicable("pip installed no NVIDIA libraries")
     elif not shadowing:
         yield ok("nothing in LD_LIBRARY_PATH hides the installed CUDA libraries")
     else:
@@ -64,8 +64,8 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
         yield CheckResult(
             status=Status.WARNING,
             found=f"LD_LIBRARY_PATH has {', '.join(shadowing[:3])}{more}",
-            wanted="the libraries of the wheels that jax was installed with",
-            why="the loader takes what it finds first, of whatever version",
+            wanted="the libraries of the wheels installed with jax",
+            why="the loader uses the first library that it finds, of any version",
             remedy="unset LD_LIBRARY_PATH",
             source="https://docs.jax.dev/en/latest/installation.html",
         )

@@ -2,17 +2,17 @@
 
 ## What it does
 
-Looks at `ulimit -l` where there are InfiniBand or RoCE ports that are up.
+Checks `ulimit -l` if an InfiniBand or RoCE port is up.
 
 ## Why it costs time
 
-Memory that a network card reads and writes must be locked. At the limit its registration fails, and
-NCCL ends, or takes TCP instead, many times slower.
+Memory that a network card reads or writes must be locked. Above the limit its registration fails,
+and NCCL exits, or uses TCP, which is many times slower.
 
 ## How it is detected
 
-By the limit that holds, unless this process is privileged. Less than 1 GiB is a warning: NCCL's
-documents ask for no limit.
+By the current limit, unless the process is privileged. Less than 1 GiB is a warning: NCCL's
+documentation asks for no limit.
 
 ## Example
 
@@ -26,7 +26,7 @@ ulimit -l: 8192 kB
 
 ## Fix safety
 
-Locked memory is not swapped: a program that locks all of it starves others.
+Locked memory is not swapped: a program that locks all memory starves others.
 
 ## References
 
@@ -53,11 +53,11 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict; the limit matters only with RDMA."""
     limit = facts.machine.locked
     if not facts.has_rdma:
-        yield not_applicable("no InfiniBand or RoCE port is up here")
+        yield not_applicable("no InfiniBand or RoCE port is up")
     elif limit is None:
         yield unknown("the limit on locked memory can't be read")
     elif limit.soft is None or facts.privileged:
-        yield ok("locked memory without a limit")
+        yield ok("locked memory is unlimited")
     elif limit.soft >= _LEAST:
         yield ok(f"{limit.soft / 2**30:,.1f} GiB of locked memory")
     else:
@@ -65,7 +65,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
             status=Status.WARNING,
             found=f"{limit.soft / 2**20:,.1f} MiB of locked memory",
             wanted="no limit",
-            why="registering memory with the network card fails at the limit",
+            why="registering more memory with the network card fails",
             remedy="ulimit -l unlimited   # container: --ulimit memlock=-1",
             source=_SOURCE,
         )

@@ -1,20 +1,21 @@
-"""JAX's share of GPU memory leaves nothing for others, or is no share.
+"""JAX's share of GPU memory leaves too little for others, or is invalid.
 
 ## What it does
 
-Looks at `XLA_CLIENT_MEM_FRACTION` (formerly `XLA_PYTHON_CLIENT_MEM_FRACTION`),
+Checks `XLA_CLIENT_MEM_FRACTION` (formerly `XLA_PYTHON_CLIENT_MEM_FRACTION`),
 `XLA_PYTHON_CLIENT_PREALLOCATE` and `XLA_PYTHON_CLIENT_ALLOCATOR`.
 
 ## Why it costs time
 
-NCCL's buffers, CUDA's context and the libraries' workspaces lie outside JAX's pool. With 0.98 of
-the memory they fail to be allocated, often at the first collective of a large run only.
+NCCL's buffers, CUDA's context and library workspaces are outside JAX's pool. With a share of 0.98,
+their allocation fails, often only at the first collective of a large run.
 
 ## How it is detected
 
-What the share leaves of the smallest GPU: less than 2 GiB is a warning, a rule of thumb (context
-and cuBLAS take several hundred MB, NCCL more with each communicator). Where the size is not known,
-a share above 0.95. A value that is no number ends JAX, and so do both names at once.
+By the memory that the share leaves on the smallest GPU: less than 2 GiB is a warning (rule of
+thumb: the context and cuBLAS take several hundred MB, NCCL more with each communicator). If the
+size is unknown, by a share above 0.95. JAX exits if a value is not a number, or if both variables
+are set.
 
 ## Example
 
@@ -28,11 +29,11 @@ export XLA_PYTHON_CLIENT_MEM_FRACTION=0.98
 
 ## Fix safety
 
-A smaller pool may be too small for the step: `counterpoint predict` says what the step needs.
+A smaller pool may be too small for the step: `counterpoint predict` shows the memory it needs.
 
 ## False alarms
 
-A run on one GPU has no NCCL and gets along with less.
+A run on one GPU has no NCCL and needs less.
 
 ## References
 
@@ -79,7 +80,7 @@ def _share(facts: HostFacts, given: list[str]) -> Iterator[CheckResult]:
             Status.ERROR,
             f"both {' and '.join(given)} are set",
             "one of them",
-            "JAX ends with a ValueError",
+            "JAX exits with a ValueError",
             f"unset {given[1]}",
             _CODE,
         )
@@ -91,12 +92,12 @@ def _value(facts: HostFacts, name: str, text: str) -> Iterator[CheckResult]:
     try:
         share = float(text)
     except ValueError:
-        why = "JAX ends with a ValueError"
+        why = "JAX exits with a ValueError"
         yield _bad(Status.ERROR, f"{name}={text}", "a number", why, f"unset {name}", _CODE)
         return
     unified = facts.environment.get("TF_FORCE_UNIFIED_MEMORY", "") not in ("", "0", "false")
     if not 0 < share <= 1 and not (unified and share > 1):
-        why = "a pool of that size can't be made, except with unified memory"
+        why = "a pool of that size is possible only with unified memory"
         yield _bad(Status.ERROR, f"{name}={text}", "0 to 1", why, f"export {name}=0.9", _SOURCE)
         return
     if unified or facts.environment.get("XLA_PYTHON_CLIENT_ALLOCATOR", "").lower() == "platform":
@@ -110,7 +111,7 @@ def _value(facts: HostFacts, name: str, text: str) -> Iterator[CheckResult]:
             Status.WARNING if several else Status.NOTE,
             f"{name}={text}{rest}",
             "2 GiB outside the pool (rule of thumb)",
-            "NCCL's buffers, CUDA's context and workspaces lie outside JAX's pool",
+            "NCCL's buffers, CUDA's context and workspaces are outside JAX's pool",
             f"export {name}={_advised(sizes):.2f}",
             _SOURCE,
         )
@@ -126,9 +127,9 @@ def _pool(facts: HostFacts) -> Iterator[CheckResult]:
     if text in ("false", "False", "0"):
         yield _bad(
             Status.NOTE,
-            f"XLA_PYTHON_CLIENT_PREALLOCATE={text}: the pool grows piece by piece",
+            f"XLA_PYTHON_CLIENT_PREALLOCATE={text}: the pool grows on demand",
             "unset, for training",
-            "memory comes apart in pieces, and a large step may not fit where it did",
+            "memory becomes fragmented, and a large step may no longer fit",
             "unset XLA_PYTHON_CLIENT_PREALLOCATE",
             _SOURCE,
         )

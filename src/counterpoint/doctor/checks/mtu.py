@@ -2,20 +2,20 @@
 
 ## What it does
 
-Looks at the MTU of the interfaces that are up and fast, where several hosts run together.
+Checks the MTU of fast interfaces that are up, if several hosts run together.
 
 ## Why it costs time
 
-Each packet costs the processor the same. With 1,500 bytes a 100 Gb/s link has 8 million packets per
-second; with 9,000 a sixth of that.
+Each packet costs the same processor time. With 1,500 bytes, a 100 Gb/s link carries 8 million
+packets per second; with 9,000, a sixth of that.
 
 ## How it is detected
 
-`/sys/class/net`: an interface with a device of its own, up, of 10 Gb/s or more (or on the default
-route), with an MTU of 1,500 or less. A note: whether the network carries larger packets can't be
-seen from here. Less than 1,500 is Google Cloud's default (1,460), or mostly a tunnel's that can
-carry no more: then nothing is to be set on the host. That hosts differ is seen by `--cluster`, and
-is a warning.
+By `/sys/class/net`: a physical interface that is up, with 10 Gb/s or more (or on the default
+route), and an MTU of 1,500 or less. This is a note, because the host can't see whether the network
+carries larger packets. An MTU below 1,500 is Google Cloud's default (1,460), or usually that of a
+tunnel that can carry no more; then there is nothing to change on the host. `--cluster` compares the
+MTU of all hosts, and a difference is a warning.
 
 ## Example
 
@@ -25,14 +25,14 @@ ens3: MTU 1460
 
 ## Fix
 
-`sudo ip link set dev ens3 mtu 8896`, after the network has been told the same: in Google Cloud the
-VPC takes up to 8,896, in other places 9,000 is usual. A tunnel (VPN, overlay of containers) gets it
-where it is made.
+`sudo ip link set dev ens3 mtu 8896`, after configuring the network: a Google Cloud VPC allows up to
+8,896, elsewhere 9,000 is usual. The MTU of a tunnel (VPN, container overlay) is set where the
+tunnel is created.
 
 ## Fix safety
 
-Where the network does not carry it, large packets are lost and connections hang: keep another way
-to the host open, and try `ping -M do -s 8868 HOST` at once. It must be the same on all hosts.
+If the network does not carry them, large packets are lost and connections hang: keep another way to
+reach the host, and test with `ping -M do -s 8868 HOST`. The MTU must be the same on all hosts.
 
 ## References
 
@@ -61,9 +61,7 @@ _FAST_MBPS: Final = 10_000
 def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict for each interface with small packets."""
     if facts.hosts == 1 and not facts.dcn:
-        yield not_applicable(
-            "one host: nothing goes over the network (--dcn: for a run on several)"
-        )
+        yield not_applicable("one host, no traffic between hosts (for several hosts: --dcn)")
         return
     ways = [interface for interface in facts.network.interfaces if _carries(interface, facts)]
     if not ways:
@@ -87,16 +85,16 @@ def _note(one: Interface) -> CheckResult:
     wanted = "8,896, if the VPC is set to it" if google else "9,000, if the network carries it"
     remedy = (
         f"sudo ip link set dev {one.name} mtu {8896 if google else 9000}"
-        "   # only after the network, and on all hosts"
+        "   # configure the network first, then all hosts"
     )
     if tunnel:
-        wanted = "what the network below carries: so small an MTU is mostly a tunnel's"
-        remedy = f"ip -d link show dev {one.name}   # a tunnel gets its MTU where it is made"
+        wanted = "the MTU of the underlying network: one this small is usually a tunnel's"
+        remedy = f"ip -d link show dev {one.name}   # a tunnel's MTU is set where it is created"
     return CheckResult(
         status=Status.NOTE,
         found=f"{one.name}: MTU {one.mtu:,}",
         wanted=wanted,
-        why="each packet costs the processor the same, however short it is",
+        why="each packet costs the same processor time, whatever its size",
         remedy=remedy,
         source="https://docs.cloud.google.com/vpc/docs/mtu"
         if google

@@ -1,19 +1,18 @@
-"""NCCL's variables take away a path, contradict each other, or were left over from debugging.
+"""NCCL variables disable a transport, contradict each other, or are left over from debugging.
 
 ## What it does
 
-Looks at the variables that switch transports of NCCL off, name network devices, or make it talk.
+Checks the variables that disable NCCL transports, name network devices, or enable logging.
 
 ## Why it costs time
 
-`NCCL_P2P_DISABLE=1` sends what NVLink would carry through the host's memory; `NCCL_IB_DISABLE=1`
-sends what InfiniBand would carry by TCP. Each makes every collective many times slower, and nobody
-says so.
+`NCCL_P2P_DISABLE=1` sends NVLink traffic through host memory; `NCCL_IB_DISABLE=1` sends InfiniBand
+traffic over TCP. Each makes every collective many times slower, and NCCL prints no warning.
 
 ## How it is detected
 
-By name and value, and by what is there: `NCCL_IB_DISABLE=1` counts where a port is up, a device in
-`NCCL_IB_HCA` must exist. Which names NCCL knows and which values contradict is `flags`' (DOC105).
+By name and value, and by the hardware: `NCCL_IB_DISABLE=1` counts if a port is up, and a device in
+`NCCL_IB_HCA` must exist. Unknown names and contradictory values are reported by `flags` (DOC105).
 
 ## Example
 
@@ -23,15 +22,15 @@ export NCCL_P2P_DISABLE=1
 
 ## Fix
 
-`unset` what nobody needs any more.
+`unset` the variables that are no longer needed.
 
 ## Fix safety
 
-It may be there because something hung without it: try it in a short run first.
+A variable may be set because something hung without it: test in a short run first.
 
 ## False alarms
 
-A host whose GPUs can't reach each other (some virtual machines) needs `NCCL_P2P_DISABLE=1`.
+A host whose GPUs can't access each other (some virtual machines) needs `NCCL_P2P_DISABLE=1`.
 
 ## References
 
@@ -63,21 +62,21 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     yield from found
     if not found:
         count = sum(name.startswith("NCCL_") for name in facts.environment)
-        yield ok(f"{count} variables of NCCL, none of them in the way")
+        yield ok(f"{count} NCCL variables, none of them harmful")
 
 
 def _switched_off(facts: HostFacts) -> Iterator[CheckResult]:
     given = facts.environment
     if given.get("NCCL_P2P_DISABLE") == "1" and len(facts.gpus.cards) != 1:
-        yield _bad("NCCL_P2P_DISABLE", given, "GPUs of a host talk through its memory, not NVLink")
-    if given.get("NCCL_SHM_DISABLE") == "1":
         yield _bad(
-            "NCCL_SHM_DISABLE", given, "where GPUs can't reach each other the network is used"
+            "NCCL_P2P_DISABLE", given, "GPUs of a host communicate through its memory, not NVLink"
         )
+    if given.get("NCCL_SHM_DISABLE") == "1":
+        yield _bad("NCCL_SHM_DISABLE", given, "GPUs without peer access use the network")
     if given.get("NCCL_IB_DISABLE") == "1" and facts.has_rdma:
-        yield _bad("NCCL_IB_DISABLE", given, "InfiniBand is up, and collectives go by TCP")
+        yield _bad("NCCL_IB_DISABLE", given, "InfiniBand is up, but collectives use TCP")
     if given.get("NCCL_NET", "").lower() == "socket" and facts.has_rdma:
-        yield _bad("NCCL_NET", given, "InfiniBand is up, and collectives go by TCP")
+        yield _bad("NCCL_NET", given, "InfiniBand is up, but collectives use TCP")
 
 
 def _devices(facts: HostFacts) -> Iterator[CheckResult]:
@@ -92,9 +91,9 @@ def _devices(facts: HostFacts) -> Iterator[CheckResult]:
         if name and not hit:
             yield CheckResult(
                 status=Status.WARNING,
-                found=f"NCCL_IB_HCA={text} names {name}, which is not here",
-                wanted=", ".join(devices) or "a device: /sys/class/infiniband is empty",
-                why="NCCL leaves that card out, or finds none and takes TCP",
+                found=f"NCCL_IB_HCA={text} names {name}, which this host does not have",
+                wanted=", ".join(devices) or "a device, but /sys/class/infiniband is empty",
+                why="NCCL ignores that card, or finds none and uses TCP",
                 remedy="ls /sys/class/infiniband   # then export NCCL_IB_HCA, or unset it",
                 source=_SOURCE,
             )
@@ -105,11 +104,11 @@ def _talk(facts: HostFacts) -> Iterator[CheckResult]:
     if text.lower() in _TALK:
         yield CheckResult(
             status=Status.WARNING if text.lower() == "trace" else Status.NOTE,
-            found=f"NCCL_DEBUG={text} was left on",
+            found=f"NCCL_DEBUG={text} is still set",
             wanted="WARN, or unset",
-            why="NCCL writes lines for each communicator on each rank"
+            why="NCCL prints lines for each communicator on each rank"
             if text.lower() == "info"
-            else "NCCL writes a line for every call",
+            else "NCCL prints a line for every call",
             remedy="export NCCL_DEBUG=WARN",
             source=_SOURCE,
         )

@@ -1,21 +1,21 @@
-"""NCCL_SOCKET_IFNAME (or GLOO's, or TPU's) names no interface of this host that is up.
+"""NCCL_SOCKET_IFNAME selects no interface of this host that is up.
 
 ## What it does
 
-Reads `NCCL_SOCKET_IFNAME` as NCCL does: prefixes with commas, `^` for "not these", `=` for
-"exactly".
+Interprets `NCCL_SOCKET_IFNAME` as NCCL does: prefixes separated by commas, `^` to exclude, `=` for
+exact names.
 
 ## Why it costs time
 
-With a name that is not here NCCL ends: "Bootstrap: no socket interface found". With an interface of
-a container or of virtual machines (`docker0`) it connects to addresses that others can't reach, and
+If no interface matches, NCCL exits: "Bootstrap: no socket interface found". With an interface of a
+container or virtual machine (`docker0`), it connects to addresses that other hosts can't reach, and
 hangs.
 
 ## How it is detected
 
-By `/sys/class/net`: does an interface match, and is it up. Where several hosts run together, `lo`
-alone reaches none of them. Without the variable, NCCL leaves out `lo` and `docker*` by itself: then
-nothing is wrong.
+By `/sys/class/net`: an interface matches, and it is up. If several hosts run together, `lo` alone
+reaches none of them. Without the variable NCCL itself excludes `lo` and `docker*`, and there is
+nothing to check.
 
 ## Example
 
@@ -25,11 +25,11 @@ export NCCL_SOCKET_IFNAME=eth1   # on a host with ens3 only
 
 ## Fix
 
-Name the interface of the default route, or unset the variable.
+Use the interface of the default route, or unset the variable.
 
 ## Fix safety
 
-All ranks must choose networks that reach each other.
+All ranks must select networks that reach each other.
 
 ## False alarms
 
@@ -76,7 +76,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict on the selected interfaces, and whether they are up."""
     text = facts.environment.get(_NAME, "").strip()
     if not text:
-        yield not_applicable(f"{_NAME} is not set: NCCL chooses by itself")
+        yield not_applicable(f"{_NAME} is not set; NCCL chooses the interface")
         return
     if not facts.network.interfaces:
         yield unknown("this host's network interfaces can't be listed")
@@ -84,14 +84,14 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     found = matching(text, facts.network.interfaces)
     up = [interface.name for interface in found if interface.up]
     if up == ["lo"] and facts.hosts > 1:
-        why = "other hosts are not reached by lo: ranks wait for each other, and the start hangs"
+        why = "lo does not reach other hosts: ranks wait for each other, and the start hangs"
         yield _bad(facts, f"{_NAME}={text}: lo only, and {facts.hosts} hosts", why)
     elif up:
         yield ok(f"{_NAME}={text}: {', '.join(up)}")
     else:
         down = ", ".join(interface.name for interface in found)
-        what = f"{down} is down" if down else "no such interface here"
-        yield _bad(facts, f"{_NAME}={text}: {what}", "NCCL finds no interface and ends")
+        what = f"{down} is down" if down else "no such interface on this host"
+        yield _bad(facts, f"{_NAME}={text}: {what}", "NCCL finds no interface and exits")
 
 
 def _bad(facts: HostFacts, found: str, why: str) -> CheckResult:
@@ -104,7 +104,7 @@ def _bad(facts: HostFacts, found: str, why: str) -> CheckResult:
     return CheckResult(
         status=Status.ERROR,
         found=found,
-        wanted=f"one of those that are up: {', '.join(usable) or 'none is'}",
+        wanted=f"one of the interfaces that are up: {', '.join(usable) or 'none'}",
         why=why,
         remedy=f"export {_NAME}={best}",
         source=_SOURCE,

@@ -1,19 +1,18 @@
-"""Processes may wander between the memories of a host.
+"""Ranks are not bound to NUMA nodes, or the kernel moves pages between them.
 
 ## What it does
 
-Looks at the NUMA nodes, at the cores this process may use, and at the kernel's automatic balancing.
+Checks the NUMA nodes, the cores that this process may use, and automatic NUMA balancing.
 
 ## Why it costs time
 
-A process that feeds a GPU from the other socket goes through the link between the sockets.
-Automatic balancing unmaps pages to see who uses them, which stalls the threads that launch
-kernels.
+A process that feeds a GPU from the other socket uses the link between the sockets. Automatic
+balancing unmaps pages to track their use, which stalls the threads that launch kernels.
 
 ## How it is detected
 
-Where there are GPUs and more than one node: several ranks on this host, and this one allowed on all
-cores, is a note; `kernel.numa_balancing = 1` is a note.
+On hosts with GPUs and more than one node: several ranks on this host, of which this one may use all
+cores, are a note; `kernel.numa_balancing = 1` is a note.
 
 ## Example
 
@@ -27,7 +26,8 @@ cores, is a note; `kernel.numa_balancing = 1` is a note.
 
 ## Fix safety
 
-A rank bound to the wrong node is slower than a free one: `nvidia-smi topo -m` tells which is near.
+A rank bound to the wrong node is slower than an unbound one: `nvidia-smi topo -m` shows the
+nearest.
 
 ## References
 
@@ -52,7 +52,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield verdicts on binding, then on balancing."""
     machine = facts.machine
     if not facts.has_driver or machine.numa_nodes < 2:
-        yield not_applicable("no NVIDIA driver here" if not facts.has_driver else "one NUMA node")
+        yield not_applicable("no NVIDIA driver" if not facts.has_driver else "one NUMA node")
         return
     found = [*_binding(facts), *_balancing(facts)]
     yield from found
@@ -65,10 +65,10 @@ def _binding(facts: HostFacts) -> Iterator[CheckResult]:
     if facts.ranks_here > 1 and machine.cpus and machine.cpus_allowed == machine.cpus:
         yield CheckResult(
             status=Status.NOTE,
-            found=f"{machine.numa_nodes} NUMA nodes, {facts.ranks_here} ranks here,"
+            found=f"{machine.numa_nodes} NUMA nodes, {facts.ranks_here} ranks,"
             f" this one on all {machine.cpus} cores",
             wanted="each rank on the node of its GPU",
-            why="memory and launches of a rank may be on the other socket",
+            why="memory and launching threads of a rank may be on the other socket",
             remedy="mpirun --bind-to numa ...   # Slurm: srun --cpu-bind=ldoms",
             source="https://docs.nvidia.com/grace-perf-tuning-guide/os-settings.html",
         )
@@ -80,7 +80,7 @@ def _balancing(facts: HostFacts) -> Iterator[CheckResult]:
             status=Status.NOTE,
             found="kernel.numa_balancing = 1",
             wanted="0 on hosts with GPUs",
-            why="pages are unmapped to see who uses them, which stalls threads",
+            why="the kernel unmaps pages to track their use, which stalls threads",
             remedy="sudo sysctl -w kernel.numa_balancing=0",
             source="https://docs.nvidia.com/grace-perf-tuning-guide/os-settings.html",
         )

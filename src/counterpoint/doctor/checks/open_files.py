@@ -2,18 +2,18 @@
 
 ## What it does
 
-Looks at `ulimit -n` of this process, which the run inherits.
+Checks `ulimit -n` of this process, which the run inherits.
 
 ## Why it costs time
 
-Each connection is a file: NCCL's bootstrap and its sockets, gRPC's channels, data files of the
-input. At the limit a run ends with "Too many open files", at scale first.
+Each connection is a file: NCCL's bootstrap and sockets, gRPC channels, data files of the input. At
+the limit a run ends with "Too many open files", and at scale first.
 
 ## How it is detected
 
-By the limit that holds. Below 4096 it is a note on one host and a warning on several; below 1024,
-which systems give by default, a warning anywhere. A rule of thumb: NCCL opens several sockets per
-peer, and file systems give one file to each reader.
+By the current limit. Below 4096 it is a note on one host and a warning on several; below 1024, the
+usual default, always a warning. Rule of thumb: NCCL opens several sockets per peer, and each reader
+opens a file.
 
 ## Example
 
@@ -27,7 +27,7 @@ ulimit -n: 1024, up to 524288 without an administrator
 
 ## Fix safety
 
-Nothing else changes. Programs that close all possible files when they start become slower.
+Nothing else changes. Programs that close all possible files at startup become slower.
 
 ## References
 
@@ -52,7 +52,7 @@ _WANTED: Final = 65536
 
 _RAISE: Final = (
     f'echo "* - nofile {_WANTED}" | sudo tee /etc/security/limits.d/90-nofile.conf'
-    "   # then log in anew"
+    "   # then log in again"
 )
 
 
@@ -72,11 +72,11 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
             status=Status.WARNING if facts.hosts > 1 or low else Status.NOTE,
             found=f"up to {limit.soft:,} open files (the run {may})",
             wanted=f"{_LEAST:,} or more (rule of thumb)",
-            why="every connection to another host is a file",
+            why="every connection to another host is an open file",
             remedy=f"ulimit -n {most}" if own else _RAISE,
             source="https://man7.org/linux/man-pages/man2/getrlimit.2.html",
         )
 
 
 def _shown(limit: int | None) -> str:
-    return "any number" if limit is None else f"{limit:,}"
+    return "unlimited" if limit is None else f"{limit:,}"

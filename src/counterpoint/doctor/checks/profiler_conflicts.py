@@ -1,4 +1,4 @@
-"""Something else holds, or may take, the GPU's profiling interface.
+"""Another tool uses, or may use, the GPU's profiling interface.
 
 ## What it does
 
@@ -7,14 +7,14 @@ that capture through JAX's server.
 
 ## Why it costs time
 
-CUPTI serves one subscriber: the profile of the run comes out without kernels, and a PGLE profile
-made of it is empty. That shows only when the run is over.
+CUPTI serves one subscriber: the profile of the run contains no kernels, and a PGLE profile made
+from it is empty. This shows only when the run is over.
 
 ## How it is detected
 
 By environment variables (`NSYS_PROFILING_SESSION_ID`, `NVTX_INJECTION64_PATH`,
-`CUDA_INJECTION64_PATH`) and the names of running processes that may be looked at. What certainly
-prevents a profile is a warning; what depends on what the other does is a note.
+`CUDA_INJECTION64_PATH`) and the names of visible processes. A tool that always prevents a profile
+is a warning; one that may prevent it is a note.
 
 ## Example
 
@@ -24,15 +24,15 @@ nsys profile counterpoint run -- python train.py
 
 ## Fix
 
-Measure without the other tool, or pause it: `dcgmi profile --pause`.
+Profile without the other tool, or pause it: `dcgmi profile --pause`.
 
 ## Fix safety
 
-Pausing DCGM stops what it records for others on this host.
+Pausing DCGM stops its metrics for everyone on this host.
 
 ## False alarms
 
-DCGM that samples no profiling counters does no harm. Processes of other users may be invisible.
+DCGM does no harm if it samples no profiling counters. Processes of other users may be invisible.
 
 ## References
 
@@ -65,10 +65,10 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
         yield CheckResult(
             status=Status.WARNING if conflict.certain else Status.NOTE,
             found=f"{conflict.who}: {conflict.shown_by}",
-            wanted="nobody else at the profiling interface while a profile is recorded",
+            wanted="no other tool at the profiling interface while a profile is recorded",
             why=conflict.effect,
             remedy=conflict.next,
             source="https://github.com/NVIDIA/DCGM/issues/56" if conflict.who == "DCGM" else "",
         )
     if not found:
-        yield ok("nobody else is seen at the profiling interface")
+        yield ok("no other tool found at the profiling interface")

@@ -1,17 +1,17 @@
-"""Hardware counters of the GPUs are for administrators only.
+"""GPU hardware counters are restricted to administrators.
 
 ## What it does
 
-Says whether the driver keeps performance counters from ordinary users.
+Checks whether the driver denies ordinary users the performance counters.
 
 ## Why it costs time
 
-Traces of kernels, which profiles and PGLE need, are not restricted. Counters are: Nsight Compute
-and DCGM's profiling metrics end with ERR_NVGPUCTRPERM.
+Kernel traces, which profiles and PGLE need, are not restricted. Counters are: Nsight Compute and
+DCGM's profiling metrics fail with ERR_NVGPUCTRPERM.
 
 ## How it is detected
 
-`RmProfilingAdminOnly` in `/proc/driver/nvidia/params`, and whether this process is privileged.
+By `RmProfilingAdminOnly` in `/proc/driver/nvidia/params`, and the privileges of this process.
 
 ## Example
 
@@ -22,11 +22,11 @@ RmProfilingAdminOnly: 1
 ## Fix
 
 An administrator writes `options nvidia NVreg_RestrictProfilingToAdminUsers=0` to
-`/etc/modprobe.d/nvidia-profiling.conf` and loads the driver anew.
+`/etc/modprobe.d/nvidia-profiling.conf` and reloads the driver.
 
 ## Fix safety
 
-Counters of one user may tell something of another's work (CVE-2018-6260): on shared hosts leave it.
+Counters may reveal another user's work (CVE-2018-6260): keep the restriction on shared hosts.
 
 ## References
 
@@ -54,15 +54,15 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     if not facts.has_driver:
         yield not_applicable(facts.gpus.why_none)
     elif facts.gpus.admin_only is None:
-        yield unknown("the driver shows no /proc/driver/nvidia/params (a container may hide it)")
+        yield unknown("there is no /proc/driver/nvidia/params (a container may hide it)")
     elif not facts.gpus.admin_only or facts.privileged:
-        yield ok("GPU counters may be read by this process")
+        yield ok("this process may read GPU counters")
     else:
         yield CheckResult(
             status=Status.NOTE,
-            found="GPU counters are for administrators only (RmProfilingAdminOnly: 1)",
-            wanted="RmProfilingAdminOnly: 0 where Nsight Compute is to be used",
-            why="JAX's traces work all the same; counters end with ERR_NVGPUCTRPERM",
+            found="GPU counters are restricted to administrators (RmProfilingAdminOnly: 1)",
+            wanted="RmProfilingAdminOnly: 0, to use Nsight Compute",
+            why="JAX's traces still work; reading counters fails with ERR_NVGPUCTRPERM",
             remedy=f"echo 'options nvidia {_OPTION}' | sudo tee {_FILE}",
             source="https://developer.nvidia.com/CUPTI_ERROR_INSUFFICIENT_PRIVILEGES",
         )

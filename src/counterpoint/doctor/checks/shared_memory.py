@@ -2,17 +2,17 @@
 
 ## What it does
 
-Looks at the size of `/dev/shm` and what is free of it.
+Checks the size and the free space of `/dev/shm`.
 
 ## Why it costs time
 
-NCCL passes data between the processes and threads of a host through it. With too little of it NCCL
-does not start: "failed to extend /dev/shm/nccl-...". Containers get 64 MiB unless told otherwise.
+NCCL uses it to pass data between processes and threads of a host. If it is too small, NCCL does not
+start: "failed to extend /dev/shm/nccl-...". Containers get 64 MiB by default.
 
 ## How it is detected
 
-`statvfs`. Less than 1 GiB in all, or less than 256 MiB free, is a warning where there are GPUs,
-else a note: input pipelines of several processes use it, too.
+By `statvfs`. Less than 1 GiB in total, or less than 256 MiB free, is a warning on hosts with GPUs,
+else a note: input pipelines with several processes use it, too.
 
 ## Example
 
@@ -26,7 +26,7 @@ else a note: input pipelines of several processes use it, too.
 
 ## Fix safety
 
-It is memory: what is used of it counts against the container's limit.
+It is memory: used space counts toward the container's limit.
 
 ## References
 
@@ -55,7 +55,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict on its size and free space."""
     size, free = facts.machine.shared_bytes, facts.machine.shared_free
     if size is None:
-        yield unknown("there is no /dev/shm to look at")
+        yield unknown("there is no /dev/shm")
         return
     if size >= _LEAST and (free is None or free >= _FREE):
         yield ok(f"{_WHERE}: {size / 2**30:,.1f} GiB")
@@ -67,7 +67,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
         + ("" if free is None else f", {free / 2**20:,.0f} MiB free")
         + (", in a container" if facts.machine.container else ""),
         wanted="1 GiB" if small else "256 MiB free (rule of thumb)",
-        why="NCCL does not start without room there",
+        why="NCCL does not start without space there",
         remedy=_remedy(small, facts.machine.container),
         source=_SOURCE,
     )
@@ -75,7 +75,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
 
 def _remedy(small: bool, container: bool) -> str:
     if not small:
-        return "ls -lh /dev/shm   # files of processes that have ended may go"
+        return "ls -lh /dev/shm   # remove files of ended processes"
     if container:
         return "docker run --shm-size=1g ...   # Kubernetes: emptyDir, medium: Memory"
     return "sudo mount -o remount,size=1G /dev/shm"

@@ -1,19 +1,21 @@
-"""TCP forgets its speed between bursts, or waits too long for what was lost.
+"""TCP slows down after idle periods, or retransmits too late.
 
 ## What it does
 
-Holds how TCP behaves to what Google sets on hosts of multislice training, and to ESnet's advice.
+Compares TCP settings with those that Google sets on hosts for multislice training, and with ESnet's
+recommendations.
 
 ## Why it costs time
 
-A training step sends in bursts. After a pause the kernel lets a connection start slowly again; a
-lost packet is sent again after 200 ms, which may be longer than the step.
+A training step sends in bursts. After an idle period, the kernel makes a connection start slowly
+again; a lost packet is retransmitted after 200 ms, which may be longer than the step.
 
 ## How it is detected
 
-By the kernel's settings; of the least retransmission time also by the default route (`rto_min`),
-and by `hystart_detect` of CUBIC. Where TCP carries a step's traffic, what costs time in each step
-is a warning, the rest notes. `tcp_mtu_probing` is not judged: the sources contradict each other.
+By the kernel's settings; for the minimum retransmission timeout also by the default route
+(`rto_min`); and by `hystart_detect` of CUBIC. If a step's traffic uses TCP, settings that cost time
+in each step are warnings, others are notes. `tcp_mtu_probing` is not judged, because the sources
+contradict each other.
 
 ## Example
 
@@ -23,16 +25,16 @@ net.ipv4.tcp_slow_start_after_idle = 1
 
 ## Fix
 
-`sudo sysctl -w net.ipv4.tcp_slow_start_after_idle=0`, and so on: each line is given.
+`sudo sysctl -w net.ipv4.tcp_slow_start_after_idle=0`, and so on: each result has its command.
 
 ## Fix safety
 
-They hold for all connections of the host, until it starts again. A short retransmission time is for
-networks within a data centre.
+The settings affect all connections of the host, until it is restarted. A short retransmission
+timeout is only for networks within a data center.
 
 ## False alarms
 
-As for tcp-buffers: traffic that does not go by TCP is not touched.
+As for tcp-buffers: traffic that does not use TCP is not affected.
 
 ## References
 
@@ -50,7 +52,7 @@ from counterpoint.doctor.recommended import BACKLOG, BEHAVIOR, FAST_MBPS, MAXTEX
 from counterpoint.doctor.result import CheckResult, Status
 
 CODE: Final = "DOC404"
-NAME: Final = "tcp-behaviour"
+NAME: Final = "tcp-behavior"
 SINCE: Final = "0.1"
 
 _RTO: Final = "net.ipv4.tcp_rto_min_us"
@@ -68,7 +70,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
         if interface.up
     ):
         wanted.append(BACKLOG)
-    yield from compare_sysctls(facts, wanted, "TCP behaves as recommended")
+    yield from compare_sysctls(facts, wanted, "TCP settings are as recommended")
     if facts.hosts > 1 or facts.dcn:
         yield from _retransmission(facts, route)
         yield from _hystart(facts)
@@ -80,9 +82,9 @@ def _retransmission(facts: HostFacts, route: str) -> Iterator[CheckResult]:
         return
     yield CheckResult(
         status=Status.NOTE,
-        found="the default route has no rto_min: a lost packet is sent again after 200 ms",
-        wanted="5 ms, within a data centre",
-        why="that is longer than many a step",
+        found="the default route has no rto_min: lost packets are retransmitted after 200 ms",
+        wanted="5 ms, within a data center",
+        why="200 ms is longer than many training steps",
         remedy="sudo ip route change $(ip -4 route show default | head -1) rto_min 5ms",
         source=MAXTEXT,
     )
@@ -94,7 +96,7 @@ def _hystart(facts: HostFacts) -> Iterator[CheckResult]:
     if cubic and text.isdecimal() and int(text) & _ACK_TRAIN:
         yield CheckResult(
             status=Status.NOTE,
-            found=f"CUBIC's hystart_detect = {text}: it takes trains of ACKs for congestion",
+            found=f"CUBIC's hystart_detect = {text}: trains of ACKs count as congestion",
             wanted="2",
             why="connections stop growing too early on fast links",
             remedy=f'sudo sh -c "echo 2 > {_HYSTART}"',

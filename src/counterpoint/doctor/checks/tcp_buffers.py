@@ -1,19 +1,19 @@
-"""TCP's buffers are smaller than traffic between hosts needs.
+"""TCP buffers are smaller than traffic between hosts needs.
 
 ## What it does
 
-Holds the kernel's limits on TCP buffers to recommended values.
+Compares the kernel's limits on TCP buffers with recommended values.
 
 ## Why it costs time
 
 A connection carries at most one window per round trip: 4 MB at 1 ms are 4 GB/s, at 10 ms a tenth of
-that. Megascale's transfers between slices, and collectives without RDMA, go by TCP.
+that. Megascale's transfers between slices, and collectives without RDMA, use TCP.
 
 ## How it is detected
 
-`tcp_rmem` and `tcp_wmem` below what kernels have by default (6 and 4 MB) are warnings where a
-step's traffic goes by TCP (several hosts without RDMA, or `--dcn`), else notes. What is above the
-defaults and below the recommended values is a note.
+`tcp_rmem` and `tcp_wmem` below the kernel's defaults (6 and 4 MB) are warnings if a step's traffic
+uses TCP (several hosts without RDMA, or `--dcn`), else notes. Values between the defaults and the
+recommendations are notes.
 
 ## Example
 
@@ -23,16 +23,16 @@ net.ipv4.tcp_rmem = 4096 87380 212992
 
 ## Fix
 
-`sudo sysctl -w net.ipv4.tcp_rmem="4096 540000 15728640"`; in a container on its host, or by the
-pod's `securityContext.sysctls`. To keep it: a file in /etc/sysctl.d.
+`sudo sysctl -w net.ipv4.tcp_rmem="4096 540000 15728640"`; for a container on its host, or by the
+pod's `securityContext.sysctls`. To make it permanent, use a file in /etc/sysctl.d.
 
 ## Fix safety
 
-Buffers are memory of the host, per connection, taken only when they fill.
+Buffers take memory of the host per connection, and only as they fill.
 
 ## False alarms
 
-NCCL over InfiniBand and over a plugin of a cloud's own does not use TCP for data.
+NCCL over InfiniBand, or over a cloud provider's plugin, does not use TCP for data.
 
 ## References
 
@@ -58,4 +58,4 @@ SINCE: Final = "0.1"
 
 def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict for each buffer setting that is too small."""
-    yield from compare_sysctls(facts, BUFFERS, "TCP's buffers are as recommended")
+    yield from compare_sysctls(facts, BUFFERS, "TCP buffers are as recommended")

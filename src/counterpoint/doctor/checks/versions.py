@@ -1,31 +1,31 @@
-"""Installed versions that don't fit together.
+"""Installed versions are incompatible.
 
 ## What it does
 
-Holds the versions of JAX, its plugins and NVIDIA's libraries to what their own metadata asks for.
+Compares the versions of JAX, its plugins and NVIDIA's libraries with their own metadata.
 
 ## Why it costs time
 
-A plugin of another version than jaxlib's is passed over with a warning, and the run uses the
-processor. Other combinations end at the first compilation, or crash in a library's call.
+jaxlib ignores a plugin of another version with a warning, and the run uses the CPU. Other
+combinations fail at the first compilation, or crash in a library call.
 
 ## How it is detected
 
-From the metadata of what is installed where the doctor runs: `Requires-Dist` of jax, of its plugins
-and of flax, optax, orbax and their like. Plugin and jaxlib must bear the same number, which is what
-jaxlib itself checks. What an extra asks for (`jax[tpu]`, `with-cuda`) counts for what is installed.
-ROCm's plugins have numbers of their own and are left out, as jaxlib leaves them out. Of two CUDA
-plugins, the one that cuda-plugins has uninstalled is not judged.
+By the metadata of the packages installed where the doctor runs: `Requires-Dist` of jax, its
+plugins, flax, optax, orbax and others. A plugin must have jaxlib's version, as jaxlib itself
+requires. Requirements of an extra (`jax[tpu]`, `with-cuda`) apply to installed packages. ROCm
+plugins have their own version numbers and are ignored, as jaxlib does. Of two CUDA plugins, the one
+that cuda-plugins would uninstall is ignored.
 
 ## Example
 
 ```
-jax-cuda12-plugin 0.9.0 beside jaxlib 0.10.2
+jax-cuda12-plugin 0.9.0 with jaxlib 0.10.2
 ```
 
 ## Fix
 
-Install them in one command, so that pip settles all of them: `pip install -U "jax[cuda12]"`.
+Install them with one command, so that pip resolves all of them: `pip install -U "jax[cuda12]"`.
 
 ## Fix safety
 
@@ -33,8 +33,8 @@ Other versions compile other programs: measure again.
 
 ## False alarms
 
-Requirements with markers that are not understood are not judged. A library that was replaced on
-purpose (a newer NCCL) is a warning as long as the metadata does not allow it.
+Requirements with unsupported markers are ignored. A library that was replaced on purpose (a newer
+NCCL) is a warning as long as the metadata does not allow it.
 
 ## References
 
@@ -72,14 +72,14 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield verdicts on unmet requirements, and on plugins that jaxlib will ignore."""
     software = facts.software
     if "jax" not in software.packages and "jaxlib" not in software.packages:
-        yield not_applicable("no jax is installed for this Python; run the doctor in the run's own")
+        yield not_applicable("this Python has no jax; run the doctor with the Python of the run")
         return
     drop = superfluous(facts)
     found = [*_plugins(software, drop), *_unmet(software, drop)]
     yield from found
     if not found:
         jax, jaxlib = software.packages.get("jax", "?"), software.packages.get("jaxlib", "?")
-        yield ok(f"Python {software.python}, jax {jax}, jaxlib {jaxlib} and all that they ask for")
+        yield ok(f"Python {software.python}, jax {jax}, jaxlib {jaxlib} and their requirements")
 
 
 def _plugins(software: InstalledPackages, drop: tuple[str, ...]) -> Iterator[CheckResult]:
@@ -90,9 +90,9 @@ def _plugins(software: InstalledPackages, drop: tuple[str, ...]) -> Iterator[Che
             continue
         yield CheckResult(
             status=Status.ERROR,
-            found=f"{name} {version} beside jaxlib {jaxlib}",
+            found=f"{name} {version} with jaxlib {jaxlib}",
             wanted=f"{name} {jaxlib}",
-            why="jaxlib does not use a plugin of another version: JAX would run on the CPU",
+            why="jaxlib ignores a plugin of another version: JAX would run on the CPU",
             remedy=f"pip install {name}=={jaxlib} {name.replace('plugin', 'pjrt')}=={jaxlib}",
             source=_PLUGIN,
         )
@@ -121,9 +121,9 @@ def _verdict(owner: str, asked: Requirement, have: str, status: Status) -> Check
     extra = f"[{asked.extra}]" if asked.extra else ""
     return CheckResult(
         status=status,
-        found=f"{asked.name} {have}, where {owner}{extra} asks for {asked.text or 'any'}",
+        found=f"{asked.name} {have}, but {owner}{extra} requires {asked.text or 'any'}",
         wanted=f"{asked.name}{asked.text}",
-        why="they were not built or tested with each other",
+        why="these versions were not built or tested together",
         remedy=f"pip install '{asked.name}{asked.text}'",
         source=_SOURCE,
     )

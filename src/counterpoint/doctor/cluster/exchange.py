@@ -117,10 +117,10 @@ def send_report(report: HostReport, directory: Path, seconds: float) -> int:
                         _write(own, _Answer(session.session, word, report))
                         answered, since = session.session, now
             elif answered and now - seen > _GONE_S:
-                raise _lost(report.rank, "rank 0 ended before it had merged all reports")
+                raise _lost(report.rank, "rank 0 ended before it merged all reports")
             limit = seconds + _GRACE_S if answered else seconds
             if now - since > limit:
-                what = "did not answer" if answered else f"left no file in {directory.absolute()}"
+                what = "did not answer" if answered else f"wrote no file to {directory.absolute()}"
                 raise _lost(report.rank, f"rank 0 {what} within {limit:g} s")
             time.sleep(_LOOK_S)
     finally:
@@ -171,8 +171,8 @@ def _usable(directory: Path) -> Generator[None]:
         yield
     except OSError as failure:
         raise UsageError(
-            f"{directory.parent}: ranks can't exchange files there: {failure.strerror}",
-            why="each rank leaves its report there, for rank 0 to merge",
+            f"{directory.parent}: ranks can't exchange files in it: {failure.strerror}",
+            why="each rank writes its report there, and rank 0 merges them",
             next="--meet /shared   # a writable directory that all hosts see",
         ) from None
 
@@ -180,6 +180,6 @@ def _usable(directory: Path) -> Generator[None]:
 def _lost(rank: int, what: str) -> InputError:
     return InputError(
         f"rank {rank}: {what}",
-        why="rank 0 failed and printed why, or did not start, or sees another directory",
+        why="rank 0 failed (see its output), did not start, or uses another directory",
         next="--meet /shared   # a directory that all hosts see",
     )

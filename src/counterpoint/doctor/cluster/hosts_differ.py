@@ -8,15 +8,15 @@ all hosts.
 ## Why it costs time
 
 Processes with different versions or flags compile different programs, and collectives that don't
-match hang. A host with smaller buffers or packets makes all others wait for it.
+match hang. A host with smaller buffers or packets makes all others wait.
 
 ## How it is detected
 
-Each rank of `counterpoint doctor --cluster` reports its facts to rank 0. The value that most have
-is taken as intended; hosts with another one are named, with the rank if ranks of one host differ.
+Each rank of `counterpoint doctor --cluster` reports its facts to rank 0. The most common value is
+taken as intended; hosts with another value are named, with the rank if ranks of one host differ.
 Differences in jax, jaxlib, plugins, libtpu, NCCL, XLA_FLAGS and the GPUs are errors; in other
 packages, variables, the driver, network settings and limits, warnings. Variables that name a rank,
-a device, a file or an interface are left out.
+a device, a file or an interface are ignored.
 
 ## Example
 
@@ -30,11 +30,11 @@ Use the same container image on all hosts, and set variables in one place.
 
 ## Fix safety
 
-The doctor can't know which of the two values is intended.
+The doctor can't know which value is intended.
 
 ## False alarms
 
-A run that mixes kinds of hosts on purpose, such as a CPU host that only coordinates.
+A run that deliberately mixes kinds of hosts, such as a CPU host that only coordinates.
 
 ## References
 
@@ -73,19 +73,22 @@ _MISSING: Final = "missing"
 _NAMED: Final = 6
 
 _KINDS: Final[Mapping[str, tuple[str, str]]] = {
-    "package": ("other versions compile other programs", "pip install {name}=={value}"),
-    "python": ("other versions may compile other programs", "python --version   # on each host"),
+    "package": ("different versions compile different programs", "pip install {name}=={value}"),
+    "python": (
+        "different versions may compile different programs",
+        "python --version   # on each host",
+    ),
     "setting": (
-        "other settings compile other programs, or select other algorithms",
-        "export {name}={value}   # or the other value, everywhere",
+        "different settings compile different programs or select different algorithms",
+        "export {name}={value}   # or the other value, on all hosts",
     ),
     "driver": (
-        "one host may fail or be slower where others are not",
+        "one host may fail or be slower than the others",
         "nvidia-smi   # on each host",
     ),
     "GPUs": ("a program is compiled for one kind and number of devices", "nvidia-smi -L"),
     "sysctl": ("the slowest connection makes all others wait", "sudo sysctl -w {name}={value}"),
-    "MTU": ("large packets are lost or split", "sudo ip link set dev {name} mtu {value}"),
+    "MTU": ("large packets are lost or fragmented", "sudo ip link set dev {name} mtu {value}"),
     "open files": ("the run ends at the lowest limit", "ulimit -n {value}"),
     "locked memory": ("the run ends at the lowest limit", "ulimit -l   # on each host"),
     "huge pages": ("hosts should be alike", "cat /sys/kernel/mm/transparent_hugepage/enabled"),

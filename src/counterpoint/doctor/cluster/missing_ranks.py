@@ -1,17 +1,17 @@
-"""Ranks that were started did not report.
+"""Some ranks did not report.
 
 ## What it does
 
-Names the ranks from which no report came, and under Slurm the nodes without any.
+Names the ranks without a report, and under Slurm the nodes without any report.
 
 ## Why it costs time
 
-A run waits for all of its ranks before it starts: one that does not come keeps all devices idle
-until a timeout, minutes later.
+A run waits for all its ranks before it starts: a missing one keeps all devices idle until a
+timeout, minutes later.
 
 ## How it is detected
 
-Rank 0 waits `--timeout` seconds for as many ranks as the launcher started.
+Rank 0 waits `--timeout` seconds for the ranks that the launcher started.
 
 ## Example
 
@@ -21,9 +21,9 @@ Rank 0 waits `--timeout` seconds for as many ranks as the launcher started.
 
 ## Fix
 
-Read that rank's own output, which says why it could not report: a directory that is not shared
-(`--meet DIR`), or a host that is slow to start (`--timeout 300`). A rank without output was not
-started, or ended before it wrote any.
+Read the output of that rank, which shows why it could not report: a directory that is not shared
+(`--meet DIR`), or a host that starts slowly (`--timeout 300`). A rank without output was not
+started, or ended before it printed anything.
 
 ## Fix safety
 
@@ -62,7 +62,7 @@ def check(gathering: HostReports) -> Iterator[CheckResult]:
         f" {gathering.seconds:g} s: {_listed([str(rank) for rank in missing])}"
         + (f" (no report from {_listed(silent)})" if silent else ""),
         wanted="all of them",
-        why="a run waits for all of its ranks before it starts",
+        why="a run waits for all its ranks before it starts",
         remedy="counterpoint doctor --cluster --meet DIR --timeout 300   # read that rank's output",
         source="https://docs.jax.dev/en/latest/multi_process.html",
     )

@@ -31,15 +31,15 @@ def find_ranks(environ: Mapping[str, str], rank: int | None, ranks: int | None) 
     rank, ranks = (pod if rank is None else rank), (tpu_ranks if ranks is None else ranks)
     if rank is None and ranks is None:
         raise UsageError(
-            "--cluster: no launcher has started this process",
-            why="srun and mpirun tell each process its rank; without one, --rank, --ranks and"
-            " --meet do",
+            "--cluster: no launcher started this process",
+            why="srun and mpirun set the rank of each process; without them, use --rank, --ranks"
+            " and --meet",
             next="srun --ntasks-per-node=1 counterpoint doctor --cluster",
         )
     if rank is None or ranks is None:
         missing = "--rank R" if rank is None else "--ranks N"
         raise UsageError(
-            f"--cluster: {missing} is missing", why="the environment has no number", next=_EXAMPLE
+            f"--cluster: {missing} is missing", why="the environment does not set it", next=_EXAMPLE
         )
     if not 0 <= rank < ranks:
         raise UsageError(f"--cluster: rank {rank} of {ranks}: ranks are 0 to N - 1", next=_EXAMPLE)
@@ -55,7 +55,7 @@ def exchange_directory(meet: Path | None, world: World) -> Path:
     if meet is None and world.launcher == PODS and world.size > 1:
         raise UsageError(
             "--cluster: --meet DIR is missing",
-            why="without a launcher no directory is known that all ranks see",
+            why="without a launcher, the shared directory is unknown",
             next="--meet /shared   # a directory on a volume that all ranks mount",
         )
     job = re.sub(r"[^\w.-]+", "-", world.job or "")[:80] or world.size

@@ -78,7 +78,7 @@ class LoweredFunction:
     def for_cuda(self) -> tuple[str, str, str | None]:
         """Return its text, the platform it is lowered for, and the reason if that is not CUDA."""
         if self._again is None:
-            return self._text, "cpu", "it is lowered for CPU: this JAX lowers it one way only"
+            return self._text, "cpu", "it is lowered for CPU: this JAX can lower it only once"
         try:
             return module_text(self._again()), "cuda", None
         except Exception as error:  # noqa: BLE001  whatever a rule of another platform may raise

@@ -176,7 +176,7 @@ class StepFinder:
             if self._iteration.is_over:
                 self._leave()
         elif self._wanted is None and function is best and times >= _AGAIN:
-            self._stop(function, "it has no backward pass, and was called again and again")
+            self._stop(function, "it has no backward pass, and was called repeatedly")
         elif self._wanted is not None and function is best and times >= _NEVER:
             self._write_facts(stopped=True)
             self._leave()

@@ -21,9 +21,9 @@ _QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes
 """Compile fast: code here runs only once."""
 
 _ANSWERS = {
-    "gpu": 'jax.default_backend() returned "gpu", so the program chose what it would choose there',
-    "cpu": 'jax.default_backend() returned "cpu", as the program fails here with "gpu": on a GPU it'
-    " may choose something else",
+    "gpu": 'jax.default_backend() returned "gpu", so that the program chooses as on GPUs',
+    "cpu": 'jax.default_backend() returned "cpu", because the program fails here with "gpu"; on a'
+    " GPU it may choose differently",
 }
 _CUDNN = 91200
 _HOPPER = (9, 0)

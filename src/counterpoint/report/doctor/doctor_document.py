@@ -31,7 +31,7 @@ def doctor_document(checkup: Checkup) -> Document:
     """Return the whole report."""
     return Document(
         sections=tuple(_sections(checkup)),
-        legend="values and limits were read on the host; recommendations name their source",
+        legend="values and limits were read on the host; each recommendation names its source",
         next=next_command(checkup),
     )
 
