@@ -265,7 +265,7 @@ class TestBadInput:
         done = explain(path)
         assert (done.returncode, done.stderr) == (0, "")
         assert "no HLO in the profile" in done.stdout
-        assert "not known: " in done.stdout
+        assert "unknown: " in done.stdout
 
 
 class TestWrongUse:
@@ -294,7 +294,7 @@ class TestWrongUse:
         check_error(explain(""), 2, "the name of a profile is empty")
 
     def test_no_path(self) -> None:
-        check_error(explain(), 2, "no profile was named", "counterpoint explain PATH")
+        check_error(explain(), 2, "a profile is required", "counterpoint explain PATH")
 
     def test_a_file_is_not_overwritten_unasked(self, made: Path, tmp_path: Path) -> None:
         out = tmp_path / "out.json"
@@ -368,7 +368,7 @@ class TestRun:
         check_error(
             explain(path),
             3,
-            f"{path}: this run left no profile",
+            f"{path}: this run has no profile",
             f"next: counterpoint run -o {path}-2 --set xla_gpu_autotune_level=4"
             " --env NCCL_DEBUG=INFO -- python train.py --lr '1 e'",
         )

@@ -105,7 +105,7 @@ def test_the_target_moves_a_group_to_the_network(measured: Path) -> None:
     said = json.loads(network(measured, "--json", "--target", "2x1xH100:400G").stdout)
     assert said["collectives"][0]["link"] == "network"
     assert said["collectives"][0]["capacity_gbps"] == 50
-    assert "400 Gb/s a device between hosts, as asked for" in said["links_source"]
+    assert "400 Gb/s per device between hosts, as specified" in said["links_source"]
 
 
 def test_a_stored_prediction_knows_its_target(predicted: Path) -> None:
@@ -120,12 +120,12 @@ def test_a_stored_prediction_knows_its_target(predicted: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ((), 2, "no profile was named"),
+        ((), 2, "a profile is required"),
         (("nothing.xplane.pb",), 3, "nothing.xplane.pb"),
         (("{}", "--target", "8xT1000"), 2, "8xT1000"),
         (("{}", "--device", "7"), 2, "there is no device 7"),
         (("{}", "--step", "77"), 2, "there is no step 77"),
-        (("{}", "--top", "0"), 2, "--top takes a number from 1 on"),
+        (("{}", "--top", "0"), 2, "--top must be at least 1"),
         (("{}", "--device", "a"), 2, "--device takes numbers"),
     ],
 )

@@ -82,7 +82,7 @@ class TestWords:
         assert "profile  none: no Python process that imports jax was seen" in done.stderr
         explained = counterpoint("explain", "a", cwd=tmp_path)
         assert explained.returncode == 3
-        assert "error: a: this run left no profile" in explained.stderr
+        assert "error: a: this run has no profile" in explained.stderr
         assert "why: no Python process that imports jax was seen" in explained.stderr
 
     def test_no_profile_was_asked_for(self, tmp_path: Path) -> None:

@@ -57,4 +57,4 @@ def test_too_few_devices_are_refused() -> None:
 
 def test_hosts_of_fewer_devices_are_noted() -> None:
     (said,) = notes("2x1xH100:400G")
-    assert "has 1 devices on a host, the profile 2" in said
+    assert "has 1 devices on a host, the profile has 2" in said

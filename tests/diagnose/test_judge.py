@@ -23,4 +23,4 @@ def test_findings_on_a_profile_without_steps_say_so_themselves() -> None:
     first = timeline.steps.filter(timeline.steps["step"] == timeline.steps["step"].min())
     found = explain(replace(timeline, steps=first)).findings
     assert found
-    assert all("no step was told apart" in (finding.doubt or "") for finding in found)
+    assert all("steps could not be separated" in (finding.doubt or "") for finding in found)

@@ -27,7 +27,7 @@ def test_steps_of_one_cause_are_told_together() -> None:
     case = case_of(Scene(steps=20, extra_network_ms=lambda step: 20 if step in (3, 9) else 0))
     (note,) = outlier_notes(outliers(case))
     assert note.startswith("steps 3 and 9 took 14.96")
-    assert "waiting for communication that nothing hides, most in send.3" in note
+    assert "waiting for exposed communication, most in send.3" in note
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_it_must_be_far_slower_than_two_others(given: StepData, slow: bool) -> N
     assert (rows["many"]["bound"] == Bound.OPERANDS) == slow
     assert rows["one.1"]["bound"] != Bound.OPERANDS
     if slow:
-        said = "made of 8 operands of 0.25 MiB on average, and moves 0.524 GB/s where 2 others"
+        said = "it has 8 operands of 0.25 MiB on average and reaches 0.524 GB/s; 2 others"
         assert said in rows["many"]["why"]
 
 
@@ -65,7 +65,7 @@ def test_the_rule_says_so_and_proposes_fewer_operands() -> None:
 def test_the_rule_says_when_no_schedule_hides_it() -> None:
     row = {"movable_ms": 1.5, "bound": Bound.UNKNOWN, "why": "slow"}
     (found,) = exposed_collective.check(told(case(4.0), many=row))
-    assert "is longer than all the work that could run beside it" in found.detail
+    assert "is longer than all work that could overlap it" in found.detail
     row = {"movable_ms": 8.0, "bound": Bound.UNKNOWN, "why": "slow"}
     (found,) = exposed_collective.check(told(case(4.0), many=row))
     assert "longer than all" not in found.detail

@@ -198,7 +198,7 @@ class TestCompute:
         registered, transposed = (
             it
             for it in explained_of(f"{shared}/data/traces/jax_inference_v6e_4tpu.xplane.pb").notes
-            if "start-up" in it
+            if "startup" in it
         )
         assert "249 DMA registrations of 198.4 GB took 35.72 s" in registered
         assert "steady steps have 2.7 each, 0.08 ms" in registered

@@ -26,7 +26,7 @@ def test_half_of_a_step_in_graphs() -> None:
     (finding,) = check(profiled(5_000, NOTE))
     assert finding.code == "STEP601"
     assert finding.title == (
-        "5.00 ms per step are in kernels of CUDA graphs that name no instruction"
+        "kernels of CUDA graphs without instruction names take 5.00 ms per step"
     )
     assert "50% of the step" in finding.detail
     assert isinstance(finding.saves_ms, Unknown)

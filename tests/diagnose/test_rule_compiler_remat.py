@@ -33,7 +33,7 @@ ENTRY main {{
 def test_clones_that_ran(name: str) -> None:
     (finding,) = check(made(cloned(name), {"kept": 100, name: 100, "out": 800}))
     assert finding.code == "STEP402"
-    assert finding.title == "XLA computes again what did not fit into memory: 0.10 ms per step"
+    assert finding.title == "XLA recomputes results to save memory: 0.10 ms per step"
     assert f"{name} (/home/me/model/mlp.py:7) of kept" in finding.detail
     assert priced(finding).high == pytest.approx(0.1, rel=0.06)
     assert ("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.92") in finding.remedy.environment
@@ -50,7 +50,7 @@ def test_the_compilers_warning_says_by_how_much(tmp_path: Path) -> None:
     run = run_with(tmp_path, log=WARNING)
     times = {"kept": 100, "kept.remat": 100}
     (finding,) = check(made(cloned("kept.remat"), times, run=run))
-    assert "below 51.28GiB and came down to 61.92GiB" in finding.detail
+    assert "limit was 51.28GiB, and it reached 61.92GiB" in finding.detail
     (alone,) = check(made(cloned("other"), {"kept": 100, "other": 100}, run=run))
     assert isinstance(alone.saves_ms, Unknown)
 

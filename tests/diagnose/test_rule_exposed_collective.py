@@ -73,7 +73,7 @@ def test_independent_work_that_could_go_on_meanwhile_bounds_the_saving() -> None
 
 def test_where_all_behind_it_needs_it_no_scheduler_is_called_for() -> None:
     (found,) = ask(case(movable_ms=0.0))
-    assert "all other work of its computation feeds it or needs it" in found.detail
+    assert "all other work of its computation depends on it or feeds it" in found.detail
     assert "fewer bytes" in found.remedy.text
     assert found.remedy.flags == ()
 

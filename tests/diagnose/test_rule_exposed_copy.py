@@ -37,7 +37,7 @@ def test_a_fetch_that_starts_too_late() -> None:
              ("last", 9_001, 999, 0)]  # fmt: skip
     (finding,) = check(made(OFFLOADED, lines))
     assert finding.code == "STEP505"
-    assert finding.title == "copies that nothing hides take 3.00 ms per step"
+    assert finding.title == "exposed copies take 3.00 ms per step"
     assert "3.00 ms (0.27 GB) from the host to the device" in finding.detail
     assert "mlp.py:12" in finding.detail
     assert "start earlier" in str(finding.remedy)

@@ -41,11 +41,9 @@ def test_many_calls() -> None:
 
 def test_nothing_recorded_is_said() -> None:
     (finding,) = found(made([Run(n * 150, 90) for n in range(5)]))
-    assert finding.title == (
-        "devices have nothing to do for 0.06 ms per step; the profile does not show why"
-    )
+    assert finding.title == ("devices are idle for 0.06 ms per step; the profile does not show why")
     assert finding.detail == "40% of the step; no call and no launch is recorded"
-    assert finding.doubt == "the profile does not show which thread launches"
+    assert finding.doubt == "the profile does not show the launching thread"
     assert "python_tracer_level=1" in finding.remedy.text
 
 
@@ -61,7 +59,7 @@ def test_a_steps_marker_is_no_python() -> None:
     """Under it the host may sleep or wait for the step; only `log` has a name of its own."""
     marker = Event("train", -100, 150)
     (finding,) = found(loop([marker, Event("log", 30, 10)]))
-    assert "in nothing that the profile records 0.04 ms" in finding.detail
+    assert "in unrecorded activity 0.04 ms" in finding.detail
     assert "in Python 0.01 ms" in finding.detail
     assert finding.title.endswith("for the host to launch")
     assert ("train", pytest.approx(0.040)) in [(it.what, it.ms) for it in finding.evidence]
@@ -85,7 +83,7 @@ def test_kernels_that_are_launched_one_by_one() -> None:
     runs = [Run(n * 100, 100, busy=((0, 20), (50, 20), (80, 20))) for n in range(4)]
     launches = [Event("GpuExecutable::ExecuteThunks", n * 100 - 5, 90) for n in range(4)]
     (finding,) = found(made(runs, launches, [(n * 100, 100) for n in range(4)]))
-    assert "launching kernels of a program that has begun 0.04 ms" in finding.detail
+    assert "launching kernels of a running program 0.04 ms" in finding.detail
     assert "command buffers" in finding.remedy.text
 
 

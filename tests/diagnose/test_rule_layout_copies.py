@@ -35,7 +35,7 @@ TIMES = {"moved": 60, "conv": 900, "copied": 50}
 def test_a_transpose_and_a_copy_into_another_layout() -> None:
     (finding,) = check(made(turned(TRANSPOSE), TIMES))
     assert finding.code == "STEP504"
-    assert finding.title == "writing data in another order takes 0.11 ms per step"
+    assert finding.title == "layout changes (copies, transposes) take 0.11 ms per step"
     assert (
         "bf16[4096,8192]{1,0} to bf16[8192,4096]{1,0}, read by __cudnn$convForward"
         in finding.detail
@@ -80,7 +80,7 @@ def test_the_host_turns_arrays_in_every_step() -> None:
     host += [("Transpose::Execute", n * 10_000 + 6_000, 3_500) for n in range(3)]
     case = made(None, {"work": 5_000}, step=10_000, host=host)
     (finding,) = check(case)
-    assert finding.title == "the host writes arrays in another order for 3.50 ms per step"
+    assert finding.title == "layout changes on the host take 3.50 ms per step"
     assert finding.basis is Basis.MEASURED
     assert priced(finding).high == pytest.approx(3.5)
 

@@ -41,7 +41,7 @@ def test_a_buffer_that_one_writes_and_the_next_reads() -> None:
     assert finding.code == "STEP503"
     assert "0.20 ms per step" in finding.title
     assert "2 kernels in 1 chain move 0.5 GB per step at 2.68 TB/s (80%" in finding.detail
-    assert "centred (/home/me/model/mlp.py:5) does for scaled (134 MB)" in finding.detail
+    assert "centred (/home/me/model/mlp.py:5) for scaled (134 MB)" in finding.detail
     saves = priced(finding)
     assert (saves.low, saves.high) == pytest.approx((0.0, 0.1), rel=0.01)
 

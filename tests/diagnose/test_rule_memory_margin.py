@@ -21,8 +21,8 @@ def step(run: Run | None, chip: str | None = H100) -> StepData:
 def test_nearly_full(tmp_path: Path) -> None:
     (finding,) = check(step(run_with(tmp_path, peak=58.8, limit=59.3)))
     assert finding.code == "STEP403"
-    assert finding.title == "99% of the memory that the program may have is in use"
-    assert "58.8 GiB in use of 59.3 GiB" in finding.detail
+    assert finding.title == "99% of the available device memory is in use"
+    assert "58.8 GiB of 59.3 GiB" in finding.detail
     assert isinstance(finding.saves_ms, Unknown)
     assert ("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.92") in finding.remedy.environment
 
@@ -40,7 +40,7 @@ def test_the_share_tells_the_limit_where_the_allocator_did_not(tmp_path: Path) -
 
 def test_much_left(tmp_path: Path) -> None:
     (finding,) = check(step(run_with(tmp_path, peak=20.0, limit=59.3)))
-    assert finding.title == "75% of the devices' memory is never used"
+    assert finding.title == "75% of device memory is never used"
     assert "a larger batch" in str(finding.remedy)
 
 

@@ -42,7 +42,7 @@ def ask(case: StepData) -> list[Finding]:
 def test_one_at_the_end_is_found_with_what_it_costs() -> None:
     (found,) = ask(case(AT_END, at_end()))
     assert found.title == "devices wait 6.00 ms for the all-reduce reduce at the end of each step"
-    assert "behind it the program computes 2.00 ms" in found.detail
+    assert "after it the program computes for 2.00 ms" in found.detail
     assert isinstance(found.saves_ms, Range)
     assert found.saves_ms == Range(0.0, found.saves_ms.high)
     assert 5.9 < found.saves_ms.high <= 6.0
@@ -59,7 +59,7 @@ def test_one_at_the_start_is_found_too() -> None:
     )
     (found,) = ask(case(text, [("reduce", 0, 6), ("work.1", 6, 40), ("update", 46, 2)]))
     assert "at the start of each step" in found.title
-    assert "before it the program computes 0.00 ms" in found.detail
+    assert "before it the program computes for 0.00 ms" in found.detail
 
 
 def merged(size: int) -> str:
@@ -82,14 +82,14 @@ def merged(size: int) -> str:
 
 def test_what_was_merged_into_it_is_taken_apart_by_a_threshold() -> None:
     (found,) = ask(case(merged(SIZE), at_end()))
-    assert "merged of 8 values" in found.detail
+    assert "merged from 8 values" in found.detail
     assert found.remedy.flags == ((flag_of("all-reduce"), str(2 * SIZE * 4)),)
 
 
 def test_one_whose_start_takes_most_of_its_time_is_not_taken_apart() -> None:
     step: list[Work] = [("work.1", 0, 0.4), ("reduce", 0.4, 0.012), ("update", 0.412, 0.002)]
     (found,) = ask(made(merged(4096), step, 0.414, flags={}, jaxlib="0.10.2"))
-    assert "merged of 8 values" in found.detail
+    assert "merged from 8 values" in found.detail
     assert found.remedy.flags == ()
     assert "several smaller ones would cost more" in found.remedy.text
 
@@ -119,9 +119,7 @@ def test_one_that_is_hidden_is_left_alone() -> None:
 def test_the_compute_behind_it_is_that_of_one_run() -> None:
     step: list[Work] = [("fusion.1", 0, 40), ("all-reduce.1", 40, 6), ("fusion.2", 46, 2)]
     (finding,) = ask(made(None, step, 48, flags={}, steps=4))
-    assert (
-        "next to nothing runs beside it: behind it the program computes 2.00 ms" in finding.detail
-    )
+    assert "almost nothing overlaps it: after it the program computes for 2.00 ms" in finding.detail
     assert finding.doubt is not None
 
 

@@ -114,7 +114,7 @@ def test_a_compile_before_the_steps_is_none_in_them() -> None:
 
 def test_shapes_that_differ_are_named() -> None:
     (finding,) = found(assemble([two_builds([COMPILE])], ["made"]))
-    assert "an argument of jit_step is f32[256] and then f32[200]" in finding.detail
+    assert "an argument of jit_step is first f32[256], then f32[200]" in finding.detail
 
 
 def two_builds(events: list[Event]) -> Recording:
@@ -194,8 +194,8 @@ def with_builds(path: Path, *signatures: tuple[str, ...]) -> Run:
         ((PLACED, BATCH), (MANY, BATCH), "from P('data', None) to P() (replicated)"),
         ((FREE, BATCH), (GSPMD, BATCH), "from no sharding to {devices=[4,1]<=[4]}"),
         ((FREE, BATCH), (FREE, SHORT), "argument 1 (batch) changes from 2xi32 to 1xi32"),
-        ((FREE, BATCH), (FREE,), "it has 2 arguments, then 1"),
-        ((FREE, BATCH), (PLACED, SHORT), "1 more of its 2 arguments change, too"),
+        ((FREE, BATCH), (FREE,), "it has first 2 arguments, then 1"),
+        ((FREE, BATCH), (PLACED, SHORT), "1 more of its 2 arguments also change"),
         ((FREE, BATCH), (FREE, BATCH), "static arguments may differ"),
     ],
 )
@@ -229,7 +229,7 @@ def test_of_builds_in_each_step_no_more_are_read_than_it_takes(
 
 def test_where_a_run_kept_no_programs_the_argument_is_not_known() -> None:
     (finding,) = found(training(), a_run(FIRST, replace(AGAIN, at_s=101.5)))
-    assert "which argument differs, the Run does not tell" in finding.detail
+    assert "the Run does not show which argument differs" in finding.detail
 
 
 def test_small_helpers_that_are_compiled_for_many_shapes_are_no_finding() -> None:

@@ -54,7 +54,7 @@ def test_those_that_would_be_one_are_told_with_the_threshold_that_does_it() -> N
     assert found.title == (
         "devices wait 0.40 ms per step for small all-reduce that could be merged"
     )
-    assert found.detail == "2 of them would fall away: one, two, three into one"
+    assert found.detail == "merging would remove 2 of them: one, two, three into one"
     assert found.remedy.flags == ((FLAG, str(DEFAULT)),)
     assert [it.what for it in found.evidence] == ["two", "one", "three"]
 
@@ -86,7 +86,7 @@ def test_those_of_other_groups_are_not_merged() -> None:
     (found,) = ask(
         case(program(reduce("one", "work.1"), other, reduce("three", "work.1")), flags={FLAG: "0"})
     )
-    assert found.detail == "1 of them would fall away: one, three into one"
+    assert found.detail == "merging would remove 1 of them: one, three into one"
 
 
 def test_large_ones_are_left_to_other_rules() -> None:

@@ -83,8 +83,8 @@ def test_the_program_of_these_tests_bears_its_fingerprint() -> None:
 def test_a_schedule_made_by_guesses_is_found() -> None:
     (found,) = all_of(case(ON))
     assert found.code == "STEP602"
-    assert found.title == "3.00 ms per step are exposed in a schedule made by guesses"
-    assert found.saves_ms == Unknown("this time is counted under STEP101")
+    assert found.title == "3.00 ms per step are exposed; XLA scheduled without measured costs"
+    assert found.saves_ms == Unknown("this time is part of STEP101")
     assert [it.what for it in found.evidence] == ["start"]
 
 

@@ -73,8 +73,8 @@ def run_of(rank: Rank) -> Run:
 def test_steps_that_are_slower_inside_the_profile() -> None:
     (finding,) = overhead(140)
     assert finding.title == "steps take 40.0 ms longer while they are profiled"
-    assert "140.0 ms by the median of 4 steps inside" in finding.detail
-    assert "100.0 ms of 7 outside" in finding.detail  # as the step time above it is counted
+    assert "median of 4 steps inside the profile: 140.0 ms" in finding.detail
+    assert "of 7 steps outside: 100.0 ms" in finding.detail  # as the step time above it is counted
     assert isinstance(finding.saves_ms, Unknown)
 
 

@@ -124,7 +124,7 @@ def test_kernel_gaps() -> None:
     assert "the profile does not show" in finding.detail
     calls = [Event("PjitFunction(step)", n * 100 - 150, 10) for n in range(4)]
     (finding,) = kernel_gaps.check(case(made(runs, calls, steps)))
-    assert finding.title == "devices have nothing to do for 0.00 ms per step between kernels"
+    assert finding.title == "devices are idle for 0.00 ms per step between kernels"
     assert most(finding) == pytest.approx(0.002)
     assert "the host had launched them" in finding.detail
 
@@ -137,7 +137,7 @@ def test_kernels_that_follow_closely() -> None:
 
 def test_gaps_of_a_prediction_are_between_kernels() -> None:
     (finding,) = kernel_gaps.check(case(replace(loop([]), basis=Basis.PREDICTED)))
-    assert "a host that launches late is not predicted" in finding.detail
+    assert "late launches by the host are not predicted" in finding.detail
     assert most(finding) == pytest.approx(0.060)
 
 

@@ -343,7 +343,7 @@ def test_a_published_profile_of_costs_fits_as_well(shared: Path) -> None:
             ("flags", "recommend", "--for", "fsdp", "--target", "8xH100"),
             r"^  xla_gpu_pipeline_all_gather=on +needs",
         ),
-        (("network", "two"), "bars are means"),
+        (("network", "two"), "full scale"),
         (("runs",), r"^ *name .* profile\b.*\n *true .* no\b"),
         (("compare", "a", "b"), r"exposed A|B-A"),
     ],

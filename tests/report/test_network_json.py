@@ -95,7 +95,7 @@ def test_the_document_tells_the_story_in_order() -> None:
     titles = ["Network", "Slack", "Bandwidth", "Exposed time is due to", "Demand", "Bursts"]
     at = [text.index(f"\n{title}") if title != "Network" else 0 for title in titles]
     assert at == sorted(at)
-    assert "of the 450 that it has" in text
+    assert "of a capacity of 450" in text
     assert "Remote calls" not in text
 
 

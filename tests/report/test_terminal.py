@@ -204,7 +204,7 @@ def test_top_cuts_tables_and_says_of_how_many(explained: Explanation) -> None:
 def test_one_step_of_one_device() -> None:
     text = plain_text(explain_document(explain(timelines.two_devices(), step=3, devices=[1])))
     assert "Where step 3 goes" in text
-    assert "1 x H100 SXM (gpu): number 1 of this profile" in text
+    assert "1 x H100 SXM (gpu): number 1 in this profile" in text
     assert "12.00 ms   1 step" in text
 
 
@@ -276,7 +276,7 @@ def test_a_single_step_has_no_step_time_but_its_program_has_one() -> None:
 
 def test_of_two_steps_the_first_is_a_whole_one() -> None:
     text = plain_text(explain_document(explain(few_steps(2))))
-    assert "Step time   100.0 ms   1 step   its program runs for 80.00 ms of it" in text
+    assert "Step time   100.0 ms   1 step   80.00 ms in its program" in text
 
 
 def accumulated(update_ms: int = 10) -> Timeline:
@@ -326,13 +326,13 @@ def flat(text: str) -> str:
 def test_the_step_time_is_that_which_the_run_counted_not_the_guess_of_an_unmarked_profile() -> None:
     explained, run = explain(accumulated()), a_run(0.130)
     text = flat(plain_text(explain_document(explained, run=run)))
-    assert "Step time 130.0 ms median 19 steps as the run counted them" in text
+    assert "Step time 130.0 ms median 19 steps, by the run's own count" in text
     assert "one run of jit_grad takes 30.00 ms: no step markers in the profile" in text
-    assert "what follows is of that, not of a step" in text
+    assert "the figures below are of that, not of a step" in text
     assert "Where one run of jit_grad goes" in text
     assert "a median step" not in text
     step, loss = digest(explained, run)
-    assert step.startswith("step time     130.0 ms median, 19 steps as the run counted them; ")
+    assert step.startswith("step time     130.0 ms median, 19 steps, by the run's own count; ")
     assert step.endswith("by the profile, one run of jit_grad takes 30.00 ms")
     assert "the step" not in loss
 
@@ -348,7 +348,7 @@ def test_a_run_that_agrees_with_its_profile_leaves_the_step_to_the_profile() -> 
     explained = explain(accumulated())
     text = flat(plain_text(explain_document(explained, run=a_run(0.033))))
     assert "Step time 30.00 ms median" in text
-    assert "as the run itself counted: 33.00 ms" in text
+    assert "by the run's own count: 33.00 ms" in text
     assert "Where a median step goes" in text
 
 
@@ -387,7 +387,7 @@ def test_steps_that_were_profiled_are_not_said_to_be_outside_the_profile(tmp_pat
     run = a_run(0.033)
     run = replace(run, ranks=(replace(run.ranks[0], path=tmp_path, processes=(python,)),))
     text = flat(plain_text(explain_document(explain(accumulated()), run=run)))
-    assert "33.00 ms, median of the 18 steps after the first, profiled ones among them" in text
+    assert "33.00 ms, median of the 18 steps after the first, including profiled ones" in text
     assert "does not cover" not in text
     assert "of the 18 after the first, the profiled ones among them" in steps_line(run)
 
@@ -395,13 +395,13 @@ def test_steps_that_were_profiled_are_not_said_to_be_outside_the_profile(tmp_pat
 def test_markers_of_a_profile_stand_over_the_count_of_the_run() -> None:
     text = flat(plain_text(explain_document(explain(few_steps(4)), run=a_run(0.300))))
     assert "Step time 100.0 ms median" in text
-    assert "as the run itself counted: 300.0 ms" in text
+    assert "by the run's own count: 300.0 ms" in text
 
 
 def test_a_run_tells_the_step_time_where_its_profile_has_no_whole_step() -> None:
     explained, run = explain(few_steps(1)), a_run(0.125)
     text = flat(plain_text(explain_document(explained, run=run)))
-    assert "Step time 125.0 ms median 19 steps as the run counted them" in text
+    assert "Step time 125.0 ms median 19 steps, by the run's own count" in text
     assert "no whole step in this profile; jit_step runs for 80.00 ms" in text
     assert "Where one run of jit_step goes" in text
     assert digest(explained, run)[0].endswith(
@@ -414,7 +414,7 @@ def test_the_guess_stands_under_the_headline_where_other_programs_take_much(
     update_ms: int, told: bool
 ) -> None:
     text = flat(plain_text(explain_document(explain(accumulated(update_ms)))))
-    guess = "one run of jit_grad, the program with most device time, is taken as one step; other"
+    guess = "one run of jit_grad, the program with most device time, counts as one step; other"
     headline = text.partition("Where a median step goes")[0]
     assert (guess in headline) is told
     assert "jit_grad runs 4 times for each run of" in headline

@@ -33,26 +33,26 @@ def compare(
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     force: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> int:
-    """Say what made B slower or faster than A.
+    """Explain what made B slower or faster than A.
 
     Args:
         paths: A and B: Runs, profiles or stored predictions; with --with, several runs of A.
         with_: Several runs of B.
-        fail_above: Exit with 1 where B is slower by more than this, e.g. 2%, and surely slower.
+        fail_above: Exit with 1 if B is slower by more than this, e.g. 2%, beyond noise.
         top: Rows in each table.
-        json: Print everything as JSON, uncut.
+        json: Print everything as JSON.
         out: Write to this file: .json as JSON, .txt or .md as text.
         force: Overwrite the file.
     """
     a, b = _sides(paths, with_)
     limit = None if fail_above is None else _share(fail_above)
     if top < 1:
-        raise UsageError(f"--top takes a number from 1 on, not {top}", next="--top 10")
+        raise UsageError(f"--top must be at least 1, not {top}", next="--top 10")
     if out is not None:
         check_output(out, force=force, endings=ENDINGS)
         if json and out.suffix != ".json":
             raise UsageError(
-                f"--json, but {out} is to be text",
+                f"--json conflicts with the text file {out}",
                 next=f"-o {shlex.quote(str(out.with_suffix('.json')))}",
             )
     found = _compare(a, b)
@@ -62,7 +62,7 @@ def compare(
     print(f"B is slower than A by more than {limit:.3%} of the step", file=sys.stderr)
     for differs in found.other_experiment:
         text = f"{differs.what}: {differs.a or 'none'} in A, {differs.b or 'none'} in B"
-        print(f"not the same experiment: {printable(text)}", file=sys.stderr)
+        print(f"different experiments: {printable(text)}", file=sys.stderr)
     return 1
 
 
@@ -75,8 +75,8 @@ def _sides(
         return paths[:1], paths[1:]
     named = len(paths) + len(with_)
     raise UsageError(
-        f"two things are compared, and {named or 'none'} {'was' if named <= 1 else 'were'} named",
-        why="several runs of each side are told apart by --with",
+        f"compare needs two inputs, not {named}",
+        why="--with separates several runs of A from those of B",
         next="counterpoint compare A B",
     )
 

@@ -42,18 +42,18 @@ def explain(  # noqa: PLR0913 - the options of the command
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     force: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
-    """Say where a training step goes.
+    """Explain where the time of a training step goes.
 
     Args:
         paths: A Run, file, log directory, zip, pattern or URL; several are the hosts of one run.
-        step: Explain this step alone.
-        device: Explain these devices alone: their numbers with commas between, e.g. 0,1.
-        target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G: tells how fast links are.
+        step: Explain only this step.
+        device: Explain only these devices: numbers separated by commas, e.g. 0,1.
+        target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
         top: Rows in each table.
-        by: Sum ops up by scope (layers of one kind together), source line, category, or not (op);
-            by default the finest that shows most of the step in its rows.
-        jobs: Read so many hosts at a time; by default one per core, where there is much to read.
-        json: Print everything as JSON, uncut.
+        by: Group ops by scope (layers of one kind together), source line or category, or list each
+            op; by default the finest grouping whose rows cover most of the step.
+        jobs: Number of hosts to read in parallel; by default one per core for large profiles.
+        json: Print everything as JSON.
         out: Write to this file: .json as JSON, .txt or .md as text.
         force: Overwrite the file.
     """
@@ -87,11 +87,11 @@ def explain_code(
     *,
     json: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
-    """Say what a code stands for: what was found, why it matters, how to mend it.
+    """Explain a rule: what it finds, why it matters, and how to fix it.
 
     Args:
-        code: Of `explain` (STEP101), `flags check` (FLAG102) or `doctor` (DOC101), or a rule's
-            name; without one all are listed.
+        code: A code of `explain` (STEP101), `flags check` (FLAG102) or `doctor` (DOC101), or the
+            name of a rule; by default all rules are listed.
         json: Print it as JSON.
     """
     if code is None:
@@ -101,8 +101,8 @@ def explain_code(
         if rule is None:
             near = ", ".join(similar_codes(RULES, code))
             raise UsageError(
-                f"{code}: no such code",
-                why=f"near it: {near}" if near else "codes are FLAG, STEP or DOC and three digits",
+                f"{code}: unknown code",
+                why=f"similar: {near}" if near else "codes are FLAG, STEP or DOC and three digits",
                 next="counterpoint explain-code",
             )
         pages = [read_page(rule)]

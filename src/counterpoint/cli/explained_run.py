@@ -20,7 +20,7 @@ def find_run(paths: Sequence[str]) -> Run | None:
     if not run.profiles:
         ending = "" if run.outcome.ok else f"{run.outcome}; "
         raise InputError(
-            f"{named[0]}: {ending}this run left no profile",
+            f"{named[0]}: {ending}this run has no profile",
             why=run.why_no_profile,
             next=_how_to_get_one(run, named[0]),
         )
@@ -36,7 +36,7 @@ def refuse_directory_of_runs(paths: Sequence[str]) -> None:
         newest = ([run for run in known if run.profiles] or known)[-1:]
         inside = "1 run" if len(known) == 1 else f"{len(known)} runs"
         raise InputError(
-            f"{path}: no profile, but a directory of {inside}",
+            f"{path} is not a profile but a directory of {inside}",
             next=" ".join(f"counterpoint explain {shlex.quote(str(run.path))}" for run in newest)
             or f"counterpoint runs {shlex.quote(path)}",
         )
@@ -65,7 +65,7 @@ def _read(path: str) -> Run:
 def _how_to_get_one(run: Run, shown: str) -> str:
     """Return the next command: wait, read the error, or repeat the run with a profile."""
     if run.outcome.kind is OutcomeKind.RUNNING:
-        return f"counterpoint explain {shlex.quote(shown)}   # again, when it has ended"
+        return f"counterpoint explain {shlex.quote(shown)}   # when it has ended"
     seen = any(rank.steps for rank in run.ranks)
     failed = next((r for r in run.ranks if r.outcome.kind is run.outcome.kind), None)
     if failed is not None and not run.outcome.ok and not seen:

@@ -62,7 +62,7 @@ def device_numbers(text: str | None) -> tuple[int, ...] | None:
     numbers = text.split(",")
     if not all(number.strip().isdecimal() for number in numbers):
         raise UsageError(
-            f"--device takes numbers with commas between, not {text!r}", next="--device 0,1"
+            f"--device takes numbers separated by commas, not {text!r}", next="--device 0,1"
         )
     return tuple(sorted({int(number) for number in numbers}))
 
@@ -72,14 +72,14 @@ def check_options(
 ) -> None:
     """Refuse invalid options before anything is read."""
     if not paths:
-        raise UsageError("no profile was named", next=f"counterpoint {command} PATH")
+        raise UsageError("a profile is required", next=f"counterpoint {command} PATH")
     if top < 1:
-        raise UsageError(f"--top takes a number from 1 on, not {top}", next="--top 10")
+        raise UsageError(f"--top must be at least 1, not {top}", next="--top 10")
     if out is not None:
         check_output(out, force=force, endings=ENDINGS)
         if json and out.suffix != ".json":
             raise UsageError(
-                f"--json, but {out} is to be text",
+                f"--json conflicts with the text file {out}",
                 next=f"-o {shlex.quote(str(out.with_suffix('.json')))}",
             )
 
@@ -141,7 +141,7 @@ def refuse_over_input(out: str, timeline: Timeline) -> None:
     """Refuse to overwrite an input."""
     read_from = [*timeline.inputs, *(host.source for host in timeline.hosts)]
     if any(Path(out).resolve() == Path(name).resolve() for name in read_from):
-        raise UsageError(f"{out} is what is to be read", next="choose another name")
+        raise UsageError(f"{out} is also an input", next="choose another name")
 
 
 _PARQUET: Final = ".parquet"
@@ -157,23 +157,26 @@ def check_timeline_output(
     if out.suffix == _PARQUET:
         raise UsageError(
             f"can't write {out}: a Timeline is several tables, not one Parquet file",
-            why="a directory takes them: spans.parquet, ops.parquet, steps.parquet, ...",
+            why="they need a directory: spans.parquet, ops.parquet, steps.parquet, ...",
             next=f"{command} {shlex.quote(str(out.with_suffix('')))}",
         )
     if not out.name.endswith(TRACES) and _ENDING.fullmatch(out.suffix):
         raise UsageError(
-            f"can't write {out}: its ending names no format here",
-            why=f"{', '.join(TRACES)} is a trace; a name without ending, a directory of Parquet",
+            f"can't write {out}: unknown format",
+            why=f"{', '.join(TRACES)}: a trace; no extension: a directory of Parquet tables",
             next=f"{command} {shlex.quote(str(out.with_suffix('')))}",
         )
     if out.exists() and any(Path(name).resolve() == out.resolve() for name in inputs):
-        raise UsageError(f"{out} is what is to be read", next="choose another name")
+        raise UsageError(f"{out} is also an input", next="choose another name")
     if out.exists() and not force:
-        raise UsageError(f"{out} exists", why="nothing is overwritten unasked", next="--force")
+        raise UsageError(
+            f"{out} exists", why="files are overwritten only with --force", next="--force"
+        )
     if not out.parent.is_dir():
         parent = shlex.quote(str(out.parent))
         raise UsageError(
-            f"can't write {out}: there is no directory {out.parent}", next=f"mkdir -p {parent}"
+            f"can't write {out}: the directory {out.parent} does not exist",
+            next=f"mkdir -p {parent}",
         )
 
 

@@ -50,9 +50,9 @@ def _doubt(case: StepData) -> str | None:
     """Return a general reason to doubt every finding on this Timeline, if there is one."""
     timeline = case.timeline
     if {device.kind for device in timeline.devices} == {"cpu"}:
-        return "virtual CPU devices share the machine's cores: an accelerator's times are others"
+        return "virtual CPU devices share the machine's cores; times differ on an accelerator"
     if timeline.step_program is None and timeline.steps["step"].n_unique() == 1:
-        return "no step was told apart: it may have been once in all of the profile"
+        return "steps could not be separated: this may have happened only once in the profile"
     return None
 
 
@@ -127,7 +127,7 @@ class Explanation:
     def ops_by(self, by: Grouping) -> pl.DataFrame:
         """Return op time by `scope` (layers of one kind together), `source`, `category` or `op`."""
         if by not in GROUPINGS:
-            raise UsageError(f"ops are grouped by {', '.join(GROUPINGS)}, not by {by!r}")
+            raise UsageError(f"unknown grouping {by!r}; allowed: {', '.join(GROUPINGS)}")
         return grouped(self.ops, by)
 
     def __repr__(self) -> str:
@@ -203,8 +203,8 @@ def _require_device(timeline: Timeline) -> None:
     if timeline.devices:
         return
     raise InputError(
-        f"{', '.join(timeline.inputs)}: no device did anything in this profile",
-        why="; ".join(timeline.notes) or "it holds host events only",
+        f"{', '.join(timeline.inputs)}: no device activity in this profile",
+        why="; ".join(timeline.notes) or "it contains host events only",
         next="capture again while steps run, e.g. from step 3 on, after compilation",
     )
 
@@ -240,16 +240,16 @@ def _more_notes(timeline: Timeline, selection: Selection) -> list[str]:
     notes: list[str] = []
     if {device.kind for device in timeline.devices} == {"cpu"}:
         notes.append(
-            "virtual CPU devices share the machine's cores: what waits for what is real, how long"
-            " says nothing about an accelerator"
+            "virtual CPU devices share the machine's cores: dependencies are real, but times say"
+            " nothing about an accelerator"
         )
     if timeline.truncated:
-        notes.append("the profile is cut off: times of the last steps may miss events")
+        notes.append("the profile is cut off: the last steps may lack events")
     without = [entry.name for entry in timeline.programs if not entry.variants]
     known = timeline.ops["opcode"].count()
     enough = _MOSTLY * len(timeline.ops)
     if timeline.programs and len(without) == len(timeline.programs) and known < enough:
-        notes.append("no HLO in the profile: phases, sources and bytes are known only where named")
+        notes.append("no HLO in the profile: phases, sources and bytes are known only for some ops")
     if not selection.occurrences:
-        notes.append("no complete step was found: nothing can be said per step")
+        notes.append("no complete step was found, so there are no figures per step")
     return notes

@@ -29,9 +29,9 @@ _FEW: Final = 0.25
 _LISTED: Final = 8
 _WHAT: Final = {
     str(Lane.COMPUTE): "computing",
-    str(Lane.COLLECTIVE): "waiting for communication that nothing hides",
-    str(Lane.COPY): "copying with nothing beside it",
-    IDLE: "standing idle",
+    str(Lane.COLLECTIVE): "waiting for exposed communication",
+    str(Lane.COPY): "in exposed copies",
+    IDLE: "idle",
 }
 
 

@@ -69,7 +69,7 @@ class Selection:
     def subject(self) -> str:
         """What the figures describe, as a noun: `a median step`."""
         if self.window is WindowKind.PROFILE:
-            return "all of the profile"
+            return "the whole profile"
         if self.window is WindowKind.STEP:
             return "a median step" if self.step is None else f"step {self.step}"
         number = self.timeline.step_program
@@ -218,13 +218,13 @@ def _list_devices(timeline: Timeline) -> str:
         for index, device in enumerate(timeline.devices[:_LISTED])
     ]
     more = len(timeline.devices) - _LISTED
-    return ", ".join(shown) + (f" and on to {len(timeline.devices) - 1}" if more > 0 else "")
+    return ", ".join(shown) + (f", ... {len(timeline.devices) - 1}" if more > 0 else "")
 
 
 def _check_step(timeline: Timeline, step: int, found: int) -> None:
     if not found:
         known = timeline.steps["step"].unique().sort().to_list()
-        where = " on the devices asked for" if step in known else ""
+        where = " on the selected devices" if step in known else ""
         raise UsageError(
             f"there is no step {step}{where}",
             why=f"steps in this profile: {as_ranges(known)}",

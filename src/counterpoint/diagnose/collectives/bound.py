@@ -75,10 +75,10 @@ _SLOW_LINK: Final = 1e9
 """Bytes per second that any link between devices carries: PCIe, 10 Gb/s Ethernet, memory."""
 
 _SPELT: Final = {
-    Link.DOMAIN: "links within a domain carry",
-    Link.NETWORK: "network between hosts carries",
-    Link.ICI: "links between chips carry",
-    Link.DCN: "network between slices carries",
+    Link.DOMAIN: "links within a domain",
+    Link.NETWORK: "network between hosts",
+    Link.ICI: "links between chips",
+    Link.DCN: "network between slices",
 }
 
 
@@ -109,11 +109,11 @@ def judge(facts: ExecutionFigures) -> tuple[Bound, str]:
     late = min(facts.wait_ms or 0.0, facts.exposed_ms)
     if late > _MOST * facts.exposed_ms:
         return Bound.LATE_RANK, (
-            f"{late:.3g} of {facts.exposed_ms:.3g} ms exposed pass before the last device comes"
+            f"{late:.3g} of {facts.exposed_ms:.3g} ms exposed pass before the last device arrives"
         )
     if facts.slack_ms is not None and facts.slack_ms >= facts.total_ms:
         return Bound.GAPS, (
-            f"{facts.slack_ms:.3g} ms of slack for {facts.total_ms:.3g} ms: what is exposed are"
+            f"{facts.slack_ms:.3g} ms of slack for {facts.total_ms:.3g} ms: it is exposed only in"
             " gaps between the ops beside it"
         )
     if facts.pieces is not None:
@@ -138,10 +138,10 @@ def _by_schedule(facts: ExecutionFigures) -> tuple[Bound, str] | None:
         return None
     lasts = f"a transfer of {needs:.3g} ms"
     if facts.transfer_ms is None:
-        lasts = f"{needs:.3g} ms, any waiting for others included"
+        lasts = f"{needs:.3g} ms, including any wait for others"
     return Bound.SCHEDULE, (
-        f"{slack:.3g} ms of slack for {lasts}, though up to {movable:.3g} ms of independent work"
-        " stand elsewhere"
+        f"{slack:.3g} ms of slack for {lasts}, although up to {movable:.3g} ms of independent work"
+        " is available elsewhere"
     )
 
 
@@ -149,13 +149,13 @@ def _priced(facts: ExecutionFigures) -> tuple[Bound, str]:
     """Judge a prediction: its rate comes from the cost model and proves nothing about the links."""
     slack, movable = facts.slack_ms, facts.movable_ms
     if slack is None or movable is None:
-        return Bound.UNKNOWN, f"what could run beside it is not known; {_price(facts)}"
+        return Bound.UNKNOWN, f"work that could overlap it is unknown; {_price(facts)}"
     if facts.link_busy >= _FULL and is_tiny(facts.wire.bytes, facts.transfer_ms):
-        return Bound.LATENCY, f"{_bytes(facts)}, which no link takes long to carry; {_price(facts)}"
+        return Bound.LATENCY, f"{_bytes(facts)}, little for any link; {_price(facts)}"
     if facts.link_busy >= _FULL:
         return Bound.BANDWIDTH, (
-            f"its links are in use for {facts.link_busy:.0%} of the step: no order of the schedule"
-            f" hides what they carry; {_price(facts)}"
+            f"its links are in use for {facts.link_busy:.0%} of the step, so no schedule hides"
+            f" their load; {_price(facts)}"
         )
     return Bound.TOO_LITTLE, (
         f"{slack:.3g} ms of slack, and {movable:.3g} ms of independent work elsewhere; "
@@ -179,8 +179,8 @@ def _by_links(facts: ExecutionFigures) -> tuple[Bound, str]:
         return _unheld(facts, facts.transfer_ms, facts.achieved)
     if facts.achieved > _BEYOND * facts.wire.capacity:
         return Bound.UNKNOWN, (
-            f"{_share(facts, facts.achieved)}, is more than the link gives: is it another link, or"
-            " another chip, than is taken here?"
+            f"{_share(facts, facts.achieved)} exceeds the capacity of the link: another link, or"
+            " another chip, than assumed"
         )
     if facts.wire.price is not None:
         return _against_price(facts, facts.wire.price, facts.transfer_ms, facts.achieved)
@@ -191,26 +191,27 @@ def _by_links(facts: ExecutionFigures) -> tuple[Bound, str]:
 
 def _missing(wire: Wire) -> str:
     if wire.link is Link.DCN:
-        return (
-            "what holds up transfers between slices, the remote calls tell, and `explain` STEP201"
-        )
-    missing = "how long the transfer takes" if wire.bytes else "how many bytes it carries"
-    return f"nothing tells {missing}"
+        return "for transfers between slices see the remote calls, and STEP201 of `explain`"
+    missing = "duration of the transfer" if wire.bytes else "number of bytes"
+    return f"the {missing} is unknown"
 
 
 def _unheld(facts: ExecutionFigures, transfer_ms: float, achieved: float) -> tuple[Bound, str]:
     """Judge a collective for which there is no expected rate."""
     if is_tiny(facts.wire.bytes, transfer_ms):
         return Bound.LATENCY, (
-            f"{transfer_ms:.3g} ms for {_bytes(facts)}, which no link takes long to carry: starting"
-            f" it and meeting{_among(facts)} take the time"
+            f"{transfer_ms:.3g} ms for {_bytes(facts)}, little for any link: its start and"
+            f" rounds{_among(facts)} take the time"
         )
-    carries = f"{achieved / 1e9:.3g} GB/s are achieved"
+    carries = f"{achieved / 1e9:.3g} GB/s achieved"
     if facts.wire.link is None:
-        return Bound.UNKNOWN, f"{carries}; which links carry it is not known"
+        return Bound.UNKNOWN, f"{carries}; the links that carry it are unknown"
     if facts.wire.capacity is not None:
-        return Bound.UNKNOWN, f"{_share(facts, achieved)}; what such a message needs is not known"
-    return Bound.UNKNOWN, f"{carries}; what the {_SPELT[facts.wire.link]} at most is not known"
+        return (
+            Bound.UNKNOWN,
+            f"{_share(facts, achieved)}; the expected rate of such a message is unknown",
+        )
+    return Bound.UNKNOWN, f"{carries}; the capacity of the {_SPELT[facts.wire.link]} is unknown"
 
 
 def _against_price(
@@ -220,19 +221,18 @@ def _against_price(
     expected_ms = price.seconds * 1e3
     if price.bound_by == "latency" and transfer_ms <= price.high * 1e3:
         return Bound.LATENCY, (
-            f"{transfer_ms:.3g} ms for {_bytes(facts)}{_carried(facts, transfer_ms)}: the rest are"
-            f" its start and its rounds{_among(facts)}; {expected_ms:.2g} ms are expected of it"
-            f" ({price.how})"
+            f"{transfer_ms:.3g} ms for {_bytes(facts)}{_carried(facts, transfer_ms)}: the rest is"
+            f" its start and its rounds{_among(facts)}; {expected_ms:.2g} ms expected ({price.how})"
         )
     rate = _share(facts, achieved)
     if price.bound_by != "latency" and expected_ms >= _NEAR * transfer_ms:
         return Bound.BANDWIDTH, (
-            f"{rate}, {expected_ms / transfer_ms:.0%} of what {_bytes(facts)} can be expected to"
-            f" reach ({price.how})"
+            f"{rate}, {expected_ms / transfer_ms:.0%} of the rate expected for {_bytes(facts)}"
+            f" ({price.how})"
         )
     return Bound.UNKNOWN, (
-        f"{transfer_ms:.3g} ms, {transfer_ms / expected_ms:.2g} times what {_bytes(facts)} can be"
-        f" expected to take ({price.how}); {rate}"
+        f"{transfer_ms:.3g} ms, {transfer_ms / expected_ms:.2g} times the time expected for"
+        f" {_bytes(facts)} ({price.how}); {rate}"
     )
 
 
@@ -243,13 +243,13 @@ def _on_ici(
     sends_ms = (facts.wire.bytes or 0.0) / capacity * 1e3
     if latency_ms > sends_ms and transfer_ms <= 2 * (latency_ms + sends_ms):
         return Bound.LATENCY, (
-            f"{transfer_ms:.3g} ms for {_bytes(facts)}: about {latency_ms:.2g} ms of hops from chip"
-            " to chip, whatever the size"
+            f"{transfer_ms:.3g} ms for {_bytes(facts)}: hops between chips take about"
+            f" {latency_ms:.2g} ms, regardless of the size"
         )
     rate = _share(facts, achieved)
     if achieved >= _ICI_NEAR * capacity:
-        return Bound.BANDWIDTH, f"{rate}: all links of a chip in one direction"
-    return Bound.UNKNOWN, f"{rate}; how many of a chip's links its group uses is not known"
+        return Bound.BANDWIDTH, f"{rate} (all links of a chip in one direction)"
+    return Bound.UNKNOWN, f"{rate}; the number of a chip's links that its group uses is unknown"
 
 
 def _carried(facts: ExecutionFigures, transfer_ms: float) -> str:
@@ -349,9 +349,9 @@ def many_pieces(
 def _describe_pieces(one: _Candidate, usual: float, others: Sequence[_Candidate]) -> str:
     each = (one.row["bytes"] or 0) / one.operands / _MIB
     return (
-        f"it is made of {one.operands:,} operands of {each:.2g} MiB on average, and moves"
-        f" {one.rate / 1e9:.3g} GB/s where {len(others):,} others of its kind, of at most"
-        f" {max(other.operands for other in others):,} operands, reach {usual / 1e9:.3g}"
+        f"it has {one.operands:,} operands of {each:.2g} MiB on average and reaches"
+        f" {one.rate / 1e9:.3g} GB/s; {len(others):,} others of its kind with at most"
+        f" {max(other.operands for other in others):,} operands reach {usual / 1e9:.3g} GB/s"
     )
 
 

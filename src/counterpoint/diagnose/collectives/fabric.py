@@ -55,7 +55,7 @@ def fabric_of(case: StepData) -> Fabric:
     chip = chips.pop() if len(chips) == 1 else None
     if kind == "tpu":
         ici = find_ici(chip)
-        source = ici.source if ici else f"nothing is known of the links of {chip or 'these TPUs'}"
+        source = ici.source if ici else f"the links of {chip or 'these TPUs'} are unknown"
         return Fabric(
             kind=kind, target=None, domain_known=False, network_known=False, ici=ici, source=source
         )
@@ -79,15 +79,15 @@ def _source(links: Links, hosts: int) -> str:
     if hosts < 2:
         return links.source
     if links.network_source != "asked for":
-        return f"{links.source}; of the network between hosts nobody says the rate: --target does"
+        return f"{links.source}; the rate between hosts is unknown; state it with --target"
     gbps = links.nic_bytes_per_s * 8 / 1e9
-    return f"{links.source}; {gbps:g} Gb/s a device between hosts, as asked for"
+    return f"{links.source}; {gbps:g} Gb/s per device between hosts, as specified"
 
 
 def _why_unknown(chip: str | None, target: Target | None) -> str:
     if target is None and chip is not None:
-        return "how many devices share a host is not known; --target says it, as in 4x8xH100"
-    return f"nothing is known of the links of {chip or 'this chip'}"
+        return "the number of devices per host is unknown; state it with --target, such as 4x8xH100"
+    return f"the links of {chip or 'this chip'} are unknown"
 
 
 def _made_up(case: StepData, chip_name: str | None) -> Target | None:

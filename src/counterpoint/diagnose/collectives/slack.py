@@ -40,7 +40,7 @@ NO_SLACK_PS: Final = 1_000_000
 """Less than a microsecond is the gap between two ops and no room for a transfer."""
 
 _LOW, _HIGH = 0.05, 0.95
-_NO_SCHEDULE: Final = "nothing tells where it is awaited: the profile holds no schedule of it"
+_NO_SCHEDULE: Final = "the profile holds no schedule of it, so where it is awaited is unknown"
 
 Longs = NDArray[np.int64]
 

@@ -102,7 +102,7 @@ def _moves(
 ) -> tuple[CollectiveMove, ...] | Unknown:
     for name, program in (("A", a), ("B", b)):
         if program is None:
-            return Unknown(f"{name} carries no HLO of its step, so its schedule is not known")
+            return Unknown(f"{name} has no HLO of its step, so its schedule is unknown")
         if not program.is_scheduled:
             return Unknown(f"the HLO of {name} is not scheduled")
     if a is None or b is None:  # reported above
@@ -284,9 +284,10 @@ class Comparison:
         if share * self.step.change >= 0 or least <= NEGLIGIBLE_CHANGE:
             return None
         return (
-            f"the steps of the tables below are {abs(share):.1%} "
-            f"{'longer' if share > 0 else 'shorter'} in B: profiled steps, not those that were "
-            "timed. Where the two disagree one of them is noise, and the tables explain nothing"
+            f"the profiled steps in the tables below are {abs(share):.1%} "
+            f"{'longer' if share > 0 else 'shorter'} in B, unlike the timed steps; one of the two"
+            " is "
+            "noise, so the tables explain nothing"
         )
 
     def slower_by_more_than(self, limit: float) -> bool:
@@ -295,12 +296,14 @@ class Comparison:
         True if the likely change exceeds the limit and the whole range of the change is above zero.
         """
         if isinstance(self.step, Unknown):
-            raise InputError(f"whether B is slower is not known: {self.step.reason}")
+            raise InputError(f"the step times cannot be compared: {self.step.reason}")
         if isinstance(self.step.range, Unknown):
             more = "compare several runs of each: counterpoint compare A1 A2 --with B1 B2"
             raise InputError(
-                f"whether B is slower can't be told from noise: {self.step.range.reason}",
-                next=more if self.a.basis is self.b.basis else "compare two of one kind",
+                f"the difference cannot be separated from noise: {self.step.range.reason}",
+                next=more
+                if self.a.basis is self.b.basis
+                else "compare two measurements or two predictions",
             )
         return self.step.change > limit and self.step.range.low > 0
 
@@ -336,7 +339,7 @@ def compare(
 
 def _mixed(a: Side, b: Side) -> Iterator[str]:
     if a.timeline is not None and b.timeline is not None and a.basis is not b.basis:
-        yield f"A is {a.basis}, B {b.basis}: what differs holds the error of the prediction, too"
+        yield f"A is {a.basis}, B is {b.basis}: differences include the error of the prediction"
 
 
 def _missing(sides: Sequence[Side]) -> Iterator[str]:
@@ -351,7 +354,7 @@ def _sides(given: Input | Sequence[Input], progress: Progress | None) -> list[Si
         if isinstance(source, str) and source in several[:index]:
             raise UsageError(
                 f"{source} is named twice on one side",
-                why="copies of one run would hide how much runs differ",
+                why="copies of one run would hide the variation between runs",
                 next="counterpoint compare A1 A2 --with B1 B2",
             )
     return [side_of(source, progress) for source in several]  # pyright: ignore[reportArgumentType]
@@ -421,7 +424,7 @@ def _parts(cases: tuple[StepData, StepData]) -> tuple[PartChange, ...]:
 def _phases(cases: tuple[StepData, StepData]) -> tuple[PartChange, ...] | Unknown:
     for name, case in zip("AB", cases, strict=True):
         if not case.timeline.ops["phase"].is_not_null().any():
-            return Unknown(f"no op of {name} tells its phase")
+            return Unknown(f"no op of {name} has a phase")
     sums: list[dict[str, float]] = []
     for case in cases:
         totals = case.attributed.group_by("phase").agg(pl.col("ps").sum())

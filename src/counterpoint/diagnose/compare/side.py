@@ -85,9 +85,11 @@ def _of_run(run: Run, progress: Progress | None) -> Side:
     else:
         times = None if timeline is None else _times(timeline)
     if times is None:
-        missing.append(f"{run.path}: no step time: neither it nor its profile tells enough steps")
+        missing.append(
+            f"{run.path}: no step time: neither the Run nor its profile has enough steps"
+        )
     if timeline is not None and not timeline.devices:
-        missing.append(f"{run.path}: no device did anything in its profile")
+        missing.append(f"{run.path}: no device activity in its profile")
         timeline = None
     return Side(name=str(run.path), run=run, timeline=timeline, times=times, missing=tuple(missing))
 
@@ -95,12 +97,12 @@ def _of_run(run: Run, progress: Progress | None) -> Side:
 def _of_timeline(timeline: Timeline, name: str) -> Side:
     if not timeline.devices:
         raise InputError(
-            f"{name}: no device did anything in this profile",
-            why="; ".join(timeline.notes) or "it holds host events only",
+            f"{name}: no device activity in this profile",
+            why="; ".join(timeline.notes) or "it contains host events only",
             next="capture again while steps run, e.g. from step 3 on, after compilation",
         )
     times = _times(timeline)
-    missing = () if times else (f"{name}: no whole step was seen: it tells no step time",)
+    missing = () if times else (f"{name}: no whole step, so no step time",)
     return Side(name=name, run=None, timeline=timeline, times=times, missing=missing)
 
 
@@ -145,12 +147,12 @@ def _refuse_report(name: str) -> None:
         return
     for command in ("predict", "explain", "compare"):
         if f'"schema": {json.dumps(f"counterpoint.{command}/1")}' in head:
-            advice = "what was explained or compared"
+            advice = "name the profile or Run that was explained or compared"
             if command == "predict":
                 advice = "counterpoint predict ... -o prediction"
             raise InputError(
-                f"{name}: the report of `counterpoint {command}`, which holds no spans",
-                why="ops are compared by the spans and the HLO of a Timeline",
+                f"{name} is a report of `counterpoint {command}`, which contains no spans",
+                why="the comparison needs the spans and the HLO of a Timeline",
                 next=advice,
             )
 

@@ -30,7 +30,7 @@ from counterpoint.runs.scores import (
 
 PREDICTIONS_TIE: Final = 0.015
 """Predictions of two settings closer than this count as equal (rule of thumb)."""
-SHARED: Final = "one run of a noisy machine decides nothing: give several runs per side"
+SHARED: Final = "one run on a noisy machine is inconclusive; give several runs per side"
 _FEWEST: Final = 3
 _DRAWS: Final = 2000
 _AT_ONCE: Final = 2_000_000  # steps drawn at a time, to limit memory
@@ -44,7 +44,7 @@ class StepVerdict(StrEnum):
     SLOWER = "slower"
     SAME = "no difference"
     WITHIN = "within what two identical runs differ by"
-    TIED = "tied: predictions so close are not told apart"
+    TIED = "tied: predictions this close are equivalent"
     OPEN = "not decided"
     UNKNOWN = "unknown"
 
@@ -88,7 +88,7 @@ def step_change(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> StepChange | Un
     """Compare runs by their median steps; Unknown if a side has none."""
     for name, side in (("A", a), ("B", b)):
         if not side:
-            return Unknown(f"no step time is known of {name}")
+            return Unknown(f"the step time of {name} is unknown")
     logs = [[math.log(times.median_s) for times in side] for side in (a, b)]
     moved = fmean(logs[1]) - fmean(logs[0])
     kinds = {times.basis for times in (*a, *b)}
@@ -98,7 +98,7 @@ def step_change(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> StepChange | Un
         interval, steps, how = _predicted(a, b, moved)
     elif len(a) + len(b) > 2:
         interval, how = _of_runs(logs[0], logs[1])
-        steps: Range | Unknown = Unknown("several runs tell more than the steps of one")
+        steps: Range | Unknown = Unknown("not used: several runs are compared")
     else:
         interval, steps, how = _of_steps(a[0], b[0], moved)
     return StepChange(
@@ -135,7 +135,7 @@ _Told = tuple[Range | Unknown, Range | Unknown, str]
 
 def _mixed() -> _Told:
     unknown = Unknown(
-        "one side is measured and one predicted: the difference holds the model's error, too"
+        "one side is measured and one predicted: the difference includes the model's error"
     )
     return unknown, unknown, "measured against predicted: no range"
 
@@ -145,12 +145,12 @@ def _predicted(a: Sequence[RunSteps], b: Sequence[RunSteps], moved: float) -> _T
     none = Unknown("a predicted step is one step")
     if _one_target(a, b):
         how = "two predictions for one target"
-        how = f"{how}; those within {PREDICTIONS_TIE:.1%} are not told apart (rule of thumb)"
+        how = f"{how}; differences within {PREDICTIONS_TIE:.1%} are ties (rule of thumb)"
         return _around(moved, PREDICTIONS_TIE), none, how
-    how = "predictions for different targets: the errors of the two do not cancel"
+    how = "predictions for different targets, whose errors do not cancel"
     ranges = [side[0].range_s for side in (a, b)]
     if len(a) + len(b) > 2 or any(interval is None or interval.low <= 0 for interval in ranges):
-        return Unknown(f"{how}, and the ranges of both are not known"), none, how
+        return Unknown(f"{how}, and the ranges of both are unknown"), none, how
     (a_low, a_high), (b_low, b_high) = (
         [math.log(bound / side[0].median_s) for bound in (interval.low, interval.high)]
         for interval, side in zip(ranges, (a, b), strict=True)
@@ -158,7 +158,7 @@ def _predicted(a: Sequence[RunSteps], b: Sequence[RunSteps], moved: float) -> _T
     )
     down, up = math.hypot(b_low, a_high), math.hypot(b_high, a_low)
     interval = Range(math.expm1(moved - down), math.expm1(moved + up))
-    return interval, none, f"{how}; the ranges of both, as independent ones"
+    return interval, none, f"{how}; combined from the ranges of both as independent errors"
 
 
 def _one_target(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> bool:
@@ -168,7 +168,7 @@ def _one_target(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> bool:
 def _of_runs(a: Sequence[float], b: Sequence[float]) -> tuple[Range, str]:
     moved, spread, freedom = _spread_of(a, b)
     error = spread * math.sqrt(1 / len(a) + 1 / len(b))
-    how = f"95 %, by Student's t on the logarithms of the medians of {len(a)} and {len(b)} runs"
+    how = f"95%, by Student's t on the logarithms of the medians of {len(a)} and {len(b)} runs"
     return _around(moved, student_t(freedom) * error), how
 
 
@@ -182,9 +182,9 @@ def _spread_of(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, in
 def _of_steps(one: RunSteps, other: RunSteps, moved: float) -> _Told:
     """Compare one run each: the range from the steps, widened by run-to-run differences."""
     a, b = one.each_s, other.each_s
-    added = f"identical runs have been seen to differ by {RUN_TO_RUN_NOISE:.1%} (rule of thumb)"
+    added = f"identical runs may differ by {RUN_TO_RUN_NOISE:.1%} (rule of thumb)"
     if a == b:
-        return _around(0.0, 0.0), _around(0.0, 0.0), "the very same steps"
+        return _around(0.0, 0.0), _around(0.0, 0.0), "identical steps"
     if min(len(a), len(b)) < _FEWEST:
         least = min(len(a), len(b))
         few = Unknown(f"{least} step{' is' if least == 1 else 's are'} too few for a range")
@@ -194,16 +194,16 @@ def _of_steps(one: RunSteps, other: RunSteps, moved: float) -> _Told:
     low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     low, high = min(float(low), moved), max(float(high), moved)
     of_steps = Range(math.expm1(low), math.expm1(high))
-    seen = f"95 %, by {len(a)} and {len(b)} steps of one run each, which hold no run-to-run noise"
+    seen = f"95%, by {len(a)} and {len(b)} steps of one run each, without run-to-run noise"
     if one.on_host or other.on_host:
         shared = f"virtual devices share the host's processors: {SHARED}"
         return Unknown(shared), of_steps, seen
     apart = assumed_noise(a, b)
     down, up = math.hypot(moved - low, apart), math.hypot(high - moved, apart)
     if apart > 2 * RUN_TO_RUN_NOISE:
-        added = f"as they scatter and drift, identical runs may differ by {apart:.1%}; {SHARED}"
+        added = f"by their scatter and drift, identical runs may differ by {apart:.1%}; {SHARED}"
     elif apart > RUN_TO_RUN_NOISE:
-        added = f"{added}, {apart:.1%} as the steps scatter and drift here"
+        added = f"{added}, here by {apart:.1%} because of scatter and drift"
     return Range(math.expm1(moved - down), math.expm1(moved + up)), of_steps, f"{seen}; {added}"
 
 

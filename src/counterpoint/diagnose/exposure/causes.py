@@ -122,7 +122,7 @@ def _with_causes(
         "ms": known["late_ms"],
         "code": LATE_RANK,
         "why": f"{known['late_ms']:.3g} of {known['exposed_ms']:.3g} ms exposed pass before the"
-        " last device comes",
+        " last device arrives",
     }
     split = [late, {**_own_cause(shares, row, known["code"]), "ms": known["own_ms"]}]
     found = sorted((cause for cause in split if cause["ms"] > 0), key=lambda cause: -cause["ms"])
@@ -136,9 +136,11 @@ def _own_cause(shares: ExposureShares, row: dict[str, Any], code: str | None) ->
         bound, why = Bound.SMALL, "XLA's combiner merges it with others at a larger threshold"
     elif code == AT_END:
         end = shares.ends[row["op"]]
-        side = "behind" if end.where == "end" else "before"
+        side = "after" if end.where == "end" else "before"
         bound = Bound.AT_END
-        why = f"{side} it the program computes {end.beside_ms:.3g} ms: little can run beside it"
+        why = (
+            f"{side} it the program computes for only {end.beside_ms:.3g} ms: little can overlap it"
+        )
     elif code == SYNCHRONOUS:
         bound, why = Bound.SYNCHRONOUS, shares.synchronous[row["op"]].why
     return {"bound": bound, "why": why, "code": code}
@@ -230,7 +232,7 @@ def meanwhile(case: StepData, rows: Rows) -> str:
     if gain is None or gain.high < _LITTLE * exposed_ms(rows):
         return ""
     return (
-        ". In the order of the schedule as it is, going on with what does not need them would gain"
+        ". In the current order, overlapping all work that does not need them would gain"
         f" {gain.low:,.2f} to {gain.high:,.2f} ms"
     )
 

@@ -55,12 +55,12 @@ def scheduler_of(case: StepData) -> SchedulerState:
     """
     program = case.program
     if program is None:
-        return SchedulerState(None, "the profile holds no HLO")
+        return SchedulerState(None, "the profile has no HLO")
     if any(instruction.scheduling_name for instruction in program.instructions):
-        return SchedulerState(True, "instructions carry its notes")
+        return SchedulerState(True, "its notes are in the HLO")
     flags = given_flags(case)
     if flags is None:
-        return SchedulerState(None, "flags are not known")
+        return SchedulerState(None, "the flags are unknown")
     return _by_settings(case, program, flags)
 
 
@@ -71,11 +71,11 @@ def _by_settings(case: StepData, program: Program, flags: Mapping[str, str]) -> 
         flags, obeyed=scheduler_can_be_disabled(version) or lhs_flag_needed(version, chip)
     )
     if stopped:
-        return SchedulerState(False, f"{stopped} switches it off")
+        return SchedulerState(False, f"{stopped} disables it")
     if enabled or PROFILE in flags:
-        return SchedulerState(True, f"--{LHS if enabled else PROFILE} switches it on")
+        return SchedulerState(True, f"--{LHS if enabled else PROFILE} enables it")
     if version is None or chip is None or _AMD.search(chip):
-        return SchedulerState(None, "whether it runs unasked on this chip and release is not known")
+        return SchedulerState(None, "its default on this chip and release is unknown")
     return _by_default(program, version, chip)
 
 
@@ -87,13 +87,13 @@ def _switched_off(flags: Mapping[str, str], *, obeyed: bool) -> str | None:
 
 def _by_default(program: Program, version: str, chip: str) -> SchedulerState:
     if lhs_flag_needed(version, chip):
-        return SchedulerState(False, f"on {chip} jaxlib {version} runs it only if asked to")
+        return SchedulerState(False, f"it is not the default of jaxlib {version} on {chip}")
     stopped = _unmodelled(program)
     if stopped:
         return SchedulerState(
-            False, f"XLA has no model of {stopped}, which leaves it off everywhere"
+            False, f"XLA has no model of {stopped}, which disables it for the whole module"
         )
-    return SchedulerState(True, f"on {chip} jaxlib {version} runs it unasked")
+    return SchedulerState(True, f"it is the default of jaxlib {version} on {chip}")
 
 
 def _unmodelled(program: Program) -> str | None:
@@ -186,7 +186,7 @@ def synchronous(case: StepData, rows: list[dict[str, Any]]) -> Mapping[str, Sync
 
 _UNTOLD: Final = SyncReason(
     SyncCause.UNTOLD,
-    "the compiler left it in one piece; why, is not told without the program's HLO",
+    "the compiler left it in one piece; without HLO the reason is unknown",
 )
 
 
@@ -211,9 +211,9 @@ def _cause(
     flags: Mapping[str, str],
 ) -> SyncReason:
     if _requested_sync(row["kind"], flags):
-        return SyncReason(SyncCause.ASKED, f"--{SYNCHRONOUS}={flags[SYNCHRONOUS]} asks for it")
+        return SyncReason(SyncCause.ASKED, f"--{SYNCHRONOUS}={flags[SYNCHRONOUS]} requests it")
     if '"kernel_strategy":"TRITON' in it.backend_config.replace(" ", ""):
-        return SyncReason(SyncCause.KERNEL, "XLA runs it as a kernel of its own among the others")
+        return SyncReason(SyncCause.KERNEL, "XLA runs it as a kernel on the main stream")
     if scheduler.ran is False:
         why = f"the latency-hiding scheduler did not run: {scheduler.why}"
         return SyncReason(SyncCause.SCHEDULER_OFF, why)
@@ -225,17 +225,21 @@ def _by_surroundings(
 ) -> SyncReason:
     movable = row["movable_ms"]
     if movable is not None and movable > _WORTH * (row["transfer_ms"] or row["median_ms"]):
-        why = f"the scheduler put nothing beside it, though {movable:,.3g} ms of work need it not"
+        why = (
+            f"nothing was overlapped with it, although {movable:,.3g} ms of independent work exists"
+        )
         return SyncReason(SyncCause.LEFT_ALONE, why)
     if in_loop(program, it.computation):
         return SyncReason(SyncCause.LOOP, _in_loop(row, flags))
     if movable is None:
-        return SyncReason(SyncCause.NOTHING, "nothing stands between its start and its done")
-    return SyncReason(SyncCause.NOTHING, "all work before it feeds it, and all behind it needs it")
+        return SyncReason(SyncCause.NOTHING, "there is no work between its start and its done")
+    return SyncReason(
+        SyncCause.NOTHING, "all work before it feeds it, and all work after it needs it"
+    )
 
 
 def _in_loop(row: dict[str, Any], flags: Mapping[str, str]) -> str:
-    reason = "the turn of its loop needs its result at once"
+    reason = "its loop iteration needs the result at once"
     if row["kind"] not in PIPELINED:
         return reason
     pipelined = is_true(flags, pipelining_flag(row["kind"]))

@@ -265,10 +265,10 @@ def _apart(rank: Rank, name: str) -> str | None:
     for first, second in pairwise(builds):
         if changes := list(_differences(first, second)):
             more = len(changes) - 1
-            others = f"; {more:,} more of its {len(first):,} arguments change, too" if more else ""
+            others = f"; {more:,} more of its {len(first):,} arguments also change" if more else ""
             return f"{changes[0]}{others}"
         same = True
-    note = "its arguments have the same shapes and shardings: static arguments may differ"
+    note = "its arguments have the same shapes and shardings; static arguments may differ"
     return note if same else None
 
 
@@ -277,7 +277,7 @@ def _differences(
 ) -> Iterator[str]:
     """Describe differences, largest argument first."""
     if len(first) != len(second):
-        yield f"it has {len(first):,} arguments, then {len(second):,}"
+        yield f"it has first {len(first):,} arguments, then {len(second):,}"
         return
     numbered = enumerate(zip(first, second, strict=True))
     for number, (old, new) in sorted(numbered, key=lambda pair: -pair[1][1].elements):
@@ -313,7 +313,7 @@ def _argument(shape: str, rest: str, names: dict[str, str]) -> LoweredArgument:
     sharding, layout, name = _SHARDING.search(rest), _LAYOUT.search(rest), _NAME.search(rest)
     called = (name["name"] or names.get(name["known"] or "", "")) if name else ""
     return LoweredArgument(
-        name=called or "without a name",
+        name=called or "unnamed",
         shape=shape.removeprefix("tensor<").removesuffix(">"),
         sharding=_spec(sharding["sdy"] or sharding["hlo"]) if sharding else None,
         layout=layout["layout"] if layout and layout["layout"] != "default" else None,
@@ -369,7 +369,7 @@ def startup(case: StepData) -> Iterator[str]:
         before, per_step = registered.before, registered.per_step
         if before.ms > _MIN_REPORTED_MS:
             yield (
-                f"start-up: {_describe(before, 'DMA registrations')}"
+                f"startup: {_describe(before, 'DMA registrations')}"
                 f" {before.ms / 1e3:,.2f} s, summed over threads; {_in_steps(per_step)}"
             )
     transposed = host_transposes(case)
@@ -377,10 +377,10 @@ def startup(case: StepData) -> Iterator[str]:
         steps = (
             f"in steps {transposed.in_steps_ms:,.2f} ms each"
             if transposed.in_steps_ms
-            else "none of it in the steps"
+            else "none in the steps"
         )
         yield (
-            f"start-up: transposes on the host (most of it {transposed.name}) for"
+            f"startup: transposes on the host (mostly {transposed.name}) for"
             f" {transposed.before_ms / 1e3:,.2f} s, {transposed.busy_ms / 1e3:,.1f} s summed over"
             f" threads and nested calls; {steps}"
         )

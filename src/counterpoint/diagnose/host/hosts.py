@@ -327,8 +327,8 @@ _SUFFIXES: Final = (".sqlite", ".nsys-rep")
 
 
 _ANNOTATE: Final = (
-    "put jax.profiler.TraceAnnotation around the parts of the loop (Nsight Systems shows them as"
-    " NVTX ranges, with --trace=nvtx,osrt also waits of the operating system)"
+    "put jax.profiler.TraceAnnotation around the parts of the loop (NVTX ranges in Nsight Systems;"
+    " --trace=nvtx,osrt also records waits in the operating system)"
 )
 
 
@@ -336,7 +336,7 @@ class ProfilerKind(Enum):
     """A profiler, with advice on recording more of the host and on recording less."""
 
     JAX = (
-        "record the host's Python too (python_tracer_level=1)",
+        "also record the host's Python (python_tracer_level=1)",
         "profile without the Python tracer (python_tracer_level=0)",
     )
     NSYS = (_ANNOTATE, "profile with less (nsys profile --sample=none --trace=cuda,nvtx)")

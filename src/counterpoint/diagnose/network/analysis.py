@@ -46,7 +46,7 @@ def check_target(case: StepData) -> tuple[str, ...]:
     if most <= target.gpus_per_host:
         return ()
     mismatch = f"--target {target} has {target.gpus_per_host:,} devices on a host"
-    return (f"{mismatch}, the profile {most:,}: which share fast links is taken from the target",)
+    return (f"{mismatch}, the profile has {most:,}: the target decides which share fast links",)
 
 
 def _check_prediction(target: Target, said: Target) -> None:
@@ -125,8 +125,8 @@ def analyze_network(
     """Analyze the network load of a typical step, or step `step`, on all or some devices."""
     if not timeline.devices:
         raise InputError(
-            f"{', '.join(timeline.inputs)}: no device did anything in this profile",
-            why="; ".join(timeline.notes) or "it holds host events only",
+            f"{', '.join(timeline.inputs)}: no device activity in this profile",
+            why="; ".join(timeline.notes) or "it contains host events only",
             next="capture again while steps run, e.g. from step 3 on, after compilation",
         )
     selection = select(timeline, step=step, devices=devices)
@@ -158,11 +158,11 @@ def analyze_network(
 def _more_notes(case: StepData) -> list[str]:
     notes: list[str] = []
     if not case.selection.occurrences:
-        notes.append("no complete step was found: nothing can be said per step")
+        notes.append("no complete step was found, so there are no figures per step")
     unsized = len(case.ask(classify).filter(pl.col("wire_bytes").is_null()))
     if unsized:
         notes.append(
-            f"of {unsized:,} of {len(case.ask(classify)):,} collectives the bytes are not known:"
-            " they are not part of the demand"
+            f"the bytes of {unsized:,} of {len(case.ask(classify)):,} collectives are unknown; the"
+            " demand excludes them"
         )
     return notes

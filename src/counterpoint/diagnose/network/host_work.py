@@ -229,7 +229,7 @@ class Premap:
 
     def __str__(self) -> str:
         return (
-            f"{self.now / 2**30:,.3g} GiB ({self.known_by}) and the {self.lacked / 1e6:,.1f} MB of"
+            f"{self.now / 2**30:,.3g} GiB ({self.known_by}) plus {self.lacked / 1e6:,.1f} MB for"
             f" one step, rounded up to a power of two: {self.value / 2**30:,.0f} GiB"
         )
 
@@ -254,11 +254,11 @@ def premap(case: StepData, work: HostWork) -> Premap | None:
     flag = (case.context.flags or {}).get(FLAG, "")
     setting = given[1] if given else flag
     if setting.isdecimal():
-        return Premap(int(setting), "as it is set", work.largest_bytes)
+        return Premap(int(setting), "its setting", work.largest_bytes)
     region = _rounded(work.region_bytes or 0)
     if region >= DEFAULT:
-        return Premap(region, "as it is registered at start-up", work.largest_bytes)
-    return Premap(DEFAULT, "its default, nothing else being known", work.largest_bytes)
+        return Premap(region, "registered at startup", work.largest_bytes)
+    return Premap(DEFAULT, "its default", work.largest_bytes)
 
 
 def _rounded(size: int) -> int:
@@ -273,14 +273,14 @@ def enlarged(case: StepData, work: HostWork) -> Remedy:
     if found is None:
         return advise(
             case,
-            f"double --{FLAG} (in {_VARIABLE}; {DEFAULT >> 30} GiB where it is not set) and look"
-            " again: the profile tells no sizes to compute a value from",
+            f"double --{FLAG} (in {_VARIABLE}; default {DEFAULT >> 30} GiB) and profile again:"
+            " the profile has no sizes from which to compute a value",
         )
     if not found.is_possible:
         return advise(
             case,
-            "use buffers again instead of new ones for each transfer, and send in fewer or smaller"
-            f" pieces: --{FLAG} would have to hold {found}, more than a host can spare",
+            "reuse buffers instead of allocating new ones for each transfer, and send fewer or"
+            f" smaller pieces: --{FLAG} would have to be {found}, more than a host can spare",
         )
     given = (case.context.environment or {}).get(_VARIABLE, "")
     kept = _GIVEN.sub("", given).split()

@@ -41,10 +41,10 @@ _SHARES: Final = ("by_peer", "by_host", "by_network")
 class StallCause(StrEnum):
     """The cause of a wait."""
 
-    PEER = "the other slices send late"
+    PEER = "other slices send late"
     NETWORK = "the network is slow"
     HOST = "hosts register or copy buffers first"
-    SCHEDULE = "too little runs between send and recv-done"
+    SCHEDULE = "too little work between send and recv-done"
     UNTOLD = "late senders or a slow network"
 
 

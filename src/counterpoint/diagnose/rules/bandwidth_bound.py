@@ -1,9 +1,9 @@
-"""Collectives that nothing hides need more bandwidth than the links have.
+"""Exposed collectives need more bandwidth than the links have.
 
 ## What it does
 
-Lists exposed collectives whose bytes would not fit into the time they have, or that run at what
-their links can carry.
+Lists exposed collectives whose bytes don't fit into the available time, or that run at the rate of
+their links.
 
 ## Why it costs time
 
@@ -11,11 +11,11 @@ No schedule hides a transfer that takes longer than all the work beside it.
 
 ## How it is detected
 
-Bytes that one device sends, over the slack (the time until the result is needed) and over the
-transfer's own time, against what the target's links carry: `--target` or the chip in the profile
-tells that. A transfer near that rate is bound by it. In a prediction the rate is the one that the
-cost model put in and proves nothing: there the rule speaks only of links that are in use for 90 %
-of the step.
+The bytes that one device sends, divided by the slack (the time until the result is needed) and by
+the time of the transfer, compared with the capacity of the links, from `--target` or the chip in
+the profile. A transfer near that rate is limited by it. In a prediction the rate is an input of the
+cost model and proves nothing: there the rule reports only links that are in use for 90% of the
+step.
 
 ## Example
 
@@ -25,10 +25,10 @@ reduce-scatter-start.3   1.9 GB in 9.6 ms of slack needs 198 GB/s; 8 x 400 Gb/s 
 
 ## Fix
 
-Fewer bytes: gradients and gathered weights in bfloat16 or float8, sharding in which less crosses
-the slow links (FSDP within hosts, data parallel across), sums over several micro-batches before
-they are sent. More bandwidth: all NICs in use, GPUDirect RDMA, SHARP. More work per byte: a larger
-batch per device.
+Fewer bytes: gradients and gathered weights in bfloat16 or float8, a sharding in which less crosses
+slow links (FSDP within hosts, data parallel across), accumulation over several micro-batches before
+sending. More bandwidth: use all NICs, GPUDirect RDMA, SHARP. More work per byte: a larger batch per
+device.
 
 ## Fix safety
 
@@ -36,8 +36,8 @@ Smaller types and larger batches change numbers; sharding changes memory.
 
 ## False alarms
 
-The capacity is that of the target as it was told: with fewer NICs, or another job on the network,
-the links are slower than that, and the rule silent.
+The capacity is that of the stated target. With fewer NICs, or another job on the network, the links
+are slower than that, and the rule stays silent.
 
 ## References
 
@@ -81,15 +81,15 @@ def check(case: StepData) -> Iterator[Finding]:
         code=CODE,
         title=f"devices wait {exposed_ms(rows):,.2f} ms per step for the bytes of {kinds(rows)}",
         detail=(
-            f"{place_of(first)} holds up {first['own_ms']:,.2f} ms: {first['why']}. Half the bytes"
-            " would save at most half of it, or more where the rest is hidden then"
+            f"{place_of(first)} takes {first['own_ms']:,.2f} ms: {first['why']}. Half the bytes"
+            " would save about half of it, or more if the rest is then hidden"
         ),
         saves_ms=saving.ms,
         basis=saving.basis,
         evidence=evidence(case, rows),
         remedy=advise(
             case,
-            "send fewer bytes (bfloat16 or float8 gradients and gathers, sums over several"
+            "send fewer bytes (bfloat16 or float8 gradients and gathers, accumulation over several"
             " micro-batches), keep them on fast links (FSDP within hosts, data parallel across), or"
             " compute more per byte with a larger batch",
         ),

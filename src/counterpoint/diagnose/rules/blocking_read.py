@@ -2,22 +2,21 @@
 
 ## What it does
 
-Finds steps in which the thread that launches waits for what a device computes (`loss.item()`,
+Finds steps in which the launching thread waits for a result of a device (`loss.item()`,
 `float(loss)`, `np.asarray`, `device_get`, `block_until_ready`) before it calls the next step.
 
 ## Why it costs time
 
-JAX launches ahead, and that hides the host's part of a step behind the device's. A host that waits
-for a step's result can't: between two steps the device waits until the result has come, until
-Python has looked at it, and until the next call is launched.
+JAX launches ahead, which hides the host's part of a step behind the device's. A host that waits for
+a step's result can't: between two steps the device waits until the result has arrived, Python has
+processed it, and the next call is launched.
 
 ## How it is detected
 
-Idle time between two runs, from the moment on at which the thread that launches is in such a wait,
-except for input and compiling. Without the wait the host could have been ahead by as long as it
-waited, no longer: the smaller of the two is what the step can gain. Where no host thread that
-launches is recorded: idle time that begins where a copy to the host ends which is no op of a
-program, as `float(loss)` leaves it behind each step.
+Idle time between two runs, from the moment at which the launching thread starts such a wait, except
+for input and compiling. Without the wait the host could be ahead by as long as it waited; the
+saving is the smaller of the two. If no launching thread is recorded: idle time that starts when a
+copy to the host ends that is no op of a program, as `float(loss)` leaves after each step.
 
 ## Example
 
@@ -29,17 +28,17 @@ for batch in batches:
 
 ## Fix
 
-Look at results one or more steps later, or every hundredth: keep `loss` as an array, and read the
-one of the step before after calling the next. Leave `block_until_ready` to benchmarks.
+Look at results one or more steps later, or at every hundredth: keep `loss` as an array, and read
+that of the previous step after calling the next. Use `block_until_ready` only in benchmarks.
 
 ## Fix safety
 
-The numbers are the same, a step later. Errors (NaN checks) are seen a step later, too.
+The numbers are the same, one step later. Errors (NaN checks) also appear a step later.
 
 ## False alarms
 
-A benchmark waits on purpose, and a loop that needs the result on the host for its next step (an
-environment, a sampler) has to.
+Benchmarks wait on purpose. A loop that needs the result on the host for its next step (an
+environment, a sampler) has to wait.
 
 ## References
 
@@ -73,26 +72,29 @@ def check(case: StepData) -> Iterator[Finding]:
     yield Finding(
         code=CODE,
         title=(
-            f"devices have nothing to do for {waiting:,.2f} ms per step "
+            f"devices are idle for {waiting:,.2f} ms per step "
             + ("because the host waits for a result" if idle.seen else "after a copy to the host")
         ),
         detail=(
-            f"the thread that launches waits {idle.blocked_ms:,.2f} ms per step, {inside:,.2f} ms"
-            " of that while no device works, and calls the next step only then: what else it does"
-            " before could be done beside the step"
+            f"the launching thread waits {idle.blocked_ms:,.2f} ms per step, {inside:,.2f} ms of"
+            " that while no device works, and calls the next step only afterwards; its other work"
+            " could overlap the step"
             if idle.seen
-            else "a copy to the host that is no op of the program ends, and the next step begins"
-            f" {waiting:,.2f} ms later: so does a loop that reads a result (float(loss))"
+            else "the next step starts"
+            f" {waiting:,.2f} ms after the end of a copy to the host that is no op of the program,"
+            " as in a loop that reads a result (float(loss))"
         ),
         saves_ms=Range(0.0, waiting),
         basis=case.basis,
         evidence=(
-            Evidence(what="gaps from the wait on", ms=waiting, spans=idle.after),
+            Evidence(what="gaps from the start of the wait", ms=waiting, spans=idle.after),
             *(Evidence(what=what, ms=ms) for what, ms in rows),
         ),
         remedy=Remedy(
-            "call the next step before you look at the last one's results: read `loss` a step"
-            " later or every hundredth step, and leave block_until_ready to benchmarks"
+            "call the next step before you read the results of the last one: read `loss` a step"
+            " later or every hundredth step, and use block_until_ready only in benchmarks"
         ),
-        doubt=None if idle.seen else "the profile does not show the host: told by the copy alone",
+        doubt=None
+        if idle.seen
+        else "the profile does not show the host: inferred from the copy alone",
     )

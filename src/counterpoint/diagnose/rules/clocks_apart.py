@@ -1,20 +1,20 @@
-"""Clocks of hosts could not be brought together, or run apart.
+"""Clocks of hosts could not be aligned, or drift apart.
 
 ## What it does
 
-Says how far times of different hosts can be compared: hosts whose clocks share nothing with the
-first one's, clocks that stray, and clocks that run faster than others.
+Reports how precisely times of different hosts can be compared: hosts whose clocks have nothing in
+common with the first one's, uncertain clocks, and clocks that run faster than others.
 
 ## Why it costs time
 
-It costs none. But who comes late, who waits for whom and what a transfer between hosts takes can't
-be told from times that lie on different clocks.
+It costs none. But late ranks, waits and transfer times between hosts can't be determined from times
+on different clocks.
 
 ## How it is detected
 
 Collectives of all devices end at nearly the same moment everywhere. The median difference of their
-ends is taken off a host's times; how far single ends stray from it is the uncertainty, and its
-course over the profile the drift. Hosts without shared collectives keep clocks of their own.
+ends is subtracted from a host's times; the deviation of single ends is the uncertainty, and its
+trend over the profile is the drift. Hosts without shared collectives keep their own clocks.
 
 ## Example
 
@@ -24,18 +24,18 @@ host3    its work lies 4.2 s after that of host0, and they share no collective
 
 ## Fix
 
-Record all hosts in the same steps of the same run. Let the hosts' clocks follow one source (chrony
-or PTP); `counterpoint doctor --cluster` compares them before a run.
+Record all hosts in the same steps of the same run. Synchronize the hosts' clocks to one source
+(chrony or PTP); `counterpoint doctor --cluster` compares them before a run.
 
 ## Fix safety
 
-Nothing changes in the program.
+The program does not change.
 
 ## False alarms
 
 Programs that share no collective of all devices (inference replicas) can't be aligned, and need not
-be. Slices of TPUs, which share none either, are only named where they worked at other times: a note
-says that their clocks are their own.
+be. Slices of TPUs, which share none either, are only named if they worked at other times: a note
+says that each has its own clock.
 
 ## References
 
@@ -62,7 +62,7 @@ _LISTED: Final = 4
 _OF_STEP: Final = 0.01
 """Share of the step above which an uncertainty or a drift hides possible losses."""
 
-_UNKNOWN: Final = Unknown("it says what times can be compared, not what a step can gain")
+_UNKNOWN: Final = Unknown("it shows which times are comparable, not a possible gain")
 
 
 def check(case: StepData) -> Iterator[Finding]:
@@ -97,8 +97,9 @@ def _apart(case: StepData, rows: list[dict[str, Any]]) -> Finding:
         detail=(
             "they share no collective of all devices in the same run of a program"
             + (
-                f"; the work of {len(distant)} lies up to {seconds:,.1f} s from the first host's:"
-                " profiles of other steps, or clocks that are that far off"
+                f"; the work of {len(distant)} is up to {seconds:,.1f} s away from the first"
+                " host's:"
+                " profiles of other steps, or wrong clocks"
                 if distant
                 else ""
             )
@@ -109,7 +110,9 @@ def _apart(case: StepData, rows: list[dict[str, Any]]) -> Finding:
             Evidence(what=case.timeline.hosts[int(row["host"])].name, ms=row["apart_ms"])
             for row in rows[:_LISTED]
         ),
-        remedy=Remedy("record all hosts in the same steps, and let their clocks follow one source"),
+        remedy=Remedy(
+            "record all hosts in the same steps, and synchronize their clocks to one source"
+        ),
     )
 
 
@@ -119,9 +122,9 @@ def _strays(case: StepData, rows: list[dict[str, Any]]) -> Finding:
     drift = worst["drift_ppm"]
     return Finding(
         code=CODE,
-        title=f"clocks of {len(rows)} hosts are known to {_most(worst):,.2f} ms only",
+        title=f"clocks of {len(rows)} hosts are accurate only to {_most(worst):,.2f} ms",
         detail=(
-            f"ends of shared collectives on {name} stray by {worst['spread_ms'] or 0.0:,.3f} ms"
+            f"ends of shared collectives on {name} deviate by {worst['spread_ms'] or 0.0:,.3f} ms"
             + (f", and its clock drifts by {drift:+,.1f} ppm" if drift is not None else "")
         ),
         saves_ms=_UNKNOWN,
@@ -130,5 +133,5 @@ def _strays(case: StepData, rows: list[dict[str, Any]]) -> Finding:
             Evidence(what=case.timeline.hosts[int(row["host"])].name, ms=_most(row))
             for row in rows[:_LISTED]
         ),
-        remedy=Remedy("take lateness below that for nothing; let clocks follow one source (PTP)"),
+        remedy=Remedy("ignore lateness below that; synchronize the clocks to one source (PTP)"),
     )

@@ -2,19 +2,19 @@
 
 ## What it does
 
-Says how much of a step's time is in kernels of CUDA graphs that name no instruction.
+Reports how much of a step is spent in kernels of CUDA graphs without an instruction name.
 
 ## Why it costs time
 
-It costs none: a CUDA graph launches faster. But nobody can tell what such a kernel computes, where
-in the code it comes from, or which collective it waits for. Findings are about the rest of the
-step, and a PGLE profile made of it lacks those costs.
+It costs none: a CUDA graph launches faster. But the purpose of such a kernel, its source line, and
+the collective it waits for are unknown. Findings cover the rest of the step only, and a PGLE
+profile made from this recording lacks those costs.
 
 ## How it is detected
 
-By kernels without an instruction on lines that a GPU computes on, in a profile in which some ran
-inside of CUDA graphs and name none. Where XLA runs such a graph's kernels one by one because it is
-profiled, all have names and the rule is silent.
+By kernels without an instruction on compute lines of a GPU, in a profile in which some kernels ran
+in CUDA graphs without names. If XLA runs the kernels of a graph one by one because it is profiled,
+all have names and the rule is silent.
 
 ## Example
 
@@ -24,9 +24,9 @@ export XLA_FLAGS=--xla_enable_command_buffers_during_profiling=true
 
 ## Fix
 
-For the profiled run only: `--xla_gpu_enable_command_buffer=` (nothing). JAX's own profiler ends
-command buffers by itself where `xla_enable_command_buffers_during_profiling` exists and was not set
-to true; Nsight Systems does not.
+For the profiled run only: `--xla_gpu_enable_command_buffer=` (empty). JAX's own profiler ends
+command buffers itself if `xla_enable_command_buffers_during_profiling` exists and was not set to
+true; Nsight Systems does not.
 
 ## Fix safety
 
@@ -34,8 +34,8 @@ Results stay the same. Steps may be longer in this run: don't compare its times 
 
 ## False alarms
 
-Kernels that no XLA module launches (memory initialisation, other libraries) have no instruction
-either; they count only in profiles that hold graphs.
+Kernels that no XLA module launches (memory initialization, other libraries) have no instruction
+either; they count only in profiles with graphs.
 
 ## References
 
@@ -79,17 +79,17 @@ def check(case: StepData) -> Iterator[Finding]:
         return
     yield Finding(
         code=CODE,
-        title=f"{total:,.2f} ms per step are in kernels of CUDA graphs that name no instruction",
+        title=f"kernels of CUDA graphs without instruction names take {total:,.2f} ms per step",
         detail=(
-            f"{total / case.step_ms:.0%} of the step can't be laid at any line's door: not in the"
-            " tables of ops, not in these findings, not in a PGLE profile"
+            f"{total / case.step_ms:.0%} of the step has no source line in the tables of ops, in"
+            " these findings, or in a PGLE profile"
         ),
-        saves_ms=Unknown("it hides time, it costs none"),
+        saves_ms=Unknown("it hides information and costs no time"),
         basis=case.basis,
         evidence=rows_as_evidence(case, hidden.iter_rows(named=True)),
         remedy=advise(
             case,
-            "profile once more without command buffers, and run without this flag otherwise",
+            "profile again without command buffers; use this flag for the profiled run only",
             {"xla_gpu_enable_command_buffer": ""},
         ),
     )

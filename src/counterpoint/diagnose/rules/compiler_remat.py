@@ -1,21 +1,21 @@
-"""XLA recomputes on its own, because the step would not fit into memory.
+"""XLA recomputes results because the step would not fit into memory.
 
 ## What it does
 
-Says which instructions XLA's own rematerialisation repeats, what that costs, and whether it gave
-up below its limit.
+Reports which instructions XLA's own rematerialization repeats, what that costs, and whether XLA
+missed its memory limit.
 
 ## Why it costs time
 
-Near the limit of memory XLA clones instructions to free what they made, in whatever order helps
-memory: it knows neither which are dear nor what communication they stand behind. One buffer more or
-less crosses the limit, so a small change of the model, or of a flag, costs several percent.
+Near the memory limit XLA clones instructions to free their results, ordered by memory alone: it
+considers neither their cost nor the communication they depend on. A single buffer can cross the
+limit, so a small change of the model, or of a flag, can cost several percent.
 
 ## How it is detected
 
-Clones carry `.remat` in their names. In a Run, XLA's warning "Can't reduce memory use below" tells
-that repeating did not suffice. What the step gains without the clones is asked of the simulator
-where the profile carries the HLO.
+Clones have `.remat` in their names. In a Run, XLA's warning "Can't reduce memory use below" shows
+that rematerialization did not suffice. If the profile holds the HLO, the simulator computes the
+gain without the clones.
 
 ## Example
 
@@ -25,12 +25,12 @@ Can't reduce memory use below 51.28GiB by rematerialization; only reduced to 61.
 
 ## Fix
 
-Give XLA more memory (`XLA_PYTHON_CLIENT_MEM_FRACTION=0.92` instead of 0.75, GPU), or need less:
-donate the state, checkpoint by a policy of your own, a smaller batch per device, more sharding.
+Give XLA more memory (`XLA_PYTHON_CLIENT_MEM_FRACTION=0.92` instead of 0.75, GPU), or use less:
+donate the state, set a checkpoint policy, use a smaller batch per device or more sharding.
 
 ## Fix safety
 
-A larger share leaves less for NCCL, cuBLAS and CUDA graphs: 5 to 10 % of the device have to stay.
+A larger share leaves less for NCCL, cuBLAS and CUDA graphs: leave 5 to 10% of the device.
 
 ## False alarms
 
@@ -82,8 +82,8 @@ def check(case: StepData) -> Iterator[Finding]:
     elif warning:
         yield Finding(
             code=CODE,
-            title="XLA could not bring the step below the memory it may use",
-            detail=f"{warning}: the step may run out of memory, and is scheduled to save it",
+            title="XLA could not reduce the step to its memory limit",
+            detail=f"{warning}: the step may run out of memory, and its schedule minimizes memory",
             saves_ms=Unknown("no instruction in this profile was repeated"),
             basis=case.basis,
             evidence=(Evidence(what=warning, ms=None),),
@@ -99,9 +99,9 @@ def _of_clones(case: StepData, rows: pl.DataFrame, warning: str | None) -> Findi
     suffix = f". {warning}" if warning else ""
     return Finding(
         code=CODE,
-        title=f"XLA computes again what did not fit into memory: {total:,.2f} ms per step",
+        title=f"XLA recomputes results to save memory: {total:,.2f} ms per step",
         detail=(
-            f"{with_noun(len(rows), 'clone')} that its rematerialisation made; the longest is"
+            f"{with_noun(len(rows), 'clone')} made by its rematerialization; the longest is"
             f" {place_of(first)} of {original(first)}, {first['ms']:,.2f} ms{suffix}"
         ),
         saves_ms=saves,
@@ -118,18 +118,18 @@ def _warning(case: StepData) -> str | None:
     found = [match for line in lines if (match := _GAVE_UP.search(line))]
     if not found:
         return None
-    return f"XLA was to stay below {found[-1]['wanted']} and came down to {found[-1]['got']}"
+    return f"XLA's limit was {found[-1]['wanted']}, and it reached {found[-1]['got']}"
 
 
 def _remedy(case: StepData) -> Remedy:
     """Advise more memory for XLA on GPUs with the default share, otherwise lower use."""
-    advice = "donate the state, checkpoint by a policy of your own, or give each device less"
+    advice = "donate the state, set a checkpoint policy, or give each device less"
     kinds = {device.kind for device in case.timeline.devices}
     run = case.context.run
     known = dict(case.context.environment or {}) | (variables_of(run) if run else {})
     if kinds != {"gpu"} or any(known.get(name) for name in VARIABLES):
         return advise(case, advice)
     return Remedy(
-        f"give XLA more of the device's memory than the default 75 %, or {advice}",
+        f"give XLA more of the device's memory than the default 75%, or {advice}",
         environment=(("XLA_PYTHON_CLIENT_MEM_FRACTION", _MORE),),
     )

@@ -1,20 +1,20 @@
-"""Data is copied in host memory on its way between slices.
+"""Transfers between slices are copied in host memory.
 
 ## What it does
 
-Counts the memory copies within Megascale's network transfers, with their bytes and their time.
+Counts the memory copies within Megascale's network transfers, with their bytes and time.
 
 ## Why it costs time
 
-Megascale's transfers need no copy: the network reads and writes the memory that the TPU does. Where
-a buffer does not lie in the region that was registered ahead it is copied there first, and a core
-of the host copies at some GB/s what should go at the speed of the network.
+Megascale's transfers need no copy: the network reads and writes the same memory as the TPU. A
+buffer outside of the region registered in advance is copied into it first, by a core of the host,
+at a few GB/s instead of the speed of the network.
 
 ## How it is detected
 
 By `MegaScale: Memory Copy` events, and by copies on "Communication Transport" lines, in most steady
-steps. A step gains at most what the busiest host spends on it per step, and at most what its
-devices wait for other slices.
+steps. The saving is at most the time that the busiest host spends on it per step, and at most the
+time that its devices wait for other slices.
 
 ## Example
 
@@ -25,8 +25,8 @@ MegaScale: Communication Transport Receive      4.3 ms
 
 ## Fix
 
-Raise `--megascale_grpc_premap_memory_bytes` (libtpu, LIBTPU_INIT_ARGS): to what it is now and the
-bytes of one step, rounded up to a power of two; not beyond 64 GiB (STEP202).
+Raise `--megascale_grpc_premap_memory_bytes` (libtpu, LIBTPU_INIT_ARGS) to its current value plus
+the bytes of one step, rounded up to a power of two, up to 64 GiB (STEP202).
 
 ```sh
 export LIBTPU_INIT_ARGS="--megascale_grpc_premap_memory_bytes=17179869184"
@@ -34,7 +34,7 @@ export LIBTPU_INIT_ARGS="--megascale_grpc_premap_memory_bytes=17179869184"
 
 ## Fix safety
 
-It takes that much of the host's memory for good.
+The host's memory is occupied permanently.
 
 ## False alarms
 
@@ -70,7 +70,7 @@ def check(case: StepData) -> Iterator[Finding]:
     yield Finding(
         code=CODE,
         title=(
-            f"transfers between slices are copied in host memory for {work.host_ms:,.2f} ms per"
+            f"copies of transfers between slices in host memory take {work.host_ms:,.2f} ms per"
             " step"
         ),
         detail=_describe(work, host),
@@ -86,6 +86,6 @@ def _describe(work: HostWork, host: str) -> str:
     sized = f" of {step.bytes / 1e6:,.1f} MB together" if step.bytes else ""
     return (
         f"{work.steps} of {work.of_steps} steady steps have copies, from step {work.first_step} on:"
-        f" {step.count:,.1f} per step{sized} on {host}, {step.ms:,.2f} ms over its threads."
+        f" {step.count:,.1f} per step{sized} on {host}, {step.ms:,.2f} ms summed over its threads."
         f" Devices wait {work.waits_ms:,.2f} ms per step for other slices"
     )

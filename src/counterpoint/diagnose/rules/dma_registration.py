@@ -1,22 +1,22 @@
-"""Host memory is registered for DMA in every step, not at start-up alone.
+"""Host memory is registered for DMA in every step, not only at startup.
 
 ## What it does
 
-Counts the `MapDmaBuffer` calls of the hosts, those at start-up apart from those of steady steps,
-with their bytes and their time, and computes how much memory Megascale should register ahead.
+Counts the `MapDmaBuffer` calls of the hosts, separately for startup and steady steps, with their
+bytes and time, and computes how much memory Megascale should register in advance.
 
 ## Why it costs time
 
-A TPU reads and writes host memory only where it is registered, and to register a gigabyte takes
-tenths of a second: pages are pinned one by one. Megascale does it once, for a region of
-`--megascale_grpc_premap_memory_bytes`. What does not fit is registered when it is needed, while the
-transfer waits.
+A TPU reads and writes only registered host memory, and registering a gigabyte takes tenths of a
+second, because pages are pinned one by one. Megascale does this once, for a region of
+`--megascale_grpc_premap_memory_bytes`. Buffers that don't fit are registered when they are needed,
+while the transfer waits.
 
 ## How it is detected
 
-By calls in most steady steps. What lies before them is start-up, what only some steps have is an
-evaluation or a checkpoint. A step gains at most what the busiest host spends on it per step, and at
-most what its devices wait.
+By calls in most steady steps. Earlier calls are startup; calls in only some steps belong to an
+evaluation or a checkpoint. The saving is at most the time that the busiest host spends on it per
+step, and at most the time that its devices wait.
 
 ## Example
 
@@ -28,12 +28,12 @@ MapDmaBuffer  140 ms    8 ms    67.1 MB    step 2, and so on
 
 ## Fix
 
-Raise `--megascale_grpc_premap_memory_bytes`: to what it is now and the bytes of one step, rounded
-up to a power of two. What it is now its own registration tells, of a region like that before the
-first step. It is a flag of libtpu, read from LIBTPU_INIT_ARGS. Where 64 GiB would not hold it,
-buffers are made anew that could be used again, and no region is large enough. Registrations of a
-job of one slice have nothing to do with Megascale: there a program moves host arrays that are made
-anew in each step.
+Raise `--megascale_grpc_premap_memory_bytes` to its current value plus the bytes of one step,
+rounded up to a power of two. A registration of that size before the first step shows the current
+value. It is a flag of libtpu, read from LIBTPU_INIT_ARGS. If 64 GiB would not suffice, the program
+allocates new buffers instead of reusing them, and no region is large enough. In a job of a single
+slice, registrations have nothing to do with Megascale: the program moves host arrays that it
+allocates in each step.
 
 ```sh
 export LIBTPU_INIT_ARGS="--megascale_grpc_premap_memory_bytes=17179869184"
@@ -41,7 +41,7 @@ export LIBTPU_INIT_ARGS="--megascale_grpc_premap_memory_bytes=17179869184"
 
 ## Fix safety
 
-It takes that much of the host's memory for good.
+The host's memory is occupied permanently.
 
 ## False alarms
 
@@ -80,8 +80,7 @@ def check(case: StepData) -> Iterator[Finding]:
     yield Finding(
         code=CODE,
         title=(
-            f"each step registers {step.count:,.1f} host buffers for DMA, which takes"
-            f" {work.host_ms:,.2f} ms"
+            f"each step registers {step.count:,.1f} host buffers for DMA, in {work.host_ms:,.2f} ms"
         ),
         detail=describe(case, work),
         saves_ms=Range(0.0, work.at_most_ms),
@@ -90,7 +89,7 @@ def check(case: StepData) -> Iterator[Finding]:
         remedy=_remedy(case, work),
         doubt=None
         if spans_slices(case)
-        else "nothing here tells of transfers between slices: the buffers are not Megascale's",
+        else "no transfers between slices: the buffers are not Megascale's",
     )
 
 
@@ -100,9 +99,8 @@ def describe(case: StepData, work: HostWork) -> str:
     return (
         f"{work.steps} of {work.of_steps} steady steps have such calls, from step"
         f" {work.first_step} on: {step.count:,.1f} per step{_sized(step.bytes)} on"
-        f" {_host(case, work)}, {step.ms:,.2f} ms over its threads. Before them"
-        f" {before.count:,.0f} calls{_sized(before.bytes)} there took {before.ms:,.0f} ms over all"
-        " threads: start-up, which steady steps don't pay for"
+        f" {_host(case, work)}, {step.ms:,.2f} ms summed over its threads. Startup before them:"
+        f" {before.count:,.0f} calls{_sized(before.bytes)}, {before.ms:,.0f} ms summed over threads"
     )
 
 
@@ -123,6 +121,6 @@ def _remedy(case: StepData, work: HostWork) -> Remedy:
         return enlarged(case, work)
     return advise(
         case,
-        "keep what moves between host and device in the same buffers: donate pinned_host arrays"
-        " that a step gives back, and make no new host array per step",
+        "reuse the buffers that move between host and device: donate pinned_host arrays that a"
+        " step returns, and create no new host array per step",
     )

@@ -1,27 +1,28 @@
-"""Devices wait for communication that runs asynchronously but is not hidden.
+"""Devices wait for asynchronous communication that nothing hides.
 
 ## What it does
 
-Lists asynchronous collectives that go on while their device computes nothing, with the work that
-could have run beside them.
+Lists asynchronous collectives that run while their device computes nothing, and the work that could
+have overlapped them.
 
 ## Why it costs time
 
-A collective that ends later than the work beside it stops the main stream at its done. The links
-may be fast enough: then the start stands too late, or the done too early, in the schedule.
+A collective that ends after the work beside it stops the main stream at its done. The links may be
+fast enough: then the schedule starts it too late, or waits for it too early.
 
 ## How it is detected
 
-Time of a collective during which no compute runs on its device, less what it waits for the device
-that comes last (STEP105). Left out are those that a more special rule explains: synchronous ones
+The time of a collective during which its device does not compute, minus the wait for the last
+device (STEP105). Collectives that a more specific rule explains are left out: synchronous ones
 (STEP102), small ones that could be merged (STEP103), large ones at an end of the step (STEP104),
-and those that the links can't carry faster (STEP106, STEP107). Work that could be moved is what
-stands in the same computation, and neither feeds the collective nor needs it. The saving is at most
-what the simulator says of the same schedule without these collectives, and what such work covers.
-What going on with work that does not need them would gain, in the order as it is, is told beside.
-One that is made of many operands, and far slower than others of its kind and size, is told as such.
-Of a prediction, whose transfers take what the cost model says, those without enough work beside
-them are told apart, with their price.
+and those limited by their links (STEP106, STEP107).
+
+Independent work is in the same computation, and neither feeds the collective nor needs its result.
+The saving is at most what that work covers, and at most what the simulator gains for the same
+schedule without these collectives. The detail also states the gain if, in the current order, all
+work that does not need them went on. A collective with many operands that is far slower than others
+of its kind and size is described as such. In a prediction, transfer times come from the cost model;
+collectives with too little work beside them form a finding of their own, with their price.
 
 ## Example
 
@@ -32,18 +33,18 @@ communication    reduce-scatter of layer 3 ........|
 
 ## Fix
 
-Give the scheduler true costs, with a PGLE profile of this program (`counterpoint pgle auto`), and
-make sure that it runs. Collectives of a scanned layer are hidden by moving them to the turn before
-or behind: `xla_gpu_enable_pipelined_all_gather` and its siblings, which are safe but take memory.
+Give the scheduler measured costs with a PGLE profile of this program (`counterpoint pgle auto`),
+and make sure that it runs. Collectives of a scanned layer are hidden by moving them to another
+iteration: `xla_gpu_enable_pipelined_all_gather` and its siblings, which take memory.
 
 ## Fix safety
 
-Numbers do not change. More is in flight at a time, so more memory is held: compare the peak.
+Numbers do not change. More buffers are in use at a time: compare the peak memory.
 
 ## False alarms
 
-Without HLO in the profile nobody knows whether a collective was asynchronous, nor what could run
-beside it. The saving is then only bounded by what is exposed.
+Without HLO in the profile it is unknown whether a collective was asynchronous and what could
+overlap it. The saving is then bounded by the exposed time only.
 
 ## References
 
@@ -89,8 +90,8 @@ NAME: Final = "exposed-collective"
 SINCE: Final = "0.1"
 
 _ELSEWHERE: Final = (
-    "give it more to run beside: start it earlier in the program, compute two halves of the batch"
-    " in turn, or send fewer bytes"
+    "give it more work to overlap: start it earlier in the program, alternate two halves of the"
+    " batch, or send fewer bytes"
 )
 
 
@@ -113,8 +114,8 @@ def _finding(case: StepData, rows: Rows) -> Finding:
         code=CODE,
         title=f"devices wait {exposed_ms(rows):,.2f} ms per step for {kinds(rows)}",
         detail=(
-            f"{hidden:.0%} of {whole:,.2f} ms of communication is hidden behind compute; of what"
-            f" is not, {place_of(first)} holds up {first['own_ms']:,.2f} ms:"
+            f"{hidden:.0%} of {whole:,.2f} ms of communication is hidden behind compute; of the"
+            f" rest, {place_of(first)} takes {first['own_ms']:,.2f} ms:"
             f" {first['why'] or _beside(first)}{_too_long(first)}{meanwhile(case, rows)}"
         ),
         saves_ms=Range(0.0, saving.ms.high),
@@ -123,17 +124,17 @@ def _finding(case: StepData, rows: Rows) -> Finding:
         remedy=_remedy(case, rows, looped),
         doubt=None
         if case.program
-        else "the profile holds no HLO: what could run beside them is not known",
+        else "without HLO in the profile, work that could overlap them is unknown",
     )
 
 
 def _beside(row: dict[str, Any]) -> str:
     """Describe what could overlap the collective, if the network analysis has no reason."""
     if row["movable_ms"] is None:
-        return "what else could run beside it is not known"
+        return "work that could overlap it is unknown"
     if not row["movable_ms"]:
-        return "all other work of its computation feeds it or needs it"
-    return f"{row['movable_ms']:,.2f} ms of other work of its computation could run beside it"
+        return "all other work of its computation depends on it or feeds it"
+    return f"{row['movable_ms']:,.2f} ms of other work of its computation could overlap it"
 
 
 def _too_long(row: dict[str, Any]) -> str:
@@ -144,9 +145,8 @@ def _too_long(row: dict[str, Any]) -> str:
     if None in parts or row["mean_transfer_ms"] <= row["slack_ms"] + row["movable_ms"]:
         return ""
     return (
-        f". Its transfer of {row['mean_transfer_ms']:,.3g} ms is longer than all the work that"
-        f" could run beside it: {row['slack_ms']:,.3g} ms that stand there,"
-        f" {row['movable_ms']:,.3g} ms elsewhere"
+        f". Its transfer of {row['mean_transfer_ms']:,.3g} ms is longer than all work that could"
+        f" overlap it: {row['slack_ms']:,.3g} ms beside it, {row['movable_ms']:,.3g} ms elsewhere"
     )
 
 
@@ -159,7 +159,7 @@ def _remedy(case: StepData, rows: Rows, looped: Sequence[str]) -> Remedy:
         return advise(case, _ELSEWHERE)
     if nothing:
         flags = {pipelining_flag(kind): "true" for kind in looped if kind in PIPELINED}
-        moved = "; or move collectives of the loop to another of its turns" if flags else ""
+        moved = "; or move collectives of the loop to another iteration" if flags else ""
         return advise(case, _ELSEWHERE + moved, flags)
     scheduler = scheduler_of(case)
     flags = {} if scheduler.ran else {LHS: "true"}
@@ -171,8 +171,8 @@ def _fewer(kind: str) -> str:
     """Advise on collectives with many operands."""
     flag = f" (a smaller --{flag_of(kind)})" if kind in KINDS else ""
     return (
-        f"merge fewer values into one collective{flag}, or hold them in one array from the start"
-        " (stacked layers): then the scheduler has less to hide"
+        f"merge fewer values into one collective{flag}, or keep them in one array from the start"
+        " (stacked layers)"
     )
 
 
@@ -180,18 +180,18 @@ def _costs(case: StepData) -> str:
     """Advise a PGLE profile, or a check of the one that was given."""
     use = use_of(case)
     if use is not None and (use.path or use.auto):
-        return "see whether the PGLE profile fits this program: counterpoint pgle check"
+        return "check that the PGLE profile fits this program: counterpoint pgle check"
     return "give the latency-hiding scheduler measured costs: a PGLE profile of this program"
 
 
 def _words(scheduler: SchedulerState, costs: str, *, pipelined: bool) -> str:
     if scheduler.ran is False:
-        first = f"let the latency-hiding scheduler run: {scheduler.why}"
+        first = f"enable the latency-hiding scheduler: {scheduler.why}"
     elif scheduler.ran is None:
         first = f"make sure that the latency-hiding scheduler runs; then {costs}"
     else:
         first = costs
-    more = "; move collectives of the loop to another of its turns" if pipelined else ""
+    more = "; move collectives of the loop to another iteration" if pipelined else ""
     return f"{first}{more}"
 
 

@@ -1,23 +1,23 @@
-"""Copies hold the device up, and nothing computes beside them.
+"""Copies delay the device, and nothing overlaps them.
 
 ## What it does
 
-Adds up the time in which a device does nothing but copy: to and from the host, from one of its
-buffers to another, and says which copies, why they are there and at what rate they go.
+Measures the time in which a device only copies, to and from the host or between its own buffers,
+and reports which copies, why they exist, and their rate.
 
 ## Why it costs time
 
-Between host and device there are some 25 to 60 GB/s, a hundredth of the device's memory. Copies are
-asynchronous, but somebody waits for their end: an offloaded activation that is fetched when it is
-needed, not before. A copy on the device costs twice its bytes; most are there because a buffer must
-not be overwritten: an argument that was not donated.
+The rate between host and device is 25 to 60 GB/s, a hundredth of the device's memory. Copies are
+asynchronous, but something waits for their end: an offloaded activation that is fetched when it is
+needed instead of earlier. A copy on the device moves its bytes twice; most exist because a buffer
+must not be overwritten: an argument that was not donated.
 
 ## How it is detected
 
-By spans: time of copies that no kernel and no collective covers. Host copies by the name that the
-profiler gives them, or by their memory space in the HLO. Undonated arguments by the module's
-input_output_alias. Copies into another layout are STEP504's. What the step gains is asked of the
-simulator where the profile carries the HLO, else at most what is exposed.
+By spans: the time of copies that no kernel and no collective overlaps. Host copies are recognized
+by the profiler's names or by their memory space in the HLO, undonated arguments by the module's
+input_output_alias. Layout changes are STEP504. If the profile holds the HLO, the simulator computes
+the gain; otherwise it is at most the exposed time.
 
 ## Example
 
@@ -28,8 +28,8 @@ state, loss = step(state, batch)
 
 ## Fix
 
-Donate what the step gives back new: `jax.jit(step, donate_argnums=0)`. Offload: fewer bytes, or
-fetched a layer ahead. Input: `jax.device_put` of the next batch while this step runs.
+Donate arguments that the step returns updated: `jax.jit(step, donate_argnums=0)`. Offloading: fewer
+bytes, or fetched a layer ahead. Input: `jax.device_put` of the next batch while this step runs.
 
 ## Fix safety
 
@@ -37,7 +37,7 @@ A donated array can't be used after the call.
 
 ## False alarms
 
-Copies that a profiler adds; offloading that is the only way to fit.
+Copies added by a profiler; offloading without which the step does not fit into memory.
 
 ## References
 
@@ -130,7 +130,7 @@ def check(case: StepData) -> Iterator[Finding]:
     )
     yield Finding(
         code=CODE,
-        title=f"copies that nothing hides take {exposed:,.2f} ms per step",
+        title=f"exposed copies take {exposed:,.2f} ms per step",
         detail=_detail(case, exposed, rows, ways),
         saves_ms=saves,
         basis=basis,
@@ -216,8 +216,9 @@ def _detail(
     computing = case.breakdown.compute_ms
     if exposed > computing:
         text += (
-            f". Kernels run for {computing:,.2f} ms: so much at most could hide copies, the rest"
-            " has to go"
+            f". Kernels run for {computing:,.2f} ms, the most that could hide copies; the rest"
+            " has to"
+            " be removed"
         )
     return text
 
@@ -232,7 +233,7 @@ def _longest(rows: Sequence[dict[str, Any]]) -> str:
     first = rows[0]
     if first["self_ms"] > _WORTH_NAMING * total * 10 or len(times) < 2:
         return f"the longest is {place_of(first)}, {first['self_ms']:,.2f} ms per step"
-    return f"{len(times)} of {len(rows)} come from {line}, {sum(times):,.2f} ms per step"
+    return f"{len(times)} of {len(rows)} are from {line}, {sum(times):,.2f} ms per step"
 
 
 def _remedy(case: StepData, way: _CopyKind, exposed: float) -> Remedy:
@@ -240,13 +241,13 @@ def _remedy(case: StepData, way: _CopyKind, exposed: float) -> Remedy:
         text = "donate the argument (jax.jit(step, donate_argnums=...)): its buffer is then reused"
     elif way is _CopyKind.ON_DEVICE:
         text = (
-            "look at the line that asks for it: a sharding change between two uses, a buffer that"
-            " is not donated, a slice out of a stack of layers"
+            "look at its source line: a sharding change between two uses, a buffer that is not"
+            " donated, a slice from a stack of layers"
         )
     elif exposed > case.breakdown.compute_ms:
         text = (
             "move less: keep what fits on the device, move it as bfloat16, offload only what is"
-            " not needed soon; there is too little computing to hide the copies behind"
+            " not needed soon; there is too little compute to hide the copies"
         )
     elif way is _CopyKind.TO_DEVICE:
         text = (
@@ -254,5 +255,5 @@ def _remedy(case: StepData, way: _CopyKind, exposed: float) -> Remedy:
             " while this step runs"
         )
     else:
-        text = "offload earlier and less, and read metrics from the device only every some steps"
+        text = "offload earlier and less, and read metrics from the device only every few steps"
     return advise(case, text)

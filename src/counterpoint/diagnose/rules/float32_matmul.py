@@ -2,26 +2,25 @@
 
 ## What it does
 
-Lists matrix products whose operands are float32, with the lines that ask for them, and says what
-bfloat16 operands would save. Sums and results may stay float32: that costs nothing.
+Lists matrix products with float32 operands, the source lines that request them, and the saving with
+bfloat16 operands. Sums and results may stay float32 at no cost.
 
 ## Why it costs time
 
-Matrix units work at half the rate on TF32 as on bfloat16, and plain float32 runs beside them at a
-fifteenth of it (NVIDIA H100: 989, 495 and 67 TFLOP/s). Operands take twice the memory traffic.
-Usually nobody asked for it: one float32 operand (a parameter without a cast, a constant, a mask,
-the gradient of a float32 loss) makes the whole product float32.
+Matrix units run at half the rate on TF32 as on bfloat16, and plain float32 runs on other units at a
+fifteenth of it (NVIDIA H100: 989, 495 and 67 TFLOP/s). Operands take twice the memory traffic. It
+is usually unintended: one float32 operand (a parameter without a cast, a constant, a mask, the
+gradient of a float32 loss) makes the whole product float32.
 
 ## How it is detected
 
-By the types of a dot's two operands in the HLO, also inside fusions and of library calls. On NVIDIA
-GPUs XLA multiplies float32 as TF32 unless precision HIGHEST (or an algorithm) was asked for; AMD's
-libraries are called for plain float32. A product is priced as it is and with bfloat16 operands on
-the chip; the ratio of the two applied to the measured time is what is saved, at least that without
-a cast of both operands, at most the ratio of the chip's rates. Products below a thousandth of the
-step are left out, so that a router or a loss in float32 is not spoken of. Without HLO the names of
-cuBLAS's and CUTLASS's kernels tell (`sgemm`, `ffma`, `tf32`, `d884gemm`); then nothing is certain
-of what it saves.
+By the types of a dot's two operands in the HLO, also inside fusions and library calls. On NVIDIA
+GPUs XLA multiplies float32 as TF32 unless precision HIGHEST (or an algorithm) was requested; for
+AMD, libraries are called with plain float32. The product is priced as it is and with bfloat16
+operands; the ratio, applied to the measured time, is the saving: at least this ratio minus a cast
+of both operands, at most the ratio of the chip's rates. Products below a thousandth of the step,
+such as a router or a loss in float32, are left out. Without HLO, the kernel names of cuBLAS and
+CUTLASS are used (`sgemm`, `ffma`, `tf32`, `d884gemm`); then no saving is certain.
 
 ## Example
 
@@ -32,17 +31,17 @@ logits = jnp.einsum("btd,vd->btv", x, embedding)   # x is bfloat16, embedding fl
 ## Fix
 
 Cast the operands and keep the sum: `jnp.einsum(..., x, embedding.astype(jnp.bfloat16),
-preferred_element_type=jnp.float32)`. In Flax: `dtype=jnp.bfloat16, param_dtype=jnp.float32`.
+preferred_element_type=jnp.float32)`. Flax: `dtype=jnp.bfloat16, param_dtype=jnp.float32`.
 
 ## Fix safety
 
-Changes numbers: inputs are rounded to 8 bits. Compare losses over some hundred steps. Logits and
-routers are the ones that were left float32 on purpose.
+Numbers change: inputs are rounded to 8 bits. Compare losses over some hundred steps. Logits and
+routers may be float32 on purpose.
 
 ## False alarms
 
-Precision that is needed. On TPUs the rule is silent: they multiply float32 in one bfloat16 pass
-unless told otherwise, and what was told is not in the profile.
+Necessary precision. The rule is silent on TPUs: they multiply float32 in one bfloat16 pass unless
+configured otherwise, and the profile does not record that.
 
 ## References
 
@@ -136,17 +135,17 @@ def check(case: StepData) -> Iterator[Finding]:
             " preferred_element_type=jnp.float32 (Flax: dtype=jnp.bfloat16 with"
             " param_dtype=jnp.float32)",
         ),
-        doubt=f"{width} may be on purpose, for logits or a router: compare losses",
+        doubt=f"{width} may be intended, for logits or a router: compare losses",
     )
 
 
 def _gain(wide: Sequence[_WideProduct], saves: Range) -> str:
     if all(product.shape for product in wide):
         low = f"{saves.low:,.2f} ms with a cast before each product"
-        return f"{low}, up to {saves.high:,.2f} without"
+        return f"{low}, up to {saves.high:,.2f} ms without"
     return (
-        f"up to {saves.high:,.2f} ms by the chip's rates; how much of it is not known where the"
-        " profile carries no HLO, and so no shapes"
+        f"up to {saves.high:,.2f} ms by the chip's rates; without HLO, shapes and the exact saving"
+        " are unknown"
     )
 
 

@@ -2,23 +2,23 @@
 
 ## What it does
 
-Takes the time of a step in which a device has nothing to do because its next program, or the next
-kernel of a program that has begun, came late, and tells what the thread that launches did instead.
+Measures the time of a step in which a device is idle because its next program, or the next kernel
+of a running program, was launched late, and reports what the launching thread did instead.
 
 ## Why it costs time
 
-JAX launches ahead: while a device runs one step, the host calls the next. A host that needs longer
-for its own part of a step than the device for its, leaves the device idle for the difference.
+JAX launches ahead: while a device runs one step, the host calls the next. If the host needs longer
+for its part of a step than the device for its own, the device is idle for the difference.
 
 ## How it is detected
 
 Idle time between two runs counts, unless the call of the later one had returned before the gap
 began, or the gap is no longer than a launch takes (20 us). Idle time within a run counts while the
-event that enqueues its kernels is still going on, if it is more than a tenth of that: else the host
-was ahead, and waited for room in the queue (STEP306). Each moment belongs to the innermost event of
-the thread that launches; an annotation around calls, like a step's marker, does not tell what it
-does. What the host does after it waited for a result is STEP304's as far as
-that wait could have hidden it; input is STEP302's, compiling STEP303's, copying STEP305's.
+event that enqueues its kernels is in progress, if it exceeds a tenth of that event; otherwise the
+host was ahead and waited for room in the queue (STEP306). Each moment belongs to the innermost
+event of the launching thread; an annotation around calls, such as a step marker, does not show what
+the thread does. Time after waiting for a result belongs to STEP304, as far as that wait could have
+hidden it; input belongs to STEP302, compiling to STEP303, copying to STEP305.
 
 ## Example
 
@@ -29,22 +29,22 @@ python             | $train.py:88 log_metrics | PjitFunction(step)
 
 ## Fix
 
-Python: take logging, metrics and bookkeeping out of the loop, or let a thread do it. Dispatch: few
-large jitted functions in place of many small ones. Launching: command buffers launch many kernels
-at once. Nothing recorded: the host may work, sleep or wait for a result (`block_until_ready`); the
-Python tracer (`python_tracer_level=1`) tells, under Nsight Systems annotations of the loop's parts.
+Python: move logging, metrics and bookkeeping out of the loop or to a thread. Dispatch: call few
+large jitted functions instead of many small ones. Launching: command buffers launch many kernels at
+once. Nothing recorded: the host may work, sleep or wait for a result (`block_until_ready`); the
+Python tracer (`python_tracer_level=1`), or annotations under Nsight Systems, show which.
 
 ## Fix safety
 
-Work moved out of the loop changes no numbers. Command buffers don't either, but a profile then
-shows less of single ops.
+Moving work out of the loop changes no numbers. Neither do command buffers, but a profile then shows
+fewer single ops.
 
 ## False alarms
 
-The Python tracer itself slows Python down, often by a multiple: compare step times with and without
-a profile (STEP606) before you rewrite a loop. A profile without the thread that launches does not
-tell who is late: then nothing is said of the host. Where another host's devices compute longer,
-that much of a device's idle time is no host's, either.
+The Python tracer slows Python down, often by a multiple: compare step times with and without a
+profile (STEP606) before you rewrite a loop. If the profile does not show the launching thread, the
+rule blames no host. If another host's devices compute longer, that part of a device's idle time is
+not the host's either.
 
 ## References
 
@@ -78,17 +78,16 @@ _CAUSES: Final = (
 _SAID: Final = {
     IdleCause.PYTHON: "in Python",
     IdleCause.DISPATCH: "calling jitted functions",
-    IdleCause.LAUNCHING: "launching kernels of a program that has begun",
-    IdleCause.RUNTIME: "held back by the runtime",
-    IdleCause.UNKNOWN: "in nothing that the profile records",
+    IdleCause.LAUNCHING: "launching kernels of a running program",
+    IdleCause.RUNTIME: "blocked by the runtime",
+    IdleCause.UNKNOWN: "in unrecorded activity",
 }
 _REMEDIES: Final = {
-    IdleCause.PYTHON: "take this Python out of the training loop, or let a thread do it",
-    IdleCause.DISPATCH: "call few large jitted functions in place of many small ones",
-    IdleCause.LAUNCHING: "let command buffers launch many kernels at once, or give kernels more"
-    " work",
-    IdleCause.RUNTIME: "find what the runtime waits for: device memory, or too many launches in"
-    " flight",
+    IdleCause.PYTHON: "move this Python out of the training loop or to a thread",
+    IdleCause.DISPATCH: "call few large jitted functions instead of many small ones",
+    IdleCause.LAUNCHING: "use command buffers, which launch many kernels at once, or larger ones",
+    IdleCause.RUNTIME: "find out what the runtime waits for: device memory, or too many launches"
+    " in flight",
 }
 _WORTH_NAMING: Final = 0.05
 _BUFFERS: Final = "xla_gpu_enable_command_buffer"
@@ -107,7 +106,7 @@ def check(case: StepData) -> Iterator[Finding]:
     ranked = sorted(relevant, key=lambda cause: -by_cause[cause])
     known = total - by_cause[IdleCause.UNKNOWN]
     activities = ", ".join(f"{_SAID[cause]} {by_cause[cause]:,.2f} ms" for cause in ranked)
-    gaps = "gaps before work that was launched late" if idle.seen else "gaps between runs"
+    gaps = "gaps before work launched late" if idle.seen else "gaps between runs"
     visible = idle.seen or known > 0
     meanwhile = (
         f"meanwhile the host is {activities}" if visible else "no call and no launch is recorded"
@@ -130,24 +129,24 @@ def check(case: StepData) -> Iterator[Finding]:
 def _title(total: float, *, shown: bool) -> str:
     if shown:
         return f"devices wait {total:,.2f} ms per step for the host to launch"
-    return f"devices have nothing to do for {total:,.2f} ms per step; the profile does not show why"
+    return f"devices are idle for {total:,.2f} ms per step; the profile does not show why"
 
 
 def _remedy(case: StepData, cause: IdleCause) -> Remedy:
     switched_off = (case.context.flags or {}).get(_BUFFERS) == ""
     if cause is IdleCause.LAUNCHING and switched_off:
-        return Remedy(f"command buffers are switched off (--{_BUFFERS}=): switch them on again")
+        return Remedy(f"command buffers are disabled (--{_BUFFERS}=): enable them again")
     if cause is IdleCause.UNKNOWN:
         more = profiler_of(case.timeline).see_the_host
-        return Remedy(f"{more}, and look again: it may work, sleep, or wait for a result")
+        return Remedy(f"{more}: the host may work, sleep, or wait for a result")
     return advise(case, _REMEDIES[cause])
 
 
 def _doubt(case: StepData, idle: IdleTime, known: float) -> str | None:
     if not idle.seen:
-        return "the profile does not show which thread launches"
+        return "the profile does not show the launching thread"
     if not known:
-        return "what the host does in the gaps is not recorded"
+        return "the host's activity in the gaps is not recorded"
     if any(name.startswith(TRACED) for name in case.timeline.host_names):
-        return "the Python tracer was on: it slows Python down, and the gaps may be its own"
+        return "the Python tracer was on: it slows Python down and may cause the gaps"
     return None

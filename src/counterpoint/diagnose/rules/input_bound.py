@@ -2,20 +2,19 @@
 
 ## What it does
 
-Takes the time of a step in which a device has nothing to do and the thread that launches is in the
-input pipeline: `next` of an iterator, tf.data, grain, a PyTorch DataLoader, or what the program
-itself calls data loading.
+Measures the time of a step in which a device is idle and the launching thread is in the input
+pipeline: `next` of an iterator, tf.data, grain, a PyTorch DataLoader, or a function that the
+program names data loading.
 
 ## Why it costs time
 
-A step can't begin before its batch is there. Where batches come more slowly than steps run, the
+A step can't start before its batch is ready. If batches arrive more slowly than steps run, the
 device waits for the difference in each step, however fast the program is.
 
 ## How it is detected
 
-Idle time between two runs, where the call of the later one came late, and the innermost event with
-a meaning on the thread that launches is one of the input pipeline's. Names are in
-diagnose/host/causes.toml.
+Idle time between two runs whose later call came late, while the innermost known event on the
+launching thread belongs to the input pipeline. diagnose/host/causes.toml lists the names.
 
 ## Example
 
@@ -32,12 +31,12 @@ one worker's time per batch exceeds the step, add workers; if reading does, stor
 
 ## Fix safety
 
-Reading ahead changes no batch; it takes host memory for those that wait.
+Reading ahead changes no batch; waiting batches take host memory.
 
 ## False alarms
 
-A profile early in the run may see buffers that are still filling. A wait inside `next` is input
-only if the iterator is one: JAX's own `next` calls within a jitted call are not counted.
+A profile early in the run may show buffers that are still filling. JAX's own `next` calls within a
+jitted call are not input and are not counted.
 
 ## References
 
@@ -72,8 +71,9 @@ def check(case: StepData) -> Iterator[Finding]:
         code=CODE,
         title=f"devices wait {waiting:,.2f} ms per step for input",
         detail=(
-            f"{waiting / case.step_ms:.0%} of the step: the host fetches the next batch while no"
-            f" work is left, longest in {rows[0][0]}, {rows[0][1]:,.2f} ms"
+            f"{waiting / case.step_ms:.0%} of the step: the host fetches the next batch while"
+            " devices"
+            f" are idle, longest in {rows[0][0]}, {rows[0][1]:,.2f} ms"
         ),
         saves_ms=Range(0.0, waiting),
         basis=case.basis,
@@ -83,7 +83,7 @@ def check(case: StepData) -> Iterator[Finding]:
         ),
         remedy=Remedy(
             "prepare batches ahead: more workers and a prefetch buffer in the input pipeline, and"
-            " the next batch put on the devices before the step that runs is over"
+            " the next batch on the devices before the current step ends"
         ),
         doubt=None,
     )

@@ -1,15 +1,14 @@
-"""Devices have nothing to do from one kernel of a program to the next.
+"""Devices are idle between the kernels of a program.
 
 ## What it does
 
-Sums the gaps between kernels that no host is to blame for: their program had been launched. On a
-predicted step, which has no host, all idle time is of this kind.
+Adds up the gaps between kernels that are not the host's fault: their program had been launched. In
+a predicted step, which has no host, all idle time is of this kind.
 
 ## Why it costs time
 
-A GPU takes a microsecond or two from the end of one kernel to the start of the next, whatever they
-do. Thousands of short kernels per step leave thousands of such gaps. On a TPU they are waits within
-the program.
+A GPU takes a microsecond or two from the end of one kernel to the start of the next. Thousands of
+short kernels per step leave thousands of gaps. On a TPU these are waits within the program.
 
 ## How it is detected
 
@@ -33,8 +32,8 @@ Command buffers change no numbers; a larger batch per device changes training.
 
 ## False alarms
 
-Tracing each kernel stretches the gaps: they are shorter without a profile. Spans of a bundle that
-holds whole thunks leave out what lies within them.
+Tracing each kernel lengthens the gaps: they are shorter without a profile. In bundles that hold
+whole thunks, gaps inside a thunk are invisible.
 
 ## References
 
@@ -68,21 +67,20 @@ def check(case: StepData) -> Iterator[Finding]:
         return
     yield Finding(
         code=CODE,
-        title=f"devices have nothing to do for {gaps:,.2f} ms per step between kernels",
+        title=f"devices are idle for {gaps:,.2f} ms per step between kernels",
         detail=(
-            f"{gaps / case.step_ms:.0%} of the step: nothing runs on the device, so it goes from"
-            " one kernel to the next; "
+            f"{gaps / case.step_ms:.0%} of the step: gaps from one kernel to the next; "
             + (
-                "a host that launches late is not predicted"
+                "late launches by the host are not predicted"
                 if predicted
                 else "the host had launched them"
                 if case.ask(idle_of).seen
-                else "whether the host had launched them, the profile does not show"
+                else "the profile does not show whether the host had launched them"
             )
         ),
         saves_ms=Range(0.0, gaps),
         basis=case.basis,
         evidence=(Evidence(what="gaps between kernels", ms=gaps),),
         remedy=Remedy("fewer and larger kernels: more work per device, or settings that fuse more"),
-        doubt=None if predicted else "tracing each kernel stretches the gaps between them",
+        doubt=None if predicted else "tracing each kernel lengthens the gaps between them",
     )

@@ -1,20 +1,19 @@
-"""Devices wait while data are copied to them.
+"""Devices wait while data is copied to them.
 
 ## What it does
 
-Takes the time of a step in which a device has nothing to do because the host is still putting
-arguments on it: `device_put`, sharding a batch, an argument of the call that lies on the host.
+Measures the time of a step in which a device is idle because the host still transfers arguments:
+`device_put`, sharding a batch, an argument of the call that is on the host.
 
 ## Why it costs time
 
-A program can't begin before its arguments are there. A copy that begins when the last step has
-ended runs with nobody to hide it; one that begins a step ahead costs nothing.
+A program can't start before its arguments are on the device. A copy that starts after the last step
+has nothing to hide it; one that starts a step ahead costs nothing.
 
 ## How it is detected
 
-Idle time between two runs, where the call of the later one came late, and the thread that launches
-(or, where that waits, another one) is in a transfer to devices. Copies on devices that nothing
-hides are STEP505's.
+Idle time between two runs whose later call came late, while the launching thread (or, if that
+waits, another one) is in a transfer to devices. Exposed copies on devices are STEP505.
 
 ## Example
 
@@ -25,17 +24,17 @@ for batch in batches:  # NumPy arrays
 
 ## Fix
 
-Put the next batch on the devices before the step that runs is over (`jax.device_put` returns at
-once), with the sharding that the step expects, so that the call moves nothing.
+Put the next batch on the devices while the current step runs (`jax.device_put` returns at once),
+with the sharding that the step expects, so that the call moves nothing.
 
 ## Fix safety
 
-The same numbers; two batches lie on the devices.
+The numbers are the same; two batches are on the devices.
 
 ## False alarms
 
-The time of `device_put` on the thread is its launch. Where arrays lie elsewhere on devices already,
-the call reshards them: then give them the step's sharding when they are made.
+The time of `device_put` on the thread is that of its launch. If arrays are already on devices with
+another sharding, the call reshards them: create them with the sharding of the step.
 
 ## References
 
@@ -69,8 +68,8 @@ def check(case: StepData) -> Iterator[Finding]:
         code=CODE,
         title=f"devices wait {waiting:,.2f} ms per step while the host copies data to them",
         detail=(
-            f"{waiting / case.step_ms:.0%} of the step: the host puts arguments on devices while"
-            " no work is left"
+            f"{waiting / case.step_ms:.0%} of the step: the host transfers arguments while devices"
+            " are idle"
         ),
         saves_ms=Range(0.0, waiting),
         basis=case.basis,
@@ -79,7 +78,7 @@ def check(case: StepData) -> Iterator[Finding]:
             *(Evidence(what=what, ms=ms) for what, ms in rows),
         ),
         remedy=Remedy(
-            "put the next batch on the devices while a step runs (jax.device_put with the sharding"
-            " that the step expects), so that the call itself moves nothing"
+            "put the next batch on the devices while a step runs (jax.device_put with the step's"
+            " sharding), so that the call itself moves nothing"
         ),
     )

@@ -1,28 +1,30 @@
-"""Collectives wait for devices that come late.
+"""Collectives wait for devices that arrive late.
 
 ## What it does
 
-Tells how long devices wait in collectives for those that come after them. Where it is the same
-device or host that comes last, names it, with how much longer the others wait than it does, and
-whether its own compute takes longer.
+Reports how long devices wait in collectives for those that arrive later. If the same device or host
+is late most often, it is named, with how much longer the others wait than it does, and whether its
+own compute takes longer.
 
 ## Why it costs time
 
-No collective ends before its last participant has come. All others wait, whatever the network.
+No collective ends before its last participant has arrived. All others wait, however fast the
+network is.
 
 ## How it is detected
 
-Each execution of a collective on all devices of its group, on clocks that were brought together:
-the stay of the last is the transfer, what the others stay longer is waiting, as far as no compute
-runs beside it. Who comes late is who waits least in a whole step, so one that others hold up is not
-blamed. It is named where it comes last in more steps than by chance (5 %, over all devices, by the
-binomial distribution): three steps tell nothing among two devices, and something among eight. What
-is saved lies between the waiting that is surely exposed, a mean over devices, and the waiting of
-the device that waits most in each step: with all others as quick as that one, the step is so much
-shorter. Where one device is slow and the profile holds the program, the simulator runs it on that
-device's times and on the others', and the difference narrows the saving. Where its compute takes
-longer than the median of the others' by half of its lateness or more, it is slow (a lower clock,
-more work in its shard); else it starts late (its host, its input).
+Each execution of a collective is compared over all devices of its group, on aligned clocks. The
+stay of the last device is the transfer; the excess of the others is waiting, as far as no compute
+overlaps it. The late device is the one that waits least over a whole step, so a device that others
+delay is not blamed. It is named only if it is last in more steps than by chance (5%, over all
+devices, by the binomial distribution): three steps prove nothing for two devices, but something for
+eight.
+
+The saving is between the exposed waiting that is certain, as a mean over devices, and the waiting
+of the device that waits most in each step. If one device is slow and the profile holds the program,
+the simulator runs it with that device's times and with the others'; the difference narrows the
+saving. If its compute exceeds the median of the others by at least half of its lateness, the device
+is slow (a lower clock, more work in its shard); otherwise it starts late (its host, its input).
 
 ## Example
 
@@ -33,18 +35,18 @@ device 5   backward ................| all-reduce (transfer)
 
 ## Fix
 
-Slow device: compare its clocks, temperature and neighbours (`nvidia-smi -q -d CLOCK,PERFORMANCE`),
-and what its shard holds more of (experts, sequence lengths, pipeline stages). Late start: look at
+Slow device: compare its clocks, temperature and neighbors (`nvidia-smi -q -d CLOCK,PERFORMANCE`),
+and whether its shard holds more (experts, sequence lengths, pipeline stages). Late start: look at
 its host's threads in the gap: input, logging, checkpoints, garbage collection.
 
 ## Fix safety
 
-Nothing to change in the program.
+The program does not change.
 
 ## False alarms
 
-Between hosts, lateness below the uncertainty of their clocks is nothing. Where devices come last by
-turns, or too few steps were recorded, the waiting is there, but nobody is named.
+Between hosts, lateness below the uncertainty of their clocks means nothing. If devices take turns
+being last, or too few steps were recorded, the waiting is real, but no device is named.
 
 ## References
 
@@ -88,11 +90,11 @@ def check(case: StepData) -> Iterator[Finding]:
     low = min(sum(map(_certain, rows)), mean)
     yield Finding(
         code=CODE,
-        title=f"devices wait {mean:,.2f} ms per step for the one that comes last",
+        title=f"devices wait {mean:,.2f} ms per step for the last device to arrive",
         detail=(
-            f"{mean:,.2f} ms are the mean over devices; the one that waits most waits"
-            f" {most:,.2f} ms, which a step gains if the others come as early. The transfers of"
-            f" these collectives take {sum(map(_transfer, rows)):,.2f} ms; the longest wait is in"
+            f"{mean:,.2f} ms is the mean over devices; the device that waits most waits"
+            f" {most:,.2f} ms, the gain if the others arrived as early. The transfers of these"
+            f" collectives take {sum(map(_transfer, rows)):,.2f} ms; the longest wait is in"
             f" {place_of(rows[0])}, {rows[0]['late_ms']:,.2f} ms. {_who(case, late)}"
             f"{_without(gain)}"
         ),
@@ -115,9 +117,7 @@ def _simulated(case: StepData, late: tuple[Straggler, ...], most: float) -> Rang
 def _without(told: Range | None) -> str:
     if told is None:
         return ""
-    return (
-        f". Were it as quick as they are, a step would gain {told.low:,.2f} to {told.high:,.2f} ms"
-    )
+    return f". At their speed a step would be {told.low:,.2f} to {told.high:,.2f} ms shorter"
 
 
 def _transfer(row: dict[str, Any]) -> float:
@@ -135,11 +135,8 @@ def _who(case: StepData, late: tuple[Straggler, ...]) -> str:
     if not late:
         steps = case.selection.windows["step"].n_unique()
         if steps == 1:
-            return "One step does not tell which device comes last more often than by chance"
-        return (
-            "Which device comes last is not the same one often enough, in these"
-            f" {steps} steps, to be more than chance"
-        )
+            return "One step does not show which device is last more often than by chance"
+        return f"No device is last more often than by chance in these {steps} steps"
     return "; ".join(_one(case, straggler) for straggler in late[:_NAMED])
 
 
@@ -169,10 +166,10 @@ def _why(one: Straggler) -> str:
         return "it is slow"
     if one.idle_ms - one.others_idle_ms > 0:
         return (
-            f"that does not explain it; it is idle for {one.idle_ms:,.2f} ms, the others for"
-            f" {one.others_idle_ms:,.2f} ms, so it starts late"
+            f"that does not explain its lateness; it is idle for {one.idle_ms:,.2f} ms, the others"
+            f" for {one.others_idle_ms:,.2f} ms, so it starts late"
         )
-    return "that does not explain it, so it starts late"
+    return "that does not explain its lateness, so it starts late"
 
 
 def _place(case: StepData, one: Straggler) -> str:
@@ -183,8 +180,8 @@ def _remedy(case: StepData, late: tuple[Straggler, ...]) -> Remedy:
     if not late:
         return advise(
             case,
-            "even out what devices do between two collectives, or have fewer; more steps in the"
-            " profile tell whether it is always the same device",
+            "balance the work of devices between collectives, or use fewer collectives; profile"
+            " more steps to see whether the same device is always late",
         )
     first = late[0]
     if first.slow:
@@ -193,8 +190,8 @@ def _remedy(case: StepData, late: tuple[Straggler, ...]) -> Remedy:
         )
         return advise(
             case,
-            f"find why {_place(case, first)} computes longer: clocks and temperature, or more work"
-            f" in its shard{command}",
+            f"find out why {_place(case, first)} computes longer: clocks and temperature, or more"
+            f" work in its shard{command}",
         )
     return advise(
         case,
@@ -207,4 +204,4 @@ def _doubt(case: StepData) -> str | None:
     apart = [host.name for host in case.timeline.hosts[1:] if host.clock_offset_ps is None]
     if not apart:
         return None
-    return f"clocks of {len(apart)} hosts could not be brought together: who is late is not known"
+    return f"clocks of {len(apart)} hosts are not aligned: the late device is unknown"

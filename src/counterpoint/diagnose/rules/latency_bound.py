@@ -1,23 +1,22 @@
-"""Collectives that nothing hides are bound by latency: starts and rounds take their time.
+"""Exposed collectives are bound by latency: their starts and rounds take the time.
 
 ## What it does
 
 Lists exposed collectives whose time is that of starting them and of the rounds among their ranks,
-far from what the links could carry.
+far below the rate of the links.
 
 ## Why it costs time
 
 A collective of a few kilobytes takes as long as one of a megabyte. In a chain of small ones, each
-needed before the next can start, the links are idle and so is the device. In a ring of hundreds of
-ranks each gets so small a part that even a large message is mostly rounds.
+needed before the next can start, both the links and the device are idle. In a ring of hundreds of
+ranks each part is so small that even a large message is mostly rounds.
 
 ## How it is detected
 
-The rate that a transfer comes to, against what the target's links carry and against what latency
-alone explains. Where nobody knows the links: at most 64 KiB that take ten times as long as the
-slowest of links needs for them. Those that could be merged are STEP103; of those that need each
-other the HLO tells how long their chain is. Of predictions, whose times are the cost model's own,
-the rule says nothing.
+The achieved rate is compared with the capacity of the links and with what latency alone explains.
+If the links are unknown: at most 64 KiB that take ten times as long as the slowest link needs.
+Collectives that could be merged are STEP103; the HLO shows how long a chain of dependent ones is.
+Predictions, whose times come from the cost model, are not judged.
 
 ## Example
 
@@ -27,21 +26,21 @@ all-reduce.7   4 KiB among 64 devices, 48 us: 0.2 % of what the links carry
 
 ## Fix
 
-Fewer of them: one all-reduce of stacked values (losses, norms, statistics) in place of several, and
-once per step instead of once per layer or micro-batch. Of those in a chain, a shorter chain. Of
-large ones among many ranks: shards over fewer of them (within a host or a domain, with replicas
-across), or a larger batch per step. On NVIDIA: NVLink SHARP
-(`NCCL_NVLS_ENABLE`), which needs NVSwitch of Hopper or newer, and the low-latency protocols that
-NCCL chooses unless `NCCL_PROTO` forbids them.
+Fewer collectives: one all-reduce of stacked values (losses, norms, statistics) instead of several,
+once per step instead of once per layer or micro-batch. For a chain: make it shorter. For large
+collectives among many ranks: shard over fewer ranks (within a host or a domain, with replicas
+across), or use a larger batch per step. On NVIDIA: NVLink SHARP (`NCCL_NVLS_ENABLE`), which needs
+NVSwitch of Hopper or newer, and the low-latency protocols that NCCL chooses unless `NCCL_PROTO`
+excludes them.
 
 ## Fix safety
 
-Stacking does not change sums. Norms taken less often do.
+Stacking does not change sums. Norms computed less often do change.
 
 ## False alarms
 
-A small collective that waits for a late device looks slow: waiting is taken off where the profile
-holds all devices of a group, and can't be where it holds one.
+A small collective that waits for a late device looks slow. The wait is subtracted if the profile
+holds all devices of a group, which is impossible with one of them.
 
 ## References
 
@@ -93,7 +92,7 @@ def check(case: StepData) -> Iterator[Finding]:
         code=CODE,
         title=(f"devices wait {exposed_ms(rows):,.2f} ms per step for {_named(rows)}"),
         detail=(
-            f"{place_of(first)} holds up {first['own_ms']:,.2f} ms: {first['why']}"
+            f"{place_of(first)} takes {first['own_ms']:,.2f} ms: {first['why']}"
             f"{_chain(rows, depth)}"
         ),
         saves_ms=Range(0.0, saving.ms.high),
@@ -102,7 +101,8 @@ def check(case: StepData) -> Iterator[Finding]:
         remedy=_remedy(case, rows, depth),
         doubt=None
         if any(row["wait_ms"] is not None for row in rows)
-        else "waiting for late devices may be in it: the profile does not show who came when",
+        else "waiting for late devices may be included: the profile does not show when each"
+        " arrived",
     )
 
 
@@ -128,8 +128,8 @@ def _chain(rows: Rows, depth: int) -> str:
     if not _is_chain(rows, depth):
         return ""
     return (
-        f". {depth:,} of them stand in a chain: each needs what the one before brings, so these"
-        " can't be merged"
+        f". {depth:,} of them form a chain: each needs the result of the one before, so they can't"
+        " be merged"
     )
 
 
@@ -139,7 +139,7 @@ def _is_chain(rows: Rows, depth: int) -> bool:
 
 
 def _remedy(case: StepData, rows: Rows, depth: int) -> Remedy:
-    text = "have fewer of them: stack values that are reduced alike, and once per step"
+    text = "use fewer of them: stack values with the same reduction, and reduce once per step"
     large = sum(row["own_ms"] for row in rows if not _is_small(row))
     if large > _MOST * exposed_ms(rows):
         text = (
@@ -149,12 +149,12 @@ def _remedy(case: StepData, rows: Rows, depth: int) -> Remedy:
         )
     elif _is_chain(rows, depth):
         text = (
-            "make the chain shorter: reduce once what is reduced in several steps, or compute"
-            " on each device what all would send each other"
+            "make the chain shorter: reduce once instead of in several steps, or compute on each"
+            " device what all would send each other"
         )
     given = case.context.environment or case.timeline.environment
     if given.get(_NVLS) == "0":
-        text += f"; {_NVLS}=0 forbids the fast path within a host"
+        text += f"; {_NVLS}=0 disables the fast path within a host"
     if given.get(_PROTOCOL, "").lower() in ("simple", "^ll,ll128"):
-        text += f"; {_PROTOCOL}={given[_PROTOCOL]} forbids the protocols for small ones"
+        text += f"; {_PROTOCOL}={given[_PROTOCOL]} excludes the protocols for small messages"
     return advise(case, text)

@@ -1,22 +1,22 @@
-"""Kernels do nothing but write data in another order.
+"""Kernels only change the memory layout of data.
 
 ## What it does
 
 Lists copies and transposes that only change the order of data in memory, on the device and on the
-host, with the lines they come from and who reads the result.
+host, with their source lines and the readers of the result.
 
 ## Why it costs time
 
-The same numbers are read and written once more, at the speed of memory. A transpose reaches less of
-it than a plain copy.
+The data is read and written once more, at the speed of memory. A transpose is slower than a plain
+copy.
 
 ## How it is detected
 
-On the device: in the HLO, copies into another layout, transposes, and fusions that hold nothing
-else; those that move no order (a buffer that must not change) are STEP505's. Profiles without HLO
-tell transposes by their name. On the host: `Transpose` events, which the runtime records while it
-brings arrays into the device's layout or back. Only those in steps count, and threads side by side
-once: at start-up they come by the hundred, and cost no step anything.
+On the device: HLO copies into another layout, transposes, and fusions of nothing else; copies in
+the same layout (a buffer that must not change) are STEP505. Profiles without HLO show transposes by
+name. On the host: `Transpose` events, which the runtime records while it converts arrays to or from
+the device's layout. Only events within steps count, and overlapping threads count once: at startup
+there are hundreds, and they cost no step.
 
 ## Example
 
@@ -27,18 +27,18 @@ y = jax.lax.conv_general_dilated(x, w, ...)
 
 ## Fix
 
-Keep data in the order in which it is used most: channels last for convolutions, weights stored as
+Keep data in the layout in which it is used most: channels last for convolutions, weights stored as
 the product reads them, an einsum instead of transpose and product, the right `dimension_numbers`.
-For a step's arguments: `jax.experimental.layout` with automatic layouts. On the host: arrays in
-plain row-major order (`np.ascontiguousarray`), and copied once, not in every step.
+For a step's arguments: `jax.experimental.layout` with automatic layouts. On the host: row-major
+arrays (`np.ascontiguousarray`), copied once instead of in every step.
 
 ## Fix safety
 
-Results stay the same. Stored parameters change their order: convert checkpoints.
+Results stay the same. The layout of stored parameters changes: convert checkpoints.
 
 ## False alarms
 
-An order that another kernel needs, once for many uses, is worth its copy.
+A layout that another kernel needs, changed once for many uses, is worth its copy.
 
 ## References
 
@@ -105,10 +105,10 @@ def _on_device(case: StepData, found: Sequence[ExecutedOp]) -> Finding:
     first = found[0]
     return Finding(
         code=CODE,
-        title=f"writing data in another order takes {total:,.2f} ms per step",
+        title=f"layout changes (copies, transposes) take {total:,.2f} ms per step",
         detail=(
-            f"{with_noun(len(found), 'kernel')}, {moved / 1e9:,.2f} GB read and written, nothing"
-            f" computed; the longest is {place_of(first.row)}, {first.ms:,.2f} ms:"
+            f"{with_noun(len(found), 'kernel')}, {moved / 1e9:,.2f} GB read and written;"
+            f" the longest is {place_of(first.row)}, {first.ms:,.2f} ms:"
             f" {_shapes(first)}, {_for_whom(first)}"
         ),
         saves_ms=saves,
@@ -116,10 +116,10 @@ def _on_device(case: StepData, found: Sequence[ExecutedOp]) -> Finding:
         evidence=evidence_of(case, found),
         remedy=advise(
             case,
-            "keep data in the order in which it is used: channels last for convolutions, an einsum"
+            "keep data in the layout in which it is used: channels last for convolutions, an einsum"
             " instead of transpose and product, weights stored as they are read",
         ),
-        doubt="an order needed once for many uses is worth its copy",
+        doubt="a layout that many uses need is worth one copy",
     )
 
 
@@ -144,27 +144,26 @@ def _for_whom(one: ExecutedOp) -> str:
         return f"read by {', '.join(dict.fromkeys(wanting[:3]))}"
     writer = writer_of(one.program, one.instruction)
     if writer is None or writer.opcode == "parameter":
-        return "an argument that the step gives back in another order"
+        return "an argument that the step returns in another layout"
     called = f" ({writer.custom_call_target})" if writer.custom_call_target else ""
-    return f"since {writer.name}{called} writes a result of the step in an order of its own"
+    return f"because {writer.name}{called} writes a result of the step in another layout"
 
 
 def _in_steps(case: StepData, on_host: HostTransposes) -> Finding:
     idle = case.breakdown.idle_ms + case.breakdown.copy_exposed_ms
     return Finding(
         code=CODE,
-        title=f"the host writes arrays in another order for {on_host.in_steps_ms:,.2f} ms per step",
+        title=f"layout changes on the host take {on_host.in_steps_ms:,.2f} ms per step",
         detail=(
-            "it brings them into the device's layout, or back; in the meantime devices wait or copy"
-            f" for {idle:,.2f} ms per step. Before the first step it did so for"
-            f" {on_host.before_ms:,.0f} ms"
+            "the host converts arrays to or from the device's layout; devices wait or copy for"
+            f" {idle:,.2f} ms per step. Before the first step it took {on_host.before_ms:,.0f} ms"
         ),
         saves_ms=Range(0.0, min(on_host.in_steps_ms, idle)),
         basis=Basis.MEASURED,
         evidence=(Evidence(what=on_host.name, ms=on_host.in_steps_ms),),
         remedy=advise(
             case,
-            "keep what steps need on the device, and give arrays in plain row-major order"
+            "keep the data of steps on the device, and pass arrays in row-major order"
             " (np.ascontiguousarray)",
         ),
     )

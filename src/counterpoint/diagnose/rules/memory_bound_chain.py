@@ -1,24 +1,24 @@
-"""Kernels that only move data hand large buffers to each other through memory.
+"""Memory-bound kernels pass large buffers to each other through memory.
 
 ## What it does
 
-Looks for chains of kernels that memory bounds (elementwise work, reductions, the small products of
-attention) in which one writes a buffer larger than the chip's cache and the next reads it. Says how
-long they take, how fast they move data, and what one kernel for the whole chain would save.
+Finds chains of memory-bound kernels (elementwise work, reductions, the small products of attention)
+in which one writes a buffer larger than the chip's cache and the next reads it. Reports their time,
+the rate at which they move data, and the saving of a single kernel for the chain.
 
 ## Why it costs time
 
-Such a kernel takes as long as its bytes do. XLA joins elementwise work by itself, but not across a
-reduction whose result all elements need (softmax, norms), nor a product and what surrounds it:
-attention written out in jnp writes and reads its scores, length times length of them, many times.
+Such a kernel takes as long as its bytes. XLA fuses elementwise work, but not across a reduction
+whose result all elements need (softmax, norms), nor a product with its surroundings: attention
+written in jnp writes and reads its scores, quadratic in the sequence length, many times.
 
 ## How it is detected
 
-In the HLO, with bytes and operations of each kernel and the chip's rates: bound by memory if bytes
-take longer. Two kernels of one part of the step (forward; backward with what it recomputes) are
-joined where one reads from the other more than 64 MiB. What a chain could save at most is each
-kernel's time by the share of its bytes that are handed over. Where a chain holds batched products
-it is attention, and at most what a flash attention kernel would not take is saved.
+In the HLO, with the bytes and operations of each kernel and the chip's rates: a kernel is
+memory-bound if its bytes take longer. Two kernels of one part of the step (forward; backward with
+its recomputation) form a chain if one reads more than 64 MiB from the other. The saving is at most
+each kernel's time in proportion to the bytes that it passes on. A chain with batched products is
+attention; its saving is at most its time minus that of a flash attention kernel.
 
 ## Example
 
@@ -36,12 +36,13 @@ large vocabulary: compute it in parts over the tokens.
 
 ## Fix safety
 
-Another order of sums: results differ in the last bits. Flash kernels want certain head sizes.
+Sums in another order: results differ in the last bits. Flash kernels support certain head sizes
+only.
 
 ## False alarms
 
-A fused kernel that doesn't exist for what is computed. A chain that already moves data at the
-memory's rate is still a chain: it is the bytes that are too many.
+No fused kernel exists for the computation. A chain that already moves data at the memory's rate is
+still a chain: it moves too many bytes.
 
 ## References
 
@@ -116,11 +117,11 @@ def _finding(case: StepData, kind: _ChainKind, saves: Range, chip: Chip) -> Find
         moving = f"priced at {rate / 1e12:,.2f} TB/s"
     return Finding(
         code=CODE,
-        title=f"{ms:,.2f} ms per step go to kernels that move {what} through memory",
+        title=f"kernels that move {what} through memory take {ms:,.2f} ms per step",
         detail=(
             f"{with_noun(len(members), 'kernel')} in {with_noun(len(kind.chains), 'chain')} move"
             f" {moved / 1e9:,.1f} GB per step {moving}; for {handed:,.2f} ms of it one kernel"
-            f" writes what the next reads, as {_pair(kind.chains[0])}"
+            f" writes what the next reads, such as {_pair(kind.chains[0])}"
         ),
         saves_ms=saves,
         basis=Basis.RULE_OF_THUMB,
@@ -144,8 +145,8 @@ def _sort(chain: KernelChain) -> str:
     source = row["source"]
     if source:
         path, _, line = source.rpartition(":")
-        return f"what {PurePath(path).name}:{line} computes"
-    return f"what {row['scope']} computes" if row["scope"] else "intermediate results"
+        return f"the results of {PurePath(path).name}:{line}"
+    return f"the results of {row['scope']}" if row["scope"] else "intermediate results"
 
 
 def _is_attention(chain: KernelChain) -> bool:
@@ -177,24 +178,23 @@ def _saves(case: StepData, kind: _ChainKind, chip: Chip) -> Range:
 def _pair(chain: KernelChain) -> str:
     first = max(chain.handovers, key=lambda handover: handover.ms)
     return (
-        f"{place_of(first.writer.row)} does for {first.reader.row['op']}"
-        f" ({first.bytes / 1e6:,.0f} MB)"
+        f"{place_of(first.writer.row)} for {first.reader.row['op']} ({first.bytes / 1e6:,.0f} MB)"
     )
 
 
 def _remedy(case: StepData, kind: _ChainKind) -> Remedy:
     if kind.name == _ATTENTION:
-        return advise(case, f"a flash attention kernel: {_flash(case)}")
+        return advise(case, f"use a flash attention kernel: {_flash(case)}")
     words = " ".join(str(kernel.row["scope"]).lower() for kernel in kind.members)
     if "norm" in words and is_nvidia(case):
         return advise(
             case,
-            "one kernel for the norm: Transformer Engine's, one in Pallas, or cuDNN's",
+            "use one kernel for the norm: Transformer Engine's, one in Pallas, or cuDNN's",
             {"xla_gpu_enable_cudnn_layer_norm": "true"},
         )
     return advise(
         case,
-        "one kernel for the chain (Pallas, Triton), or less to move: bfloat16 instead of float32,"
+        "use one kernel for the chain (Pallas, Triton), or move less: bfloat16 instead of float32,"
         " a loss in parts over the tokens",
     )
 

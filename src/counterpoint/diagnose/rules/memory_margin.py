@@ -1,20 +1,20 @@
-"""The devices' memory is nearly full, or half of it is never used.
+"""Device memory is nearly full, or half of it is never used.
 
 ## What it does
 
-Compares the most memory that was in use on any device with what the program may have.
+Compares the peak memory of the fullest device with what the program may use.
 
 ## Why it costs time
 
-Nearly full: buffers that don't fit where they should make the run end out of memory after hours,
-XLA's scheduler keeps fewer collectives in flight to stay below its limit, and its rematerialisation
-repeats work. Half empty: recomputation and small batches per device are paid for nothing.
+Nearly full: fragmentation can make the run exceed its memory after hours, XLA's scheduler keeps
+fewer collectives in flight to stay below its limit, and its rematerialization repeats work. Half
+empty: recomputation and small batches per device cost time for nothing.
 
 ## How it is detected
 
-From a Run: JAX's allocator tells each device's peak and its limit. Above 95 % of the limit is too
-near; below half of the whole chip is much left. Silent without a Run, and where the limit is known
-neither from the allocator nor from `XLA_PYTHON_CLIENT_MEM_FRACTION`.
+From a Run: JAX's allocator reports the peak and the limit of each device. Above 95% of the limit is
+too close; below half of the chip is unused. Silent without a Run, and if neither the allocator nor
+`XLA_PYTHON_CLIENT_MEM_FRACTION` gives the limit.
 
 ## Example
 
@@ -24,16 +24,16 @@ peak 71.9 GiB of 74.4 GiB (H100, XLA_PYTHON_CLIENT_MEM_FRACTION=0.94)
 
 ## Fix
 
-Too near: a larger share if the chip has more, else donated state, a checkpoint policy, more
-sharding. Much left: a larger batch per device, or a policy that keeps more.
+Too close: a larger share if the chip has more; otherwise donate the state, set a checkpoint policy,
+or shard more. Unused: a larger batch per device, or a policy that keeps more.
 
 ## Fix safety
 
-Leave 5 to 10 % of the chip for NCCL, cuBLAS and CUDA graphs. A larger batch changes training.
+Leave 5 to 10% of the chip for NCCL, cuBLAS and CUDA graphs. A larger batch changes training.
 
 ## False alarms
 
-The peak is that of the whole process: start-up, evaluation and checkpoints count, too.
+The peak covers the whole process, including startup, evaluation and checkpoints.
 
 ## References
 
@@ -78,15 +78,15 @@ def check(case: StepData) -> Iterator[Finding]:
 
 def _near(case: StepData, memory: DeviceMemory, limit: int) -> Finding:
     repeated = float(by_compiler(case)["ms"].sum())
-    suffix = f"; XLA repeats work for {repeated:,.2f} ms per step to stay below" if repeated else ""
+    suffix = f"; XLA recomputes for {repeated:,.2f} ms per step to stay below" if repeated else ""
     return Finding(
         code=CODE,
-        title=f"{memory.peak / limit:.0%} of the memory that the program may have is in use",
+        title=f"{memory.peak / limit:.0%} of the available device memory is in use",
         detail=(
-            f"the fullest device had {_gib(memory.peak)} in use of {_gib(limit)}: a little more,"
-            f" or memory in pieces, and it runs out{suffix}"
+            f"the fullest device used {_gib(memory.peak)} of {_gib(limit)}: a little more, or"
+            f" fragmentation, and it runs out of memory{suffix}"
         ),
-        saves_ms=Unknown("a risk, and a schedule that saves memory first"),
+        saves_ms=Unknown("a risk, and a schedule that minimizes memory"),
         basis=case.basis,
         evidence=(Evidence(what=f"peak {_gib(memory.peak)} of {_gib(limit)}", ms=None),),
         remedy=_more(case, memory, limit),
@@ -99,7 +99,7 @@ def _more(case: StepData, memory: DeviceMemory, limit: int) -> Remedy:
     if whole is None or kinds != {"gpu"} or limit > (_MORE - _ROOM) * whole:
         return advise(case, advice)
     return Remedy(
-        f"a larger share of the chip's {_gib(whole)}, or {advice}",
+        f"give the program a larger share of the chip's {_gib(whole)}, or {advice}",
         environment=((_FRACTION, str(_MORE)),),
     )
 
@@ -107,14 +107,14 @@ def _more(case: StepData, memory: DeviceMemory, limit: int) -> Remedy:
 def _much_left(case: StepData, memory: DeviceMemory, whole: int) -> Finding:
     repeated = float(by_request(case)["ms"].sum())
     use = (
-        f"keep more for the backward pass, which computes {repeated:,.2f} ms per step again"
+        f"keep more for the backward pass, which recomputes for {repeated:,.2f} ms per step"
         if repeated
-        else "a larger batch per device, where training allows it"
+        else "use a larger batch per device, if training allows it"
     )
     return Finding(
         code=CODE,
-        title=f"{1 - memory.peak / whole:.0%} of the devices' memory is never used",
-        detail=f"the fullest device had {_gib(memory.peak)} in use of the chip's {_gib(whole)}",
+        title=f"{1 - memory.peak / whole:.0%} of device memory is never used",
+        detail=f"the fullest device used {_gib(memory.peak)} of the chip's {_gib(whole)}",
         saves_ms=Unknown("depends on what the memory is used for"),
         basis=case.basis,
         evidence=(Evidence(what=f"peak {_gib(memory.peak)} of {_gib(whole)}", ms=None),),

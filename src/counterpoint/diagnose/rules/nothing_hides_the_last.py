@@ -1,19 +1,20 @@
-"""A large collective stands at an end of the step, where nothing can hide it.
+"""A large collective runs at an end of the step, where nothing can hide it.
 
 ## What it does
 
-Finds collectives that hold up the step by more than two percent of it, run once, and have next to
-no computing between them and the end, or the start, of the program.
+Finds collectives that are exposed for more than 2% of the step, run once, and have almost no
+compute between them and the end, or the start, of the program.
 
 ## Why it costs time
 
-Gradients that are merged into one collective can be sent only when the last of them is there; by
-then the backward pass is over. Weights gathered as one let the first layer wait for the last.
+Gradients merged into one collective can be sent only when the last of them is ready; by then the
+backward pass is over. If weights are gathered in one collective, the first layer waits for the last
+one's weights.
 
 ## How it is detected
 
-By the computing in the same run before and behind the collective's spans: at most a tenth of it
-lies on one side. Of how many values a collective was merged, its HLO tells.
+By the compute before and after the collective in the same run: at most a tenth of it is on one
+side. The HLO shows how many values were merged.
 
 ## Example
 
@@ -24,19 +25,19 @@ communication                                            all-reduce of all gradi
 
 ## Fix
 
-A smaller combine threshold of the kind, so that the first parts go while the others are computed;
-the value proposed splits it into about four. Where it is one value: reduce it by layer, or pipeline
-it over micro-batches. Where the cost model says that its start and its rounds take most of its
-time, more and smaller ones cost more; have fewer and larger ones, or fewer devices in each.
+A smaller combine threshold for the kind, so that the first parts are sent while the others are
+computed; the proposed value splits it into about four. If it is a single value: reduce it by layer,
+or pipeline it over micro-batches. If most of its time is its start and its rounds, smaller
+collectives cost more: use fewer and larger ones, or fewer devices in each.
 
 ## Fix safety
 
-Numbers do not change. More and smaller collectives each cost a start.
+Numbers do not change. Each additional collective costs a start.
 
 ## False alarms
 
-A program of which the profile shows a part only. A collective that one part of the optimizer needs
-in full (a global norm) can't be overlapped with the rest of it.
+Profiles that show only a part of the program. A collective whose whole result the optimizer needs
+first (a global norm) can't overlap with the rest of it.
 
 ## References
 
@@ -77,8 +78,8 @@ def _finding(case: StepData, row: dict[str, Any]) -> Finding:
     end = case.ask(shares_of).ends[row["op"]]
     sizes = _sizes(case, row)
     saving = removing(case, [row])
-    merged = f", merged of {len(sizes):,} values," if len(sizes) > 1 else ""
-    side = "behind" if end.where == "end" else "before"
+    merged = f", merged from {len(sizes):,} values," if len(sizes) > 1 else ""
+    side = "after" if end.where == "end" else "before"
     return Finding(
         code=CODE,
         title=(
@@ -86,8 +87,8 @@ def _finding(case: StepData, row: dict[str, Any]) -> Finding:
             " step"
         ),
         detail=(
-            f"{place_of(row)}{merged} stands where {_alone(case)} beside it: {side} it the program"
-            f" computes {end.beside_ms:,.2f} ms"
+            f"{place_of(row)}{merged} runs where {_alone(case)} it: {side} it the program"
+            f" computes for {end.beside_ms:,.2f} ms"
         ),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
@@ -95,7 +96,7 @@ def _finding(case: StepData, row: dict[str, Any]) -> Finding:
         remedy=_remedy(case, row, sizes),
         doubt=None
         if case.program
-        else "the profile holds no HLO: what could run beside it is not known",
+        else "without HLO in the profile, work that could overlap it is unknown",
     )
 
 
@@ -107,7 +108,7 @@ def _named(row: dict[str, Any]) -> str:
 
 def _alone(case: StepData) -> str:
     """Describe what could run beside the collective; without HLO, only what did."""
-    return "nothing can run" if case.program else "next to nothing runs"
+    return "nothing can overlap" if case.program else "almost nothing overlaps"
 
 
 def _sizes(case: StepData, row: dict[str, Any]) -> list[int]:
@@ -134,15 +135,15 @@ def _remedy(case: StepData, row: dict[str, Any], sizes: list[int]) -> Remedy:
     if _is_mostly_start(case, row):
         return advise(
             case,
-            "have fewer and larger ones of its kind, or let fewer devices take part (shard within a"
-            " host, replicate across hosts): its start and its rounds take most of its time, so"
-            " that several smaller ones would cost more",
+            "use fewer and larger ones of its kind, or fewer devices in each (shard within a host,"
+            " replicate across hosts): its start and rounds take most of its time, so several"
+            " smaller ones would cost more",
         )
     if len(sizes) < _PARTS:
         return advise(
             case,
-            "reduce or gather it layer by layer, beside the computation of the others; with"
-            " several micro-batches, one ahead of the other",
+            "reduce or gather it layer by layer, overlapped with the compute of other layers; or"
+            " with several micro-batches, one ahead of the other",
         )
     wanted = max(sum(sizes) // _PARTS, *sizes)
     flag = flag_of(row["kind"])
@@ -150,6 +151,6 @@ def _remedy(case: StepData, row: dict[str, Any], sizes: list[int]) -> Remedy:
     wanted = min(wanted, int(given) // 2) if given.isdecimal() and int(given) else wanted
     return advise(
         case,
-        f"merge less into it: with this threshold its parts go one by one, in about {_PARTS}",
+        f"merge less into it: this threshold splits it into about {_PARTS} parts",
         {flag: str(wanted)},
     )

@@ -1,21 +1,22 @@
-"""The PGLE profile lacks costs that the scheduler asks for.
+"""The PGLE profile lacks costs that the scheduler needs.
 
 ## What it does
 
-Counts what of the step's program the given profile has a cost of: instructions, collectives, time.
+Counts the instructions, collectives and measured time of the step's program for which the given
+profile has a cost.
 
 ## Why it costs time
 
-What is missing XLA prices by its own model. For small work that is good enough; a collective
-without a cost is the one thing that the scheduler can't hide well, and a long kernel without one
-makes it believe that nothing is there to hide behind.
+XLA prices the rest with its own model. For small work that suffices; but the scheduler can't hide a
+collective without a cost well, and it does not use a long kernel without a cost to hide anything.
 
 ## How it is detected
 
-On GPUs, where the program's HLO is there, the profile still lies where the settings say, and was
-made of this program (else STEP603). It is asked the way XLA asks. Said is where it has fewer than
-nine of ten collectives, or nine tenths of the measured time, in a step that waits for asynchronous
-collectives. At most what is exposed of those is saved (STEP101; not to be added).
+On GPUs, if the profile of the step holds the HLO, and the PGLE profile is still at its path and
+belongs to this program (otherwise STEP603). Costs are looked up as XLA does. Reported if fewer than
+nine of ten collectives, or less than nine tenths of the measured time, have a cost, in a step that
+waits for asynchronous collectives. The saving is at most their exposed time (also part of STEP101;
+the two do not add up).
 
 ## Example
 
@@ -25,9 +26,8 @@ costs of 2,104 of 2,130 instructions, of 12 of 23 collectives
 
 ## Fix
 
-Make the profile of a recording without command buffers
-(`--xla_gpu_enable_command_buffer=`), of whole steps, of all hosts; then hold it
-against the program with `counterpoint pgle check`.
+Make the profile from a recording without command buffers (`--xla_gpu_enable_command_buffer=`), of
+whole steps and all hosts; then verify it with `counterpoint pgle check`.
 
 ## Fix safety
 
@@ -35,7 +35,7 @@ Numbers do not change; the schedule and its memory do, as with any profile.
 
 ## False alarms
 
-What is missing may not matter: XLA's model of it may be right.
+Missing costs may not matter: XLA's model of them may be right.
 
 ## References
 
@@ -78,14 +78,14 @@ def check(case: StepData) -> Iterator[Finding]:
     yield Finding(
         code=CODE,
         title=f"the PGLE profile lacks the cost of {lacking}",
-        detail=f"{use.path} has costs of {_counted(coverage)}; XLA guesses the others",
+        detail=f"{use.path} has costs of {_counted(coverage)}; XLA estimates the others",
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
         evidence=missing_costs(case, coverage),
         remedy=advise(
             case,
-            "make the profile of whole steps recorded without command buffers, of all hosts, and"
-            " hold it against the program: counterpoint pgle check",
+            "make the profile from whole steps of all hosts, recorded without command buffers, and"
+            " verify it: counterpoint pgle check",
             {"xla_gpu_enable_command_buffer": ""},
         ),
     )

@@ -1,23 +1,22 @@
-"""Communication is not hidden, and the scheduler was given no measured costs.
+"""Communication is exposed, and the scheduler had no measured costs.
 
 ## What it does
 
-Says that the latency-hiding scheduler worked by guesses, in a step that waits for asynchronous
-collectives.
+Reports that the latency-hiding scheduler used estimated costs, in a step that waits for
+asynchronous collectives.
 
 ## Why it costs time
 
-The scheduler starts a collective as early, and waits for it as late, as it believes to be enough.
-Without a profile it takes what a model says of each instruction, or that all cost alike. Where that
-is wrong, the done comes before the transfer is through.
+The scheduler places the start and the done of a collective by the costs it assumes. Without a
+profile, a model estimates each instruction, or all cost the same. If an estimate is wrong, the done
+comes before the transfer has ended.
 
 ## How it is detected
 
-On GPUs, in a program with HLO that the latency-hiding scheduler made, whose settings are known and
-name neither `xla_gpu_pgle_profile_file_or_directory_path` nor `JAX_ENABLE_PGLE`, and whose compiler
-log speaks of no profile. Of the step's exposed time only asynchronous collectives count that other
-work could run beside (STEP101): it is the same time, said of its likely cause, and not to be added.
-At most so much of it is saved as the simulator says could be hidden.
+On GPUs, for a program with HLO that the latency-hiding scheduler ordered, if the settings are known
+and contain neither `xla_gpu_pgle_profile_file_or_directory_path` nor `JAX_ENABLE_PGLE`, and the
+compiler log mentions no profile. Only asynchronous collectives that other work could overlap count.
+This time is also reported by STEP101; this rule names its likely cause, so the two do not add up.
 
 ## Example
 
@@ -27,18 +26,18 @@ At most so much of it is saved as the simulator says could be hidden.
 
 ## Fix
 
-`counterpoint pgle auto -- python train.py`, or `counterpoint pgle make` of this very recording and
+`counterpoint pgle auto -- python train.py`, or `counterpoint pgle make` from this recording and
 `xla_gpu_pgle_profile_file_or_directory_path=step.pbtxt`.
 
 ## Fix safety
 
-Numbers do not change. Memory may: what is started early is held longer. A profile serves the
-program that it was made of; after a change of the program it is stale (STEP603).
+Numbers do not change. Memory may: collectives that start earlier hold their buffers longer. A
+profile fits only the program it was made from; after a change of the program it is stale (STEP603).
 
 ## False alarms
 
-`jax_enable_pgle` that a program sets itself shows in no setting and no variable. And the model of
-XLA may have been right: then a profile gains little, and the time needs another schedule.
+A program that sets `jax_enable_pgle` itself shows it in no setting and no variable. XLA's model may
+have been right: then a profile gains little, and another schedule is needed.
 
 ## References
 
@@ -78,18 +77,19 @@ def check(case: StepData) -> Iterator[Finding]:
         return
     yield Finding(
         code=CODE,
-        title=f"{exposed_ms(rows):,.2f} ms per step are exposed in a schedule made by guesses",
+        title=f"{exposed_ms(rows):,.2f} ms per step are exposed; XLA scheduled without measured"
+        " costs",
         detail=(
-            f"the latency-hiding scheduler ran ({scheduler.why}) and no PGLE profile is given, so"
-            f" it did not know what {place_of(rows[0])} takes, nor the work beside it"
+            f"the latency-hiding scheduler ran ({scheduler.why}) without a PGLE profile, so it only"
+            f" estimated the time of {place_of(rows[0])} and of the work beside it"
         ),
-        saves_ms=Unknown("this time is counted under STEP101"),
+        saves_ms=Unknown("this time is part of STEP101"),
         basis=case.basis,
         evidence=evidence(case, rows),
         remedy=advise(
             case,
-            "make a profile of this program and give it to the compiler: counterpoint pgle auto,"
-            " or counterpoint pgle make of this recording",
+            "give the compiler a profile of this program: counterpoint pgle auto, or counterpoint"
+            " pgle make from this recording",
         ),
-        doubt="a program that sets jax_enable_pgle itself shows it in no setting",
+        doubt="a program that sets jax_enable_pgle itself does not show it in its settings",
     )

@@ -1,21 +1,21 @@
-"""The scheduler was given a PGLE profile of another program.
+"""The scheduler used a PGLE profile of another program.
 
 ## What it does
 
-Holds the profile that the settings name against the program that ran.
+Compares the profile named by the settings with the program that ran.
 
 ## Why it costs time
 
-XLA looks costs up by names, which it counts as it makes instructions. Of another build the same
-name stands for another operation: the scheduler then works by wrong costs, which can be worse than
-none. A profile whose names bear another fingerprint it drops, and guesses.
+XLA looks up costs by instruction names, which it numbers as it creates instructions. In another
+build the same name is another operation: the scheduler then uses wrong costs, which can be worse
+than none. It ignores a profile whose names have another fingerprint, and estimates the costs.
 
 ## How it is detected
 
-On GPUs, where the program's HLO is there and the profile still lies where the settings say. The
-fingerprint that the program had before it was scheduled is in the profile's names or in the head
-that `counterpoint pgle make` writes: another one there means another program. At most what is
-exposed of asynchronous collectives is saved (STEP101; not to be added).
+On GPUs, if the profile of the step holds the HLO and the PGLE profile is still at its path. The
+fingerprint that the program had before scheduling is in the profile's names, or in the header that
+`counterpoint pgle make` writes; another one means another program. The saving is at most the
+exposed time of asynchronous collectives (also part of STEP101; the two do not add up).
 
 ## Example
 
@@ -26,7 +26,7 @@ program    97c3...
 
 ## Fix
 
-Make the profile anew from a run of this program, under the flags it is to be used under:
+Make the profile again from a run of this program, under the flags it will be used with:
 `counterpoint pgle make`, then `counterpoint pgle check`.
 
 ## Fix safety
@@ -35,9 +35,8 @@ Numbers do not change; the schedule and its memory do, as with any profile.
 
 ## False alarms
 
-A profile may have been replaced since the run. Where the program differs in little, most costs are
-right all the same. Ranks may hold different builds of one program: the profile may be of another
-rank's.
+The profile may have been replaced since the run. If the program differs little, most costs are
+still right. Ranks may have different builds of one program: the profile may be from another rank.
 
 ## References
 
@@ -85,7 +84,7 @@ def check(case: StepData) -> Iterator[Finding]:
         evidence=evidence(case, rows),
         remedy=advise(
             case,
-            "make the profile anew of this recording: counterpoint pgle make; or run without it",
+            "make a new profile from this recording: counterpoint pgle make; or run without one",
         ),
         doubt="the file may have been replaced since",
     )

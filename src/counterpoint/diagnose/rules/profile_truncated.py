@@ -1,17 +1,17 @@
-"""The profile lost events: what it shows is less than what ran.
+"""The profile lost events: it shows less than what ran.
 
 ## What it does
 
-Says that the profiler dropped events or that a file was cut, before anybody believes its totals.
+Reports that the profiler dropped events or that a file was cut off, so its totals can't be trusted.
 
 ## Why it costs time
 
-It costs none by itself. Steps at the end may be missing, kernels may lack, and idle time may be
-work that nobody recorded.
+It costs none by itself. Steps at the end or single kernels may be missing, and idle time may be
+unrecorded work.
 
 ## How it is detected
 
-What the file says: a trace.json with as many events as XLA writes at most (1,000,000), or one that
+By the file: a trace.json with the maximum number of events that XLA writes (1,000,000), or one that
 ends in the middle; profiler warnings of dropped events; planes that end early.
 
 ## Example
@@ -22,16 +22,16 @@ trace.json.gz    1,000,000 events    the latest are left out
 
 ## Fix
 
-Read the `.xplane.pb` beside the trace.json. Profile fewer steps (three are enough), fewer devices,
+Read the `.xplane.pb` beside the trace.json. Profile fewer steps (three suffice) or fewer devices,
 without the Python tracer (`python_tracer_level=0`), or with a lower `host_tracer_level`.
 
 ## Fix safety
 
-Nothing changes in the program.
+The program does not change.
 
 ## False alarms
 
-Events dropped on host threads alone leave device times right.
+If only events of host threads were dropped, device times are right.
 
 ## References
 
@@ -64,12 +64,12 @@ def check(case: StepData) -> Iterator[Finding]:
     yield Finding(
         code=CODE,
         title="the profile is incomplete: events were lost",
-        detail="; ".join(notes) or "the file says that events were dropped",
-        saves_ms=Unknown("what was lost is not known"),
+        detail="; ".join(notes) or "the file reports dropped events",
+        saves_ms=Unknown("the lost events are unknown"),
         basis=case.basis,
         evidence=tuple(Evidence(what=note, ms=None) for note in notes),
         remedy=Remedy(
-            "profile fewer steps, without the Python tracer (python_tracer_level=0); of a"
-            " trace.json read the .xplane.pb beside it"
+            "profile fewer steps, without the Python tracer (python_tracer_level=0); read the"
+            " .xplane.pb beside a trace.json"
         ),
     )

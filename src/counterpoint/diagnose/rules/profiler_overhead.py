@@ -1,4 +1,4 @@
-"""Steps are slower while they are profiled: the profile shows its own cost.
+"""Steps are slower while they are profiled.
 
 ## What it does
 
@@ -6,14 +6,15 @@ Compares the steps of a recorded Run inside and outside of its profile.
 
 ## Why it costs time
 
-Training without a profile doesn't pay it. But whoever takes a profile's gaps for the program's own
-mends what is not broken: the Python tracer stretches Python, and tracing kernels their launches.
+Training without a profile is not affected. But the gaps in such a profile are partly its own: the
+Python tracer slows Python down, and tracing kernels slows their launches, so fixing those gaps
+gains nothing.
 
 ## How it is detected
 
-A Run knows when each step began and when its profile was open. The median of at least three steps
-inside is compared with the Run's step time, that of the steps outside in which nothing was
-compiled; a profile that makes steps 5 % longer is worth a word.
+A Run records when each step started and when its profile was open. The median of at least three
+steps inside is compared with the Run's step time, that of the steps outside in which nothing was
+compiled. A difference of more than 5% is reported.
 
 ## Example
 
@@ -25,15 +26,16 @@ steps 20 to 24   137 ms    profiled
 ## Fix
 
 Record without the Python tracer (`python_tracer_level=0`), with `host_tracer_level=1`, and fewer
-steps. Believe device times of kernels, and gaps between them only as far as both agree.
+steps. Trust device times of kernels; trust the gaps between them only as far as both recordings
+agree.
 
 ## Fix safety
 
-Nothing changes in the program.
+The program does not change.
 
 ## False alarms
 
-Steps are not alike: an evaluation, a checkpoint or longer sequences may fall into the window.
+Steps differ: an evaluation, a checkpoint or longer sequences may be in the window.
 
 ## References
 
@@ -79,19 +81,18 @@ def check(case: StepData) -> Iterator[Finding]:
         code=CODE,
         title=f"steps take {slow - usual:,.1f} ms longer while they are profiled",
         detail=(
-            f"{slow:,.1f} ms by the median of {len(inside)} steps inside the profile,"
-            f" {usual:,.1f} ms of {outside.steps} outside it"
-            + ("; the Python tracer was on" if traced else "")
+            f"median of {len(inside)} steps inside the profile: {slow:,.1f} ms, of {outside.steps}"
+            f" steps outside: {usual:,.1f} ms" + ("; the Python tracer was on" if traced else "")
         ),
-        saves_ms=Unknown("training without a profile does not pay it"),
+        saves_ms=Unknown("training without a profile is not affected"),
         basis=case.basis,
         evidence=(
             Evidence(what="steps inside the profile", ms=slow),
             Evidence(what="steps outside it", ms=usual),
         ),
         remedy=Remedy(
-            f"{profiler_of(case.timeline).cost_less} and fewer steps; take gaps of this profile for"
-            " an upper bound"
+            f"{profiler_of(case.timeline).cost_less} and fewer steps; gaps in this profile are"
+            " upper bounds"
         ),
     )
 

@@ -2,19 +2,19 @@
 
 ## What it does
 
-Compares the HLO of a program on all hosts: the same instructions in the same order, configured in
-the same way? Names, ids, fingerprints and metadata do not count.
+Compares the HLO of a program on all hosts: the same instructions in the same order with the same
+configuration. Names, ids, fingerprints and metadata are ignored.
 
 ## Why it costs time
 
 All ranks wait for the slowest at each collective. A rank whose autotuner chose another algorithm
-for a matrix multiplication may be that one; ranks whose collectives differ in order hang.
+for a matrix product may be the slowest; ranks whose collectives differ in order deadlock.
 
 ## How it is detected
 
-The profiles carry each host's HLO. Computations are compared from the entry on: opcodes, shapes,
-operands by position, replica groups, called computations; then backend configurations. Where only
-the latter differ, ranks are tuned differently, and measured times of those ops tell what it costs.
+Profiles carry the HLO of each host. Computations are compared from the entry on: opcodes, shapes,
+operands by position, replica groups, called computations; then backend configurations. If only the
+latter differ, ranks are tuned differently, and the measured times of those ops give the cost.
 
 ## Example
 
@@ -25,9 +25,9 @@ gemm_fusion_dot.460    ranks 0 to 2: block_m 128, 4 stages
 
 ## Fix
 
-Tune once for all: leave `--xla_gpu_shard_autotuning` on, or write autotune results on one rank
+Tune once for all ranks: keep `--xla_gpu_shard_autotuning` on, or write autotune results on one rank
 (`--xla_gpu_dump_autotune_results_to`) and load them on all
-(`--xla_gpu_load_autotune_results_from`). Where instructions differ: give all ranks the same flags,
+(`--xla_gpu_load_autotune_results_from`). If instructions differ: give all ranks the same flags,
 versions and code.
 
 ## Fix safety
@@ -84,7 +84,7 @@ def _structural(case: StepData, one: Divergence) -> Finding:
             f"{one.instructions[1]:,} instructions there, {one.instructions[0]:,} elsewhere: "
             + (more or "the same ones in another order")
         ),
-        saves_ms=Unknown("what the same build on all hosts would take is not known"),
+        saves_ms=Unknown("the time of the same build on all hosts is unknown"),
         basis=case.basis,
         evidence=_hosts(case, one),
         remedy=Remedy("start all ranks with the same flags, versions, code and autotune results"),
@@ -107,8 +107,8 @@ def _tuned(case: StepData, one: Divergence) -> Finding:
             f" {len(one.tuned)} instructions of {one.name}"
         ),
         detail=(
-            f"the HLO is the same but for its configuration, the first in {one.tuned[0]}: each rank"
-            f" chose for itself{times}"
+            f"only the configuration of the HLO differs, first in {one.tuned[0]}: each rank was"
+            f" autotuned separately{times}"
         ),
         saves_ms=_saved(case, apart),
         basis=case.basis,
@@ -116,7 +116,7 @@ def _tuned(case: StepData, one: Divergence) -> Finding:
         remedy=advise(
             case,
             "tune once for all ranks: keep autotuning sharded, or load one file of autotune results"
-            " on all of them (--xla_gpu_load_autotune_results_from)",
+            " on all ranks (--xla_gpu_load_autotune_results_from)",
             {"xla_gpu_shard_autotuning": "true"},
         ),
     )
@@ -126,7 +126,7 @@ def _saved(case: StepData, apart: float | None) -> Range | Unknown:
     if apart is None:
         return Unknown("the profile does not show these ops")
     if apart <= WORTH * case.step_ms:
-        return Unknown(f"these ops take only {apart:,.2f} ms longer on one build than on the other")
+        return Unknown(f"these ops take only {apart:,.2f} ms longer in one build than in the other")
     return Range(0.0, apart)
 
 

@@ -2,23 +2,23 @@
 
 ## What it does
 
-Finds compiles inside of steps: the host's compiler events in the profile, and, of a recorded Run,
-functions that were compiled again, at the start of training or later. Names the function, what its
-further compiles took, and the argument whose shape, sharding or layout differs.
+Finds compiles within steps: the compiler events of the host in the profile and, for a recorded Run,
+functions that were compiled again, at the start of training or later. Names the function, the time
+of its further compiles, and the argument whose shape, sharding or layout differs.
 
 ## Why it costs time
 
 A compile takes seconds to minutes, and the devices of all hosts wait for it at the next collective.
-Where shapes differ from batch to batch it comes back again and again.
+If shapes differ from batch to batch, it recurs.
 
 ## How it is detected
 
-Compiler events longer than a millisecond that begin between the first steady step and the end of
-the last. They cost what the steps that they touch take longer than the others, spread over all
-steps. Of a Run: compiles of a function that had been compiled before, later than its third step.
-Those before it cost once, and are told without a saving per step: of the step's own function, and
-of others that one line compiles again for a second or more. What JAX handed to the compiler, which
-a Run keeps, tells the arguments of each build.
+Compiler events longer than a millisecond that start between the first steady step and the end of
+the last. Their cost is the excess of the steps they touch over the others, spread over all steps.
+For a Run: compiles of a function that had been compiled before, after its third step. Earlier ones
+cost time once and are reported without a saving per step: those of the step's own function, and
+others that one source line compiles again for a second or more. The lowered programs that a Run
+keeps show the arguments of each build.
 
 ## Example
 
@@ -29,23 +29,22 @@ for batch in batches:  # the last one of each epoch is shorter
 
 ## Fix
 
-Where the second step compiles again, its parameters come out of the first with another sharding
-than they went in: place them before the first step, with `jax.device_put(params, shardings)` or by
-`jax.jit(init, out_shardings=shardings)`. Make shapes the same: pad or drop the last batch, bucket
-sequence lengths, pass what changes as an array and not as a Python number or `static_argnums`.
-`jax.config.update("jax_explain_cache_misses", True)` prints why JAX compiles again. A compilation
-cache (`jax_compilation_cache_dir`) makes each shape cost once.
+If the second step compiles again, its parameters leave the first step with another sharding than
+they entered with: place them before the first step, with `jax.device_put(params, shardings)` or
+`jax.jit(init, out_shardings=shardings)`. Keep shapes equal: pad or drop the last batch, bucket
+sequence lengths, pass changing values as arrays instead of Python numbers or `static_argnums`.
+`jax.config.update("jax_explain_cache_misses", True)` prints why JAX compiles again. With a
+compilation cache (`jax_compilation_cache_dir`) each shape costs once.
 
 ## Fix safety
 
-Padding changes the numbers unless it is masked out.
+Padding changes numbers unless it is masked.
 
 ## False alarms
 
-Functions compiled for the first time inside of a profile (an evaluation, a checkpoint) come once. A
-function that a program makes anew in each step (a lambda, a `partial`) is compiled anew, too: there
-the fix is to make it once. Two functions of one name on one line look like one that was compiled
-twice.
+Functions compiled for the first time within a profile (an evaluation, a checkpoint) cost once. A
+function created in each step (a lambda, a `partial`) is compiled each time: create it once. Two
+functions of the same name on one line look like one that was compiled twice.
 
 ## References
 
@@ -94,7 +93,7 @@ def _in_profile(case: StepData) -> Iterator[Finding]:
     seen = compiled_in_steps(case)
     if seen is None:
         return
-    what = ", ".join(seen.names[:_NAMED]) or "a function that the profile does not name"
+    what = ", ".join(seen.names[:_NAMED]) or "a function without a name in the profile"
     yield Finding(
         code=CODE,
         title=(
@@ -102,7 +101,7 @@ def _in_profile(case: StepData) -> Iterator[Finding]:
             " steps"
         ),
         detail=(
-            f"{what}; this makes steps {seen.cost_ms:,.2f} ms longer, spread over all"
+            f"{what}; this makes steps {seen.cost_ms:,.2f} ms longer on average"
             f"{_shapes(case, seen.names)}"
         ),
         saves_ms=Range(0.0, seen.cost_ms),
@@ -116,7 +115,9 @@ def _in_profile(case: StepData) -> Iterator[Finding]:
 def _doubt(case: StepData, seen: StepCompiles) -> str | None:
     first = set(case.timeline.steps["step"].unique().sort().to_list()[:WARM])
     if case.context.run is None and seen.steps <= first:
-        return "these are the profile's first steps: if the program's, too, they always compile"
+        return (
+            "these are the first steps of the profile; if also of the program, they always compile"
+        )
     return None
 
 
@@ -166,9 +167,8 @@ def _at_start(case: StepData) -> Iterator[Finding]:
             build.name,
             f"{build.name} is compiled {_times(build.times)};"
             f" all but the first take {build.seconds:,.2f} s",
-            f"{build.name}{place}:"
-            f" {build.apart or 'which argument differs, the Run does not tell'}",
-            f"{build.seconds:,.2f} s once, not in each step",
+            f"{build.name}{place}: {build.apart or 'the Run does not show which argument differs'}",
+            f"{build.seconds:,.2f} s once, not per step",
         )
 
 
@@ -181,7 +181,7 @@ def _once(case: StepData, name: str, title: str, detail: str, why: str) -> Findi
         basis=case.basis,
         evidence=(Evidence(what=name, ms=None),),
         remedy=Remedy(
-            "hand over arguments in the first call as in all others: place parameters before it"
+            "pass the same arguments in the first call as in all others: place parameters before it"
             " (jax.device_put(params, shardings), or jax.jit(init, out_shardings=shardings)), and"
             " keep shapes the same; JAX_EXPLAIN_CACHE_MISSES=1 prints why it compiles again"
         ),
@@ -199,7 +199,7 @@ def _shapes(case: StepData, names: tuple[str, ...]) -> str:
             return f"; {name}: {known.apart}"
         apart = shapes_apart(case.timeline.programs, name)
         if apart is not None:
-            return f"; an argument of {name} is {apart[0]} and then {apart[1]}"
+            return f"; an argument of {name} is first {apart[0]}, then {apart[1]}"
     return ""
 
 

@@ -1,30 +1,29 @@
-"""Devices of a TPU slice stand still in recv-done, for data from other slices.
+"""Devices of a TPU slice wait in recv-done for data from other slices.
 
 ## What it does
 
-Adds up what devices wait for transfers between slices, and says for each what the waiting is due
-to: too little work between its send and its recv-done, other slices that send late, or a network
-that takes longer than it need.
+Adds up the waits for transfers between slices, and attributes each to its cause: too little work
+between send and recv-done, other slices that send late, or a slow network.
 
 ## Why it costs time
 
-XLA makes of a collective between slices a `send` to the host and a `recv` from it; the host's
-network does the rest while the device computes. What the device computes until `recv-done` is the
-transfer's slack. Data that is not there by then stops it.
+XLA turns a collective between slices into a `send` to the host and a `recv` from it; the host's
+network does the rest while the device computes. The slack of the transfer is what the device
+computes until `recv-done`. Data that arrives later stops the device.
 
 ## How it is detected
 
 By the exposed time of send, recv and their dones, which belong together by rendezvous or channel.
-The slack is what runs between send and recv-done without needing the network. Where the runtime
-tells when each message left and arrived (the plane "Megascale Trace", or `MegaScale:` events), a
-wait is laid to the peer as far as its message left later than ours, then to what the host
-registered or copied meanwhile (STEP202, STEP203), then to the network as far as the message was
-slower beside than its load explains (STEP204), and the rest to the schedule. Else what the bytes of
-all devices of a host need at 12.5 GB/s, xprof's figure for a host and a rule of thumb, is laid to
-the schedule as far as it exceeds the slack.
+The slack is the work between send and recv-done that does not need the network. If the runtime
+records when each message left and arrived (the plane "Megascale Trace", or `MegaScale:` events), a
+wait is attributed first to the peer, as far as its message left later than ours; then to the host,
+as far as it registered or copied buffers meanwhile (STEP202, STEP203); then to the network, as far
+as the message was slower than its load explains (STEP204); and the rest to the schedule. Without
+these records, the time that the bytes of all devices of a host need at 12.5 GB/s (xprof's value for
+a host, a rule of thumb) is attributed to the schedule as far as it exceeds the slack.
 
-The step can gain at most what the device that waits longest waits; where other slices may be late,
-what it stands idle counts too, for the next step begins on all slices together.
+The saving is at most the wait of the device that waits longest. If other slices may be late, its
+idle time is included, because the next step starts on all slices together.
 
 ## Example
 
@@ -36,19 +35,19 @@ recv-done.4    30 ms         waits for the gradients of the other slices
 
 ## Fix
 
-The schedule: send earlier, need later, or send less. Gradients can go out layer by layer while the
-backward pass runs, in bfloat16, once per several micro-batches. Late peers: find what the other
-slice does before its send. The network: STEP204.
+Schedule: send earlier, need the result later, or send less. Gradients can be sent layer by layer
+during the backward pass, in bfloat16, or once per several micro-batches. Late peers: find what the
+other slice does before its send. Network: STEP204.
 
 ## Fix safety
 
-Accumulating gradients over micro-batches changes the batch that an update sees, unless the batch
-is cut into them. Sums in bfloat16 round.
+Accumulating gradients over micro-batches changes the batch of an update, unless the batch is split
+into them. Sums in bfloat16 round.
 
 ## False alarms
 
 The first steps after a compile or a checkpoint; slices that run different programs on purpose
-(pipelining), where waiting for the other is the schedule's bubble.
+(pipelining), where waiting is the bubble of the schedule.
 
 ## References
 
@@ -87,11 +86,11 @@ _OF_OTHERS: Final = (StallCause.PEER, StallCause.UNTOLD)
 
 _REMEDIES: Final = {
     StallCause.SCHEDULE: (
-        "give {op} more work to hide behind: send each layer's gradients while the backward pass"
-        " still runs, send fewer bytes (bfloat16), or less often (gradient accumulation)"
+        "give {op} more work to overlap: send each layer's gradients during the backward pass,"
+        " send fewer bytes (bfloat16), or less often (gradient accumulation)"
     ),
     StallCause.PEER: (
-        "find what the slower slice does before its send: its compute, input, or a straggler in it"
+        "find out what delays the send of the slower slice: compute, input, or a straggler"
         " (explain the profiles of all slices together)"
     ),
     StallCause.NETWORK: (
@@ -99,11 +98,11 @@ _REMEDIES: Final = {
         " interfaces with what is recommended between slices"
     ),
     StallCause.HOST: (
-        "let Megascale register enough memory ahead: see STEP202 and STEP203 for how much"
+        "let Megascale register enough memory in advance: STEP202 and STEP203 compute how much"
     ),
     StallCause.UNTOLD: (
-        "profile all slices and keep Megascale's own trace: it tells whether the peers send late or"
-        " the network is slow; meanwhile check the hosts with `counterpoint doctor --cluster`"
+        "profile all slices with Megascale's own trace, which shows whether peers send late or the"
+        " network is slow; also check the hosts with `counterpoint doctor --cluster`"
     ),
 }
 
@@ -120,7 +119,7 @@ def check(case: StepData) -> Iterator[Finding]:
     yield Finding(
         code=CODE,
         title=f"devices wait {waits:,.2f} ms per step for data of other slices: {cause}",
-        detail=f"Of it, {_causes(sums)}. {_slower(case, slower)}{_describe(found[0])}",
+        detail=f"{_causes(sums)}. {_slower(case, slower)}{_describe(found[0])}",
         saves_ms=_saves(case, sums, waits),
         basis=case.basis,
         evidence=tuple(case.evidence(stall.row, "own_ms") for stall in found[:_SHOWN]),
@@ -164,14 +163,14 @@ def _describe(stall: Stall) -> str:
         f"{place_of(row)} ({row['kind']}) lasts {stall.lasts_ms:,.2f} ms from send to recv-done"
     ]
     if stall.slack_ms is not None:
-        parts.append(f"{stall.slack_ms:,.2f} ms of other work run meanwhile")
+        parts.append(f"{stall.slack_ms:,.2f} ms of other work runs meanwhile")
     if stall.late_ms is not None and stall.network_ms is not None:
         parts.append(
-            f"the peer's message leaves {stall.late_ms:,.2f} ms after ours and is"
-            f" {stall.network_ms:,.2f} ms under way"
+            f"the peer's message leaves {stall.late_ms:,.2f} ms after ours and takes"
+            f" {stall.network_ms:,.2f} ms in the network"
         )
     if stall.needed_ms is not None:
-        parts.append(f"the network needs some {stall.needed_ms:,.2f} ms (rule of thumb)")
+        parts.append(f"the network needs about {stall.needed_ms:,.2f} ms (rule of thumb)")
     return "; ".join(parts)
 
 
@@ -179,11 +178,12 @@ def _remedy(case: StepData, cause: StallCause, stall: Stall, slower: SlowerHost 
     words = _REMEDIES[cause].format(op=stall.row["op"])
     if slower is not None:
         name = case.timeline.hosts[slower.host].name
-        words = f"make {name} compute no longer than the others: compare its ops with theirs"
+        words = f"make {name} as fast as the others: compare its ops with theirs"
     if case.program is None:
         words += (
-            "; to see what could run meanwhile dump the HLO on one worker: --xla_dump_to=/tmp/hlo"
-            " in XLA_FLAGS"
+            "; to see work that could overlap, dump the HLO on one worker: --xla_dump_to=/tmp/hlo"
+            " in"
+            " XLA_FLAGS"
         )
     return advise(case, words)
 
@@ -192,12 +192,12 @@ def _doubt(case: StepData) -> str | None:
     reasons: list[str] = []
     if any(host.clock_offset_ps is None for host in case.timeline.hosts[1:]):
         reasons.append(
-            "the slices' clocks are not aligned: who is late rests on the runtime's own times"
+            "the slices' clocks are not aligned: lateness is based on the runtime's own times"
         )
     silent = silent_hosts(case.timeline, remote_calls(case.timeline, case.context.target))
     if silent:
         reasons.append(
-            f"{listed(silent)} tells nothing of its messages (no Megascale events in its profile):"
-            " causes are those of the others' transfers"
+            f"the profile of {listed(silent)} has no Megascale events: causes are those of the"
+            " others' transfers"
         )
     return "; ".join(reasons) or None

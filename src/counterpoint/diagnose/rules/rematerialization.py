@@ -1,23 +1,23 @@
-"""The backward pass computes again what the forward pass had.
+"""The backward pass recomputes results of the forward pass.
 
 ## What it does
 
-Says what `jax.checkpoint` (rematerialisation) costs a step, which scopes and lines are computed
-twice, and what it would take to keep the dearest results instead.
+Reports what `jax.checkpoint` (rematerialization) costs per step, which scopes and lines are
+computed twice, and how much memory it would take to keep the most expensive results instead.
 
 ## Why it costs time
 
-Checkpointing saves memory: only some values are kept for the backward pass, the rest is computed
-again. Repeating a whole layer costs about a third more; repeating its collectives (gathering FSDP's
-parameters once more) can cost more than that.
+Checkpointing saves memory: only some values are kept for the backward pass, and the rest is
+recomputed. Repeating a whole layer costs about a third more; repeating its collectives (gathering
+FSDP's parameters again) can cost more than that.
 
 ## How it is detected
 
-By JAX's mark in the op's name (`rematted_computation`). Time is each op's own, of collectives what
-nothing hides. What the step gains without it is asked of the simulator where the profile carries
-the HLO. Keeping a result takes its bytes once for every execution in a step (each turn of a
-`lax.scan`). If the Run tells how much memory was never used, what fits into it, the most time per
-byte first, is certain; without that the lower bound is 0.
+By JAX's mark in the op's name (`rematted_computation`). The time is each op's own; for collectives,
+the exposed part. If the profile holds the HLO, the simulator computes the gain without them.
+Keeping a result takes its bytes once for each execution in a step (each iteration of a `lax.scan`).
+If the Run recorded how much memory was never used, the saving of what fits into it (most time per
+byte first) is certain; otherwise the lower bound is 0.
 
 ## Example
 
@@ -27,20 +27,20 @@ layer = jax.checkpoint(layer)                     # keeps nothing but the layer'
 
 ## Fix
 
-Keep what is dear to compute and small: mark it with `checkpoint_name(x, "ffn")` and use
-`policy=jax.checkpoint_policies.save_only_these_names("ffn")`, or
-`save_and_offload_only_these_names` where the host's memory has room.
-`dots_with_no_batch_dims_saveable` keeps products with weights. In MaxText: `remat_policy`, in Flax:
+Keep results that are expensive to compute and small: mark them with `checkpoint_name(x, "ffn")` and
+use `policy=jax.checkpoint_policies.save_only_these_names("ffn")`, or
+`save_and_offload_only_these_names` if the host has enough memory.
+`dots_with_no_batch_dims_saveable` keeps products with weights. MaxText: `remat_policy`; Flax:
 `nn.remat(policy=...)`.
 
 ## Fix safety
 
-Results stay the same to the last bits. Needs memory: raise it step by step.
+Results stay the same except for the last bits. It needs memory: increase it step by step.
 
 ## False alarms
 
-Recomputation that memory demands. How much is left is known only from a Run, and the peak may lie
-outside of this step.
+Recomputation that is needed to fit into memory. The unused memory is known only from a Run, and the
+peak may be outside of this step.
 
 ## References
 
@@ -65,7 +65,7 @@ from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Shape
 
 CODE: Final = "STEP401"
-NAME: Final = "rematerialisation"
+NAME: Final = "rematerialization"
 SINCE: Final = "0.1"
 
 _LEAST_SHARE: Final = 0.02
@@ -119,17 +119,17 @@ def check(case: StepData) -> Iterator[Finding]:
         basis=Basis.RULE_OF_THUMB if certain else basis,
         evidence=_evidence(case, rows),
         remedy=_remedy(case, rows, results, fitting),
-        doubt=None if fitting else "it may be what makes the step fit into memory",
+        doubt=None if fitting else "it may be necessary to fit into memory",
     )
 
 
 def _title(rows: pl.DataFrame, total: float) -> str:
     communicating = _talking(rows)
     if communicating <= _LARGE * total:
-        return f"computing again what was not kept takes {total:,.2f} ms per step"
+        return f"recomputation for the backward pass takes {total:,.2f} ms per step"
     return (
-        f"running again what was not kept takes {total:,.2f} ms per step: {communicating:,.2f} for"
-        f" collectives, {total - communicating:,.2f} for computing"
+        f"rematerialization takes {total:,.2f} ms per step: {communicating:,.2f} for collectives,"
+        f" {total - communicating:,.2f} for compute"
     )
 
 
@@ -140,10 +140,10 @@ def _talking(rows: pl.DataFrame) -> float:
 def _evidence(case: StepData, rows: pl.DataFrame) -> tuple[Evidence, ...]:
     """Return the most expensive rows of both kinds as evidence."""
     shown = pl.concat([rows.filter(kind).head(_NAMED) for kind in (_COLLECTIVE, ~_COLLECTIVE)])
-    dearest = shown.sort("ms", "op", descending=[True, False])
+    largest = shown.sort("ms", "op", descending=[True, False])
     return tuple(
         replace(case.evidence(row, "ms"), what=place_of(row))
-        for row in dearest.iter_rows(named=True)
+        for row in largest.iter_rows(named=True)
     )
 
 
@@ -155,25 +155,25 @@ def _detail(
     memory: DeviceMemory | None,
 ) -> str:
     where = _places(rows)
-    text = f"{total / case.step_ms:.0%} of the step, most of it in {where}"
+    text = f"{total / case.step_ms:.0%} of the step, mostly in {where}"
     communicating = _talking(rows)
     if 0.005 <= communicating <= _LARGE * total:
-        text += f"; {communicating:,.2f} ms of it are collectives that run again"
+        text += f"; {communicating:,.2f} ms of it is repeated collectives"
     relevant = [result for result in results if result.ms > _LARGE * total]
     if relevant:
         best = relevant[0]
         text += (
-            f". Keeping what {best.makers[0].row['op']} makes ({_made(best.makers[0])}"
+            f". Keeping the result of {best.makers[0].row['op']} ({_made(best.makers[0])}"
             f"{_and_alike(best)}) takes {best.bytes / GIB:,.2f} GiB and saves {best.ms:,.2f} ms"
         )
     if memory is not None and memory.spare is not None:
-        text += f"; {memory.spare / GIB:,.1f} GiB of the device's memory were never used"
+        text += f"; {memory.spare / GIB:,.1f} GiB of device memory was never used"
     return text
 
 
 def _and_alike(result: _RecomputedResult) -> str:
     more = len(result.makers) - 1
-    return f", and {more} alike" if more else ""
+    return f" and {more} similar ones" if more else ""
 
 
 def _places(rows: pl.DataFrame) -> str:
@@ -235,11 +235,11 @@ def _remedy(
         places = again.select(pl.coalesce("source", "scope", "op")).to_series()
         lines = ", ".join(places.unique(maintain_order=True).head(_NAMED).to_list())
         advice = (
-            f"for the collectives ({lines}): keep what they make by checkpoint_name, a gathered"
-            " parameter behind jax.lax.with_sharding_constraint; each takes its whole size on"
-            " every device"
+            f"for the collectives ({lines}): keep their results with checkpoint_name (a gathered"
+            " parameter after jax.lax.with_sharding_constraint); each takes its full size on every"
+            " device"
         )
-        text = f"{advice}; for the computing: {text}" if results else advice
+        text = f"{advice}; for the compute: {text}" if results else advice
     return advise(case, text)
 
 
@@ -247,8 +247,8 @@ def _keep(results: Sequence[_RecomputedResult], fitting: Sequence[_RecomputedRes
     lines = list(dict.fromkeys(result.place for result in fitting or results))
     where = f" (of {', '.join(lines[:_NAMED])})" if lines else ""
     policy = "save_only_these_names" if fitting else "save_and_offload_only_these_names"
-    room = "there is room for them" if fitting else "or save_only_these_names where memory allows"
+    room = "memory suffices" if fitting else "or save_only_these_names if memory suffices"
     return (
-        f"mark the results that save most for their size{where} with checkpoint_name and keep them:"
+        f"mark the results that save most per byte{where} with checkpoint_name and keep them:"
         f" jax.checkpoint(..., policy=jax.checkpoint_policies.{policy}(...)); {room}"
     )

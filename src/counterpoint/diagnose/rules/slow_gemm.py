@@ -2,23 +2,23 @@
 
 ## What it does
 
-Compares each matrix product with what a good kernel takes for its shape and type, and lists those
-that are far behind, with shapes and lines.
+Compares each matrix product with the time of a good kernel for its shape and type, and lists those
+far behind, with shapes and source lines.
 
 ## Why it costs time
 
 A library chooses one of many kernels. A choice without autotuning, dimensions that are no multiple
-of the matrix unit's, or rows that don't start at 16 bytes cost a factor, not a few percent.
+of the matrix unit's, or rows that are not aligned to 16 bytes cost a factor, not a few percent.
 
 ## How it is detected
 
-Not by the distance to the chip's peak, which small or flat products never reach: by the cost model,
-which counts tiles in waves over the cores, and memory traffic where that is slower. A product is
-slow if it takes over 1.5 times the most that the model gives for it. TPUs, whose tiling is not
-modelled, are given 1.6 times what operations or bytes take at the chip's rates, by what the
-profile counts; so a product there is slow from 2.4 times on. Products beside which a
-collective runs for more than a tenth of their time are left out: it takes cores from them. So are
-predictions, whose times are the model's own.
+Not by the distance to the chip's peak, which small or flat products never reach, but by the cost
+model, which counts tiles in waves over the cores, and memory traffic if that is slower. A product
+is slow if it exceeds 1.5 times the model's upper bound. On TPUs, whose tiling is not modeled, the
+bound is 1.6 times the time of the counted operations or bytes at the chip's rates, so a product
+there is slow from 2.4 times on. Products that overlap a collective for more than a tenth of their
+time are left out, because it takes cores from them, and so are predictions, whose times come from
+the model itself.
 
 ## Example
 
@@ -34,12 +34,12 @@ precision HIGHEST in six passes.
 
 ## Fix safety
 
-Padding changes no result where the padded part is masked. Autotuning takes time when compiling.
+Padding changes no result if the padded part is masked. Autotuning takes compile time.
 
 ## False alarms
 
-Chips that run below their clock (power, heat), work of others on the same chip, and fused
-epilogues that read much more than the operands.
+Chips that run below their clock (power, heat), other work on the same chip, and fused epilogues
+that read much more than the operands.
 
 ## References
 
@@ -119,17 +119,18 @@ def check(case: StepData) -> Iterator[Finding]:
     first = slow[0]
     yield Finding(
         code=CODE,
-        title=f"matrix products far below the rate of their shapes take {total:,.2f} ms per step",
+        title=f"matrix products slower than expected for their shapes take {total:,.2f} ms per"
+        " step",
         detail=(
             f"{with_noun(len(slow), 'product')}; {place_of(first.ran.row)}, {_shapes(first)}, takes"
-            f" {first.ran.once_ms:,.3f} ms, {first.times:.1f} times what such a product takes on"
+            f" {first.ran.once_ms:,.3f} ms, {first.times:.1f} times as long as expected on"
             f" {chip.name} ({first.price.low * 1e3:,.3f} to {first.price.high * 1e3:,.3f} ms)"
         ),
         saves_ms=saves,
         basis=Basis.RULE_OF_THUMB,
         evidence=evidence_of(case, (product.ran for product in slow)),
         remedy=_remedy(case, slow),
-        doubt="a chip below its clock makes all products slow alike",
+        doubt="a chip below its nominal clock slows all products alike",
     )
 
 
@@ -183,18 +184,20 @@ def _remedy(case: StepData, slow: list[_SlowProduct]) -> Remedy:
     if {device.kind for device in case.timeline.devices} == {"tpu"}:
         return advise(
             case,
-            "pad dimensions to multiples of 128 (of 256 from v6e on), and look for"
-            " precision=HIGHEST: float32 in six passes",
+            "pad dimensions to multiples of 128 (of 256 from v6e on), and avoid"
+            " precision=HIGHEST, which multiplies float32 in six passes",
         )
     if odd:
-        text = f"pad dimensions to multiples of 64: {_shapes(odd[0])} starts rows off 16 bytes"
+        text = (
+            f"pad dimensions to multiples of 64: {_shapes(odd[0])} has rows not aligned to 16 bytes"
+        )
     elif flags:
-        text = f"let XLA autotune: xla_gpu_autotune_level={given} does not try all kernels"
+        text = f"enable autotuning: xla_gpu_autotune_level={given} does not try all kernels"
     elif any(product.ran.instruction.opcode == "fusion" for product in slow):
-        text = "compare Triton's kernels, which XLA chose here, with cuBLAS's"
+        text = "compare the Triton kernels that XLA chose with cuBLAS"
         flags = {"xla_gpu_enable_triton_gemm": "false"}
     else:
-        text = "compare cuBLASLt's kernels with cuBLAS's, and make products fewer and larger"
+        text = "compare cuBLASLt with cuBLAS, and use fewer and larger products"
         flags = {"xla_gpu_enable_cublaslt": "true"}
     return advise(case, text, flags)
 

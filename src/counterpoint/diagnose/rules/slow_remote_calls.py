@@ -1,26 +1,26 @@
-"""Messages between slices are longer under way than their bytes explain.
+"""Messages between slices take longer than their bytes explain.
 
 ## What it does
 
-Follows the latency of remote calls through the profile and says whether it is always high or now
-and then, between whom, and how long devices wait meanwhile.
+Reports the latency of remote calls over the profile: whether it is high always or only sometimes,
+between which hosts, and how long devices wait for it.
 
 ## Why it costs time
 
-A message that takes ten times what the network needs for it delays the collective it belongs to,
-and all slices wait for the slowest. TCP with small buffers, with a slow start after each pause
-between two steps, or with lost packets does that while the network itself is idle.
+A message that takes ten times as long as the network needs delays its collective, and all slices
+wait for the slowest. TCP with small buffers, with slow start after each pause between steps, or
+with lost packets does this while the network itself is idle.
 
 ## How it is detected
 
-By the transport time that the runtime tells of each message, less what the receiving host spent on
-registering and copying buffers meanwhile (STEP202, STEP203), against 1 ms and what the host's
-network needs for all that came to it meanwhile (at the Target's rate, else at 12.5 GB/s, xprof's
-figure for a host): so messages that share a busy network are not slow. Slow is three times that. If
-most calls are, latency is high throughout; else now and then, and then calls count too that take
-three times as long for their load as the usual one and lie outside of its scatter. What a step
-could gain is the time in which slow calls were overdue and a device of the same
-host waited, of the device that lost most.
+By the transport time that the runtime records for each message, minus the time in which the
+receiving host registered or copied buffers (STEP202, STEP203), compared with 1 ms plus the time
+that the host's network needs for all bytes received meanwhile (at the Target's rate, otherwise 12.5
+GB/s, xprof's value for a host). So messages that share a busy network are not slow. A call is slow
+from three times that time on. If most calls are slow, latency is high throughout. Otherwise it is
+high occasionally, and calls also count as slow if they take three times as long for their load as
+the typical one and are outside of its scatter. The saving is the time in which slow calls were
+overdue and a device of the same host waited, for the device that lost most.
 
 ## Example
 
@@ -31,19 +31,19 @@ NetworkReceive   8.4 MB    61.0 ms               step 5: a lost packet, and a ti
 
 ## Fix
 
-`counterpoint doctor --cluster` on the hosts: TCP buffers, slow start after idle, congestion
-control, MTU. High throughout: check also that the runtime uses all NICs. Now and then: look for
-lost packets (`nstat`) and for other traffic at those times.
+Run `counterpoint doctor --cluster` on the hosts: TCP buffers, slow start after idle, congestion
+control, MTU. If latency is high throughout, also check that the runtime uses all NICs. If
+occasionally, look for lost packets (`nstat`) and for other traffic at those times.
 
 ## Fix safety
 
-Kernel settings hold for the whole host.
+Kernel settings apply to the whole host.
 
 ## False alarms
 
-A sender that registers or copies first, where the receiver does not: its messages look slow. Where
-the network is slower than 100 Gb/s per host, all calls with many bytes look slow: say so with
-`--target`. Between regions the way alone takes more than a millisecond.
+If a sender registers or copies buffers first and the receiver does not, its messages look slow. On
+networks slower than 100 Gb/s per host, all large calls look slow: state the rate with `--target`.
+Between regions, the distance alone takes more than a millisecond.
 
 ## References
 
@@ -79,7 +79,7 @@ NAME: Final = "slow-remote-calls"
 SINCE: Final = "0.1"
 
 _SHOWN: Final = 3
-_WHEN: Final = {LatencyPattern.SUSTAINED: "throughout", LatencyPattern.SPORADIC: "now and then"}
+_WHEN: Final = {LatencyPattern.SUSTAINED: "throughout", LatencyPattern.SPORADIC: "occasionally"}
 
 
 def check(case: StepData) -> Iterator[Finding]:
@@ -93,8 +93,8 @@ def check(case: StepData) -> Iterator[Finding]:
     yield Finding(
         code=CODE,
         title=(
-            f"{len(slow):,} of {len(inside):,} messages between slices are slow,"
-            f" {_WHEN[steady.pattern]}: {slow['latency_ms'].max():,.1f} ms at most"
+            f"{len(slow):,} of {len(inside):,} messages between slices are slow"
+            f" ({_WHEN[steady.pattern]}), up to {slow['latency_ms'].max():,.1f} ms"
         ),
         detail=_detail(case, steady, slow),
         saves_ms=Range(0.0, _waited_ms(case, slow)),
@@ -108,12 +108,10 @@ def check(case: StepData) -> Iterator[Finding]:
 def _doubt(case: StepData, calls: RemoteCalls) -> str | None:
     reasons: list[str] = []
     if case.context.target is None:
-        reasons.append(f"what a message should take rests on a {calls.rate_source}")
+        reasons.append(f"the expected latency is based on a {calls.rate_source}")
     silent = silent_hosts(case.timeline, calls)
     if silent:
-        reasons.append(
-            f"{listed(silent)} tells nothing of its messages: only those of others count"
-        )
+        reasons.append(f"{listed(silent)} recorded no messages: only those of others count")
     return "; ".join(reasons) or None
 
 
@@ -127,9 +125,9 @@ def _detail(case: StepData, calls: RemoteCalls, slow: pl.DataFrame) -> str:
     if len(links) == 1:
         where = f"one link, {_name(case, links.row(0, named=True))}"
     return (
-        f"the median message is {latency.median():,.2f} ms under way, 5 % take more than"
+        f"the median message takes {latency.median():,.2f} ms, 5% take more than"
         f" {latency.quantile(0.95, 'linear'):,.2f} ms; the median load explains {expected:,.2f} ms."
-        f" Slow ones are in {steps} of {whole} steady steps and on {where}"
+        f" Slow messages occur in {steps} of {whole} steady steps and on {where}"
     )
 
 
@@ -140,7 +138,7 @@ def _slow_links(calls: RemoteCalls) -> list[dict[str, Any]]:
 
 def _link(case: StepData, row: dict[str, Any]) -> Evidence:
     what = (
-        f"{_name(case, row)}: median {row['median_ms']:,.2f} ms, 95 % within {row['p95_ms']:,.2f}"
+        f"{_name(case, row)}: median {row['median_ms']:,.2f} ms, 95% within {row['p95_ms']:,.2f}"
         f" ms, {row['slow_share']:.0%} slow"
     )
     return Evidence(what=what, ms=None)
@@ -193,6 +191,6 @@ def _remedy(case: StepData, pattern: LatencyPattern) -> Remedy:
     )
     return advise(
         case,
-        "run `counterpoint doctor --cluster` on the hosts and set TCP as it says (buffers, slow"
+        "run `counterpoint doctor --cluster` on the hosts and apply its TCP settings (buffers, slow"
         f" start after idle, congestion control, MTU); {more}",
     )

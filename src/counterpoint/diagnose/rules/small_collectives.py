@@ -2,22 +2,21 @@
 
 ## What it does
 
-Finds collectives of at most 1 MiB that nothing hides and that XLA's combiner would merge
-at a larger threshold, and computes that threshold.
+Finds exposed collectives of at most 1 MiB that XLA's combiner would merge at a larger threshold,
+and computes that threshold.
 
 ## Why it costs time
 
-Starting a collective costs tens of microseconds, whatever it carries: a launch, and a round among
-all ranks. Ten small ones pay that ten times.
+Starting a collective costs tens of microseconds, whatever its size: a launch, and a round among all
+ranks. Ten small collectives pay that ten times.
 
 ## How it is detected
 
-In the HLO, as XLA's combiner does it: collectives of one computation, one kind, one group of
-devices and (of reductions) one type and operation, none of which waits for another. Collectives in
-the body of a loop merge with those of the same body only. Where the threshold that the program was
-compiled with is known, only larger ones are looked at. TPUs have a combiner of their own: of them
-nothing is said. What is saved is bounded by the fixed cost of each that falls away, for which the
-fastest of them stands.
+In the HLO, with the combiner's own rules: collectives of one computation, kind and group of devices
+(for reductions also of one type and operation), none of which depends on another. Collectives in a
+loop body merge only with those of the same body. If the current threshold is known, only larger
+ones are tried. TPUs have another combiner and are not examined. The saving is bounded by the fixed
+cost of each collective removed, taken from the fastest of its set.
 
 ## Example
 
@@ -27,18 +26,18 @@ all-reduce.1  4 KiB      all-reduce.2  16 KiB      all-reduce.3  1 KiB
 
 ## Fix
 
-Set the threshold of the kind, e.g. `xla_gpu_all_reduce_combine_threshold_bytes`. Its break points
-lists `counterpoint flags thresholds`.
+Set the threshold of the kind, such as `xla_gpu_all_reduce_combine_threshold_bytes`. `counterpoint
+flags thresholds` lists the values at which the result changes.
 
 ## Fix safety
 
-Merged collectives wait for the last of their operands and hold all their buffers at once: large
-ones may be hidden worse. Sums do not change.
+A merged collective waits for the last of its operands and holds all their buffers at once, so large
+ones may be hidden less well. Sums do not change.
 
 ## False alarms
 
-XLA keeps merged pipelined collectives apart from others, and its scheduler may need them apart.
-What is small may be hidden for nothing on other hardware.
+XLA keeps merged pipelined collectives apart from others, and its scheduler may need them apart. On
+other hardware the small collectives may be hidden already.
 
 ## References
 
@@ -90,16 +89,16 @@ def check(case: StepData) -> Iterator[Finding]:
             f"devices wait {exposed_ms(rows):,.2f} ms per step for small {kinds(rows)} that could"
             " be merged"
         ),
-        detail=f"{fewer:,} of them would fall away: {_told(mergers)}",
+        detail=f"merging would remove {fewer:,} of them: {_told(mergers)}",
         saves_ms=saves,
         basis=Basis.RULE_OF_THUMB,
         evidence=evidence(case, rows),
         remedy=advise(
             case,
-            "raise the threshold up to which the combiner merges them",
+            "raise the combiner's threshold",
             {name: str(value) for name, value in flags.items()},
         ),
-        doubt="the scheduler may have wanted them apart: compare the step with both",
+        doubt="the scheduler may need them apart: compare the step with both thresholds",
     )
 
 
@@ -124,8 +123,8 @@ def _told(mergers: Sequence[Merger]) -> str:
     texts = [
         f"{', '.join(names[:_NAMED])}"
         f"{f' and {len(names) - _NAMED} more' if len(names) > _NAMED else ''}"
-        f" into one{' in each turn of their loop' if merger.in_loop else ''}"
+        f" into one{' in each iteration of their loop' if merger.in_loop else ''}"
         for names, merger in largest[:_NAMED]
     ]
     more = len(largest) - _NAMED
-    return "; ".join(texts) + (f"; and {more} sets more" if more > 0 else "")
+    return "; ".join(texts) + (f"; and {more} more sets" if more > 0 else "")

@@ -1,23 +1,29 @@
-"""Collectives are synchronous: the device does nothing else from their start to their end.
+"""Collectives are synchronous: the device does nothing else while they run.
 
 ## What it does
 
-Lists collectives that run on the main stream, and says why each is not asynchronous.
+Lists collectives that run on the main stream, and why each is not asynchronous.
 
 ## Why it costs time
 
-A synchronous collective hides nothing: its whole time is added to the step.
+A synchronous collective hides nothing: all of its time is added to the step.
 
 ## How it is detected
 
-In the program's HLO: a collective that has no done, or that XLA has marked synchronous. Why, is
-found by exclusion. A flag asks for it (`xla_gpu_disable_async_collectives`). XLA runs it as a
-kernel of its own. The latency-hiding scheduler did not run: it was switched off, the chip runs it
-only if asked to, or the program holds something that it has no model of (collective-broadcast,
-ragged-all-to-all, computation on the host). It ran and put nothing between start and done, though
-independent work is there. The turn of a loop needs the result at once. Or nothing is left that
-could run beside it. On TPUs, and where the profile names instructions without their HLO, flags and
-passes are not looked at.
+In the program's HLO: a collective without a done, or one that XLA marked synchronous. The cause is
+found by exclusion:
+
+- A flag requests it (`xla_gpu_disable_async_collectives`).
+- XLA runs it as a kernel of its own.
+- The latency-hiding scheduler did not run: it was disabled, it is not the default on this chip, or
+  the program contains something that it has no model for (collective-broadcast, ragged-all-to-all,
+  computation on the host).
+- The scheduler ran and placed nothing between start and done, although independent work exists.
+- The loop iteration needs the result at once.
+- No other work is left to overlap it.
+
+On TPUs, and if the profile names instructions without their HLO, flags and passes are not
+considered.
 
 ## Example
 
@@ -27,13 +33,13 @@ export XLA_FLAGS=--xla_gpu_disable_async_collectives=allreduce
 
 ## Fix
 
-By cause: drop the flag; switch the scheduler on; give it measured costs (PGLE) where it left work
-unused; pipeline the loop. Where nothing can run beside it, only fewer bytes help: another sharding,
-a smaller type, or a step that does the same work with fewer of them.
+By cause: remove the flag; enable the scheduler; give it measured costs (PGLE) if it left work
+unused; pipeline the loop. If nothing can overlap it, only fewer bytes help: another sharding, a
+smaller type, or fewer collectives for the same work.
 
 ## Fix safety
 
-Numbers do not change. Asynchronous collectives hold their buffers longer: compare the peak.
+Numbers do not change. Asynchronous collectives hold their buffers longer: compare the peak memory.
 
 ## False alarms
 
@@ -77,19 +83,17 @@ NAME: Final = "synchronous-collective"
 SINCE: Final = "0.1"
 
 _FEWER: Final = (
-    "send fewer bytes: a smaller type, another sharding, or once for several micro-batches"
+    "send fewer bytes: a smaller type, another sharding, or once per several micro-batches"
 )
 _WORDS: Final[Mapping[SyncCause, str]] = {
-    SyncCause.ASKED: f"drop --{DISABLED}",
-    SyncCause.KERNEL: "nothing to change where it is short; else larger shards, fewer of them",
-    SyncCause.SCHEDULER_OFF: "let the latency-hiding scheduler run",
+    SyncCause.ASKED: f"remove --{DISABLED}",
+    SyncCause.KERNEL: "nothing if it is short; otherwise fewer and larger shards",
+    SyncCause.SCHEDULER_OFF: "enable the latency-hiding scheduler",
     SyncCause.LEFT_ALONE: "give XLA's scheduler measured costs: a PGLE profile of this program;"
-    " if it"
-    " had no memory for more, less of it in other places",
-    SyncCause.LOOP: "move it to another turn of its loop",
+    " if it lacked memory, reduce memory use elsewhere",
+    SyncCause.LOOP: "move it to another iteration of its loop",
     SyncCause.NOTHING: _FEWER,
-    SyncCause.UNTOLD: "give it something to run beside, such as the other half of the batch; or"
-    f" {_FEWER}",
+    SyncCause.UNTOLD: f"give it work to overlap, such as the other half of the batch; or {_FEWER}",
 }
 
 

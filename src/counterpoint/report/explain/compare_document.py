@@ -51,7 +51,7 @@ _OF: Final = {
 _SOURCES: Final = {
     "annotation": "the program's step annotations",
     "api": "StepProfiler",
-    "log": "lines that name a step",
+    "log": "log lines that name a step",
     "profile": "the profile",
     "prediction": "the simulator",
 }
@@ -75,20 +75,21 @@ def compare_document(found: Comparison, top: int = 10) -> Document:
 
 
 _LEGEND: Final = (
-    "times: ms of a median step, mean over devices; B-A is what the step of B is longer by. An op "
-    "holds the time in which the step waits for it: what runs hidden beside compute holds none"
+    "times: ms of a median step, mean over devices; B-A is positive if B takes longer. The time"
+    " of an "
+    "op is the time in which the step waits for it: 0 if it is hidden behind compute"
 )
 
 
 def _head(found: Comparison) -> Section:
     rows = [Fact("A", _side(found.a, found.runs[0])), Fact("B", _side(found.b, found.runs[1]))]
     others = [differs for differs in found.differs if differs.about is DifferenceKind.EXPERIMENT]
-    rows += [Fact("NOT THE SAME", _differs(differs), Tone.WARNING) for differs in others]
+    rows += [Fact("DIFFERENT", _differs(differs), Tone.WARNING) for differs in others]
     rows += [Fact("note", printable(note), Tone.WARNING) for note in found.notes[:_NOTES]]
     more = len(found.notes) - _NOTES
     if more > 0:
         rows.append(Fact("", f"and {more} more notes: --json", Tone.QUIET))
-    summary = "" if found.same_experiment else "not the same experiment: a difference proves little"
+    summary = "" if found.same_experiment else "different experiments: a difference proves little"
     return Section("Compared", summary, (FactList(tuple(rows)),))
 
 
@@ -96,7 +97,7 @@ def _side(side: Side, runs: int) -> str:
     what = "Run" if side.run is not None else "profile"
     if side.timeline is not None:
         what = _devices(side.timeline)
-    several = f"; of {runs} runs the one in the middle" if runs > 1 else ""
+    several = f"; the median of {runs} runs" if runs > 1 else ""
     return printable(f"{side.name} ({what}{several})")
 
 
@@ -122,9 +123,9 @@ def _step(found: Comparison) -> Section:
     ]
     if not isinstance(step.of_steps, Unknown):
         low, high = step.of_steps.low, step.of_steps.high
-        rows.append(Fact("by steps alone", f"{low:+.2%} to {high:+.2%}", Tone.QUIET))
+        rows.append(Fact("from steps alone", f"{low:+.2%} to {high:+.2%}", Tone.QUIET))
     if (why := found.contradicted) is not None:
-        rows.append(Fact("BUT", printable(why), Tone.WARNING))
+        rows.append(Fact("CONTRADICTION", printable(why), Tone.WARNING))
     rows.append(Fact("how", printable(step.how), Tone.QUIET))
     return Section("Step time", _answer(step), (FactList(tuple(rows)),))
 
@@ -138,7 +139,7 @@ def _time(seconds: float, side: Side, runs: int) -> str:
 
 def _change(step: StepChange) -> str:
     if isinstance(step.range, Unknown):
-        return f"{step.change:+.2%}, range not known: {printable(step.range.reason)}"
+        return f"{step.change:+.2%}, range unknown: {printable(step.range.reason)}"
     return f"{step.change:+.2%}, range {step.range.low:+.2%} to {step.range.high:+.2%}"
 
 
@@ -170,9 +171,9 @@ def _parts(found: Comparison, work: StepDifference) -> Section:
     if {"annotation", "api", "log"} & {
         side.times.source for side in (found.a, found.b) if side.times
     }:
-        blocks.append(Prose("of the profiled steps: profiling takes time, too", Tone.QUIET))
+        blocks.append(Prose("profiled steps, which include profiler overhead", Tone.QUIET))
     if work.window is not WindowKind.STEP:
-        warning = f"a side has no whole step: of each, {_OF[work.window]} is compared"
+        warning = f"a side has no whole step: {_OF[work.window]} of each is compared"
         blocks.append(Prose(warning, Tone.WARNING))
     return Section(what, longer if difference else "equal", tuple(blocks))
 

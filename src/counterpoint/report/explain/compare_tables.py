@@ -92,7 +92,7 @@ def ops_section(work: StepDifference, top: int, *, alone: bool = False) -> Secti
             text = f"only in {name}: {count:,} {ops}, {units.milliseconds(ms)}"
             blocks.append(Prose(text, Tone.QUIET))
     if alone and any(row.noise_ms is None for row in work.ops):
-        text = f"{units.UNKNOWN}: one run each can't tell a difference from noise; several can:"
+        text = f"{units.UNKNOWN}: one run each can't separate a difference from noise; several can:"
         blocks.append(Prose(f"{text} counterpoint compare A1 A2 --with B1 B2", Tone.QUIET))
     return Section("Ops", _differ(work.ops), tuple(blocks))
 
@@ -102,10 +102,10 @@ def _differ(rows: Sequence[OpChange]) -> str:
     clear = sum(row.clear for row in rows)
     unknown = sum(row.noise_ms is None for row in rows)
     if unknown == len(rows) or (unknown and not clear):
-        return "how much of it is noise is not known"
+        return "the noise is unknown"
     text = f"{clear:,} of {len(rows):,} differ" if clear else "none differs"
     text = f"{text} by more than noise"
-    return f"{text}; of {unknown:,} that is not known" if unknown else text
+    return f"{text}; unknown for {unknown:,}" if unknown else text
 
 
 def _alone(work: StepDifference, side: int) -> tuple[int, float]:
@@ -166,7 +166,7 @@ def _how(row: OpChange) -> str:
     if row.how is MatchStage.LOOPED and len(row.match.a) < len(row.match.b):
         return "loop unrolled"
     if row.how is MatchStage.FUSED and len(row.match.a) < len(row.match.b):
-        return "fell apart"
+        return "no longer fused"
     return _HOW[row.how]
 
 
@@ -246,10 +246,12 @@ def schedule_section(schedule: ScheduleChanges, top: int) -> Section:
         blocks.append(_regrouped(schedule.regrouped[:top]))
     if isinstance(schedule.moves, Unknown):
         blocks.append(Prose(printable(schedule.moves.reason), Tone.QUIET))
-        return Section("Schedule", "moves are not known", tuple(blocks))
+        return Section("Schedule", "moves are unknown", tuple(blocks))
     if schedule.moves:
         blocks.append(_moves(schedule.moves[:top]))
-        blocks.append(Prose("moves count compute that was passed, at A's prices", Tone.QUIET))
+        blocks.append(
+            Prose("moves are measured in compute passed, with the times of A", Tone.QUIET)
+        )
     return Section("Schedule", _moved(schedule, len(schedule.moves)), tuple(blocks))
 
 
@@ -269,7 +271,7 @@ def _regrouped(regrouped: Sequence[RegroupedCollectives]) -> TextTable:
         Column("in A", ColumnKind.NAME),
         Column("in B", ColumnKind.NAME),
         Column("kind", ColumnKind.WORD),
-        Column("bytes a step", ColumnKind.NUMBER),
+        Column("bytes per step", ColumnKind.NUMBER),
     )
     a = distinct([_some(group.a) for group in regrouped], _NAME)
     b = distinct([_some(group.b) for group in regrouped], _NAME)
@@ -314,7 +316,7 @@ def differs_section(found: Comparison, top: int) -> Section:
     rows = [differs for differs in found.differs if differs.about is not DifferenceKind.EXPERIMENT]
     known = found.a.run is not None and found.b.run is not None
     if not rows:
-        text = "none differ" if known else "none known to differ; a Run tells more than a profile"
+        text = "none differ" if known else "none known to differ; a Run records more than a profile"
         return Section("Settings and versions", text)
     columns = (
         Column("about", ColumnKind.WORD),

@@ -149,7 +149,11 @@ def _profile(explanation: Explanation, run: Run | None, named: tuple[str, ...]) 
     ]
     if explanation.truncated:
         rows.append(
-            Fact("CUT OFF", "events are missing from this profile: trust it little", Tone.WARNING)
+            Fact(
+                "CUT OFF",
+                "events are missing from this profile; totals are unreliable",
+                Tone.WARNING,
+            )
         )
     return Section("Profile", f"{explanation.basis}, {_inputs(named)}", (FactList(tuple(rows)),))
 
@@ -193,10 +197,10 @@ def _devices(explanation: Explanation) -> str:
         return printable(f"simulated: {explanation.hosts[0].name} ({chip})")
     count, chip = explanation.device_count, explanation.utilisation.chip
     kind = explanation.device_kind
-    what = f"{printable(chip)} ({kind})" if chip else f"{kind} (the profile names no chip)"
+    what = f"{printable(chip)} ({kind})" if chip else f"{kind} (chip not recorded)"
     if explanation.selected_devices is not None:
         numbers = ", ".join(str(device) for device in explanation.selected_devices)
-        return f"{count} x {what}: {_plural(count, 'number')} {numbers} of this profile"
+        return f"{count} x {what}: {_plural(count, 'number')} {numbers} in this profile"
     shown = f"{count} x {what} {_where(explanation.hosts)}"
     working = len(explanation.device_breakdowns)
     return shown if working in (0, count) else f"{shown}; steps ran on {working} of them"
@@ -213,7 +217,7 @@ def _programs(explanation: Explanation) -> str:
     programs = explanation.programs
     step = next((program for program in programs if program.is_step), None)
     if step is None:
-        return "none ran" if not programs else f"{len(programs)} ran, none of them told as the step"
+        return "none ran" if not programs else f"{len(programs)} ran, none identified as the step"
     runs = (
         f"{printable(step.name)}, {step.executions:,} {_plural(step.executions, 'run')}"
         " on each device"
@@ -240,13 +244,12 @@ def _utilisation(explanation: Explanation) -> Section:
     if use.bytes_per_s is not None:
         memory += f" ({units.percent(use.hbm_share)} of peak)"
     known = (
-        f"operations known for {units.percent(share, 0)} of compute time; recomputed work counts"
-        " as work"
+        f"operations known for {units.percent(share, 0)} of compute time, including recomputation"
     )
     if share is None:
-        known = "the profile does not tell the operations and bytes of its ops"
+        known = "the profile does not record the operations and bytes of its ops"
     return Section(
-        "Utilisation",
+        "Utilization",
         f"busy {units.percent(use.busy_share)}   compute {compute}   memory {memory}",
         (Prose(known, Tone.QUIET),),
     )
@@ -254,7 +257,7 @@ def _utilisation(explanation: Explanation) -> Section:
 
 def _legend(sections: list[Section]) -> str:
     unknown = any(units.UNKNOWN in _words(section) for section in sections)
-    return f"{units.UNKNOWN}: not known from this profile" if unknown else ""
+    return f"{units.UNKNOWN}: unknown from this profile" if unknown else ""
 
 
 def _words(section: Section) -> set[str]:

@@ -102,7 +102,7 @@ def _of_ops(rows: list[Row]) -> list[_OpColumn]:
 
 
 def _of_groups(rows: list[Row], by: Grouping) -> list[_OpColumn]:
-    names = [f"no {by} told" if row["name"] is None else printable(row["name"]) for row in rows]
+    names = [f"no {by}" if row["name"] is None else printable(row["name"]) for row in rows]
     shown = names if by == "category" else distinct_paths(names)
     if by == "category":
         first = [_OpColumn(Column(by, ColumnKind.WORD), shown)]
@@ -182,7 +182,7 @@ def collectives_section(collectives: pl.DataFrame, top: int) -> Section:
         _OpColumn(Column("bus GB/s", ColumnKind.NUMBER, rank=1), rounded("busbw_gbps")),
         _OpColumn(Column("source", ColumnKind.PLACE, rank=7), _places(rows, "source")),
     ]
-    summary = f"{len(rows)} of {len(collectives):,}, the most exposed first; times in ms per step"
+    summary = f"{len(rows)} of {len(collectives):,}, most exposed first; times in ms per step"
     return _section("Collectives", summary, columns)
 
 
@@ -190,7 +190,7 @@ def _section(title: str, summary: str, told: list[_OpColumn], *before: Prose) ->
     shown = [column for column in told if column.known]
     unknown = [column.column.title for column in told if not column.known]
     if unknown:
-        summary += f"; not known: {', '.join(unknown)}"
+        summary += f"; unknown: {', '.join(unknown)}"
     has_total = any(column.total for column in shown)
     table = TextTable(
         columns=tuple(column.column for column in shown),

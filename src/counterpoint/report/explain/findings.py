@@ -55,7 +55,7 @@ def largest_losses(explanation: Explanation, where: str, whole: str) -> Section:
 def largest_loss(explanation: Explanation, whole: str) -> str:
     """Return the first loss of `whole` in one line: its code, title and possible saving."""
     if explanation.breakdown is None:
-        return f"{units.UNKNOWN}, without a whole step"
+        return f"{units.UNKNOWN} (no whole step)"
     losses = _losses(explanation)
     if not losses:
         return _none(whole)
@@ -78,7 +78,7 @@ def findings_sections(explanation: Explanation) -> list[Section]:
     if others:
         what = "prediction" if explanation.basis == Basis.PREDICTED else "profile"
         entries = _entries(explanation, others, len(losses) + 1)
-        sections.append(Section(f"About this {what}", "with no saving of its own", entries))
+        sections.append(Section(f"About this {what}", "no saving in milliseconds", entries))
     return sections
 
 
@@ -145,7 +145,7 @@ def _finding(number: int, finding: Finding, window_ms: float | None, basis: str)
         price=_price(finding, window_ms, basis),
         text=printable(finding.detail),
         rows=(
-            *([Fact("shown by", ", ".join(shown), Tone.QUIET)] if shown else []),
+            *([Fact("evidence", ", ".join(shown), Tone.QUIET)] if shown else []),
             *_doubt(finding),
             Fact("remedy", printable(finding.remedy.text)),
             *_settings(finding.remedy),
@@ -154,7 +154,7 @@ def _finding(number: int, finding: Finding, window_ms: float | None, basis: str)
 
 
 def _doubt(finding: Finding) -> list[Fact]:
-    return [Fact("but", printable(finding.doubt), Tone.QUIET)] if finding.doubt else []
+    return [Fact("doubt", printable(finding.doubt), Tone.QUIET)] if finding.doubt else []
 
 
 def _settings(remedy: Remedy) -> list[Fact]:

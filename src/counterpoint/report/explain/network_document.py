@@ -105,12 +105,12 @@ def calls_section(calls: RemoteCalls, top: int) -> Section:
     ]
     state = {
         LatencyPattern.NORMAL: "none is slow",
-        LatencyPattern.SPORADIC: "slow now and then",
-        LatencyPattern.SUSTAINED: "slow most of the time",
+        LatencyPattern.SPORADIC: "occasionally slow",
+        LatencyPattern.SUSTAINED: "mostly slow",
     }[calls.pattern]
     summary = (
-        f"{len(calls.rows):,} over {len(links):,} links: {state}, against what their bytes need at"
-        f" {units.rate(calls.rate, 'B')} a host ({printable(calls.rate_source)})"
+        f"{len(calls.rows):,} over {len(links):,} links: {state}, compared with their bytes at"
+        f" {units.rate(calls.rate, 'B')} per host ({printable(calls.rate_source)})"
     )
     blocks: list[Block] = [table(columns)]
     by_step = calls.by_step
@@ -127,7 +127,7 @@ def _over_steps(calls: RemoteCalls) -> Chart:
     course = Series(
         label="p95 by step",
         levels=tuple(value / most if most else 0.0 for value in p95),
-        remark=f"scale to {units.milliseconds(most)}",
+        remark=f"full scale {units.milliseconds(most)}",
     )
     return Chart(courses=(course,), first=f"step {steps[0]}", last=f"step {steps[-1]}")
 
@@ -146,7 +146,7 @@ def demand_section(analysis: NetworkAnalysis) -> Section:
     busy = float((used["end_ms"] - used["start_ms"]).sum()) / demand.step_ms / max(len(links), 1)
     chart = Chart(courses=courses, first="0", last=units.milliseconds(demand.step_ms), means=True)
     full = Prose(_full(demand), Tone.QUIET)
-    summary = f"a device sends {sent} a step; its links are in use {units.percent(busy, 0)} of it"
+    summary = f"a device sends {sent} per step; its links are in use for {units.percent(busy, 0)}"
     return Section("Demand", summary, (chart, full))
 
 
@@ -158,10 +158,10 @@ def _course(analysis: NetworkAnalysis, link: str | None) -> Series:
     peak = float(pieces.select(pl.col("gbps").max()).item() or 0.0)
     scale = max(capacity, peak) if isinstance(capacity, float) else peak
     known = isinstance(capacity, float)
-    limit = f" of the {capacity:,.4g} that it has" if known else "; what it has is not known"
-    remark = f"bars are means, scale to {scale:,.4g} GB/s; the highest is {peak:,.4g}{limit}"
+    limit = f" of a capacity of {capacity:,.4g}" if known else "; the capacity is unknown"
+    remark = f"means; full scale {scale:,.4g} GB/s; peak {peak:,.4g}{limit}"
     return Series(
-        label=SPELT.get(link, "link not known"),
+        label=SPELT.get(link, "unknown link"),
         levels=tuple(level / scale if scale else 0.0 for level in _levels(pieces, analysis)),
         remark=remark,
     )
@@ -181,7 +181,7 @@ def _levels(pieces: pl.DataFrame, analysis: NetworkAnalysis) -> list[float]:
 
 def _full(demand: Demand) -> str:
     if not len(demand.saturated):
-        return f"at no time does a link carry more than {SATURATION:.0%} of what it has"
+        return f"no link ever exceeds {SATURATION:.0%} of its capacity"
     described: list[str] = []
     for (link, limit_is), rows in demand.saturated.group_by("link", "limit_is"):
         ms = units.milliseconds(float(rows["length_ms"].sum()))
@@ -189,10 +189,10 @@ def _full(demand: Demand) -> str:
         level = (
             f"{SATURATION:.0%} of its capacity or more"
             if known
-            else "nearly the most it was seen at"
+            else "near its highest observed rate"
         )
-        name = SPELT.get(str(link) if link else None, "a link that is not known")
-        stretches = "stretch" if len(rows) == 1 else "stretches"
+        name = SPELT.get(str(link) if link else None, "unknown link")
+        stretches = "interval" if len(rows) == 1 else "intervals"
         described.append(f"{name}: {level} for {ms}, in {len(rows):,} {stretches}")
     return printable("   ".join(sorted(described)))
 
@@ -215,7 +215,7 @@ def bursts_section(analysis: NetworkAnalysis, top: int) -> Section:
         CellColumn("bound", names(rows, "bound"), words=True),
         CellColumn("collectives", [_collectives(row) for row in rows], rank=2),
     ]
-    summary = f"{len(rows)} of {len(bursts):,}, the largest; times in ms from the step's start"
+    summary = f"the largest {len(rows)} of {len(bursts):,}; times in ms from the step's start"
     return Section("Bursts", summary, (table(columns),))
 
 
@@ -241,8 +241,9 @@ def network_document(analysis: NetworkAnalysis, top: int, paths: Sequence[str] =
         sections.append(Section("Notes", "", (FactList(tuple(notes)),)))
     return Document(
         sections=tuple(sections),
-        legend=f"all figures are {analysis.basis}; GB are 1e9 bytes, of one device in one direction"
-        f"; {units.UNKNOWN} is not known",
+        legend=f"all figures are {analysis.basis}; 1 GB is 1e9 bytes; rates are of one device in"
+        " one"
+        f" direction; {units.UNKNOWN}: unknown",
         next=printable(_next(analysis, named)),
     )
 
@@ -257,7 +258,7 @@ def _next(analysis: NetworkAnalysis, named: tuple[str, ...]) -> str:
 
 def _profile(analysis: NetworkAnalysis, named: tuple[str, ...]) -> Section:
     of = f"{printable(analysis.subject)} of {units.milliseconds(analysis.window_ms)}"
-    unseen = "" if analysis.window is WindowKind.STEP else "; no whole step was seen"
+    unseen = "" if analysis.window is WindowKind.STEP else "; the profile has no whole step"
     rows = [
         Fact("figures", f"{analysis.basis}, of {of}{unseen}"),
         Fact("devices", printable(_devices(analysis))),
@@ -287,7 +288,7 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
     if not len(slack):
         return Section(
             "Slack",
-            "no collective ran in a step (copies: counterpoint explain)",
+            "no collective ran in a step (for copies: counterpoint explain)",
         )
     moved = analysis.network.select("program", "op", "movable_ms")
     lasts = analysis.collectives.select("program", "op", "mean_transfer_ms")
@@ -300,7 +301,7 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
     )
     none = len(slack.filter(pl.col("no_slack_share") > 0.5))
     summary = (
-        f"{len(rows)} of {counted_noun(len(slack), 'transfer')}, the least first; {none:,}"
+        f"{len(rows)} of {counted_noun(len(slack), 'transfer')}, least first; {none:,}"
         f" {'has' if none == 1 else 'have'} none in most"
         " executions; times in ms of one execution"
     )
@@ -320,9 +321,9 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
         ),
     ]
     meaning = Prose(
-        "slack: from the start to where the device needs the data, less waiting for other"
-        " transfers; what takes no longer is hidden. could move in: independent work that stands"
-        " elsewhere, at most.",
+        "slack: time from the start until the device needs the data, minus waits for other"
+        " transfers; a transfer that takes no longer is hidden. could move in: independent work"
+        " elsewhere in the schedule (upper bound).",
         Tone.QUIET,
     )
     return Section("Slack", summary, (meaning, table(columns)))
@@ -350,10 +351,10 @@ def _bandwidth(analysis: NetworkAnalysis, top: int) -> Section:
     summary = (
         f"{len(rows)} of {counted_noun(len(analysis.network), 'collective')}, the most exposed"
         " first;"
-        " rates in GB/s; required is what one device sends, over its slack"
+        " rates in GB/s; required: bytes sent by one device / slack"
     )
     if analysis.basis == Basis.PREDICTED:
-        summary += "; decided by: the links, or their latency, that it is priced by"
+        summary += "; decided by: the links, or their latency, that determine the price"
     return Section("Bandwidth", summary, (table(columns),))
 
 
@@ -387,8 +388,8 @@ def _bounds(analysis: NetworkAnalysis, top: int) -> Section:
     due: dict[str, float] = {}
     for cause in (cause for row in rows for cause in row["causes"]):
         due[_due_to(cause["bound"])] = due.get(_due_to(cause["bound"]), 0.0) + cause["ms"]
-    dearest = sorted(due, key=lambda name: -due[name])
-    summary = "   ".join(f"{name} {units.milliseconds(due[name])}" for name in dearest)
+    largest = sorted(due, key=lambda name: -due[name])
+    summary = "   ".join(f"{name} {units.milliseconds(due[name])}" for name in largest)
     facts = tuple(
         Fact(
             printable(str(row["op"])) if cause is row["causes"][0] else "", printable(_cause(cause))

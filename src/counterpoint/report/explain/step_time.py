@@ -43,12 +43,12 @@ def step_section(explanation: Explanation, run: Run | None) -> Section:
     below: list[Prose] = []
     timed = None if run is None else score_of_steps(run)
     if timed is not None:
-        steps_of = f"the {timed.steps:,} steps that the profile does not cover"
+        steps_of = f"the {timed.steps:,} steps outside the profile"
         if timed.disturbed:  # nearly all of them were profiled
-            which = "after the first" if timed.left_out < 2 else "in which nothing was compiled"
-            steps_of = f"the {timed.steps:,} steps {which}, profiled ones among them"
+            which = "after the first" if timed.left_out < 2 else "without compilation"
+            steps_of = f"the {timed.steps:,} steps {which}, including profiled ones"
         counted = units.milliseconds(timed.seconds * 1e3)
-        below.append(Prose(f"as the run itself counted: {counted}, median of {steps_of}"))
+        below.append(Prose(f"by the run's own count: {counted}, median of {steps_of}"))
     if explanation.steps.median_ms is None:
         return Section(
             "Step time",
@@ -60,7 +60,7 @@ def step_section(explanation: Explanation, run: Run | None) -> Section:
         below.append(
             Prose(
                 f"no step markers: one run of {_program(explanation)}, the program with most"
-                f" device time, is taken as one step; other programs take"
+                f" device time, counts as one step; other programs take"
                 f" {units.percent(share, 0)} of device time. If a step is more than that, {_MARK}"
             )
         )
@@ -135,13 +135,13 @@ def _waits(explanation: Explanation) -> bool:
 
 def _counted(own: Score) -> str:
     median = units.milliseconds(own.seconds * 1e3)
-    return f"{median} median   {own.steps:,} steps as the run counted them"
+    return f"{median} median   {own.steps:,} steps, by the run's own count"
 
 
 def _beside_own(explanation: Explanation) -> list[Prose]:
     if explanation.steps.median_ms is None:
         return [Prose(_no_step(explanation)), _how(explanation)]
-    why = "no step markers in the profile, so what follows is of that, not of a step"
+    why = "no step markers in the profile, so the figures below are of that, not of a step"
     return [Prose(f"{_takes(explanation)}: {why}; {_MARK}")]
 
 
@@ -154,7 +154,7 @@ def _takes(explanation: Explanation) -> str:
 
 def _how(explanation: Explanation) -> Prose:
     steps = explanation.steps
-    addition = "; what is said of a step below is of that" if steps.window_ms is not None else ""
+    addition = "; figures per step below are of that" if steps.window_ms is not None else ""
     return Prose(f"{printable(steps.how)}{addition}", Tone.QUIET)
 
 
@@ -171,7 +171,7 @@ def _in_profile(explanation: Explanation) -> str:
         words = [f"{median} ms median", *spread]
     words.append(f"{steps.count:,} {'step' if steps.count == 1 else 'steps'}")
     if _waits(explanation):
-        words.append(f"its program runs for {units.milliseconds(steps.execution_ms)} of it")
+        words.append(f"{units.milliseconds(steps.execution_ms)} in its program")
     return "   ".join(words)
 
 
@@ -185,7 +185,7 @@ def _no_step(explanation: Explanation) -> str:
         return seen
     lasts = units.milliseconds(steps.window_ms)
     if steps.window is WindowKind.PROFILE:
-        return f"{seen}; all of it lasts {lasts}"
+        return f"{seen}, which lasts {lasts}"
     return f"{seen}; {_program(explanation)} runs for {lasts}"
 
 
@@ -225,14 +225,14 @@ def parts_section(
         for part, ms in zip(parts, units.column(parts.values(), decimals), strict=True)
     )
     many = len(by_device) > 1
-    summary = "mean over devices (from the least to the most)" if many else ""
+    summary = "mean over devices (min to max)" if many else ""
     return Section(title, summary, (BreakdownBar(slices), FactList((_phases(phases),))))
 
 
 def _phases(phases: Phases | None) -> Fact:
     """Return the busy time by phase; empty phases are omitted."""
     if phases is None:
-        return Fact("phases", f"{units.UNKNOWN} (no op tells the one it belongs to)")
+        return Fact("phases", f"{units.UNKNOWN} (not recorded for any op)")
     parts = {
         "forward": phases.forward_ms,
         "backward": phases.backward_ms,

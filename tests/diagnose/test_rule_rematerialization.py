@@ -36,11 +36,11 @@ TIMES = {"first": 1_400, "again": 1_400, "eased": 100, "grad": 1_400}
 def test_a_checkpointed_layer_runs_twice() -> None:
     (finding,) = check(made(REMAT, TIMES))
     assert finding.code == "STEP401"
-    assert finding.title == "computing again what was not kept takes 1.50 ms per step"
+    assert finding.title == "recomputation for the backward pass takes 1.50 ms per step"
     assert "35% of the step" in finding.detail
     # 8192 x 8192 of bf16 are 0.125 GiB.
     assert (
-        "Keeping what again makes (bf16[8192,8192]) takes 0.12 GiB and saves 1.40 ms"
+        "Keeping the result of again (bf16[8192,8192]) takes 0.12 GiB and saves 1.40 ms"
         in finding.detail
     )
     assert finding.evidence[0].what == "again (/home/me/model/mlp.py:7)"
@@ -59,7 +59,7 @@ def test_memory_that_was_never_used_makes_some_of_it_certain(tmp_path: Path) -> 
     assert saves.low == pytest.approx(1.4)
     assert saves.high == pytest.approx(1.5, rel=0.06)
     assert finding.basis is Basis.RULE_OF_THUMB
-    assert "20.0 GiB of the device's memory were never used" in finding.detail
+    assert "20.0 GiB of device memory was never used" in finding.detail
     assert "save_only_these_names" in str(finding.remedy)
 
 
@@ -78,8 +78,7 @@ dimensions={{1}}, {where("transpose(jvp(mlp))/rematted_computation/mlp/w", 3)}
     hlo = REMAT.replace("\n  ROOT grad", gathers)
     (finding,) = check(made(hlo, {**TIMES, "gather": 700}))
     assert finding.title == (
-        "running again what was not kept takes 2.20 ms per step: 0.70 for collectives, 1.50 for"
-        " computing"
+        "rematerialization takes 2.20 ms per step: 0.70 for collectives, 1.50 for compute"
     )
     assert [(it.what, it.ms) for it in finding.evidence] == [
         ("again (/home/me/model/mlp.py:7)", pytest.approx(1.4)),
@@ -88,7 +87,7 @@ dimensions={{1}}, {where("transpose(jvp(mlp))/rematted_computation/mlp/w", 3)}
     ]
     remedy = str(finding.remedy)
     assert "for the collectives (/home/me/model/mlp.py:3)" in remedy
-    assert "for the computing: mark the results" in remedy
+    assert "for the compute: mark the results" in remedy
     assert "mlp.py:7" in remedy
 
 
