@@ -202,7 +202,7 @@ class TestCompute:
         )
         assert "249 DMA registrations of 198.4 GB took 35.72 s" in registered
         assert "steady steps have 2.7 each, 0.08 ms" in registered
-        assert "none of it in the steps" in transposed
+        assert "none in the steps" in transposed
 
     def test_the_tpus_host_transposes_at_start_up_only(self, shared: Path) -> None:
         timeline = opened(f"{shared}/data/traces/jax_inference_v6e_4tpu.xplane.pb")
