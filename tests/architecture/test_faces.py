@@ -17,8 +17,9 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src"
 PACKAGE = "counterpoint"
 NAMES = 15
-MODULES = 658
-"""Fewer is better: lower it when modules are merged or deleted."""
+RULES = tuple(f"{PACKAGE}.{room}." for room in ("diagnose.rules", "flags.rules", "doctor.checks"))
+MODULES = 539
+"""Rules do not count, as each is a file. Fewer is better: lower it when modules are merged."""
 
 
 @cache
@@ -174,4 +175,5 @@ def test_a_circle_is_found() -> None:
 
 
 def test_there_are_not_more_modules() -> None:
-    assert len(modules()) <= MODULES
+    counted = [name for name in modules() if not name.startswith(RULES)]
+    assert len(counted) <= MODULES, "merge small modules, or raise MODULES"

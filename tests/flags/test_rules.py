@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-import counterpoint.flags.rules as package
 from counterpoint.core.rules import FencedBlock, read_page
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.lint.context import LintContext, Remark
@@ -42,16 +39,3 @@ def test_the_example_of_a_rule_fires_and_its_fix_does_not(rule: LintRule) -> Non
         assert {one.code for one in remarks_on(block, rule)} == {rule.CODE}, block.text
     for block in page.blocks("Fix"):
         assert remarks_on(block, rule) == [], block.text
-
-
-def test_rules_stand_in_the_order_of_their_codes_and_each_is_listed() -> None:
-    codes = [rule.CODE for rule in RULES]
-    assert codes == sorted(
-        set(codes), key=lambda code: (code == "FLAG199", code)
-    ) or codes == sorted(set(codes))
-    modules = {
-        path.stem
-        for path in Path(package.__path__[0]).glob("*.py")
-        if "\nCODE" in path.read_text("utf-8")
-    }
-    assert modules == {rule.NAME.replace("-", "_") for rule in RULES}

@@ -1,6 +1,6 @@
 """The rules of `explain`: one module each, named as the rule is, and listed here by code.
 
-A rule's docstring is its documentation (core/rulebook.py): `counterpoint explain-code` and
+A rule's docstring is its documentation (core/rules.py): `counterpoint explain-code` and
 docs/rules are made of it. To add a rule: write the module, add it to RULES, test one case that
 fires, one that does not and a near miss, run `make docs`.
 

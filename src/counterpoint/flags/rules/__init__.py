@@ -1,6 +1,6 @@
 """The rules of `flags check`: one module each, named like the rule, and listed here by code.
 
-A rule's docstring is its documentation (core/rulebook.py): `counterpoint explain-code` and
+A rule's docstring is its documentation (core/rules.py): `counterpoint explain-code` and
 docs/rules are made from it, and its example is run by a test. To add a rule: write the module, add
 it to RULES, test one text that fires and one that does not, run `make docs`.
 

@@ -1,0 +1,122 @@
+"""What every reader of recordings has to do: the same kernels in each format, read alike.
+
+A new reader needs a function here that writes the kernels of KERNELS in its format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from nsys_export import Export
+from trace_builder import packed, process, span, thread
+from xspace_builder import US, kernel, nvidia, xspace
+
+import counterpoint
+from counterpoint.core.errors import InputError
+from counterpoint.timeline import Timeline
+from counterpoint.timeline.perfetto import write_perfetto
+
+KERNELS = (("gemm", 0, 100), ("softmax", 110, 50), ("gemm", 170, 100), ("softmax", 280, 20))
+"""Name, start and length in microseconds, on one stream of one GPU."""
+
+
+def xplane(directory: Path) -> Path:
+    gpu = nvidia(0)
+    for name, start, length in KERNELS:
+        kernel(gpu, "Stream #7(Compute)", name, start * US, length * US)
+    path = directory / "host.xplane.pb"
+    path.write_bytes(xspace(gpu))
+    return path
+
+
+def trace_json(directory: Path) -> Path:
+    events = [process(1, "/device:GPU:0"), thread(1, 7, "Stream #7(Compute)")]
+    events += [span((1, 7), start, length, name) for name, start, length in KERNELS]
+    path = directory / "host.trace.json.gz"
+    path.write_bytes(packed(events))
+    return path
+
+
+def nsys(directory: Path) -> Path:
+    with Export(directory / "host.sqlite") as export:
+        for number, (name, start, length) in enumerate(KERNELS, 1):
+            export.kernel(0, 7, start * 1000, (start + length) * 1000, name, number)
+    return export.path
+
+
+def stored(directory: Path) -> Path:
+    path = directory / "timeline.parquet"
+    counterpoint.write_parquet(counterpoint.read(xplane(directory)), path)
+    return path
+
+
+def written_trace(directory: Path) -> Path:
+    path = directory / "written.trace.json.gz"
+    return write_perfetto(counterpoint.read(xplane(directory)), path)
+
+
+FORMATS: tuple[Callable[[Path], Path], ...] = (xplane, trace_json, nsys, stored, written_trace)
+
+
+@pytest.fixture(params=FORMATS, ids=[write.__name__ for write in FORMATS])
+def recording(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return request.param(tmp_path)
+
+
+def kernels(timeline: Timeline) -> list[tuple[str, float, float]]:
+    """Name, start after the first, and length of each span in microseconds."""
+    names = timeline.ops["name"].to_list()
+    spans = timeline.spans.sort("start_ps")
+    first = spans["start_ps"][0]
+    return [
+        (names[op], (start - first) / US, length / US)
+        for op, start, length in spans.select("op", "start_ps", "dur_ps").rows()
+    ]
+
+
+def test_each_kernel_is_a_span_with_its_name_start_and_length(recording: Path) -> None:
+    assert kernels(counterpoint.read(recording)) == list(KERNELS)
+
+
+def test_one_gpu_on_one_line_of_one_host(recording: Path) -> None:
+    timeline = counterpoint.read(recording)
+    assert [device.kind for device in timeline.devices] == ["gpu"]
+    assert len(timeline.hosts) == 1
+    assert timeline.spans["line"].n_unique() == 1
+
+
+def test_the_tables_have_the_columns_of_a_timeline(recording: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    timeline, other = counterpoint.read(recording), counterpoint.read(xplane(tmp_path / "other"))
+    for table in ("spans", "ops", "steps", "runs", "host_events"):
+        assert getattr(timeline, table).schema == getattr(other, table).schema, table
+
+
+def test_reading_again_gives_the_same(recording: Path) -> None:
+    assert counterpoint.read(recording).spans.equals(counterpoint.read(recording).spans)
+
+
+def test_progress_only_grows_to_the_whole(recording: Path) -> None:
+    shares: list[float] = []
+    counterpoint.read(recording, progress=lambda _, done, of: shares.append(done / of))
+    assert shares == sorted(shares)
+    assert shares[-1:] in ([1.0], [])  # a stored Timeline is there at once
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_a_file_that_was_cut_is_an_error_or_has_a_note(recording: Path, share: float) -> None:
+    if recording.is_dir():
+        recording = max(recording.iterdir(), key=lambda path: path.stat().st_size)
+    data = recording.read_bytes()
+    recording.write_bytes(data[: int(len(data) * share)])
+    named = recording.parent if recording.parent.suffix == ".parquet" else recording
+    try:
+        timeline = counterpoint.read(named)
+    except InputError as found:
+        error = str(found)
+        assert recording.name in error or named.name in error
+    else:
+        assert timeline.truncated or timeline.notes
+        assert timeline.spans.is_empty() or set(kernels(timeline)) <= set(KERNELS)
