@@ -14,7 +14,7 @@ from typing import Any
 
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.text.xla_flags import split_xla_flags
+from counterpoint.flags.text import split_xla_flags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
-from counterpoint.flags.lint.context import Remark
+from counterpoint.flags.lint import Remark
 from published_recipe import Published, published
 from recipe_verdict import Effect, RecipeVerdict, judge_published, remains_of
 

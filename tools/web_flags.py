@@ -17,7 +17,7 @@ from counterpoint.flags.inspection.showing import related_recipes
 from counterpoint.flags.lifecycle.lifecycle import is_default_now
 from counterpoint.flags.lifecycle.removed import removal_of
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.values.values import refusal
+from counterpoint.flags.values import refusal
 
 RELEASES: Final = ("0.6.2", "0.8.3", "0.10.2", "0.12.0")
 

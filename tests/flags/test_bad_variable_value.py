@@ -11,9 +11,9 @@ import sys
 import pytest
 
 from counterpoint.flags.check.examination import check
-from counterpoint.flags.lint.context import Remark
+from counterpoint.flags.lint import Remark
 from counterpoint.flags.parse import read_variables
-from counterpoint.flags.values.values import from_stream, strtoll
+from counterpoint.flags.values import from_stream, strtoll
 
 _JAX = """
 import os, sys

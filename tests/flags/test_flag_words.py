@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from counterpoint.flags.check.examination import check
-from counterpoint.flags.lint.context import Severity
+from counterpoint.flags.lint import Severity
 from counterpoint.flags.parse import read_source, read_text, read_variables
 from counterpoint.flags.parsed import IssueKind, ParsedSource
-from counterpoint.flags.text.xla_flags import render_xla_flags
+from counterpoint.flags.text import render_xla_flags
 
 EN_DASH = "\N{EN DASH}"
 Parser = Callable[[str], "dict[int, tuple[int | bytes, ...]] | None"]

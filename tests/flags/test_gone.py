@@ -12,7 +12,7 @@ import pytest
 
 from counterpoint.flags.catalogue import releases
 from counterpoint.flags.lifecycle.removed import FlagRemoval, all_removals, removal_of, unknown_hint
-from counterpoint.flags.text.names import names, similar
+from counterpoint.flags.text import names, similar
 from counterpoint.flags.versions.version import version_number
 
 Parser = Callable[[str], "object | None"]

@@ -12,7 +12,7 @@ from counterpoint.cli.app import main
 from counterpoint.core.errors import CounterpointError
 from counterpoint.flags.lines.source import load_settings
 from counterpoint.flags.named_files import LARGEST
-from counterpoint.flags.text.xla_flags import expand_xla_flags
+from counterpoint.flags.text import expand_xla_flags
 
 Captured = pytest.CaptureFixture[str]
 Said = Callable[..., tuple[int, str]]

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.forms.rendering import SettingsForm, render
+from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.flags.parse import read_text
 from counterpoint.flags.settings import Channel, Layout, SettingDifference, Settings, difference
-from counterpoint.flags.text.xla_flags import render_xla_flags
+from counterpoint.flags.text import render_xla_flags
 
 BASH = shutil.which("bash")
 PIPELINING = "xla_gpu_experimental_pipeline_parallelism_opt_level"

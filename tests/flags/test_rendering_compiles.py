@@ -9,7 +9,7 @@ import pytest
 
 from counterpoint.flags.advice import recipes
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.forms.rendering import compiler_options
+from counterpoint.flags.forms import compiler_options
 from counterpoint.flags.settings import Settings
 from xla_compiler import Compiler, why_none
 

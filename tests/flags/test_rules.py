@@ -6,7 +6,7 @@ import pytest
 
 from counterpoint.core.rules import FencedBlock, read_page
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.lint.context import LintContext, Remark
+from counterpoint.flags.lint import LintContext, Remark
 from counterpoint.flags.parse import read_text
 from counterpoint.flags.rules import RULES, LintRule
 

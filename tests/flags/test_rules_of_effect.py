@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.check.examination import check
-from counterpoint.flags.lint.context import Remark, Severity
+from counterpoint.flags.lint import Remark, Severity
 from counterpoint.flags.parse import read_text
 from counterpoint.flags.rules import default_variable, unknown_pass
 from counterpoint.flags.rules.missing_partner import partners

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.flags import Settings
-from counterpoint.flags.forms.rendering import render
+from counterpoint.flags.forms import render
 from counterpoint.flags.lines import load_settings
 from counterpoint.flags.lines.source import read_shell_settings
 

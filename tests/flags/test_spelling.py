@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from counterpoint.flags.catalogue import Flag, release
 from counterpoint.flags.live.probe import find_interpreter
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.text.xla_flags import render_xla_flags
-from counterpoint.flags.values.values import as_option, refusal
+from counterpoint.flags.text import render_xla_flags
+from counterpoint.flags.values import as_option, refusal
 
 Parser = Callable[[str], "dict[int, tuple[int | bytes, ...]] | None"]
 

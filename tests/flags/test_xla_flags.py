@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.flags.text.xla_flags import (
+from counterpoint.flags.text import (
     expand_xla_flags,
     join_xla_flags,
     parse_xla_flags,

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.flags.text.names import names
-from counterpoint.flags.text.xla_flags import (
+from counterpoint.flags.text import (
     SPACE,
     Pairs,
     expand_xla_flags,
+    names,
     parse_xla_flags,
     render_xla_flags,
 )

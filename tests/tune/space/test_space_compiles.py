@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.forms.rendering import compiler_options
+from counterpoint.flags.forms import compiler_options
 from tune_spaces import space_of
 from xla_compiler import Compiler, why_none
 

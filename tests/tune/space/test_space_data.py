@@ -9,8 +9,8 @@ from counterpoint.flags.advice.recipe import CHIP_GENERATIONS
 from counterpoint.flags.catalogue import release, releases
 from counterpoint.flags.catalogue.variable import variables
 from counterpoint.flags.check.examination import check
-from counterpoint.flags.forms.rendering import SettingsForm, render
-from counterpoint.flags.lint.context import Severity
+from counterpoint.flags.forms import SettingsForm, render
+from counterpoint.flags.lint import Severity
 from counterpoint.flags.parse import read_text
 from counterpoint.tune.arm import Acts
 from counterpoint.tune.executors.executor import ProcessShape

@@ -39,7 +39,7 @@ from typing import Any, Final, cast
 
 from counterpoint.core import InputError, parse_toml
 from counterpoint.flags.settings import Channel, Layout, Settings, why_invalid
-from counterpoint.flags.text.xla_flags import render_xla_flags
+from counterpoint.flags.text import render_xla_flags
 from counterpoint.flags.versions.version import lhs_flag_needed, version_number
 
 CHIP_GENERATIONS: Final = {

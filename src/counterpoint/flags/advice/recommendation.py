@@ -21,7 +21,7 @@ from counterpoint.flags.advice.recipe import (
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.combining.threshold import Thresholds, thresholds
 from counterpoint.flags.settings import Channel, Layout, Settings, add_to_list
-from counterpoint.flags.values.values import refusal
+from counterpoint.flags.values import refusal
 from counterpoint.hlo import Program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
 from counterpoint.flags.catalogue.lookup import release
-from counterpoint.flags.lint.context import LintContext, Remark, Severity
+from counterpoint.flags.lint import LintContext, Remark, Severity
 from counterpoint.flags.live.probe import JaxlibInterpreter
 from counterpoint.flags.parsed import Occurrence, ParsedSource
 from counterpoint.flags.rules import RULES, compiler_disagrees

@@ -9,11 +9,11 @@ from typing import Final
 
 from counterpoint.flags import settings
 from counterpoint.flags.catalogue.flag import Release
-from counterpoint.flags.forms.rendering import SettingsForm, quoted, render
-from counterpoint.flags.lint.context import Fix, Remark, Severity
+from counterpoint.flags.forms import SettingsForm, quoted, render
+from counterpoint.flags.lint import Fix, Remark, Severity
 from counterpoint.flags.parsed import IssueKind, Occurrence, ParsedSource, SyntaxIssue, as_issue
 from counterpoint.flags.settings import Channel, Settings
-from counterpoint.flags.text.xla_flags import join_xla_flags, render_xla_flags
+from counterpoint.flags.text import join_xla_flags, render_xla_flags
 
 _FLAGS: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS)
 _PLAIN: Final = re.compile(r"[\w=.,:/+-]*", re.ASCII)

@@ -35,8 +35,8 @@ from counterpoint.flags.lifecycle.lifecycle import is_default_now, successors
 from counterpoint.flags.lifecycle.removed import FlagRemoval, all_removals
 from counterpoint.flags.rules import RULES
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.text.xla_flags import Pairs
-from counterpoint.flags.values.values import as_option, refusal
+from counterpoint.flags.text import Pairs
+from counterpoint.flags.values import as_option, refusal
 from counterpoint.flags.versions.version import chip_family
 
 _NEAR: Final = 0.75

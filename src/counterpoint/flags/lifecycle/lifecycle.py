@@ -17,9 +17,8 @@ from counterpoint.flags.history.history import history
 from counterpoint.flags.lifecycle.removed import removal_of
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.text.names import LIBTPU
-from counterpoint.flags.text.xla_flags import Pairs
-from counterpoint.flags.values.values import as_option
+from counterpoint.flags.text import LIBTPU, Pairs
+from counterpoint.flags.values import as_option
 from counterpoint.flags.versions.version import version_number
 
 _FILE: Final = Path(__file__).with_name("succession.tsv")

@@ -11,7 +11,7 @@ from typing import Any
 
 from counterpoint.flags.catalogue.lookup import names_ever, releases
 from counterpoint.flags.history.history import history
-from counterpoint.flags.text.names import LIBTPU, names, similar
+from counterpoint.flags.text import LIBTPU, names, similar
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from counterpoint.core import UsageError
 from counterpoint.flags.catalogue.lookup import names_ever
 from counterpoint.flags.catalogue.variable import JAX_ELSEWHERE, nccl_names, variables
 from counterpoint.flags.settings import FLAG_VARIABLES, is_setting
-from counterpoint.flags.text.names import LIBTPU, names
+from counterpoint.flags.text import LIBTPU, names
 
 OWN_PREFIX: Final = "env:"
 """Prefix of a variable that only the user's program reads."""

@@ -25,8 +25,7 @@ from counterpoint.flags.lines.known import (
 )
 from counterpoint.flags.lines.source import load_settings
 from counterpoint.flags.settings import NAME, Settings
-from counterpoint.flags.text.names import names
-from counterpoint.flags.text.xla_flags import expand_xla_flags, parse_xla_flags
+from counterpoint.flags.text import expand_xla_flags, names, parse_xla_flags
 
 EXAMPLE: Final = "--xla_gpu_enable_triton_gemm=false NCCL_NVLS_ENABLE=0"
 _ASSIGNED: Final = re.compile(r"(?:env:)?[A-Za-z_]\w*=")

@@ -21,7 +21,7 @@ from counterpoint.flags.parse.source import named_recipe, read_text, sniff
 from counterpoint.flags.parse.traced import TextBudget
 from counterpoint.flags.parsed import IssueKind, ParsedSource
 from counterpoint.flags.settings import Settings
-from counterpoint.flags.text.xla_flags import expand_xla_flags, parse_xla_flags
+from counterpoint.flags.text import expand_xla_flags, parse_xla_flags
 
 _TOLD_BY_NAME: Final = (".env", ".py", ".yaml", ".yml")
 _WRITE_OUT: Final = "write the settings out as `counterpoint flags render` prints them"

@@ -30,7 +30,7 @@ from counterpoint.flags.live.probe import (
 )
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.text.xla_flags import render_xla_flags
+from counterpoint.flags.text import render_xla_flags
 
 Value: TypeAlias = str | bool | int | float
 

@@ -19,7 +19,7 @@ from counterpoint.core import InputError
 from counterpoint.flags.parse.traced import TooMuchError
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource, SyntaxIssue
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
-from counterpoint.flags.text.names import LIBTPU
+from counterpoint.flags.text import LIBTPU
 
 Reader = Callable[[str, str], ParsedSource]
 _VALUE: Final = r"""(?:"[^"\n]*"|'[^'\n]*'|(?:(?!\]\()[^\s"'`\\|<>])*)"""

@@ -26,7 +26,7 @@ from counterpoint.flags.parsed import (
     SyntaxIssue,
 )
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
-from counterpoint.flags.text.xla_flags import (
+from counterpoint.flags.text import (
     DASHES,
     LOOKS_LIKE_FLAG,
     SPACE,

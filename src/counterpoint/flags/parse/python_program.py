@@ -13,7 +13,7 @@ from counterpoint.flags.parse.python_values import Entries, Value, dotted, segme
 from counterpoint.flags.parse.traced import TracedText
 from counterpoint.flags.parsed import Branch, IssueKind, Location, Occurrence, SyntaxIssue
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel
-from counterpoint.flags.text.names import LIBTPU
+from counterpoint.flags.text import LIBTPU
 
 _FLAG_NAME: Final = re.compile(r"(?:xla|megascale)_[a-z0-9_]+")
 _USES_DEVICE: Final = re.compile(

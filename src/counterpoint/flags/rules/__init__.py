@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from counterpoint.core.rules import DocumentedRule
-from counterpoint.flags.lint.context import LintContext, Remark
+from counterpoint.flags.lint import LintContext, Remark
 from counterpoint.flags.rules import (
     auto_pgle_trap,
     bad_variable_value,

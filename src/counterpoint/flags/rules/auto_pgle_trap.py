@@ -45,16 +45,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import (
+from counterpoint.flags.lint import (
     Fix,
     LintContext,
     Remark,
     Severity,
     has_profile,
+    is_no,
+    is_yes,
     remark,
     since,
+    under_nsys,
 )
-from counterpoint.flags.lint.variable_values import is_no, is_yes, under_nsys
 from counterpoint.flags.versions.version import PROFILE
 
 CODE: Final = "FLAG408"

@@ -54,11 +54,10 @@ from typing import Final
 
 from counterpoint.flags.catalogue.about import SettingReader
 from counterpoint.flags.catalogue.variable import DocumentedSetting, variables
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
-from counterpoint.flags.lint.variable_values import NO, YES
+from counterpoint.flags.lint import NO, YES, Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.values.values import (
+from counterpoint.flags.values import (
     from_stream,
     is_python_float,
     is_python_int,

@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import (
+from counterpoint.flags.lint import (
     PIPELINED,
     Fix,
     LintContext,

@@ -43,18 +43,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import (
+from counterpoint.flags.lint import (
     Fix,
     LintContext,
     Remark,
     Severity,
     flag_on,
     flag_value,
+    is_yes,
     remark,
     since,
+    under_nsys,
     whole_source,
 )
-from counterpoint.flags.lint.variable_values import is_yes, under_nsys
 from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG403"

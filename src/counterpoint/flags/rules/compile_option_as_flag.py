@@ -42,7 +42,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lifecycle.lifecycle import LifecycleStatus, consequence_of_rejection
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG110"

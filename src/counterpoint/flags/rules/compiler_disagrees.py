@@ -47,7 +47,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lifecycle.lifecycle import consequence_of_rejection
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark
 
 CODE: Final = "FLAG199"
 NAME: Final = "compiler-disagrees"

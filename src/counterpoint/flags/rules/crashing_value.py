@@ -46,7 +46,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.lint.context import (
+from counterpoint.flags.lint import (
     Fix,
     LintContext,
     Remark,

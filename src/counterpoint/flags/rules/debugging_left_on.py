@@ -41,8 +41,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.flags.lint.context import TRUE, Fix, LintContext, Remark, Severity, remark
-from counterpoint.flags.lint.variable_values import is_yes
+from counterpoint.flags.lint import TRUE, Fix, LintContext, Remark, Severity, is_yes, remark
 
 CODE: Final = "FLAG409"
 NAME: Final = "debugging-left-on"

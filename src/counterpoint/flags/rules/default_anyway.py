@@ -41,7 +41,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.versions.version import LHS
 

@@ -42,8 +42,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.variable import variables
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
-from counterpoint.flags.lint.variable_values import is_no, is_yes
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, is_no, is_yes, remark
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
 

@@ -40,7 +40,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark, since
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark, since
 from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG502"

@@ -48,7 +48,7 @@ from counterpoint.flags.lifecycle.lifecycle import (
     LifecycleStatus,
     consequence_of_rejection,
 )
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
 

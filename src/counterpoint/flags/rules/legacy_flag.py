@@ -47,7 +47,7 @@ from typing import Final
 
 from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.lifecycle.lifecycle import replacement_of
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
 from counterpoint.flags.parsed import Occurrence
 
 CODE: Final = "FLAG105"

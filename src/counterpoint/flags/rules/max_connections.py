@@ -38,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, chip_is, remark
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, chip_is, remark
 from counterpoint.flags.versions.version import ChipFamily
 
 CODE: Final = "FLAG505"

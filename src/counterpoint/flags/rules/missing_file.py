@@ -46,7 +46,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.lint.context import LintContext, Remark, Severity, remark
+from counterpoint.flags.lint import LintContext, Remark, Severity, remark
 from counterpoint.flags.named_files import AllowedFiles
 from counterpoint.flags.parsed import IssueKind, Occurrence
 

@@ -43,7 +43,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.flags.lint.context import (
+from counterpoint.flags.lint import (
     Fix,
     LintContext,
     Remark,

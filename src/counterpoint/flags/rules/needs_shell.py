@@ -44,7 +44,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.variable import variables
-from counterpoint.flags.lint.context import LintContext, Remark, Severity, remark
+from counterpoint.flags.lint import LintContext, Remark, Severity, remark
 from counterpoint.flags.parsed import IssueKind, SyntaxIssue
 from counterpoint.flags.settings import Channel
 

@@ -43,7 +43,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.flag import Flag
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark
 
 CODE: Final = "FLAG106"
 NAME: Final = "no-op-flag"

@@ -44,7 +44,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lifecycle.lifecycle import consequence_of_rejection, replacement_of
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
 from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG108"

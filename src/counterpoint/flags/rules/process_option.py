@@ -42,7 +42,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.about import documentation_of
-from counterpoint.flags.lint.context import LintContext, Remark, Severity, remark
+from counterpoint.flags.lint import LintContext, Remark, Severity, remark
 from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG109"

@@ -42,8 +42,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lifecycle.lifecycle import consequence_of_rejection
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, advice_of, remark
-from counterpoint.flags.values.values import refusal, stray_punctuation
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
+from counterpoint.flags.values import refusal, stray_punctuation
 
 CODE: Final = "FLAG204"
 NAME: Final = "quoted-value"

@@ -49,7 +49,7 @@ from counterpoint.flags.lifecycle.lifecycle import (
     is_default_now,
     replacement_of,
 )
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
 
 CODE: Final = "FLAG102"
 NAME: Final = "removed-flag"

@@ -45,7 +45,7 @@ from counterpoint.flags.lifecycle.lifecycle import (
     consequence_of_rejection,
     replacement_of,
 )
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
 
 CODE: Final = "FLAG103"
 NAME: Final = "renamed-flag"

@@ -46,7 +46,7 @@ from typing import Final
 
 from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.lifecycle.lifecycle import LifecycleStatus, consequence_of_rejection, meant
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, remark
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.parsed import Occurrence
 
 CODE: Final = "FLAG101"

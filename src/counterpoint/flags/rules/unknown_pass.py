@@ -44,7 +44,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, items, remark, since
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, items, remark, since
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.versions.version import DISABLED_PASSES
 

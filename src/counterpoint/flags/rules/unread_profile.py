@@ -49,7 +49,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Final
 
-from counterpoint.flags.lint.context import (
+from counterpoint.flags.lint import (
     Fix,
     LintContext,
     Remark,
@@ -57,11 +57,11 @@ from counterpoint.flags.lint.context import (
     flag_off,
     flag_on,
     has_profile,
+    is_no,
     items,
     remark,
     since,
 )
-from counterpoint.flags.lint.variable_values import is_no
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.versions.version import (
     ACCURACY,

@@ -43,7 +43,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.history.history import history
-from counterpoint.flags.lint.context import LintContext, Remark, Severity, lost_flags_text, remark
+from counterpoint.flags.lint import LintContext, Remark, Severity, lost_flags_text, remark
 from counterpoint.flags.parsed import IssueKind, SyntaxIssue
 from counterpoint.flags.settings import Channel
 

@@ -43,10 +43,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lifecycle.lifecycle import consequence_of_rejection
-from counterpoint.flags.lint.context import Fix, LintContext, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.values.values import ValueRefusal, level_refusal, refusal, stray_punctuation
+from counterpoint.flags.values import ValueRefusal, level_refusal, refusal, stray_punctuation
 
 CODE: Final = "FLAG201"
 NAME: Final = "wrong-type"

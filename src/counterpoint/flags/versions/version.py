@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from counterpoint.flags.text.xla_flags import Pairs
+    from counterpoint.flags.text import Pairs
 
 
 LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"

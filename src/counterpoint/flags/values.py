@@ -16,7 +16,9 @@ from typing import Final
 from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.text.xla_flags import Pairs
+from counterpoint.flags.text import Pairs
+
+__all__ = ["refusal"]
 
 _INTEGER: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?\d+)[ \t\n\v\f\r]*", re.ASCII)
 _FLOAT: Final = re.compile(

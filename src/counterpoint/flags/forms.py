@@ -18,8 +18,10 @@ from counterpoint.flags.catalogue.about import documentation_of
 from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.lifecycle.lifecycle import successors
 from counterpoint.flags.settings import Channel, Layout, Settings
-from counterpoint.flags.text.xla_flags import join_xla_flags, split_xla_flags
-from counterpoint.flags.values.values import as_option, refusal
+from counterpoint.flags.text import join_xla_flags, split_xla_flags
+from counterpoint.flags.values import as_option, refusal
+
+__all__ = ["SettingsForm", "one_line", "quoted", "render"]
 
 
 class SettingsForm(StrEnum):

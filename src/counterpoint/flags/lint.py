@@ -1,4 +1,7 @@
-"""LintContext: the settings under examination, with all that rules need to know about them."""
+"""LintContext: the settings under examination, with all that rules need to know about them.
+
+Also remarks, the result of rules, and JAX's spellings of a bool in the environment.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.lifecycle.lifecycle import FlagLifecycle, lifecycle_of
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource, SyntaxIssue
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.text.xla_flags import Pairs
+from counterpoint.flags.text import Pairs
 from counterpoint.flags.versions.version import PROFILE, ChipFamily, chip_family, version_number
+
+__all__ = ["Remark", "Severity", "advice_of", "lost_flags_text"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,3 +219,26 @@ def lost_flags_text(slip: SyntaxIssue) -> str:
     named = ", ".join(f"--{flag.name}" for flag in slip.lost[:_NAMED])
     more = f" and {len(slip.lost) - _NAMED} more" if len(slip.lost) > _NAMED else ""
     return f"{slip.why} (not read: {named}{more})"
+
+
+YES: Final = frozenset({"y", "yes", "t", "true", "on", "1"})
+NO: Final = frozenset({"n", "no", "f", "false", "off", "0"})
+"""Spellings of a bool that JAX accepts, in any case; it fails on anything else."""
+
+_NSYS: Final = ("NSYS_PROFILING_SESSION_ID", "NVTX_INJECTION64_PATH")
+"""Variables that Nsight Systems sets in the process that it records."""
+
+
+def is_yes(text: str | None) -> bool:
+    """Return whether JAX reads a variable as true; None, unset, is not."""
+    return (text or "").lower() in YES
+
+
+def is_no(text: str | None) -> bool:
+    """Return whether JAX reads a variable as false; None, unset, is not."""
+    return (text or "").lower() in NO
+
+
+def under_nsys(case: LintContext) -> bool:
+    """Return whether Nsight Systems records this process."""
+    return any(case.variables.get(name) for name in _NSYS)
