@@ -89,7 +89,7 @@ def test_an_interpreter_without_jaxlib_is_told_from_none(tmp_path: Path, capsys:
 
 def test_another_release_than_that_of_the_interpreter_is_not_asked(capsys: Captured) -> None:
     assert checked("--xla_gpu_autotune_level=4", "--jaxlib", "0.6.2") == 0
-    assert "the compiler was not asked: " in capsys.readouterr().err
+    assert "the compiler was not queried: " in capsys.readouterr().err
 
 
 def test_a_fix_is_printed_in_the_form_in_which_the_settings_came(
@@ -183,7 +183,7 @@ def test_a_source_without_settings_is_not_called_clean(tmp_path: Path, capsys: C
     assert checked(path, "--no-probe") == 0
     said = capsys.readouterr().err
     assert f"warning: no settings found in {path}" in said
-    assert "nothing to say" not in said
+    assert "no remarks" not in said
 
 
 @pytest.mark.parametrize(
@@ -282,16 +282,16 @@ def test_bad_input_is_one_clear_line(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "nothing to check was named"),
+        ([], "no settings were given"),
         (["a", "--env"], "more than one thing"),
         (["no-such-file"], "neither a file nor a recipe"),
         (["--env", "--select", "FLAG9"], "no such code"),
         (["--env", "--python", "/no/such/python"], "there is no such program"),
         (["--env", "--target", "8xCray"], "Cray"),
         (["--env", "--jaxlib", "banana"], "--jaxlib banana: not a release"),
-        (["--env", "--chip", "H1000"], "--chip H1000: no such chip is known"),
-        (["--env", "--chip", "H100", "--target", "8xA100"], "both name the chip"),
-        (["--env", "-o", "x"], "-o goes with --fix"),
+        (["--env", "--chip", "H1000"], "--chip H1000: unknown chip"),
+        (["--env", "--chip", "H100", "--target", "8xA100"], "both specify the chip"),
+        (["--env", "-o", "x"], "-o requires --fix"),
         (["a", "--bogus"], "Unknown option"),
         (["--env", "--jaxlib"], "--jaxlib"),
     ],

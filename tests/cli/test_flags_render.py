@@ -114,7 +114,7 @@ def test_as_data_the_settings_stand_beside_their_text(run: Run, job: Path) -> No
             "where": str(job),
             "line": 2,
             "text": "--xla_dump_to=$PLACE",
-            "why": "known only when it runs",
+            "why": "known only when the program runs",
         }
     ]
     assert "XLA_FLAGS=--xla_a=1 --xla_b=2\n" in data["text"]
@@ -144,7 +144,7 @@ def test_a_source_without_settings_is_an_error(run: Run, tmp_path: Path) -> None
     path = tmp_path / "empty.sh"
     path.write_text("echo hello\n")
     code, _, err = run(path)
-    assert (code, "no settings in it" in err) == (3, True)
+    assert (code, "no settings given" in err) == (3, True)
 
 
 def test_compiler_options_that_a_form_has_no_place_for_are_told(run: Run, tmp_path: Path) -> None:

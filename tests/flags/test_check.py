@@ -231,9 +231,9 @@ def test_of_a_word_in_libtpus_flags_no_more_is_said_than_is_known() -> None:
 @pytest.mark.parametrize(
     ("text", "advice"),
     [
-        ("-v", "drop it"),
+        ("-v", "remove it"),
         ("-xla_dump_to=/a", "write --xla_dump_to=/a"),
-        ("--", "drop it"),
+        ("--", "remove it"),
     ],
 )
 def test_dashes_make_no_flag_of_what_is_none(text: str, advice: str) -> None:
@@ -243,7 +243,7 @@ def test_dashes_make_no_flag_of_what_is_none(text: str, advice: str) -> None:
 def test_a_flag_in_quotes_is_told_to_lose_them() -> None:
     written = read_text("""export XLA_FLAGS="'--xla_gpu_autotune_level=4'"\n""", "job.sh")
     advice = [one.advice for one in check(written, version="0.10.2") if one.code == "FLAG206"]
-    assert advice == ["take the quotes away, or put them around the value alone"]
+    assert advice == ["remove the quotes, or put them around the value only"]
 
 
 def test_a_flag_that_does_nothing_is_not_called_default_too() -> None:

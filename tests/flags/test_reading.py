@@ -220,7 +220,7 @@ def test_a_command_whose_flags_replace_the_inherited_ones_is_a_slip() -> None:
     )
     assert flags(written) == [("xla_new", "1")]
     assert slip(written).kind is IssueKind.OVERWRITTEN
-    assert "what is inherited: --xla_old" in slip(written).why
+    assert "the inherited flags: --xla_old" in slip(written).why
 
 
 def test_the_script_that_a_command_starts_is_read_too(tmp_path: Path) -> None:

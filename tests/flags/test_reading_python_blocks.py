@@ -108,4 +108,4 @@ def test_a_list_that_grows_is_followed(before: str, more: str) -> None:
 
 def test_what_a_program_alone_knows_needs_no_shell() -> None:
     (slip,) = program("import os", 'os.environ["XLA_FLAGS"] = more()').slips
-    assert slip.why == "what it stands for is known only when the program runs"
+    assert slip.why == "its value is known only when the program runs"

@@ -109,7 +109,7 @@ def test_flags_for_the_next_program_throw_nothing_away() -> None:
         "export XLA_FLAGS=--xla_a=1", "python a.py", "export XLA_FLAGS=--xla_b=1", "python b.py"
     )
     assert not written.slips
-    assert "line 3: XLA_FLAGS is set anew for what is started behind it" in written.notes
+    assert "line 3: XLA_FLAGS is set again for the programs started after it" in written.notes
 
 
 def test_branches_that_exclude_each_other_throw_nothing_away() -> None:
@@ -119,7 +119,7 @@ def test_branches_that_exclude_each_other_throw_nothing_away() -> None:
     assert not written.slips
     assert "lines 2 and 4: XLA_FLAGS is set within `if`: read as if it ran" in written.notes
     assert (
-        "line 4: XLA_FLAGS is set in several branches: each is checked by itself" in written.notes
+        "line 4: XLA_FLAGS is set in several branches; each is checked separately" in written.notes
     )
     assert [flags(one) for one in written.programs] == [[("xla_b", "1")], [("xla_a", "1")]]
 
@@ -266,7 +266,7 @@ def test_a_flag_outside_the_quotes_is_a_slip() -> None:
 def test_a_default_is_taken_and_said() -> None:
     written = script("export NCCL_BUFFSIZE=${NCCL_BUFFSIZE:-8388608}")
     assert written.settings.variables == {"NCCL_BUFFSIZE": "8388608"}
-    assert written.notes == ("line 1: NCCL_BUFFSIZE is taken as unset: the default counts",)
+    assert written.notes == ("line 1: NCCL_BUFFSIZE is read as unset: the default applies",)
 
 
 def test_a_variable_that_is_not_exported_is_said() -> None:

@@ -221,7 +221,7 @@ def test_what_no_compile_takes_is_left_out_with_its_reason() -> None:
     )
     text = render(settings, SettingsForm.COMPILER_OPTIONS, release("0.10.2"))
     assert "compiler_options = {}" in text
-    assert "#   xla_fuel=1: only XLA_FLAGS takes it" in text
+    assert "#   xla_fuel=1: only XLA_FLAGS accepts it" in text
     assert "xla_gpu_enable_nccl_comm_splitting=false: XLA reads it once per process" in text
     assert "xla_gpu_enable_custom_fusions=true: jaxlib 0.10.2 does not know it" in text
     assert "NCCL_DEBUG=INFO: a variable of the process" in text

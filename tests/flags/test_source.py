@@ -96,7 +96,7 @@ def test_toml_takes_plain_values_and_reasons(tmp_path: Path) -> None:
         ('A=x$1"$#"', r":1: `\$1` needs a shell"),
         ("A=$((B+1))", r"`\$\(\(B\+1\)\)` needs a shell"),
         ("export A=${B:+1}", r"`\$\{B:\+1\}` needs a shell"),
-        ("python train.py", "no settings in it"),
+        ("python train.py", "no settings given"),
         ("source more.sh\nA=1", r"not read: line 1: source more\.sh"),
         ("f() { export XLA_FLAGS=--xla_a=$1; }\nf 1", "not read: line 1: the function f"),
         ("cat <<E\nXLA_FLAGS=--xla_a=1\nE\n", "not read: line 1: the text of a heredoc"),
@@ -107,8 +107,8 @@ def test_toml_takes_plain_values_and_reasons(tmp_path: Path) -> None:
         ('A=1\n\nB="x', r":3: a quote is opened and not closed"),
         ("A=1\n--xla_a=1 stray", r":2: stray is not a flag"),
         ("export XLA_FLAGS='--xla_a=1 stray'", r":1: stray is not a flag"),
-        ("# nothing\n", "no settings in it"),
-        ("", "no settings in it"),
+        ("# nothing\n", "no settings given"),
+        ("", "no settings given"),
     ],
 )
 def test_what_needs_a_shell_or_is_none_is_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -63,13 +63,13 @@ def list_flags(
     """List XLA's flags with their types and defaults.
 
     Args:
-        jaxlib: The release; else the one installed here, or the newest that is known.
-        changed_since: Only what is new, gone or otherwise changed after this release.
-        grep: Only those with this text in their name, or in what they do.
-        channel: Only those that can be given this way; `environment`: JAX's own options.
-        all: Also what a GPU does not read, what does nothing, what is deprecated, JAX's options,
-            and what only earlier releases had.
-        json: Print everything as JSON, uncut.
+        jaxlib: The release; by default the installed one, or else the newest known.
+        changed_since: Only flags that were added, removed or changed after this release.
+        grep: Only flags with this text in their name or description.
+        channel: Only flags of this channel; `environment`: JAX's own options.
+        all: Also flags that a GPU does not read, that have no effect or are deprecated, JAX's
+            options, and flags of earlier releases.
+        json: Print everything as JSON, without truncation.
     """
     release = chosen_release(jaxlib)
     since = None if changed_since is None else _beginning(changed_since)
@@ -105,13 +105,13 @@ def show(
     chip: str | None = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
-    """Say what a setting does, what it trades, who takes it, and what became of it.
+    """Describe a setting: its effect, its cost, where it is accepted, and its history.
 
     Args:
         name: A flag of XLA, an option of JAX, a variable of NCCL, CUDA or the allocator, a flag of
-            libtpu, an option of Levanter. With `=value` the value is judged too.
-        jaxlib: The release; else the one installed here, or the newest that is known.
-        chip: Show only notes that hold for this chip: H100, A100, MI300X.
+            libtpu, an option of Levanter. With `=value`, the value is checked too.
+        jaxlib: The release; by default the installed one, or else the newest known.
+        chip: Show only notes for this chip: H100, A100, MI300X.
         json: Print everything as JSON.
     """
     shown = look_up(name, chosen_release(jaxlib), chip)
@@ -128,12 +128,12 @@ def diff(
     *,
     json: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
-    """Say which flags came, went, got another name, default, type or values.
+    """Compare two releases: flags added, removed, renamed, or with another default, type or values.
 
     Args:
         before: A release of jaxlib.
-        after: Another; else the one installed here, or the newest that is known.
-        json: Print everything as JSON, uncut.
+        after: Another one; by default the installed one, or else the newest known.
+        json: Print everything as JSON, without truncation.
     """
     earlier, later = chosen_release(before), chosen_release(after)
     found = diff_releases(earlier, later, replacements(earlier, later))
@@ -150,19 +150,19 @@ def refresh(
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
-    """Read names, types and defaults out of an installed jaxlib, and keep them.
+    """Read names, types and defaults out of an installed jaxlib, and save them.
 
-    Its library is read and its own parser is asked, in processes of that interpreter. What was
-    learnt is kept for this account, and all later `flags` commands use it for this release.
+    Its library is read and its own parser is queried, in processes of that interpreter. The result
+    is saved for your account, and later `flags` commands use it for this release.
 
     Args:
-        python: The interpreter whose jaxlib is read; else the one that runs Counterpoint.
-        plugin: A plugin's library, e.g. xla_cuda_plugin.so: say whether it has the same options.
-            Without --python that is all that is done.
-        output: Add it to the table in this file. Else it is kept for your account, under
-            $XDG_DATA_HOME or ~/.local/share, and all later commands use it for that release; the
-            file that is named at the end can be deleted to undo that.
-        json: Print everything as JSON, uncut.
+        python: The interpreter whose jaxlib is read; by default the one that runs Counterpoint.
+        plugin: A plugin's library, e.g. xla_cuda_plugin.so: compare its options with those of
+            jaxlib. Without --python, nothing else is done.
+        output: Add it to the table in this file. By default it is saved for your account, under
+            $XDG_DATA_HOME or ~/.local/share, and later commands use it for that release; delete
+            the file named in the output to undo this.
+        json: Print everything as JSON, without truncation.
     """
     with Progress("reading") as progress:
         if plugin is not None and python is None:
@@ -200,18 +200,19 @@ def effective(
     jaxlib: str | None = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> int:
-    """Say what the compiler really used of each flag, and what it was not told to.
+    """Compare the requested flags with the values that the compiler used.
 
-    Exit code 1 where something that was asked did not come about. Environment variables leave no
-    trace in a dump: they are not looked at.
+    Exit code 1 if a requested value was not used. Dumps don't contain environment variables, so
+    these are not compared.
 
     Args:
         source: A Run, a directory of XLA's dumps, or one .debug_options file.
-        module: The module to look at: jit_step, or module_0012.jit_step; else the step's.
-        asked: What was asked: a script, a flag file, a recipe, flags in quotes. A Run knows.
-        allow: A directory in which files are read that ASKED names; else only those beside it.
+        module: The module: jit_step, or module_0012.jit_step; by default that of the step.
+        asked: The requested settings: a script, flag file, recipe, or flags in quotes. Not needed
+            for a Run.
+        allow: A directory whose files ASKED may name; by default only its own directory.
         rank: The rank of a Run.
-        jaxlib: The release that compiled; a Run knows it. Else the one that is installed here.
+        jaxlib: The release that compiled; by default that of the Run, or else the installed one.
         json: Print everything as JSON.
     """
     reported = read_compiler_report(source, module, rank)

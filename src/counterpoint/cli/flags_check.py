@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from counterpoint.cli.flags_check_run import run
 from counterpoint.flags.parse import FORMS
 
-_FORM = f"How to read the source, where its name does not tell: {', '.join(FORMS)}."
+_FORM = f"The form of the source, if its name does not determine it: {', '.join(FORMS)}."
 
 Switch = Annotated[bool, Parameter(show_default=False)]
 Several = Annotated[tuple[str, ...], Parameter(show_default=False)]
@@ -38,26 +38,26 @@ def check(  # noqa: PLR0913 - the options of the command
     allow: Several = (),
     form: Annotated[str | None, Parameter(help=_FORM)] = None,
 ) -> int:
-    """Check flags and environment: what XLA would end at, what does nothing, what to write instead.
+    """Check flags and environment: fatal settings, settings without effect, and their fixes.
 
     Args:
         source: A script, flag file, manifest, `-`, recipe, `pid:N`, Run, or flags in quotes.
-        command: What to start, behind `--`: what it would get is checked.
+        command: A command after `--`: the settings that it would inherit are checked.
         env: Check the environment of this shell.
-        jaxlib: The release to check for; else the one of the interpreter.
-        python: The interpreter that runs the program; else the first with a jaxlib.
-        target: Where it runs: 8xH100.
-        chip: The same, without numbers: H100, MI300X, TPU v5p.
+        jaxlib: The release to check for; by default that of the interpreter.
+        python: The interpreter that runs the program; by default the first one with a jaxlib.
+        target: The Target: 8xH100.
+        chip: The chip, if the Target is not given: H100, MI300X, TPU v5p.
         profiling: The settings are for a run whose profile becomes a PGLE profile.
-        no_probe: Don't ask the compiler.
-        fix: Print the settings with all safe mends, in the form in which they came.
-        out: Write them there. The source is never changed.
-        force: Overwrite what is there.
+        no_probe: Don't query the compiler.
+        fix: Print the settings with all safe fixes applied, in their original form.
+        out: Write them to this file. The source is never changed.
+        force: Overwrite an existing file.
         json: Print everything as JSON.
-        select: Only these codes, or those that begin so: FLAG1,FLAG203.
-        ignore: Not these.
-        allow: A directory in which files are read that the source names; else only those beside it.
-        form: How to read it.
+        select: Only these codes or code prefixes: FLAG1,FLAG203.
+        ignore: Codes or code prefixes to ignore.
+        allow: A directory whose files the source may name; by default only its own directory.
+        form: The form of the source.
     """
     return run(
         source,

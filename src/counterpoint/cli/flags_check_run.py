@@ -54,7 +54,7 @@ def run(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Check or fix the settings, print the result, and return the exit code."""
     if out is not None and not fix:
-        raise UsageError("-o goes with --fix", next="--fix")
+        raise UsageError("-o requires --fix", next="--fix")
     if out is not None:
         _check_out(out, source, force=force)
     _check_jaxlib(jaxlib)
@@ -140,12 +140,12 @@ def _check_read(written: ParsedSource) -> None:
 def _check_out(out: Path, source: str | None, *, force: bool) -> None:
     if source is not None and out.exists() and Path(source).exists() and out.samefile(source):
         raise UsageError(
-            f"-o {out}: that is the source, which is never changed", next="name another file"
+            f"-o {out}: this is the source, which is never changed", next="name another file"
         )
     if out.exists() and not force:
-        raise UsageError(f"{out} exists", why="nothing is overwritten unasked", next="--force")
+        raise UsageError(f"{out} exists", next="pass --force to overwrite it")
     if not out.parent.is_dir():
-        raise UsageError(f"can't write {out}: there is no directory {out.parent}")
+        raise UsageError(f"can't write {out}: no directory {out.parent}")
 
 
 def _asker():  # noqa: ANN202 - flags.confirm.Ask
@@ -158,7 +158,7 @@ def _check_jaxlib(version: str | None) -> None:
     if version is not None and not _VERSION.match(version):
         raise UsageError(
             f"--jaxlib {version}: not a release",
-            why="a release has a number; the tables of the nearest older one are used",
+            why="a release is a version number; the tables of the nearest older release are used",
             next=f"--jaxlib {release(None).version}",
         )
 
@@ -166,7 +166,7 @@ def _check_jaxlib(version: str | None) -> None:
 def _chip(target: str | None, chip: str | None) -> str | None:
     if target is not None and chip is not None:
         raise UsageError(
-            f"--target {target} and --chip {chip}: both name the chip", next="leave --chip out"
+            f"--target {target} and --chip {chip}: both specify the chip", next="omit --chip"
         )
     if target is None:
         return _known_chip(chip)
@@ -184,7 +184,7 @@ def _known_chip(chip: str | None) -> str | None:
 
     known = find_chip(chip)
     if known is None:
-        raise UsageError(f"--chip {chip}: no such chip is known", next="--chip H100")
+        raise UsageError(f"--chip {chip}: unknown chip", next="--chip H100")
     return known.name
 
 

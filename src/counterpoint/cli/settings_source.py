@@ -49,8 +49,8 @@ def read_source(
     _check_allowed(allowed)
     if (source is not None) + bool(command) + env != 1:
         raise UsageError(
-            "nothing to check was named" if not (source or command or env) else _TWO,
-            why="settings come from a source, from --env, or from `-- CMD`",
+            "no settings were given" if not (source or command or env) else _TWO,
+            why="give a source, --env, or `-- CMD`",
             next="counterpoint flags check job.sh",
         )
     if env:
@@ -73,7 +73,7 @@ def _check_allowed(allowed: Sequence[Path]) -> None:
         if not directory.is_dir():
             raise UsageError(
                 f"--allow {directory}: not a directory",
-                why="the files in it that a source names are read",
+                why="--allow takes a directory whose files a source may name",
             )
 
 
@@ -84,7 +84,7 @@ def _is_directory(path: Path) -> bool:
         return False
 
 
-_TWO = "more than one thing to check was named"
+_TWO = "more than one source was given"
 
 
 def _of_run(run: Run, allowed: Sequence[Path]) -> SettingsSource:

@@ -102,7 +102,7 @@ def remarks(settings: Settings, *, layout: bool = False) -> Iterator[str]:
         yield "Compiler options, given to jax.jit or compile in the program:"
         yield from (f"  {name}={one_line(value)}" for name, value in settings.options)
     if settings.layout and not layout and (words := layout_words(settings.layout)):
-        yield f"Meant for {words}."
+        yield f"Intended for {words}."
 
 
 def layout_words(layout: Layout) -> str:
@@ -150,8 +150,8 @@ def _value(name: str, value: str) -> str:
     quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
     if quoted or any(end in value for end in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029\0"):
         raise UsageError(
-            f"{name}: this value can't be written into an env file: {value!r}",
-            why="a value is a line there, and quotes are characters of it to some readers",
+            f"{name}: this value can't be written to an env file: {value!r}",
+            why="a value must fit on one line, and some readers keep quotes",
             next="--as bash",
         )
     return value
@@ -234,7 +234,7 @@ def compiler_options(settings: Settings, release: Release) -> Options:
         flag = release.flags.get(name)
         taken[name] = _option(flag, value) if flag else _bare(value)
     left_out += [
-        (f"{name}={value}", "a variable of the process: set it before the program starts")
+        (f"{name}={value}", "an environment variable: set it before the program starts")
         for name, value in settings.variables.items()
     ]
     return Options(taken, tuple(left_out))
@@ -243,11 +243,11 @@ def compiler_options(settings: Settings, release: Release) -> Options:
 def render_compiler_options(settings: Settings, release: Release) -> str:
     """Return the dict as a statement, with what is left out in comments."""
     found = compiler_options(settings, release)
-    known = "" if release.exact else f" (by what is known of {release.version})"
+    known = "" if release.exact else f" (by the tables of {release.version})"
     call = "jax.jit(step, compiler_options=compiler_options)"
     lines = [f"# For jaxlib {release.asked}{known}: {call}"]
     if settings.layout and (words := layout_words(settings.layout)):
-        lines.append(f"# Meant for {words}.")
+        lines.append(f"# Intended for {words}.")
     lines += _dict(found.taken)
     if found.left_out:
         lines.append("# Left out:")
@@ -272,12 +272,12 @@ def _why_not(name: str, release: Release) -> str | None:
     if flag is None:
         return f"jaxlib {release.version} does not know it"
     if flag.no_op:
-        return f"it does nothing in jaxlib {release.version}"
+        return f"it has no effect in jaxlib {release.version}"
     if not flag.compile_option:
-        return "only XLA_FLAGS takes it"
+        return "only XLA_FLAGS accepts it"
     known = documentation_of(name)
     if known and known.process_only:
-        return "XLA reads it once per process: give it in XLA_FLAGS"
+        return "XLA reads it once per process: set it in XLA_FLAGS"
     return None
 
 

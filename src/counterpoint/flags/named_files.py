@@ -99,13 +99,13 @@ def read_regular(path: Path, largest: int = LARGEST) -> bytes:
     try:
         kind = os.fstat(handle).st_mode
         if stat.S_ISDIR(kind):
-            raise IsADirectoryError(errno.EISDIR, "it is a directory")
+            raise IsADirectoryError(errno.EISDIR, "a directory")
         if not stat.S_ISREG(kind):
-            raise OSError("it is no regular file")
+            raise OSError("not a regular file")
         with open(handle, "rb", closefd=False) as file:
             data = file.read(largest + 1)
     finally:
         os.close(handle)
     if len(data) > largest:
-        raise OSError(f"it is larger than {largest >> 20} MiB")
+        raise OSError(f"larger than {largest >> 20} MiB")
     return data

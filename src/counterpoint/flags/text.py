@@ -135,7 +135,7 @@ def _file_text(path: Path, where: str, reach: AllowedFiles) -> str:
     why = "a value that does not start with `--` names a file of flags"
     if not reach.holds(path):
         raise InputError(
-            f"{where}: {path} is not read: it does not lie beside the source",
+            f"{where}: {path} is not read: it is not in the directory of the source",
             why=why,
             next="write the flags of the file in its place",
         )
@@ -183,7 +183,7 @@ def _flag(text: str, at: int, where: str) -> tuple[str, int]:
     if after is None:
         raise UsageError(
             f"{where}: the quote after {text[at : end + 1]} is not closed: {_excerpt(text, at)}",
-            why="everything behind it would become part of the value",
+            why="everything after it would become part of the value",
             next=f"close it with {quote}",
         )
     return text[at : end + 1] + value, after
@@ -204,7 +204,7 @@ def _checked(word: str, where: str) -> str:
     if not name.startswith("--") or name.startswith("---") or name == "--":
         raise UsageError(
             f"{where}: {word} is not a flag",
-            why="a flag is two dashes, a name, and mostly `=value`",
+            why="a flag is two dashes, a name, and usually `=value`",
             next=f"--{name.lstrip('-') or 'xla_...'}{equals}{value}",
         )
     return word
@@ -217,7 +217,7 @@ def _pair(word: str, where: str) -> tuple[str, str]:
     if not equals and known and known.type != "bool":
         raise UsageError(
             f"{where}: --{name} has no value",
-            why=f"it is of type {known.type}, and XLA takes only bools without a value",
+            why=f"its type is {known.type}; only a bool needs no value",
             next=f"write --{name}=VALUE",
         )
     return name, value if equals else "true"
@@ -228,7 +228,7 @@ def _stray(text: str, at: int, where: str) -> UsageError:
     if text[at] in DASHES:
         return UsageError(
             f"{where}: {word} starts with U+{ord(text[at]):04X}, which looks like a dash",
-            why="word processors write it instead of `--`",
+            why="word processors replace `--` by it",
             next="--" + word.lstrip(DASHES),
         )
     if at == _past_space(text, 0):
@@ -236,12 +236,12 @@ def _stray(text: str, at: int, where: str) -> UsageError:
         return UsageError(
             f"{where}: {word} is not a flag",
             why="flags start with `--`",
-            next=f"--{word}" if named else "write flags only: XLA knows no comments and no quotes",
+            next=f"--{word}" if named else "write flags only: XLA has no comments or quotes",
         )
     return UsageError(
         f"{where}: {word} is not a flag",
-        why="XLA stops reading there, and what follows is lost in silence",
-        next="write a value as --name=value, and in quotes if it holds spaces",
+        why="XLA silently stops reading there; the flags after it are lost",
+        next="write a value as --name=value, in quotes if it contains spaces",
     )
 
 

@@ -102,7 +102,7 @@ def confirm(
     }
     answer = ask(interpreter, queried)
     if answer.note is not None or answer.version is None:
-        return Confirmation(remarks=remarks, note=answer.note or "it did not tell its version")
+        return Confirmation(remarks=remarks, note=answer.note or "it did not report its version")
     if answer.version != case.release.asked:
         note = f"{interpreter.python} has jaxlib {answer.version}, not {case.release.asked}"
         return Confirmation(remarks=remarks, note=note)
@@ -131,13 +131,16 @@ def merge_confirmations(heard: Sequence[Confirmation]) -> Confirmation | None:
 def _why_not(case: LintContext, interpreter: JaxlibInterpreter | None) -> str | None:
     wanted = case.release.asked
     if not any(_askable(occurrence) for occurrence in case.compiler):
-        return "there is no flag to ask about"
+        return "there are no flags to check"
     if interpreter is not None and interpreter.jaxlib is None:
-        return f"{interpreter.python} has no jaxlib (--python names another)"
+        return f"{interpreter.python} has no jaxlib (choose another with --python)"
     if interpreter is None:
-        return f"no interpreter with jaxlib {wanted} is here (--python names one)"
+        return f"no interpreter with jaxlib {wanted} found (choose one with --python)"
     if interpreter.jaxlib != wanted:
-        return f"the jaxlib here is {interpreter.jaxlib}, not {wanted} (--python names another)"
+        return (
+            f"the installed jaxlib is {interpreter.jaxlib}, not {wanted}"
+            " (choose another with --python)"
+        )
     return None
 
 
@@ -275,7 +278,7 @@ def codes(texts: Sequence[str], option: str) -> tuple[str, ...]:
             near = similar_codes(RULES, code)
             raise UsageError(
                 f"{option} {code}: no such code",
-                why="a code is FLAG and three digits, or how it begins: FLAG1",
+                why="a code is FLAG and three digits, or a prefix such as FLAG1",
                 next=f"{option} {near[0]}" if near else "counterpoint explain-code",
             )
     return found

@@ -44,7 +44,7 @@ class FlagOutcome(StrEnum):
     IGNORED = "ignored"  # requested, and the default was used
     DEFAULT = "default anyway"
     ELSEWHERE = "set elsewhere"  # not requested, and in effect
-    UNSEEN = "can't be told"
+    UNSEEN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ def _asked(
             name=name, outcome=FlagOutcome.UNSEEN, asked=value, used=None, note=note
         )
     if flag.no_op and not (option and flag.compile_option):
-        note = f"jaxlib {release.version} does nothing with it"
+        note = f"jaxlib {release.version} ignores it"
         return EffectiveFlag(
             name=name, outcome=FlagOutcome.IGNORED, asked=value, used=None, note=note
         )
@@ -147,15 +147,15 @@ def _held(flag: Flag, asked: str, used: str | None) -> tuple[FlagOutcome, str]:
         if flag.is_default(asked):
             return FlagOutcome.DEFAULT, ""
         if flag.type in _LISTS and not _items(asked):
-            return FlagOutcome.UNSEEN, "a list that was emptied leaves no trace"
-        return FlagOutcome.IGNORED, "its default held"
+            return FlagOutcome.UNSEEN, "an emptied list is not reported"
+        return FlagOutcome.IGNORED, "the default was used"
     if flag.type in _LISTS:
         return _list_held(flag, asked, used)
     same = _same(flag, asked, used)
     return (
         (FlagOutcome.APPLIED, "")
         if same
-        else (FlagOutcome.ALTERED, "compiler_options or the program had the last word")
+        else (FlagOutcome.ALTERED, "overridden by compiler_options or the program")
     )
 
 
@@ -166,7 +166,7 @@ def _list_held(flag: Flag, asked: str, used: str) -> tuple[FlagOutcome, str]:
     if wanted < in_effect and flag.type != "enums":  # these lists grow, or have more by default
         return FlagOutcome.APPLIED, ""
     lost = ", ".join(sorted(wanted - in_effect))
-    return FlagOutcome.ALTERED, f"without {lost}" if lost else "with more"
+    return FlagOutcome.ALTERED, f"without {lost}" if lost else "with more entries"
 
 
 def _entries(flag: Flag, text: str) -> set[str]:
@@ -213,9 +213,9 @@ def _who(name: str, value: str) -> str:
     if name in _JAX:
         return "JAX"
     if name in _UNOPTIMIZED:
-        return "compiler_options, or JAX, where JAX_DISABLE_MOST_OPTIMIZATIONS is set"
+        return "compiler_options, or JAX if JAX_DISABLE_MOST_OPTIMIZATIONS is set"
     if name == "xla_disable_hlo_passes" and value == "rematerialization":
-        return "JAX, where jax_compiler_enable_remat_pass is off, or compiler_options"
+        return "JAX if jax_compiler_enable_remat_pass is off, or compiler_options"
     return ""
 
 

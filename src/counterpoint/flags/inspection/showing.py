@@ -45,11 +45,11 @@ _ABSENT: Final = (FlagState.GONE, FlagState.NEWER, FlagState.UNREAD)
 _TYPES: Final = {"bool": "bool", "int64": "int", "int32": "int", "float": "float"}
 _CHANNELS: Final = {
     "XLA_FLAGS": "XLA reads it once per process, when JAX first needs it: flags as --name=value"
-    " with spaces between; the process ends at a name or a value that XLA does not take",
+    " separated by spaces; XLA aborts on an unknown name or value",
     "LIBTPU_INIT_ARGS": "libtpu, the compiler and driver of TPUs, reads it as it starts: flags as"
-    " --name=value with spaces between; XLA_FLAGS takes none of them",
-    "TF_XLA_FLAGS": "TensorFlow reads it: flags as --name=value; JAX and its XLA do not look at it",
-    "COMPILER_OPTIONS": "the dict that jax.jit and compile take, for one program:"
+    " --name=value separated by spaces; XLA_FLAGS accepts none of them",
+    "TF_XLA_FLAGS": "TensorFlow reads it: flags as --name=value; JAX and its XLA ignore it",
+    "COMPILER_OPTIONS": "the dict that jax.jit and compile accept, for one program:"
     " jax.jit(step, compiler_options={name: value})",
 }
 """The containers of settings, and who reads them."""
@@ -116,7 +116,7 @@ class SettingDescription:
 def show(text: str, release: Release, chip: str | None = None) -> SettingDescription:
     """Describe what was typed; if unknown, raise an error that names similar settings."""
     if chip is not None and chip_family(chip) is None:
-        raise UsageError(f"no such chip is known: {chip}", next="--chip H100")
+        raise UsageError(f"unknown chip {chip}", next="--chip H100")
     typed, equals, value = text.partition("=")
     if typed.strip().upper() in _CHANNELS:
         raise _channel(typed.strip())

@@ -69,9 +69,9 @@ def unread(name: str, value: str) -> UsageError:
     near = nearest(name)
     own = f"{OWN_PREFIX}{name}={value}"
     return UsageError(
-        f"{name} is no flag, option or variable that is known",
-        why="it would become an environment variable that nothing reads; for one of your own"
-        f" program write {own}",
+        f"{name}: unknown flag, option or variable",
+        why="it would become an environment variable that nothing reads; for a variable of your own"
+        f" program, write {own}",
         next=f"did you mean {' or '.join(near)}?" if near else "counterpoint flags list",
     )
 

@@ -65,7 +65,7 @@ def read_line(
         settings = settings.merged(word_settings)
         labels.append(write_line(word_settings))
     if not labels:
-        raise UsageError("no settings in it", next=EXAMPLE)
+        raise UsageError("no settings given", next=EXAMPLE)
     return SettingsLine(settings, " ".join(labels))
 
 
@@ -99,7 +99,7 @@ def parse_settings(
         if is_variable(name):
             raise UsageError(
                 f"--set {text}: {name} is a variable, not a flag of XLA",
-                next=f"give it as --env {text}",
+                next=f"use --env {text}",
             )
         if not is_flag(name):
             raise unread(name, value)
@@ -125,7 +125,7 @@ def parse_settings(
 
 
 def _wrong(name: str) -> str:
-    return f"{name!r} is no name of a variable" if name else "no name before ="
+    return f"invalid variable name {name!r}" if name else "no name before ="
 
 
 def _read(word: str) -> Settings:
@@ -135,14 +135,13 @@ def _read(word: str) -> Settings:
         name, equals, _ = word.removeprefix(OWN_PREFIX).partition("=")
         raise UsageError(
             f"{word}: {_wrong(name) if equals else 'no = and no value'}",
-            why="a variable's name has letters, digits and _, and begins with no digit",
+            why="a variable's name has letters, digits and _, and does not begin with a digit",
             next="env:NAME=value",
         )
     if not _ASSIGNED.match(word):
         raise UsageError(
             f"{word} is neither a flag nor a variable",
-            why="a flag is --xla_...=value, a variable NAME=value; "
-            "what else may stand there is the name of a recipe",
+            why="write --xla_...=value, NAME=value, or the name of a recipe",
             next=EXAMPLE,
         )
     return parse_settings((), [word], own=False)
@@ -152,7 +151,7 @@ def _flag(word: str) -> str:
     name, equals, value = word.lstrip("-").partition("=")
     if re.search(r"[, ](--)?xla_\w+=", value):
         raise UsageError(
-            "several flags in one",
+            "several flags in one word",
             why=f"the value of {name} would be {value}",
             next="put spaces between flags",
         )

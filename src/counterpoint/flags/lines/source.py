@@ -44,7 +44,7 @@ def load_settings(
         settings = _read_form(text, str(path))
     _refuse_bare_flags(settings, path)
     if settings == Settings():
-        raise InputError(f"{path}: no settings in it", next="add lines such as --xla_...=value")
+        raise InputError(f"{path}: no settings found", next="add lines such as --xla_...=value")
     return settings
 
 
@@ -77,8 +77,8 @@ def read_shell_settings(text: str, where: str) -> Settings:
             if not piece.known:
                 raise InputError(
                     f"{where}:{piece.line}: `{piece.text}` needs a shell",
-                    why="only what the file itself has set is put in; commands are not run",
-                    next="write the value out, or set it in the shell and start Counterpoint there",
+                    why="only variables of the file itself are substituted; commands are not run",
+                    next="write the value out, or export it in the shell that starts Counterpoint",
                 )
     for slip in script.slips:
         if slip.kind is IssueKind.STRAY:
@@ -86,7 +86,7 @@ def read_shell_settings(text: str, where: str) -> Settings:
     if doubtful := (*(f"not read: {part}" for part in script.unread), *script.variables.doubts()):
         raise InputError(
             f"{where}: {doubtful[0]}",
-            why="settings are applied from what is certain to be set",
+            why="only settings that are certain to be set are applied",
             next="keep only lines such as `--xla_...=value` and `export NAME=value`",
         )
     flags: tuple[tuple[str, str], ...] = ()
@@ -126,9 +126,9 @@ def _read_env(text: str, where: str) -> Settings:
         certain.variables,
     ):
         raise InputError(
-            f"{where}: a shell reads this otherwise than docker does",
-            why="docker takes each line to the letter: comments behind a value belong to it",
-            next="keep only lines NAME=value, and comments on lines of their own",
+            f"{where}: a shell and docker read this differently",
+            why="docker reads each line literally, including a comment after a value",
+            next="keep only lines NAME=value, and comments on separate lines",
         )
     return certain
 
@@ -157,7 +157,7 @@ def _certain(written: ParsedSource) -> Settings:
     if doubtful:
         raise InputError(
             f"{written.where}: {doubtful[0]}",
-            why="settings are applied from what is certain to be set",
+            why="only settings that are certain to be set are applied",
             next=_WRITE_OUT,
         )
     return written.settings

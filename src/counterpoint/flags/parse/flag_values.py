@@ -39,10 +39,10 @@ from counterpoint.flags.text import (
 _LOOKS_LIKE_NAME: Final = re.compile(r"(xla|megascale|tpu|tf)_\w+")
 _QUOTES: Final = "'\"`"
 _HIDDEN: Final = "(a word that is not shown)"
-_STOPS: Final = "XLA stops reading there, and what follows is lost in silence"
+_STOPS: Final = "XLA silently stops reading there; the flags after it are lost"
 _IS_NO_FILE: Final = (
-    "XLA takes a value that does not start with `-` for the name of a file, and ends the process"
-    " where there is none"
+    "XLA reads a value that does not start with `-` as a file name, and aborts if there is no"
+    " such file"
 )
 
 _OF_ONE_RUN: Final = re.compile(
@@ -166,7 +166,7 @@ def _slip(name: str, shown: str, place: Location, variable: ValueSource) -> Synt
             kind=IssueKind.SINGLE_DASH,
             channel=variable.channel,
             text=_HIDDEN if variable.hidden else shown,
-            why="a flag starts with two dashes: XLA does not know this one, and ends the process",
+            why="a flag starts with two dashes; XLA aborts on this one",
             place=place,
             mend=f"--{bare}" if bare and not variable.hidden else None,
         )
@@ -178,7 +178,7 @@ def _needs_shell(shown: str, place: Location, variable: ValueSource) -> SyntaxIs
         kind=IssueKind.UNKNOWABLE,
         channel=variable.channel,
         text=shown,
-        why="what it stands for is known only when the program is started",
+        why="its value is known only when the program starts",
         place=place,
     )
 
@@ -220,7 +220,7 @@ def _looks(word: str) -> str:
     if word[0] in _QUOTES:
         return "it starts with a quote, not with `--`"
     if word[0] == "#":
-        return "XLA knows no comments, and `#` starts no flag"
+        return "XLA has no comments"
     return "it does not start with `--`"
 
 
@@ -254,7 +254,7 @@ def _strays(
         kind=IssueKind.DASH if dash else IssueKind.STRAY,
         channel=variable.channel,
         text=shown,
-        why=_looks(words[0].text) + ": it is no flag",
+        why=_looks(words[0].text) + ": not a flag",
         place=value.place_at(words[0].at, variable.where),
         mend=None if variable.hidden else _meant(shown, words),
     )
@@ -308,7 +308,7 @@ def parse_assignments(assigned: Iterable[Assignment], where: str) -> ParsedValue
 def _inherited(one: tuple[str, int | None]) -> str:
     name, line = one
     place = f"line {line}: " if line else ""
-    return f"{place}what {name} holds before the program starts"
+    return f"{place}the previous value of {name}"
 
 
 def other_programs(
@@ -347,7 +347,7 @@ def _known_later(one: Assignment, where: str) -> SyntaxIssue:
         kind=IssueKind.UNKNOWABLE,
         channel=Channel.ENVIRONMENT,
         text=f"{one.name}={one.value.shown}",
-        why="what it stands for is known only when the program is started",
+        why="its value is known only when the program starts",
         place=_place(one, where),
     )
 
@@ -454,7 +454,7 @@ def _missing(slip: SyntaxIssue, path: Path, failure: OSError | ValueError | None
 def _beyond(slip: SyntaxIssue, reach: AllowedFiles) -> str:
     line = "" if slip.place.line is None else f" (line {slip.place.line})"
     parent = reach.to_allow(slip.text)
-    return f"{slip.text}{line}: it does not lie beside the source; --allow {parent} has it read"
+    return f"{slip.text}{line}: not in the directory of the source; --allow {parent} includes it"
 
 
 def overwritten(
@@ -474,7 +474,7 @@ def overwritten(
         kind=IssueKind.OVERWRITTEN,
         channel=FLAG_VARIABLES[name],
         text=f"{name}={start}",
-        why=f"it throws away {origin}: {flags}",
+        why=f"it discards {origin}: {flags}",
         place=place,
         mend=mend.replace("{start}", start),
     )

@@ -151,7 +151,7 @@ class LaunchCommand:
                     inner = value.cut(at + match.end(), at + len(item))
                     self._give(index, match[1], inner, "srun --export")
                 elif item and (item.startswith("-") or not ("=" in item or item.isidentifier())):
-                    why = "Slurm ends a variable at the comma: what follows is lost"
+                    why = "Slurm ends a variable at the comma; what follows is lost"
                     self.script.slip(IssueKind.STRAY, "XLA_FLAGS", item, why, line)
                 at += len(item) + 1
             if "ALL" not in items:
@@ -163,7 +163,7 @@ class LaunchCommand:
         for name in FLAG_VARIABLES:
             if name in self.script.exported and name not in exported and name in self.script.sets:
                 at = self.script.sets[name].line
-                why = f"without ALL, srun does not pass on what line {at} has exported"
+                why = f"without ALL, srun does not pass on the export of line {at}"
                 mend = shown.replace("--export=", "--export=ALL,").replace(",NONE", "")
                 self.script.slip(IssueKind.OVERWRITTEN, name, shown, why, line, mend)
 

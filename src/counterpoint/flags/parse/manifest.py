@@ -101,8 +101,8 @@ class YamlContent:
         if earlier and name in FLAG_VARIABLES and earlier.value.text.split() != value.text.split():
             self.superseded.append(earlier)
             self.note(
-                f"line {line}: another program's {name} than that of line {earlier.line}:"
-                " each is checked by itself"
+                f"line {line}: a different program's {name} than in line {earlier.line};"
+                " each is checked separately"
             )
         self.assigned[name] = Assignment(name, value, line=line)
 
@@ -185,8 +185,8 @@ def _without_templates(text: str) -> str:
 
 def _reason(failure: Exception) -> str:
     if isinstance(failure, UnicodeEncodeError):
-        return "a character that is none"
-    return getattr(failure, "problem", None) or "too deep"
+        return "an invalid character"
+    return getattr(failure, "problem", None) or "nested too deeply"
 
 
 def _visit(manifest: YamlContent, node: yaml.Node | None, key: str) -> None:
@@ -310,7 +310,7 @@ def _entry(manifest: YamlContent, name: str, value: yaml.Node, under: str) -> No
         _flag_list(manifest, value)
     else:
         if name == "profiler":
-            manifest.note(f"line {_line(value)}: the profiler is set up here, too; not read")
+            manifest.note(f"line {_line(value)}: the profiler is also configured here; not read")
         _visit(manifest, value, name)
 
 
@@ -327,7 +327,7 @@ def _scalar(manifest: YamlContent, name: str, value: yaml.ScalarNode, under: str
     elif is_setting(name) or (under in _ENVIRONMENTS and name.isidentifier()):
         manifest.set(name, manifest.text(value), _line(value))
     elif name == "profiler" and value.value not in ("", "false", "null"):
-        manifest.note(f"line {_line(value)}: the profiler is set up here, too; not read")
+        manifest.note(f"line {_line(value)}: the profiler is also configured here; not read")
     else:
         _visit(manifest, value, name)
 

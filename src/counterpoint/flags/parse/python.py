@@ -232,7 +232,7 @@ class _Walker(ast.NodeVisitor):
             for branch in (program.branch(program.set_at[name]), self.branch)
         ]
         if before.text and functions[0] and functions[0] != functions[1]:
-            program.notes[f"line {line}: several functions add to {name}: read in a row"] = None
+            program.notes[f"line {line}: several functions append to {name}; read in order"] = None
             return before + known(" ", line)
         return before
 
@@ -435,7 +435,7 @@ class _Walker(ast.NodeVisitor):
             elif name in FLAG_VARIABLES and always and not self.blocks:
                 place, origin = (
                     Location(program.where, line),
-                    f"what line {program.set_at[name]} has set",
+                    f"the flags of line {program.set_at[name]}",
                 )
                 mend = f'os.environ["{name}"] += " {{start}} ..."'
                 slip = overwritten(name, before, value, origin, place, mend)
@@ -444,9 +444,9 @@ class _Walker(ast.NodeVisitor):
         program.via.pop(name, None)
         if target is None or not is_environ(target):
             program.via[name] = what if what != name else ""
-            program.notes[f"`{what or 'a dict'}` is taken for the environment of a program"] = None
+            program.notes[f"`{what or 'a dict'}` is read as the environment of a program"] = None
         if self.blocks and name in FLAG_VARIABLES:
-            program.notes[f"line {line}: {name} is set in a block: read as if it ran"] = None
+            program.notes[f"line {line}: {name} is set in a block; read as if it ran"] = None
         program.environ.pop(name, None)
         program.environ[name] = value
         program.set_at[name] = line
@@ -473,7 +473,7 @@ def read_python(text: str, where: str) -> ParsedSource:
     found = parse_assignments([*program.apart, *map(program.assigned, program.environ)], where)
     loose = list(for_their_chip(entry for entry in program.dicts if entry not in program.given))
     if loose:
-        program.notes[f"dicts of flags are taken for {loose[0].channel}"] = None
+        program.notes[f"dicts of flags are read as {loose[0].channel}"] = None
     given = (
         replace(item, branch=program.branch(item.place.line)) if item.place.where == where else item
         for item in (*found.given, *program.given, *loose)
@@ -494,4 +494,4 @@ def read_python(text: str, where: str) -> ParsedSource:
 def _when_it_runs(slip: SyntaxIssue) -> SyntaxIssue:
     if slip.kind is not IssueKind.UNKNOWABLE:
         return slip
-    return replace(slip, why="what it stands for is known only when the program runs")
+    return replace(slip, why="its value is known only when the program runs")

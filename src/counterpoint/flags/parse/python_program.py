@@ -115,9 +115,9 @@ class JaxUse:
     def too_late(self, name: str, value: TracedText, place: Location) -> SyntaxIssue | None:
         """Return the issue with a variable that was already read, so that it has no effect."""
         if self.used and name in FLAG_VARIABLES:
-            why, mend = f"line {self.used} (`{self.used_as}`) has made XLA read it already", None
+            why, mend = f"XLA has already read it in line {self.used} (`{self.used_as}`)", None
         elif self.imported and name.startswith(("JAX_", "JAXLIB_")):
-            why = f"JAX has read it when it was imported, in line {self.imported}"
+            why = f"JAX has already read it in line {self.imported}, on import"
             mend = f'jax.config.update("{name.lower()}", ...)'
         else:
             return None

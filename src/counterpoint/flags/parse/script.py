@@ -93,7 +93,7 @@ class ShellState:
         if not self.blocks:
             return None
         if keeps:
-            return (0, "perhaps set anew: read with the value from before", line)
+            return (0, "possibly set again: read with the previous value", line)
         kind = self.blocks[-1].kind.removesuffix(" arm")
         return (self.blocks[0].number, f"set within `{kind}`: read as if it ran", line)
 
@@ -119,7 +119,7 @@ class ShellState:
         self.variables.arrays.pop(name, None)
         self.exported.discard(name)
         if self.blocks:
-            self.variables.doubtful[name] = (0, "perhaps unset", line)
+            self.variables.doubtful[name] = (0, "possibly unset", line)
 
     def inherit(self, name: str) -> None:
         """Add a variable that was set before the script started."""
@@ -134,7 +134,7 @@ class ShellState:
 
     def outside_quotes(self, word: str, line: int) -> None:
         """Report a flag after an unquoted space, at which the shell ends the value."""
-        why = "it is not in quotes: for the shell the value ends at the space before it"
+        why = "not quoted: the shell ends the value at the space before it"
         self.slip(IssueKind.STRAY, "XLA_FLAGS", word, why, line)
 
     def slip(
@@ -165,8 +165,8 @@ class ShellState:
             if earlier and earlier.value.text != one.value.text:
                 self.superseded.append(earlier)
                 self.notes[
-                    f"line {line}: another {one.name} for this command than that of line"
-                    f" {earlier.line}: each is checked by itself"
+                    f"line {line}: a different {one.name} for this command than in line"
+                    f" {earlier.line}; each is checked separately"
                 ] = None
         self.for_command[one.name] = one
 
@@ -176,7 +176,7 @@ class ShellState:
         if at is None:
             return
         self.variables.budget.spend(before, line)
-        origin = f"what line {at.line} has set" if at.line else "what is inherited"
+        origin = f"the flags of line {at.line}" if at.line else "the inherited flags"
         place, mend = (
             Location(self.variables.where, line or None),
             f'{name}="${{{name}}} {{start}} ..."',
@@ -186,8 +186,8 @@ class ShellState:
         apart = any(arms.get(number, arm) != arm for number, arm in at.branch)
         if slip and (apart or self.programs > at.program):
             self.superseded.append(Assignment(name, before, line=at.line))
-            note = "set in several branches: each is checked by itself"
-            note = note if apart else "set anew for what is started behind it"
+            note = "set in several branches; each is checked separately"
+            note = note if apart else "set again for the programs started after it"
             self.notes[f"line {line}: {name} is {note}"] = None
         elif slip:
             self.slips.append(slip)
@@ -208,13 +208,13 @@ class ShellState:
                 if not is_setting(name) or (exports and name not in FLAG_VARIABLES):
                     continue
                 if (exports or self.programs) and not self.handed:
-                    self.notes[f"line {at.line}: {name} is set and not exported"] = None
+                    self.notes[f"line {at.line}: {name} is set but not exported"] = None
             if (
                 name == "XLA_FLAGS"
                 and self.handed
                 and "LIBTPU_INIT_ARGS" not in self.variables.values
             ):
-                note = f"{name} is handed over as LIBTPU_INIT_ARGS, read as such"
+                note = f"{name} is passed on as LIBTPU_INIT_ARGS, and read as such"
                 self.notes[f"line {self.handed}: {note}"] = None
                 yield Assignment("LIBTPU_INIT_ARGS", value, f"${name}", line=at.line or None)
                 continue

@@ -83,7 +83,7 @@ class ShellReader:
         lexer = Lexer(text, self.script.variables.where, line)
         self.follow(list(lexer.tokens()))
         for odd in lexer.odd:
-            self.script.leave(odd, "a command in brackets with `case` or `<<`")
+            self.script.leave(odd, "a command substitution with `case` or `<<`")
 
     def follow(self, tokens: Sequence[Token]) -> None:
         """Apply statements to the current variables."""

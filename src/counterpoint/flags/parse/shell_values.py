@@ -110,7 +110,7 @@ class Variables:
             return before if flags else unknown(part.text, line)
         value = self._operand(part)
         if value.text and not self.whole and (is_setting(name) or "--xla" in value.text):
-            why = "taken as unset: the default counts"
+            why = "read as unset: the default applies"
             self.found.setdefault((0, why), {})[line, name] = None
         if operator.endswith("+"):
             return before

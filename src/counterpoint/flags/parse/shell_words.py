@@ -324,7 +324,7 @@ class Lexer:
         closing = {"(": ")", "{": "}"}.get(quote, quote)
         what = "bracket" if quote in "({" else "quote"
         return InputError(
-            f"{self.where}:{line}: a {what} is opened and not closed",
+            f"{self.where}:{line}: unclosed {what}",
             next=f"close it with {closing}",
         )
 

@@ -133,7 +133,7 @@ def read_source(
         if _MEANT.match(source) and not _is_file(Path(source)):
             return _in_line(read_text(source, COMMAND_LINE, form=form, reach=ANYWHERE))
         if not source.strip():
-            raise UsageError("an empty text: no settings", next="name a file, or flags in quotes")
+            raise UsageError("the source is empty", next="name a file, or give flags in quotes")
         if recipe := named_recipe(source):
             from counterpoint.flags.parse.files import write_recipe
 
@@ -165,19 +165,19 @@ def read_text(
         written = read_named_files(_reader(form)(text, where), reach)
     except RecursionError:
         raise InputError(
-            f"{where}: nested too deep to be read", next="--form text finds flags in any text"
+            f"{where}: nested too deeply", next="--form text finds flags in any text"
         ) from None
     for program in written.programs:  # the rules check each program, and would take minutes
         if len(program.given) > _MOST_SETTINGS:
             raise InputError(
-                f"{where}: {len(program.given)} settings: no more than {_MOST_SETTINGS} of one"
-                " program are looked at",
+                f"{where}: {len(program.given)} settings in one program; at most"
+                f" {_MOST_SETTINGS} are checked",
                 next="name the file that sets the flags of one program",
             )
     if guessed and form == "shell" and (line := _comment_in_flags(text)):
         note = (
             f"line {line} is a comment: if XLA_FLAGS names this file, XLA stops reading there"
-            " (--form flags reads it so)"
+            " (--form flags reads it that way)"
         )
         written = replace(written, notes=(*written.notes, note))
     if written.given or written.slips or written.unread:
@@ -225,14 +225,14 @@ def read_process(pid: int) -> ParsedSource:
     except (FileNotFoundError, ProcessLookupError):
         raise UsageError(
             f"pid:{pid}: no such process",
-            why="a process is named by its number on this machine",
+            why="pid:NUMBER names a process on this machine",
             next="pgrep -af python",
         ) from None
     except PermissionError:
         raise InputError(
-            f"pid:{pid}: its environment may not be read",
-            why="only its owner and root may",
-            next=f"ask as its owner, e.g. sudo cat {path}",
+            f"pid:{pid}: permission denied",
+            why="only its owner and root may read its environment",
+            next=f"run as its owner, e.g. sudo cat {path}",
         ) from None
     except OSError as failure:
         raise InputError(f"pid:{pid}: can't be read: {failure.strerror or failure}") from None
@@ -353,7 +353,7 @@ def _content(path: Path) -> bytes:
         ) from None
     except IsADirectoryError:
         raise UsageError(
-            f"{path}: a directory, and no Run",
+            f"{path}: a directory, but not a Run",
             next="name the file in it that sets XLA_FLAGS",
         ) from None
     except (OSError, ValueError) as failure:

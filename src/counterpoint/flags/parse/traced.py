@@ -152,7 +152,7 @@ class TextBudget:
         if self.left < 0:
             place = self.where if line is None else f"{self.where}:{line}"
             raise TooMuchError(
-                f"{place}: not read from here on: variables within variables come to too much text",
+                f"{place}: variables expand to too much text; not read from here on",
                 next="write the settings out, or check them with --env where the program starts",
             )
 

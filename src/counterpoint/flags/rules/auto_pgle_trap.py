@@ -1,22 +1,23 @@
-"""AutoPGLE is asked for, and can't do its work.
+"""AutoPGLE is enabled where it can't work.
 
 ## What it does
 
-Looks at `JAX_ENABLE_PGLE` and the settings around it.
+Checks `JAX_ENABLE_PGLE` and the settings around it.
 
 ## Why it costs time
 
-AutoPGLE profiles the first calls of each compiled function and compiles it anew. Where it can't,
-the first runs are slower and nothing comes of it; JAX says little.
+AutoPGLE profiles the first calls of each compiled function and recompiles it. Where it can't, the
+first runs are slower without any benefit; JAX reports little.
 
 ## How it is detected
 
-- Under Nsight Systems (its variables are in the environment): both want CUPTI, and one gets it.
-- `JAX_PGLE_PROFILING_RUNS=0`: no run is profiled, and AutoPGLE is off.
-- `JAX_PGLE_PROFILING_RUNS` or `JAX_PGLE_AGGREGATION_PERCENTILE` without `JAX_ENABLE_PGLE`: nobody
+- Under Nsight Systems (detected by its variables in the environment): both need CUPTI, which serves
+  only one of them.
+- `JAX_PGLE_PROFILING_RUNS=0`: no run is profiled, so AutoPGLE is off.
+- `JAX_PGLE_PROFILING_RUNS` or `JAX_PGLE_AGGREGATION_PERCENTILE` without `JAX_ENABLE_PGLE`: nothing
   reads them.
-- `JAX_COMPILATION_CACHE_EXPECT_PGLE` without a cache to expect it from.
-- A profile by XLA's flag next to it: AutoPGLE's own takes its place after the first runs.
+- `JAX_COMPILATION_CACHE_EXPECT_PGLE` without a compilation cache.
+- A profile given by XLA's flag as well: AutoPGLE's own profile replaces it after the first runs.
 
 ## Example
 
@@ -31,7 +32,7 @@ Record with Nsight in a second run, from the cache: `JAX_COMPILATION_CACHE_DIR=.
 
 ## Fix safety
 
-Dropping what nobody reads is safe. The rest is said, not made.
+Removing a variable that nothing reads is safe. The other fixes are reported only.
 
 ## References
 
@@ -84,7 +85,7 @@ def _switched_on(case: LintContext) -> Iterator[Remark]:
     if on is None:
         return
     if under_nsys(case):
-        text = "Nsight Systems records this process, and CUPTI serves one of the two"
+        text = "Nsight Systems records this process, and CUPTI serves only one of them"
         advice = f"record a second run, from the cache, with {_EXPECT}=yes and without {_ON}"
         yield remark(CODE, Severity.WARNING, on, text, advice)
     runs = case.last(_RUNS)
@@ -98,16 +99,16 @@ def _switched_on(case: LintContext) -> Iterator[Remark]:
             None,
         )
     if has_profile(case) and (given := case.last(PROFILE)):
-        text = "AutoPGLE's own profile takes its place after the first runs"
-        yield remark(CODE, Severity.NOTE, given, text, f"drop one of {_ON} and this")
+        text = "AutoPGLE's own profile replaces it after the first runs"
+        yield remark(CODE, Severity.NOTE, given, text, f"remove either {_ON} or this")
 
 
 def _switched_off(case: LintContext) -> Iterator[Remark]:
     for name in _ONLY_WITH_IT:
         given = case.last(name)
         if given:
-            text = f"nobody reads it without {_ON}"
-            advice = f"add {_ON}=true, or drop it"
+            text = f"nothing reads it without {_ON}"
+            advice = f"add {_ON}=true, or remove it"
             yield remark(CODE, Severity.WARNING, given, text, advice, Fix(safe=False))
 
 
@@ -116,9 +117,9 @@ def _expected(case: LintContext) -> Iterator[Remark]:
     if not given or not is_yes(case.variables.get(_EXPECT)) or not since(case, "0.5.1"):
         return
     if is_no(case.variables.get("JAX_ENABLE_COMPILATION_CACHE")):
-        text = "no cache is read: JAX_ENABLE_COMPILATION_CACHE is off"
+        text = "the compilation cache is off (JAX_ENABLE_COMPILATION_CACHE)"
     elif not case.variables.get(_CACHE):
-        text = f"there is no cache to expect anything from, unless the program sets {_CACHE}"
+        text = f"there is no compilation cache, unless the program sets {_CACHE}"
     else:
         return
     yield remark(CODE, Severity.WARNING, given, text, f"set {_CACHE}", Fix(safe=False))

@@ -1,24 +1,24 @@
-"""A variable's value is not one that its reader takes, or means something else to it.
+"""The value of a variable is rejected, or read as something else.
 
 ## What it does
 
-Holds values of environment variables to what JAX, XLA's client, its log and NCCL take.
+Compares the values of environment variables with what JAX, XLA's client, its log and NCCL accept.
 
 ## Why it costs time
 
-Each reader fails in its own way. JAX ends at `import jax`, or when it first looks for devices. NCCL
-ends when the first communicator is made, at an algorithm or protocol that it does not know. Its
-numbers it reads as far as the digits go, so that `NCCL_BUFFSIZE=8m` is 8 bytes and `abc` is 0, and
-no range is checked; its default comes back only where a number does not fit in 64 bits, or a name
-is none of a list. XLA's log reads numbers so, too. And
-`XLA_PYTHON_CLIENT_PREALLOCATE=no` means yes: JAX takes only `false`, `False` and `0` for no.
+Each reader fails in its own way. JAX fails at `import jax`, or when it first looks for devices.
+NCCL aborts when the first communicator is created with an unknown algorithm or protocol. It reads
+numbers up to the first character that is not a digit, so that `NCCL_BUFFSIZE=8m` is 8 bytes and
+`abc` is 0, and checks no range; it uses its default only if a number does not fit in 64 bits, or if
+a name is not in a list. XLA's log reads numbers in the same way. And
+`XLA_PYTHON_CLIENT_PREALLOCATE=no` means yes: JAX reads only `false`, `False` and `0` as no.
 
 ## How it is detected
 
-By the types and values in the catalogue, and by the readers' own rules: how JAX reads a bool, how
-NCCL reads its lists, and that names in `TF_CPP_VMODULE` are those of files without their ending. A
-share of memory above 1 needs `TF_FORCE_UNIFIED_MEMORY`. A value that only a shell or a template
-knows, or that stands for another one in a text (`.XX`, `<share>`), is not judged.
+By the types and values in the catalogue, and by the readers' own rules: JAX's spellings of a bool,
+NCCL's list syntax, and the names in `TF_CPP_VMODULE`, which are file names without their extension.
+A memory fraction above 1 needs `TF_FORCE_UNIFIED_MEMORY`. A value that only a shell or a template
+knows, or a placeholder (`.XX`, `<share>`), is not checked.
 
 ## Example
 
@@ -29,11 +29,11 @@ export NCCL_PROTO=LL128,Simpel
 
 ## Fix
 
-Write a value that is taken.
+Write an accepted value.
 
 ## Fix safety
 
-Only what is surely meant is written: `false` for `no`. The rest is said.
+Only an unambiguous value is written: `false` for `no`. Everything else is reported only.
 
 ## References
 
@@ -109,24 +109,24 @@ def _fraction(case: LintContext, one: Occurrence) -> _Found | None:
     except ValueError:
         if not one.meant:
             return None
-        return Severity.ERROR, _NO_SHARE, "write a share of memory: 0.75", None
+        return Severity.ERROR, _NO_SHARE, "write a fraction of memory: 0.75", None
     if value <= 0:
         return (
             Severity.ERROR,
             "it leaves no memory for the program",
-            "write a share such as 0.75",
+            "write a fraction such as 0.75",
             None,
         )
     if value > 1 and not case.variables.get(_UNIFIED):
-        text = f"more than all memory of the device, which needs {_UNIFIED}=1"
-        return Severity.WARNING, text, f"write a share from 0 to 1, or add {_UNIFIED}=1", None
+        text = f"more than the device's memory needs {_UNIFIED}=1"
+        return Severity.WARNING, text, f"write a fraction from 0 to 1, or add {_UNIFIED}=1", None
     return None
 
 
 def _preallocate(_: LintContext, one: Occurrence) -> _Found | None:
     if one.meant.lower() in NO and one.meant not in ("false", "False", "0"):
         mend = Fix(((one.name, "false"),), safe=False)
-        return Severity.ERROR, f"JAX takes `{one.meant}` for true", "write false", mend
+        return Severity.ERROR, f"JAX reads `{one.meant}` as true", "write false", mend
     return None
 
 
@@ -156,22 +156,22 @@ def _subsystems(_: LintContext, one: Occurrence) -> _Found | None:
     skipped = [name for name in given if name and name.lower() not in known]
     if not skipped:
         return None
-    return Severity.NOTE, f"NCCL passes over {', '.join(skipped)}", "drop that part", None
+    return Severity.NOTE, f"NCCL ignores {', '.join(skipped)}", "remove that part", None
 
 
 def _no_such(name: str, known: tuple[str, ...]) -> _Found:
-    text = f"NCCL ends at {name}, which it does not know"
+    text = f"NCCL aborts on the unknown name {name}"
     return Severity.ERROR, text, f"write one of {', '.join(known)}", None
 
 
 def _vmodule(_: LintContext, one: Occurrence) -> _Found | None:
     for part in one.meant.split(","):
         if not _LEVEL.fullmatch(part):
-            text = f"`{part}` is not a file's name, `=` and a level"
-            return Severity.WARNING, text, "write name=level,name=level without spaces", None
+            text = f"`{part}` is not FILE=LEVEL"
+            return Severity.WARNING, text, "write FILE=LEVEL,FILE=LEVEL without spaces", None
         name = part.partition("=")[0]
         if name.endswith((".cc", ".h", ".cpp")) or "/" in name:
-            text = f"{name} is never met: a file goes by its name without directory and ending"
+            text = f"{name} matches no file: write its name without directory and extension"
             stem = name.rpartition("/")[2].rpartition(".")[0] or name.rpartition("/")[2]
             return Severity.WARNING, text, f"write {stem}", None
     return None
@@ -187,8 +187,8 @@ def _platforms(_: LintContext, one: Occurrence) -> _Found | None:
         meant = _BACKENDS_MEANT.get(name.strip().lower())
         if meant or not name.strip():
             text = f"JAX raises a RuntimeError: it has no backend `{name}`"
-            return Severity.ERROR, text, f"write {meant or 'names with commas between'}", None
-        text = f"JAX has no backend `{name}` of its own, and ends at it unless a plugin brings it"
+            return Severity.ERROR, text, f"write {meant or 'names separated by commas'}", None
+        text = f"JAX has no backend `{name}`, and fails unless a plugin provides it"
         return Severity.WARNING, text, f"write {', '.join(_BACKENDS)}, or a plugin's name", None
     return None
 
@@ -199,7 +199,7 @@ def _level(_: LintContext, one: Occurrence) -> _Found | None:
         return None
     meant = one.meant.upper()
     mend = Fix(((one.name, meant),), safe=False) if meant in _TOPOLOGY else None
-    text = "NCCL does not know it, and takes its default instead"
+    text = "NCCL does not know it, and uses its default"
     return Severity.WARNING, text, f"write one of {', '.join(_TOPOLOGY)}", mend
 
 
@@ -245,12 +245,11 @@ def _catalogued(case: LintContext, one: Occurrence, name: str) -> _Found | None:
 def _not_taken(known: DocumentedSetting) -> _Found:
     advice = f"write {_wanted(known)}"
     if known.reader is SettingReader.CLIENT and not known.name.startswith("TF_"):
-        return Severity.ERROR, f"JAX ends at it: {_wanted(known)}", advice, None
+        return Severity.ERROR, f"JAX fails on it: {_wanted(known)}", advice, None
     what = {
-        SettingReader.NCCL: "NCCL does not know it, and takes its default instead",
-        SettingReader.CUDA: "it is no value that CUDA documents; what the driver makes of it is"
-        " not known",
-    }.get(known.reader, "it is not taken")
+        SettingReader.NCCL: "NCCL does not know it, and uses its default",
+        SettingReader.CUDA: "CUDA does not document this value; its effect is unknown",
+    }.get(known.reader, "it is ignored")
     return Severity.WARNING, what, advice, None
 
 
@@ -258,16 +257,16 @@ def _nccl_number(known: DocumentedSetting, one: Occurrence) -> _Found | None:
     advice = f"write {_wanted(known)}"
     number = strtoll(one.meant)
     if number is None:
-        text = "it does not fit in 64 bits: NCCL takes its default instead"
+        text = "it does not fit in 64 bits: NCCL uses its default"
         return Severity.WARNING, text, advice, None
     if not _PLAIN.fullmatch(one.meant):
         return Severity.WARNING, f"NCCL reads it as {number}", advice, None
     if known.takes(str(number)):
         return None
     if known.name == "NCCL_NVLS_ENABLE":
-        text = "NCCL takes all but 0 and 2 for 1: NVLS without asking the driver whether it can"
+        text = "NCCL reads all but 0 and 2 as 1: NVLS without checking the driver's support"
         return Severity.WARNING, text, advice, None
-    text = f"NCCL documents {_wanted(known)}, and checks no range: it goes on with {number}"
+    text = f"NCCL documents {_wanted(known)}, checks no range, and uses {number}"
     return Severity.WARNING, text, advice, None
 
 
@@ -285,7 +284,7 @@ def _jax(case: LintContext, one: Occurrence, name: str) -> _Found | None:
     if is_bool:
         if one.meant.lower() in YES | NO:
             return None
-        text = f"JAX raises a ValueError: `{one.meant}` is neither true nor false to it"
+        text = f"JAX raises a ValueError: `{one.meant}` is neither true nor false"
         return Severity.ERROR, text, "write true or false", None
     unset = not one.meant or (one.channel is Channel.JAX_CONFIG and one.meant == "None")
     if known is None or unset:
@@ -295,7 +294,7 @@ def _jax(case: LintContext, one: Occurrence, name: str) -> _Found | None:
         return Severity.ERROR, text, f"write {_wanted(known)}", None
     if known.type == "enum" or known.takes(one.meant.replace("_", "")):
         return None
-    text = f"JAX takes it and checks no range; meant is {_wanted(known)}"
+    text = f"JAX accepts it without a range check; expected: {_wanted(known)}"
     return Severity.WARNING, text, f"write {_wanted(known)}", None
 
 
@@ -320,4 +319,4 @@ def _wanted(known: DocumentedSetting) -> str:
     low, _, high = span.partition("..")
     if not span:
         return word
-    return f"{word} from {low} to {high}" if high else f"{word} from {low} on"
+    return f"{word} from {low} to {high}" if high else f"{word}, at least {low}"

@@ -1,23 +1,23 @@
-"""A combine threshold is hopeless, or switches off what the compiler does by itself.
+"""A combine threshold is ineffective, or disables the compiler's own choice.
 
 ## What it does
 
-Looks at `xla_gpu_{all_gather,all_reduce,reduce_scatter}_combine_threshold_bytes`: up to how many
-bytes XLA merges collectives of one kind into one. Without the flag it is 30 MiB (in every release
-from 0.4.35 to 0.12; some guides say 256).
+Checks `xla_gpu_{all_gather,all_reduce,reduce_scatter}_combine_threshold_bytes`, the size up to
+which XLA merges collectives of one kind into one. The default is 30 MiB (in every release from
+0.4.35 to 0.12; some guides say 256).
 
 ## Why it costs time
 
-Small messages don't fill the links; a merged one waits for its last part. And any value of one's
-own, larger or smaller, switches off a rule: without it, XLA merges collectives that are pipelined,
-or synchronous anyway, as far as memory allows, and applies 30 MiB to the others only.
+Small messages don't saturate the links; a merged one waits for its last part. Any explicit value,
+larger or smaller, also disables a rule: without the flag, XLA merges collectives that are
+pipelined, or synchronous anyway, as far as memory allows, and applies 30 MiB only to the others.
 
 ## How it is detected
 
-By the value: above the memory of the chip, below the default, or given beside pipelining of the
-same collective. How large the collectives of a program are is not looked at here; `counterpoint
-flags thresholds` does, and says at which values anything changes. Collectives of different
-iterations of a `lax.scan` never merge, whatever the threshold.
+By the value: above the memory of the chip, below the default, or combined with pipelining of the
+same collective. The sizes of the collectives in the program are not considered here; `counterpoint
+flags thresholds` considers them and lists the values at which anything changes. Collectives of
+different iterations of a `lax.scan` never merge, whatever the threshold.
 
 ## Example
 
@@ -27,11 +27,11 @@ export XLA_FLAGS=--xla_gpu_all_gather_combine_threshold_bytes=256
 
 ## Fix
 
-Drop it, or take a value from `counterpoint flags thresholds`.
+Remove it, or use a value from `counterpoint flags thresholds`.
 
 ## Fix safety
 
-Said, not made: the value may have been measured.
+Reported only: the value may have been measured.
 
 ## References
 
@@ -90,13 +90,13 @@ def _judged(case: LintContext, kind: str, value: int) -> tuple[Severity, str, st
     most = _MEMORY.get(known) if known else None
     look = "see `counterpoint flags thresholds`"
     if most is not None and value > most * _GIB:
-        text = f"{value / _GIB:,.0f} GiB is more than {case.chip} has: it merges all there is"
+        text = f"{value / _GIB:,.0f} GiB exceeds the memory of {case.chip}: everything is merged"
         return Severity.WARNING, text, look
     if value < DEFAULT:
-        text = f"less is merged than by default (30 MiB): at most {_size(value)} at a time"
+        text = f"merges less than the default (30 MiB): at most {_size(value)} at a time"
         return (Severity.WARNING if value < 1 << 20 else Severity.NOTE), text, look
     if pipelining(case, kind) and since(case, "0.6"):
-        text = "XLA no longer merges what is pipelined as far as memory allows, but up to this"
+        text = "XLA merges pipelined collectives up to this size only, not as far as memory allows"
         return Severity.NOTE, text, f"compare with a run without it, or {look}"
     return None
 

@@ -2,21 +2,21 @@
 
 ## What it does
 
-For a run whose recording becomes a PGLE profile, looks whether command buffers (CUDA graphs) stay
-off while it is profiled.
+For a run whose recording becomes a PGLE profile, checks that command buffers (CUDA graphs) are off
+while it is profiled.
 
 ## Why it costs time
 
-Inside a CUDA graph kernels have no instruction's name. Their costs are missing in the profile, and
-the scheduler guesses them.
+Kernels inside a CUDA graph carry no instruction name. Their costs are missing in the profile, and
+the scheduler has to guess them.
 
 ## How it is detected
 
-XLA runs without command buffers while JAX's profiler records, so they are in the way in two cases
-only: `xla_enable_command_buffers_during_profiling=true`, and a recording by Nsight Systems, of
-which XLA knows nothing. The rule speaks where the settings are for such a run (`--profiling`), or
-where AutoPGLE is on. From 0.6 on AutoPGLE compiles its first runs without command buffers by
-itself; before, it needs them off.
+XLA runs without command buffers while JAX's profiler records, so they interfere in two cases only:
+with `xla_enable_command_buffers_during_profiling=true`, and in a recording by Nsight Systems, which
+XLA does not detect. The rule applies to settings for such a run (`--profiling`), and if AutoPGLE is
+on. From 0.6 on, AutoPGLE itself compiles its first runs without command buffers; before, they had
+to be turned off.
 
 ## Example
 
@@ -26,11 +26,11 @@ export XLA_FLAGS=--xla_enable_command_buffers_during_profiling=true
 
 ## Fix
 
-For the profiled run, `--xla_gpu_enable_command_buffer=`, or drop the flag.
+For the profiled run, set `--xla_gpu_enable_command_buffer=`, or remove the flag.
 
 ## Fix safety
 
-Safe: the results stay the same. Don't compare times of this run with others.
+Safe: the results stay the same. Don't compare the timing of this run with others.
 
 ## References
 
@@ -78,8 +78,8 @@ def check(case: LintContext) -> Iterator[Remark]:
             CODE,
             Severity.WARNING,
             during_profiling,
-            "with it the profile has no names for what runs in CUDA graphs",
-            "drop it",
+            "with it the profile has no instruction names for kernels in CUDA graphs",
+            "remove it",
             Fix(),
         )
     elif (automatic and not since(case, "0.6")) or (case.profiling and under_nsys(case)):
@@ -91,7 +91,7 @@ def check(case: LintContext) -> Iterator[Remark]:
             name=_BUFFERS,
             text="",
             place=whole_source(case),
-            message=f"{who} sees no instruction's name inside of CUDA graphs, which are on",
+            message=f"CUDA graphs are on, and {who} sees no instruction names inside them",
             advice=f"add --{_BUFFERS}=",
             mend=_OFF,
         )

@@ -1,16 +1,16 @@
-"""An option of one compile that is given in XLA_FLAGS.
+"""An option of a single compile is given in XLA_FLAGS.
 
 ## What it does
 
-It finds names in XLA_FLAGS that only compiler_options take, such as `optimization_level`.
+Finds names in XLA_FLAGS that only compiler_options accept, such as `optimization_level`.
 
 ## Why it costs time
 
-XLA ends the process at an unknown flag.
+XLA aborts on an unknown flag.
 
 ## How it is detected
 
-By the catalogue: what XLA's parser of flags knows, and what a compile takes.
+By the catalogue: the flags that XLA's parser knows, and the options that a compile accepts.
 
 ## Example
 
@@ -20,8 +20,8 @@ export XLA_FLAGS="--optimization_level=O1"
 
 ## Fix
 
-Give it in compiler_options, or through JAX: `JAX_OPTIMIZATION_LEVEL=O1` and
-`JAX_MEMORY_FITTING_LEVEL=O1` in the environment hold for all compiles.
+Set it in compiler_options, or through JAX: `JAX_OPTIMIZATION_LEVEL=O1` and
+`JAX_MEMORY_FITTING_LEVEL=O1` in the environment apply to all compiles.
 
 ```sh jaxlib=0.10.2
 export JAX_OPTIMIZATION_LEVEL=O1
@@ -29,7 +29,7 @@ export JAX_OPTIMIZATION_LEVEL=O1
 
 ## Fix safety
 
-Safe to drop: a program that did not start does now.
+Safe to remove: a program that did not start starts now.
 
 ## References
 
@@ -54,11 +54,9 @@ def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.xla:
         fate = case.fate(setting)
         if fate.kind is LifecycleStatus.FOREIGN and fate.home is Channel.COMPILER_OPTIONS:
-            message = (
-                f"an option of one compile, not a flag; {consequence_of_rejection(setting.channel)}"
-            )
+            message = f"a compiler option, not a flag; {consequence_of_rejection(setting.channel)}"
             jax = f"JAX_{setting.name.upper()}"
-            advice = "give it in compiler_options"
+            advice = "set it in compiler_options"
             if jax in case.release.jax:
                 advice += f", or set {jax} in the environment"
             yield remark(CODE, Severity.ERROR, setting, message, advice, Fix())

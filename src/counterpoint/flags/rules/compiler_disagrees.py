@@ -1,19 +1,19 @@
-"""The compiler itself says otherwise than the catalogue.
+"""The installed compiler contradicts the catalogue.
 
 ## What it does
 
-It reports flags that the installed compiler refuses although all other rules let them pass, and
-flags that a rule says it refuses while it takes them.
+Finds flags that the installed compiler rejects although all other rules accept them, and flags that
+it accepts although a rule expects it to reject them.
 
 ## Why it costs time
 
-XLA ends the process at a flag that it refuses. The catalogue is made of releases; a compiler that
-was built from other sources, or a value whose syntax no rule knows, shows here.
+XLA aborts on a flag that it rejects. The catalogue covers released versions; this rule covers a
+compiler built from other sources, and values whose syntax no other rule knows.
 
 ## How it is detected
 
-The interpreter's own XLA is started with the flags, in a process of its own and on the CPU, as the
-last step of `counterpoint flags check`. What it says counts more than the catalogue.
+The interpreter's own XLA is started with the flags, in a separate process and on the CPU, as the
+last step of `counterpoint flags check`. Its answer takes precedence over the catalogue.
 
 ## Example
 
@@ -25,8 +25,8 @@ export XLA_FLAGS="--xla_fuel=abc"
 
 ## Fix
 
-Drop it, or look up what it takes with `counterpoint flags show NAME`. After an update of jaxlib,
-`counterpoint flags refresh` reads the catalogue anew.
+Remove it, or look up the accepted values with `counterpoint flags show NAME`. After an update of
+jaxlib, `counterpoint flags refresh` updates the catalogue.
 
 ```sh jaxlib=0.10.2
 export XLA_FLAGS=""
@@ -34,7 +34,7 @@ export XLA_FLAGS=""
 
 ## Fix safety
 
-Safe to drop: a program that did not start does now.
+Safe to remove: a program that did not start starts now.
 
 ## References
 
@@ -59,10 +59,10 @@ def check(case: LintContext) -> Iterator[Remark]:
         if setting in case.refused:
             reason = case.refused[setting]
             message = (
-                f"the compiler refuses it ({reason}); {consequence_of_rejection(setting.channel)}"
+                f"the compiler rejects it ({reason}); {consequence_of_rejection(setting.channel)}"
             )
-            yield remark(CODE, Severity.ERROR, setting, message, "drop it", Fix())
+            yield remark(CODE, Severity.ERROR, setting, message, "remove it", Fix())
         elif setting in case.taken:
-            message = f"the catalogue says {case.taken[setting]}, yet the compiler takes it"
-            advice = "keep it, and refresh the catalogue: counterpoint flags refresh"
+            message = f"the catalogue reports {case.taken[setting]}, but the compiler accepts it"
+            advice = "keep it, and update the catalogue: counterpoint flags refresh"
             yield remark(CODE, Severity.WARNING, setting, message, advice)

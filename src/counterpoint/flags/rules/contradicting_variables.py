@@ -1,22 +1,22 @@
-"""Two environment variables take away each other's effect.
+"""Two environment variables cancel each other.
 
 ## What it does
 
-Looks at pairs of variables of the memory's allocator and of NCCL.
+Checks pairs of variables of the memory allocator and of NCCL.
 
 ## Why it costs time
 
-One of the two does nothing, mostly the one that was meant to help.
+One of the two has no effect, usually the one that was meant to help.
 
 ## How it is detected
 
-- `XLA_PYTHON_CLIENT_ALLOCATOR=platform` has no pool: a share of memory, and whether it is taken
-  beforehand, mean nothing to it
-- a share of memory without preallocation is only an upper limit
+- `XLA_PYTHON_CLIENT_ALLOCATOR=platform` has no pool: a memory fraction, and preallocation, have no
+  meaning for it
+- a memory fraction without preallocation is only an upper limit
 - `NCCL_NVLS_ENABLE=0`, and `NCCL_ALGO` with NVLS only
-- `NCCL_ALGO` with NVLS, CollNet or PAT only, and `NCCL_PROTO` without Simple: these algorithms know
-  no other protocol, so that nothing is left to choose
-- the least number of channels or blocks is more than the most
+- `NCCL_ALGO` with NVLS, CollNet or PAT only, and `NCCL_PROTO` without Simple: these algorithms
+  support no other protocol, so no combination is left
+- the minimum number of channels or blocks exceeds the maximum
 
 ## Example
 
@@ -27,11 +27,11 @@ export NCCL_PROTO=LL128
 
 ## Fix
 
-Drop one of the two.
+Remove one of the two.
 
 ## Fix safety
 
-Which one is meant is not known: said, not made.
+Reported only: the intended one is not known.
 
 ## References
 
@@ -73,11 +73,11 @@ def _memory(case: LintContext) -> Iterator[Remark]:
         if given is None:
             continue
         if platform:
-            text = f"{_ALLOCATOR}=platform has no pool that it could be about"
-            yield _said(case, name, Severity.WARNING, text, "drop one of the two")
+            text = f"it has no effect: {_ALLOCATOR}=platform has no pool"
+            yield _said(case, name, Severity.WARNING, text, "remove one of the two")
         elif grows:
             text = f"with {_PREALLOCATE}=false it is only an upper limit"
-            yield _said(case, name, Severity.NOTE, text, "drop it, unless a limit is meant")
+            yield _said(case, name, Severity.NOTE, text, "remove it, unless a limit is intended")
 
 
 def _algorithms(case: LintContext) -> Iterator[Remark]:
@@ -86,20 +86,20 @@ def _algorithms(case: LintContext) -> Iterator[Remark]:
         return
     if case.variables.get("NCCL_NVLS_ENABLE") == "0" and chosen <= {"nvls", "nvlstree"}:
         text = "NCCL_NVLS_ENABLE=0 leaves none of these algorithms"
-        yield _said(case, "NCCL_ALGO", Severity.ERROR, text, "drop one of the two")
+        yield _said(case, "NCCL_ALGO", Severity.ERROR, text, "remove one of the two")
     protocols = _chosen(case, "NCCL_PROTO")
     excluded = "simple" in _excluded(case, "NCCL_PROTO")
     if chosen <= _SIMPLE_ONLY and ((protocols and "simple" not in protocols) or excluded):
-        text = "the algorithms of NCCL_ALGO know the protocol Simple only"
-        yield _said(case, "NCCL_PROTO", Severity.ERROR, text, "add Simple, or drop NCCL_ALGO")
+        text = "the algorithms of NCCL_ALGO support only the protocol Simple"
+        yield _said(case, "NCCL_PROTO", Severity.ERROR, text, "add Simple, or remove NCCL_ALGO")
 
 
 def _limits(case: LintContext) -> Iterator[Remark]:
     for least, most in _LIMITS:
         low, high = case.variables.get(least, ""), case.variables.get(most, "")
         if low.isdecimal() and high.isdecimal() and int(low) > int(high):
-            text = f"it is more than {most}={high}"
-            yield _said(case, least, Severity.WARNING, text, "drop one of the two")
+            text = f"it exceeds {most}={high}"
+            yield _said(case, least, Severity.WARNING, text, "remove one of the two")
 
 
 def _chosen(case: LintContext, name: str) -> frozenset[str]:

@@ -1,23 +1,23 @@
-"""Two settings want the opposite of each other.
+"""Two settings contradict each other.
 
 ## What it does
 
-Finds pairs of which one takes away what the other asks for.
+Finds pairs of settings of which one disables the other.
 
 ## Why it costs time
 
-One of the two is lost, and XLA seldom says which. Both names of JAX's share of memory end the
-program.
+One of the two has no effect, and XLA seldom reports which. If both names of JAX's memory fraction
+are set, the program fails.
 
 ## How it is detected
 
-- the scheduler is asked for, and its pass disabled: it does not run
-- a collective is to be pipelined, and to be synchronous: it is moved into the iteration before, and
-  waited for there
-- a loop is to be doubled, and unrolled as a whole: it is unrolled, and XLA logs a warning;
-  doubled, and not to be unrolled: it is doubled
-- `xla_gpu_enable_pipelined_collectives`, which was removed in 0.6, switches all kinds on, also one
-  that is switched off by its own flag
+- the scheduler is enabled and its pass disabled: it does not run
+- a collective is both pipelined and synchronous: it starts in the previous iteration, and is waited
+  for there
+- a loop is both double-buffered and fully unrolled: it is unrolled, and XLA logs a warning;
+  double-buffered, and excluded from unrolling: it is double-buffered
+- `xla_gpu_enable_pipelined_collectives`, which was removed in 0.6, enables all kinds, including one
+  that its own flag disables
 - `XLA_CLIENT_MEM_FRACTION` and `XLA_PYTHON_CLIENT_MEM_FRACTION`: JAX raises a ValueError
 
 ## Example
@@ -29,12 +29,12 @@ export XLA_FLAGS="--xla_gpu_enable_latency_hiding_scheduler=true
 
 ## Fix
 
-Keep the one that is meant.
+Keep the intended one.
 
 ## Fix safety
 
-Which one is meant is not known: said, not made. Of the two names of the share of memory the old one
-is dropped, if both say the same.
+Reported only: the intended one is not known. Of the two names of the memory fraction, the old one
+is removed if both have the same value.
 
 ## References
 
@@ -90,8 +90,8 @@ def _scheduler(case: LintContext) -> Iterator[Remark]:
             CODE,
             Severity.WARNING,
             given,
-            f"the scheduler does not run: {DISABLED_PASSES} has {SCHEDULER}",
-            "drop one of the two",
+            f"the scheduler does not run: {DISABLED_PASSES} contains {SCHEDULER}",
+            "remove one of the two",
         )
 
 
@@ -104,8 +104,8 @@ def _pipelined(case: LintContext) -> Iterator[Remark]:
                 CODE,
                 Severity.WARNING,
                 given,
-                f"it is begun an iteration early and waited for at once: {SYNCHRONOUS} names it",
-                "drop one of the two",
+                f"it starts an iteration early and is waited for at once ({SYNCHRONOUS})",
+                "remove one of the two",
             )
 
 
@@ -116,8 +116,8 @@ def _all_pipelined(case: LintContext) -> Iterator[Remark]:
         name = f"xla_gpu_enable_pipelined_{kind}"
         given = case.last(name)
         if given and flag_off(case, name):
-            text = f"it is pipelined all the same: {_ALL} switches all kinds on"
-            yield remark(CODE, Severity.WARNING, given, text, "drop one of the two")
+            text = f"it is pipelined nevertheless: {_ALL} enables all kinds"
+            yield remark(CODE, Severity.WARNING, given, text, "remove one of the two")
 
 
 def _loops(case: LintContext) -> Iterator[Remark]:
@@ -128,10 +128,10 @@ def _loops(case: LintContext) -> Iterator[Remark]:
     if how.endswith("FULL_UNROLL"):
         text = f"{_UNROLL} unrolls the whole loop instead"
     elif how.endswith("NO_UNROLL"):
-        text = f"the loop is doubled, though {_UNROLL} says not to unroll"
+        text = f"the loop is double-buffered although {_UNROLL} disables unrolling"
     else:
         return
-    yield remark(CODE, Severity.WARNING, given, text, "drop one of the two")
+    yield remark(CODE, Severity.WARNING, given, text, "remove one of the two")
 
 
 def _shares(case: LintContext) -> Iterator[Remark]:
@@ -142,7 +142,7 @@ def _shares(case: LintContext) -> Iterator[Remark]:
             CODE,
             Severity.ERROR,
             given,
-            f"JAX raises a ValueError where {_SHARE} is set, too",
-            "drop it",
+            f"JAX raises a ValueError if {_SHARE} is also set",
+            "remove it",
             Fix(safe=new == old),
         )

@@ -1,18 +1,18 @@
-"""A value that XLA's parser takes, and that the compiler or the program ends at.
+"""A value that XLA's parser accepts, and that crashes the compiler or the program.
 
 ## What it does
 
-It finds values that end the compile, or the process, although the flag takes them.
+Finds values that crash the compile, or the process, although the flag accepts them.
 
 ## Why it costs time
 
-The program dies minutes after its start, mostly with a message that does not name the flag.
+The program crashes minutes after its start, usually with a message that does not name the flag.
 
 ## How it is detected
 
-By a list of values that were tried: each flag in a compile of a sharded training step for
-H100s with jaxlib 0.10.2, and what was found to end later releases. And by the catalogue, which
-knows the releases whose parser crashes at a flag whatever its value.
+By a list of values that were tried: each flag in a compile of a sharded training step for H100 with
+jaxlib 0.10.2, and known crashes of later releases. And by the catalogue, which lists the releases
+whose parser crashes on a flag whatever its value.
 
 ## Example
 
@@ -22,7 +22,7 @@ export XLA_FLAGS="--xla_gpu_experimental_parallel_collective_overlap_limit=0"
 
 ## Fix
 
-Give another value, or drop the flag.
+Use another value, or remove the flag.
 
 ```sh jaxlib=0.10.2
 export XLA_FLAGS="--xla_gpu_experimental_parallel_collective_overlap_limit=1"
@@ -30,7 +30,7 @@ export XLA_FLAGS="--xla_gpu_experimental_parallel_collective_overlap_limit=1"
 
 ## Fix safety
 
-Safe to drop: a program that did not run does now.
+Safe to remove: a program that did not run runs now.
 
 ## References
 
@@ -92,11 +92,11 @@ def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
         crash = crashes.get(setting.name)
         if crash and setting.known and case.known(setting) and crash.hits(setting, case):
-            yield remark(CODE, Severity.ERROR, setting, crash.what, "drop it", Fix())
+            yield remark(CODE, Severity.ERROR, setting, crash.what, "remove it", Fix())
         flag = case.release.flags.get(setting.name)
         if flag and flag.fatal and setting.channel is Channel.XLA_FLAGS:
             what = f"crashes XLA of jaxlib {case.release.version} whatever its value"
-            yield remark(CODE, Severity.ERROR, setting, what, "drop it", Fix())
+            yield remark(CODE, Severity.ERROR, setting, what, "remove it", Fix())
 
 
 def _scheduler_runs(case: LintContext) -> bool:

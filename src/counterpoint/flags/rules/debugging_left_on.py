@@ -1,18 +1,18 @@
-"""Settings for debugging are on.
+"""Debugging settings are on.
 
 ## What it does
 
-Finds settings that make a run slow, or fill a disk, and that are there to look for an error.
+Finds settings for debugging that slow a run down, or fill a disk.
 
 ## Why it costs time
 
-`CUDA_LAUNCH_BLOCKING=1` waits for every kernel, so that nothing overlaps; checks for NaN run each
-operation twice, or fetch each result; traces of NCCL are written for every call.
+`CUDA_LAUNCH_BLOCKING=1` waits for every kernel, so that nothing overlaps; NaN checks run each
+operation twice, or fetch each result; NCCL traces are written for every call.
 
 ## How it is detected
 
-By name and value, from a list in this rule. A directory for dumps is not spoken of, but dumps of
-every pass are: they are gigabytes for a large model.
+By name and value, from a list in this rule. A dump directory is not reported, but dumps of every
+pass are: they are gigabytes for a large model.
 
 ## Example
 
@@ -22,11 +22,11 @@ export CUDA_LAUNCH_BLOCKING=1
 
 ## Fix
 
-Drop it when the error is found.
+Remove it once the error is found.
 
 ## Fix safety
 
-Said, not made: it may be there for a reason.
+Reported only: it may be intended.
 
 ## References
 
@@ -76,22 +76,22 @@ LEFTOVERS: Final = (
     Leftover("HIP_LAUNCH_BLOCKING", _is("1"), _SERIAL),
     Leftover("AMD_SERIALIZE_KERNEL", _is("1", "2", "3"), _SERIAL),
     Leftover("NCCL_DEBUG", _is("trace"), "NCCL logs every call"),
-    Leftover("NCCL_DEBUG_SUBSYS", _is("all"), "NCCL logs all that it does", Severity.NOTE),
-    Leftover("NCCL_P2P_DISABLE", _is("1"), "GPUs of a host talk through its memory, not NVLink"),
+    Leftover("NCCL_DEBUG_SUBSYS", _is("all"), "NCCL logs everything", Severity.NOTE),
+    Leftover("NCCL_P2P_DISABLE", _is("1"), "GPUs communicate through host memory, not NVLink"),
     Leftover("NCCL_CHECKS_DISABLE", _is("0"), "NCCL checks the arguments of every call"),
     Leftover("NCCL_CHECK_POINTERS", _is("1"), "NCCL checks every pointer"),
-    Leftover("JAX_DISABLE_JIT", is_yes, "nothing is compiled: each operation runs by itself"),
-    Leftover("JAX_DEBUG_NANS", is_yes, "each result is fetched and looked through for NaN"),
-    Leftover("JAX_DEBUG_INFS", is_yes, "each result is fetched and looked through for infinities"),
-    Leftover("JAX_CHECK_TRACER_LEAKS", is_yes, "nothing that was traced is kept"),
+    Leftover("JAX_DISABLE_JIT", is_yes, "nothing is compiled: each operation runs separately"),
+    Leftover("JAX_DEBUG_NANS", is_yes, "each result is fetched and searched for NaN"),
+    Leftover("JAX_DEBUG_INFS", is_yes, "each result is fetched and searched for infinities"),
+    Leftover("JAX_CHECK_TRACER_LEAKS", is_yes, "traces are not cached"),
     Leftover("JAX_ENABLE_CHECKS", is_yes, "JAX checks itself at every step of tracing"),
-    Leftover("JAX_DISABLE_MOST_OPTIMIZATIONS", is_yes, "XLA optimizes next to nothing"),
-    Leftover("XLA_PYTHON_CLIENT_ALLOCATOR", _is("platform"), "each array is allocated by itself"),
+    Leftover("JAX_DISABLE_MOST_OPTIMIZATIONS", is_yes, "XLA skips most optimizations"),
+    Leftover("XLA_PYTHON_CLIENT_ALLOCATOR", _is("platform"), "each array is allocated separately"),
     Leftover("xla_dump_hlo_pass_re", _all_passes, "each pass writes a file, gigabytes in all"),
-    Leftover("xla_hlo_profile", _true, "each operation is timed by itself"),
+    Leftover("xla_hlo_profile", _true, "each operation is timed separately"),
     Leftover("xla_gpu_verify_triton_fusion_numerics", _true, "each fusion is computed twice"),
     Leftover("xla_gpu_disable_gpuasm_optimizations", _true, "ptxas optimizes nothing"),
-    Leftover("xla_gpu_log_minmax", _true, "every result is looked through and logged"),
+    Leftover("xla_gpu_log_minmax", _true, "every result is searched and logged"),
 )
 
 
@@ -106,6 +106,6 @@ def check(case: LintContext) -> Iterator[Remark]:
                 leftover.severity,
                 given,
                 leftover.costs,
-                "drop it unless an error is looked for",
+                "remove it unless you are debugging",
                 Fix(safe=False),
             )

@@ -1,4 +1,4 @@
-"""A flag says what the compiler does anyway.
+"""A flag sets its default.
 
 ## What it does
 
@@ -6,15 +6,15 @@ Finds flags whose value is the default of this release of jaxlib.
 
 ## Why it costs time
 
-It costs nothing as long as the default stays. But a list of flags that was copied from an older
-release hides the few that matter, and the next release may remove one of the others: an unknown
-flag ends the process.
+It costs nothing as long as the default stays. But a list of flags copied from an older release
+hides the few that matter, and the next release may remove one of the others: XLA aborts on an
+unknown flag.
 
 ## How it is detected
 
 The value is compared with the release's own default, read out of its binary. Flags given twice are
-left alone, since the later one may be there to take the earlier one back; so is the scheduler's
-flag, which is told apart from its default when it is written (FLAG302).
+skipped, since the later one may revert the earlier one; so is the scheduler's flag, for which an
+explicit default has a meaning of its own (FLAG302).
 
 ## Example
 
@@ -24,7 +24,7 @@ export XLA_FLAGS=--xla_gpu_enable_pipelined_reduce_scatter=true
 
 ## Fix
 
-Drop the flag.
+Remove the flag.
 
 ## Fix safety
 
@@ -63,7 +63,7 @@ def check(case: LintContext) -> Iterator[Remark]:
                 CODE,
                 Severity.NOTE,
                 setting,
-                f"`{setting.meant}` is what jaxlib {case.release.version} does anyway",
-                "drop it",
+                f"`{setting.meant}` is the default of jaxlib {case.release.version}",
+                "remove it",
                 Fix(),
             )

@@ -1,4 +1,4 @@
-"""A variable says what holds anyway.
+"""A variable sets its default.
 
 ## What it does
 
@@ -6,13 +6,13 @@ Finds environment variables and options of JAX whose value is their reader's def
 
 ## Why it costs time
 
-It costs nothing. But a list of variables that was copied on hides the few that matter:
-`NCCL_LL_BUFFSIZE=-2`, which many recipes have, says "as NCCL sees fit".
+It costs nothing. But a copied list of variables hides the few that matter: `NCCL_LL_BUFFSIZE=-2`,
+which many recipes have, means "use NCCL's default".
 
 ## How it is detected
 
-JAX's defaults are known for each release; those of NCCL, CUDA and XLA's client stand in the
-catalogue, from their sources. Variables given twice are left alone.
+JAX's defaults are known for each release; those of NCCL, CUDA and XLA's client are in the
+catalogue, from their sources. Variables given twice are skipped.
 
 ## Example
 
@@ -22,12 +22,12 @@ export NCCL_LL_BUFFSIZE=-2
 
 ## Fix
 
-Drop it.
+Remove it.
 
 ## Fix safety
 
-Safe, unless the machine's own environment or /etc/nccl.conf sets the variable: then this line takes
-it back.
+Safe, unless the machine's own environment or /etc/nccl.conf sets the variable: then this line
+overrides it.
 
 ## References
 
@@ -59,7 +59,7 @@ def check(case: LintContext) -> Iterator[Remark]:
     for setting in given:
         if times[setting.name.upper()] == 1 and setting.meant and _is_default(case, setting):
             text = f"`{setting.meant}` is the default"
-            yield remark(CODE, Severity.NOTE, setting, text, "drop it", Fix())
+            yield remark(CODE, Severity.NOTE, setting, text, "remove it", Fix())
 
 
 def _is_default(case: LintContext, one: Occurrence) -> bool:

@@ -2,17 +2,17 @@
 
 ## What it does
 
-Finds variables that are still read, and that their reader calls deprecated.
+Finds variables that are still read, but are deprecated.
 
 ## Why it costs time
 
-None today. A later release will leave it unread, in silence, and the program then takes another
-share of the memory.
+It costs nothing today. A later release will silently stop reading it, and the program will then use
+a different memory fraction.
 
 ## How it is detected
 
-By name. `XLA_PYTHON_CLIENT_MEM_FRACTION` has had the successor `XLA_CLIENT_MEM_FRACTION` since
-jaxlib 0.4.33; 0.12 still reads both, and raises a ValueError where both are set (FLAG407).
+By name. `XLA_PYTHON_CLIENT_MEM_FRACTION` has been replaced by `XLA_CLIENT_MEM_FRACTION` since
+jaxlib 0.4.33; 0.12 still reads both, and raises a ValueError if both are set (FLAG407).
 
 ## Example
 
@@ -28,7 +28,7 @@ export XLA_CLIENT_MEM_FRACTION=0.9
 
 ## Fix safety
 
-Safe from jaxlib 0.4.33 on. TensorFlow-free programs only read it once, at the start.
+Safe from jaxlib 0.4.33 on.
 
 ## References
 
@@ -62,8 +62,10 @@ def check(case: LintContext) -> Iterator[Remark]:
                 CODE,
                 Severity.NOTE,
                 setting,
-                f"jaxlib calls it deprecated: {new} is its name since {version}",
-                f"write {new}={setting.meant}" if _is_share(setting.meant) else f"call it {new}",
+                f"deprecated: {new} replaces it since jaxlib {version}",
+                f"write {new}={setting.meant}"
+                if _is_share(setting.meant)
+                else f"rename it to {new}",
                 Fix(((new, setting.meant),)),
             )
 

@@ -1,18 +1,18 @@
-"""A flag that is given to the wrong reader: another vendor's, or in the wrong place.
+"""A flag is given to the wrong reader: another vendor's, or in the wrong place.
 
 ## What it does
 
-It finds flags of libtpu and TensorFlow and settings of JAX, NCCL and the like in XLA_FLAGS or among
-the compiler options, and XLA's GPU flags in LIBTPU_INIT_ARGS. For a GPU it notes flags that only
-XLA's CPU or TPU compiler reads.
+Finds flags of libtpu and TensorFlow and settings of JAX, NCCL and others in XLA_FLAGS or among the
+compiler options, and XLA's GPU flags in LIBTPU_INIT_ARGS. For a GPU it notes flags that only XLA's
+CPU or TPU compiler reads.
 
 ## Why it costs time
 
-XLA ends the process at a name it does not know, libtpu too. The others are read by nobody.
+XLA aborts on an unknown name, and so does libtpu. Nothing reads the others.
 
 ## How it is detected
 
-By the name, against the catalogue of flags and the list of environment variables.
+By the name, using the catalogue of flags and the list of environment variables.
 
 ## Example
 
@@ -22,8 +22,8 @@ export XLA_FLAGS="--xla_tpu_enable_async_collective_fusion=true"
 
 ## Fix
 
-Give it where it is read: flags of libtpu in LIBTPU_INIT_ARGS, settings of JAX and NCCL in the
-environment. On a GPU drop what is for TPUs.
+Set it where it is read: flags of libtpu in LIBTPU_INIT_ARGS, settings of JAX and NCCL in the
+environment. On a GPU, remove flags for TPUs.
 
 ```sh jaxlib=0.10.2 chip=H100
 export XLA_FLAGS=""
@@ -31,7 +31,7 @@ export XLA_FLAGS=""
 
 ## Fix safety
 
-Safe to drop: in the wrong place it was never read.
+Safe to remove: it was never read there.
 
 ## References
 
@@ -58,7 +58,7 @@ SINCE: Final = "0.1"
 
 _COMPILERS: Final = {"xla_cpu_": "CPU", "xla_tpu_": "TPU", "xla_gpu_": "GPU"}
 _HOMES: Final = {
-    Channel.LIBTPU_INIT_ARGS: "give it in LIBTPU_INIT_ARGS on a TPU, drop it on a GPU",
+    Channel.LIBTPU_INIT_ARGS: "set it in LIBTPU_INIT_ARGS on a TPU, remove it on a GPU",
     Channel.ENVIRONMENT: "set it in the environment",
 }
 
@@ -73,12 +73,12 @@ def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.written.through(Channel.LIBTPU_INIT_ARGS):
         if setting.name.startswith("xla_gpu_"):
             message = "a flag of XLA's GPU compiler, which libtpu does not know"
-            yield remark(CODE, Severity.ERROR, setting, message, "give it in XLA_FLAGS")
+            yield remark(CODE, Severity.ERROR, setting, message, "set it in XLA_FLAGS")
 
 
 def _stranger(one: Occurrence, fate: FlagLifecycle) -> Remark:
     message = f"{fate.reader} reads this, not XLA; {consequence_of_rejection(one.channel)}"
-    advice = _HOMES.get(fate.home, "drop it") if fate.home else "drop it"
+    advice = _HOMES.get(fate.home, "remove it") if fate.home else "remove it"
     return remark(CODE, Severity.ERROR, one, message, advice, Fix())
 
 
@@ -87,5 +87,7 @@ def _idle(one: Occurrence, chip: str) -> Iterator[Remark]:
     compiler = next((kind for start, kind in _COMPILERS.items() if one.name.startswith(start)), "")
     target = "TPU" if chip.startswith("TPU") else "GPU"
     if compiler and compiler != target:
-        message = f"only XLA's compiler for {compiler}s reads it, and this is for {chip}"
-        yield remark(CODE, Severity.NOTE, one, message, "drop it, or leave it for that one", Fix())
+        message = f"only XLA's {compiler} compiler reads it; the target is {chip}"
+        yield remark(
+            CODE, Severity.NOTE, one, message, f"remove it, or keep it for {compiler}s", Fix()
+        )

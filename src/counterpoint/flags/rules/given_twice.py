@@ -1,20 +1,20 @@
-"""A flag that is given twice.
+"""A flag is given twice.
 
 ## What it does
 
-It finds flags that stand in one channel more than once, also under an old and a new name, and says
-what XLA makes of them.
+Finds flags that occur more than once in one channel, also under an old and a new name, and reports
+what XLA does with them.
 
 ## Why it costs time
 
-Mostly the last one wins, and the line that somebody reads first is not the one that counts. Lists
-of texts and maps add up instead: nothing that was given before goes away.
+Usually the last one takes precedence, so the line that one reads first has no effect. Lists of
+strings and maps accumulate instead: no earlier entry is removed.
 
 ## How it is detected
 
 By the name, or by the option that both names set, and by the type: see docs/concepts/settings.md.
-What no program has both of is not twice: two functions, two arms of an `if`, two code blocks of a
-document, two constants of a library.
+Occurrences that no program has together are not reported: two functions, two branches of an `if`,
+two lines of a document.
 
 ## Example
 
@@ -33,7 +33,7 @@ export XLA_FLAGS="--xla_gpu_enable_triton_gemm=false --xla_gpu_autotune_level=4"
 
 ## Fix safety
 
-Safe: the program stays the same. Where they add up there is nothing to mend.
+Safe: the program stays the same. If they accumulate, no fix is needed.
 
 ## References
 
@@ -83,10 +83,10 @@ def _earlier(case: LintContext, one: Occurrence, winner: Occurrence) -> Remark:
     where = f"again at {winner.place} as {winner.text!r}"
     changes = kind == "enums" and winner.meant[:1] in ("+", "-")
     if one.channel is Channel.XLA_FLAGS and (kind in ("strings", "map") or changes):
-        message = f"given {where}: XLA takes both, the second adds to the first"
-        advice = "nothing to do, if both are meant"
+        message = f"given {where}: XLA combines both"
+        advice = "keep both if that is intended"
         return remark(CODE, Severity.NOTE, one, message, advice)
     if one.known and winner.known and (one.name, one.meant) == (winner.name, winner.meant):
         return remark(CODE, Severity.NOTE, one, f"given {where}", "keep one", Fix())
-    message = f"given {where}, which wins"
-    return remark(CODE, Severity.WARNING, one, message, "keep the one that is meant", Fix())
+    message = f"given {where}, which takes precedence"
+    return remark(CODE, Severity.WARNING, one, message, "keep the intended one", Fix())

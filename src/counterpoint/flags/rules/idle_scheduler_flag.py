@@ -2,22 +2,22 @@
 
 ## What it does
 
-Looks at `xla_gpu_enable_latency_hiding_scheduler`, which says whether collectives run under
-computation. On Hopper and Blackwell the scheduler runs unasked since jaxlib 0.7, so that `true`
+Checks `xla_gpu_enable_latency_hiding_scheduler`, which enables overlap of collectives with
+computation. On Hopper and Blackwell the scheduler runs by default since jaxlib 0.7, so that `true`
 adds nothing to most programs, and `false` did not stop it before 0.12.
 
 ## Why it costs time
 
-`false` is written to compare with a run without overlap, or to take a profile: from 0.7 to 0.11
-that run overlaps all the same, and the comparison says nothing. From 0.12 on `false` does stop it.
+`false` is used to compare with a run without overlap, or to record a profile: from 0.7 to 0.11 that
+run overlaps nevertheless, and the comparison is meaningless. From 0.12 on `false` does stop it.
 
 ## How it is detected
 
-By release and chip. Since 0.7 XLA starts the scheduler by itself where it has a model of the chip
-and of every collective in the program. It has none of collective-broadcast and ragged-all-to-all,
-and none of computation on the host: one of those stops the scheduler for the whole module unless
-the flag is `true`. With a PGLE profile it runs on every chip, from 0.5.1 on. Where the chip is not
-known, only `false` is spoken of.
+By release and chip. Since 0.7, XLA runs the scheduler by default if it has a model of the chip and
+of every collective in the program. It has none of collective-broadcast and ragged-all-to-all, and
+none of computation on the host: one of those stops the scheduler for the whole module unless the
+flag is `true`. With a PGLE profile it runs on every chip, from 0.5.1 on. If the chip is unknown,
+only `false` is reported.
 
 ## Example
 
@@ -33,7 +33,7 @@ collective-broadcast or computation on the host, and on chips before Hopper.
 
 ## Fix safety
 
-Disabling the pass changes the schedule, which is what was asked for; it is said, not made.
+Disabling the pass changes the schedule, as intended; it is reported only.
 
 ## References
 
@@ -100,31 +100,31 @@ _Found = tuple[Severity, str, str, Fix | None]
 def _false(case: LintContext) -> _Found | None:
     version = case.release.asked
     if has_profile(case) and since(case, "0.5.1"):
-        text = "the scheduler runs all the same: a PGLE profile starts it"
+        text = "the scheduler runs nevertheless: a PGLE profile enables it"
         return Severity.WARNING, text, _STOP, _OFF
     if not since(case, "0.7") or flag_off(case, SOL):
         return None if case.chip is None and since(case, "0.7") else _default()
     if chip_family(case.chip) is None:
-        text = "on Hopper and newer chips the scheduler runs all the same, until jaxlib 0.12"
+        text = "before jaxlib 0.12 the scheduler runs nevertheless on Hopper and newer chips"
         return Severity.NOTE, text, _STOP, _OFF
     if lhs_flag_needed(version, case.chip):
         return _default()
-    text = f"the scheduler runs all the same on {case.chip}, until jaxlib 0.12"
+    text = f"before jaxlib 0.12 the scheduler runs nevertheless on {case.chip}"
     return Severity.WARNING, text, _STOP, _OFF
 
 
 def _default() -> _Found:
-    return Severity.NOTE, "the scheduler does not run here unless it is asked to", "drop it", Fix()
+    return Severity.NOTE, "the scheduler is off by default here", "remove it", Fix()
 
 
 def _true(case: LintContext) -> _Found | None:
     if has_profile(case) and not lhs_flag_needed(case.release.asked, case.chip, profile=True):
-        text = "a PGLE profile starts the scheduler anyway, where one fits the program"
+        text = "a PGLE profile that fits the program enables the scheduler anyway"
     elif not lhs_flag_needed(case.release.asked, case.chip) and not flag_off(case, SOL):
         text = (
-            f"on {case.chip} the scheduler runs unasked, unless the program has"
+            f"on {case.chip} the scheduler runs by default, unless the program has"
             " ragged-all-to-all, collective-broadcast or computation on the host"
         )
     else:
         return None
-    return Severity.NOTE, text, "keep it to be sure of the scheduler", None
+    return Severity.NOTE, text, "keep it to make sure that the scheduler runs", None

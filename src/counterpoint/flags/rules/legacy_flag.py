@@ -1,20 +1,19 @@
-"""A flag that is still taken under an old name, or is marked as deprecated.
+"""A flag has an old name, or is deprecated.
 
 ## What it does
 
-It finds flags that set another flag's field, and flags that XLA's own description calls
-deprecated.
+Finds flags that set another flag's field, and flags that XLA's own description calls deprecated.
 
 ## Why it costs time
 
-The old name goes in some later release, and then XLA ends the process at it. An old bool that sets
-a new level can't say all: from 0.12 on `xla_gpu_enable_pipelined_reduce_scatter=false` sets the
-level `default`, and the default is to pipeline. It no longer switches anything off.
+A later release will remove the old name, and XLA will then abort on it. An old bool that sets a new
+level can't express all levels: from 0.12 on `xla_gpu_enable_pipelined_reduce_scatter=false` sets
+the level `default`, and the default is to pipeline. It no longer disables anything.
 
 ## How it is detected
 
-By the catalogue: each flag was set in each release, and what changed was read. What is deprecated
-stands in XLA's description of its options.
+By the catalogue: each flag was set in each release, and the resulting change was read. Deprecation
+is stated in XLA's description of its options.
 
 ## Example
 
@@ -32,8 +31,8 @@ export XLA_FLAGS="--xla_gpu_pipeline_all_gather=on"
 
 ## Fix safety
 
-Safe where the new name with the new value sets what the old one set. Unsafe for `=false`, which
-sets `default`, while `off` is what it says: the program may change.
+Safe if the new name with the new value sets what the old one set. Unsafe for `=false`, which sets
+`default`, while `off` is what it expresses: the program may change.
 
 ## References
 
@@ -72,7 +71,7 @@ def _alias(case: LintContext, one: Occurrence, target: str) -> Remark:
     blunt = new is not None and new.type == "enum" and one.meant.lower() in ("false", "0")
     message = f"an old name that sets {target}"
     if blunt:
-        message += "=default, not off: it switches nothing off any more"
+        message += "=default, not off: it no longer disables anything"
     advice = advice_of(heirs, one.channel) if heirs else f"write {target}"
     mend = Fix(heirs, safe=not blunt) if heirs else None
     return remark(CODE, Severity.WARNING, one, message, advice, mend)
@@ -80,4 +79,4 @@ def _alias(case: LintContext, one: Occurrence, target: str) -> Remark:
 
 def _deprecated(one: Occurrence, flag: Flag) -> Remark:
     message = f"XLA's description of its options calls {flag.name} deprecated"
-    return remark(CODE, Severity.WARNING, one, message, "drop it before it goes")
+    return remark(CODE, Severity.WARNING, one, message, "remove it before a later release does")

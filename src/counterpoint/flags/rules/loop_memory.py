@@ -1,23 +1,23 @@
-"""Loops are doubled or unrolled with little memory to spare.
+"""Loops are double-buffered or unrolled with little memory to spare.
 
 ## What it does
 
-Looks at double buffering and unrolling of loops next to settings that give the program nearly all
-memory of the device, or let the scheduler take more than XLA keeps for safety.
+Checks double buffering and unrolling of loops together with settings that give the program nearly
+all memory of the device, or let the scheduler use more than XLA's safety margin allows.
 
 ## Why it costs time
 
-Double buffering keeps the buffers of two iterations of a `lax.scan`, those of gathered weights
-above all; unrolling the whole loop lets the scheduler move all layers' collectives, with all their
-buffers. Where that does not fit, XLA recomputes what it had, or the run ends out of memory; and
-what JAX takes for its pool is missing for NCCL, cuBLAS and CUDA graphs.
+Double buffering keeps the buffers of two iterations of a `lax.scan`, mainly those of gathered
+weights; unrolling the whole loop lets the scheduler move all layers' collectives, with all their
+buffers. If that does not fit, XLA rematerializes, or the run fails out of memory; and NCCL, cuBLAS
+and CUDA graphs lack the memory that JAX's pool holds.
 
 ## How it is detected
 
 By `XLA_CLIENT_MEM_FRACTION` (or its old name) of 0.95 and more, or
 `xla_gpu_memory_limit_slop_factor` above its default of 95, together with
-`xla_gpu_enable_while_loop_double_buffering`, or `xla_gpu_enable_while_loop_unrolling` that doubles
-or unrolls. How much the program needs is not looked at.
+`xla_gpu_enable_while_loop_double_buffering`, or `xla_gpu_enable_while_loop_unrolling` that
+double-buffers or unrolls. The program's own memory use is not considered.
 
 ## Example
 
@@ -34,7 +34,7 @@ Compile once and compare the peak with the device's memory (`counterpoint explai
 
 ## Fix safety
 
-Said, not made: it may fit.
+Reported only: it may fit.
 
 ## References
 
@@ -104,11 +104,11 @@ def _multiplied(case: LintContext) -> Occurrence | None:
 def _tight(case: LintContext) -> str | None:
     slop = threshold(case, _SLOP)
     if slop is not None and slop > _SLOP_DEFAULT:
-        return f"{_SLOP}={slop} lets the scheduler take more than XLA does by default"
+        return f"{_SLOP}={slop} lets the scheduler use more memory than XLA's default"
     for name in _FRACTIONS:
         fraction = _number(case.variables.get(name, ""))
         if fraction is not None and _MUCH <= fraction <= 1:
-            return f"{name}={case.variables[name]} leaves little for NCCL and CUDA"
+            return f"{name}={case.variables[name]} leaves little memory for NCCL and CUDA"
     return None
 
 

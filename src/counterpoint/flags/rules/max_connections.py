@@ -2,17 +2,17 @@
 
 ## What it does
 
-Finds the variable with the value 1 where the chip is a Blackwell.
+Finds the variable with the value 1 if the chip is a Blackwell.
 
 ## Why it costs time
 
-With one queue to the device, kernels start in the order in which they were given. On Hopper that
-lets a collective start before the matrix product beside it. Blackwell gives room to streams of
-higher priority by itself; there one queue only takes away, and NVIDIA calls it slower.
+With one queue to the device, kernels start in launch order. On Hopper that lets a collective start
+before the matrix product that runs with it. Blackwell itself gives precedence to streams of higher
+priority; one queue only restricts it, and NVIDIA reports that it is slower.
 
 ## How it is detected
 
-By the chip, and the value. Recipes for H100 bring it along.
+By the chip and the value. It is usually copied from recipes for H100.
 
 ## Example
 
@@ -22,11 +22,11 @@ export CUDA_DEVICE_MAX_CONNECTIONS=1
 
 ## Fix
 
-Drop it: the default is 8.
+Remove it: the default is 8.
 
 ## Fix safety
 
-Said, not made: it changes timing, not results.
+Reported only: it changes timing, not results.
 
 ## References
 
@@ -57,6 +57,6 @@ def check(case: LintContext) -> Iterator[Remark]:
             Severity.WARNING,
             given,
             f"one queue is for Hopper; on {case.chip} it is slower",
-            "drop it",
+            "remove it",
             Fix(safe=False),
         )

@@ -1,20 +1,21 @@
-"""A file or directory that a setting names and that is not there.
+"""A setting names a file or directory that does not exist.
 
 ## What it does
 
-It finds XLA_FLAGS that name a file of flags, and flags that name a file to be read, such as a PGLE
-profile, where there is none; and a directory to be written to where a file stands.
+Finds XLA_FLAGS that name a missing file of flags, flags that name a missing input file, such as a
+PGLE profile, and output directories that are files.
 
 ## Why it costs time
 
-XLA ends the process where the file of flags is missing. A missing PGLE profile it notes in a log
-that is off by default, and compiles without costs.
+XLA aborts if the file of flags is missing. A missing PGLE profile is reported only in a log that is
+off by default, and the program is compiled without measured costs.
 
 ## How it is detected
 
 By looking for it on this machine. Paths on other machines can't be seen from here, so it is a
-warning except for the file of flags itself. Of a source only files beside it are looked for, or in
-a directory of `--allow`: whoever wrote it is not told which other files this machine has.
+warning except for the file of flags itself. For a source, only files in its directory, below it, or
+in a directory of `--allow` are looked for: the author of a script must not learn which other files
+this machine has.
 
 ## Example
 
@@ -24,7 +25,7 @@ export XLA_FLAGS="--xla_gpu_pgle_profile_file_or_directory_path=/no/such/profile
 
 ## Fix
 
-Name a file that is there, or drop the flag.
+Name an existing file, or remove the flag.
 
 ```sh jaxlib=0.10.2
 export XLA_FLAGS=""
@@ -32,7 +33,7 @@ export XLA_FLAGS=""
 
 ## Fix safety
 
-Nothing is mended: only you know the right path.
+Never fixed automatically: only you know the right path.
 
 ## References
 
@@ -60,7 +61,7 @@ _FILE: Final = Path(__file__).with_name("paths.tsv")
 def check(case: LintContext) -> Iterator[Remark]:
     for slip in case.written.slips:
         if slip.kind is IssueKind.MISSING_FILE:
-            advice = "name a file that is there, or start the flags with --"
+            advice = "name an existing file, or start the flags with --"
             yield remark(CODE, Severity.ERROR, slip, slip.why, advice)
     for setting in case.compiler:
         if setting.known and setting.value and case.known(setting):
@@ -72,14 +73,16 @@ def _path(one: Occurrence, value: str, use: str, reach: AllowedFiles) -> Iterato
     places = [*reach.places(value)]
     if use == "read" and not any(map(_there, places)):
         if reach.holds(reach.first(value)):
-            message = f"there is no {value} here; XLA goes on without it"
-            yield remark(CODE, Severity.WARNING, one, message, "name what is there, or drop it")
+            message = f"{value} does not exist here; XLA continues without it"
+            yield remark(
+                CODE, Severity.WARNING, one, message, "name an existing file, or remove it"
+            )
         else:
-            message = f"{value} was not looked for: it does not lie beside the source"
-            advice = f"--allow {reach.to_allow(value)} has it looked for"
+            message = f"{value} was not looked for: it is not in the directory of the source"
+            advice = f"--allow {reach.to_allow(value)} includes it"
             yield remark(CODE, Severity.NOTE, one, message, advice)
     if use == "write" and value not in ("-", "sponge") and any(map(_is_file, places)):
-        message = f"{value} is a file, and XLA writes a directory there"
+        message = f"{value} is a file, but XLA writes a directory there"
         yield remark(CODE, Severity.WARNING, one, message, "name a directory")
 
 

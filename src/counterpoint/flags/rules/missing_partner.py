@@ -1,17 +1,18 @@
-"""A flag has no effect without another one, which is not given.
+"""A flag has no effect without another one, which is not set.
 
 ## What it does
 
-Finds flags that XLA reads only where another one switches something on.
+Finds flags that XLA reads only if another flag enables something.
 
 ## Why it costs time
 
-What the flag was meant to bring does not come, and no line says so.
+The flag has no effect, and nothing reports that.
 
 ## How it is detected
 
-By the table `partners.json` beside this rule: each entry has the flag, the releases, what else has
-to hold, and the place in XLA's source. What holds is what is given, else the release's default.
+By the table `partners.json` in this rule's directory: each entry has the flag, the releases, the
+required condition, and the place in XLA's source. A condition is evaluated with the given value, or
+else the release's default.
 
 ## Example
 
@@ -21,12 +22,12 @@ export XLA_FLAGS=--xla_gpu_collective_permute_decomposer_threshold=1024
 
 ## Fix
 
-Give the other flag too, or drop this one.
+Set the other flag too, or remove this one.
 
 ## Fix safety
 
-Dropping it is safe, since it does nothing. The other flag changes the program: it is said, not
-made.
+Removing it is safe, since it has no effect. The other flag changes the program: it is reported
+only.
 
 ## References
 

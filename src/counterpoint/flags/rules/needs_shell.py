@@ -1,17 +1,17 @@
-"""A value that only a shell, or the program, can know.
+"""A value is known only to a shell, or to the program.
 
 ## What it does
 
-It finds the output of commands, variables from outside the text, and expressions of a program.
+Finds the output of commands, variables from outside the source, and expressions of a program.
 
 ## Why it costs time
 
-It costs none. But what is not known is not checked: a clean answer covers the rest only.
+It costs nothing. But an unknown value is not checked: a clean result covers only the rest.
 
 ## How it is detected
 
-By the text: Counterpoint runs no shell and no code of yours. It is a note where the setting
-takes any text, such as the name of a directory, and a warning elsewhere.
+By the text: Counterpoint runs no shell and none of your code. It is a note if the setting accepts
+any text, such as the name of a directory, and a warning otherwise.
 
 ## Example
 
@@ -21,8 +21,8 @@ export XLA_FLAGS="--xla_dump_to=$(mktemp -d)"
 
 ## Fix
 
-Check what the program gets: run the script with `counterpoint flags check --env` in the place of
-the program, or look at a process that runs, with `pid:N`.
+Check the program's actual environment: run the script with `counterpoint flags check --env` in
+place of the program, or inspect a running process with `pid:N`.
 
 ```sh jaxlib=0.10.2
 export XLA_FLAGS="--xla_dump_to=/tmp/dump"
@@ -30,8 +30,8 @@ export XLA_FLAGS="--xla_dump_to=/tmp/dump"
 
 ## Fix safety
 
-Nothing is mended: in a script's lines `--fix` writes such a setting as it stands; in other forms it
-leaves it out, and names it.
+Never fixed automatically: in a script's lines `--fix` copies such a setting unchanged; in other
+forms it leaves the setting out, and lists it.
 
 ## References
 

@@ -1,13 +1,13 @@
-"""A flag that came with a later release of jaxlib.
+"""A flag that a later release of jaxlib introduced.
 
 ## What it does
 
-It finds flags that this release does not have yet.
+Finds flags that this release does not have yet.
 
 ## Why it costs time
 
-XLA ends the process at an unknown flag. Recipes are written for the release of their day: MaxText's
-of 2026 set `xla_gpu_pipeline_all_gather=on`, which no jaxlib before 0.12 takes.
+XLA aborts on an unknown flag. Recipes are written for the release of their time: MaxText's of 2026
+set `xla_gpu_pipeline_all_gather=on`, which no jaxlib before 0.12 accepts.
 
 ## How it is detected
 
@@ -21,7 +21,7 @@ export XLA_FLAGS="--xla_gpu_pipeline_all_gather=on"
 
 ## Fix
 
-Write what did it before, drop it, or take the newer jaxlib.
+Write its predecessor, remove it, or install the newer jaxlib.
 
 ```sh jaxlib=0.10.2
 export XLA_FLAGS="--xla_gpu_enable_pipelined_all_gather=true"
@@ -29,8 +29,8 @@ export XLA_FLAGS="--xla_gpu_enable_pipelined_all_gather=true"
 
 ## Fix safety
 
-Safe: a program that did not start does now, with what the older release calls the same, or
-without the flag.
+Safe: a program that did not start starts now, with the older release's equivalent, or without the
+flag.
 
 ## References
 
@@ -63,5 +63,7 @@ def check(case: LintContext) -> Iterator[Remark]:
                 f"too new: {fate.when}, this is {case.release.asked};"
                 f" {consequence_of_rejection(setting.channel)}"
             )
-            advice = advice_of(heirs, setting.channel) if heirs else "drop it, or take that jaxlib"
+            advice = (
+                advice_of(heirs, setting.channel) if heirs else "remove it, or install that jaxlib"
+            )
             yield remark(CODE, Severity.ERROR, setting, message, advice, Fix(heirs))

@@ -1,14 +1,14 @@
-"""A flag that is accepted and does nothing.
+"""A flag is accepted and has no effect.
 
 ## What it does
 
-It finds flags in XLA_FLAGS that XLA's parser takes and throws away. A compiler option of the same
-name sets the option itself, and is left alone.
+Finds flags in XLA_FLAGS that XLA's parser accepts and ignores. A compiler option of the same name
+sets the option itself, and is not reported.
 
 ## Why it costs time
 
-What was to be gained by it is not gained, and no line says so. Some day the name goes, and XLA
-ends the process at it.
+The flag has no effect, and nothing reports that. A later release will remove the name, and XLA will
+then abort on it.
 
 ## How it is detected
 
@@ -22,7 +22,7 @@ export XLA_FLAGS="--xla_gpu_enable_cudnn_fmha=true"
 
 ## Fix
 
-Drop it.
+Remove it.
 
 ```sh jaxlib=0.10.2
 export XLA_FLAGS=""
@@ -54,9 +54,9 @@ def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.xla:  # a compiler option sets the field, bypassing the parser
         flag = case.known(setting)
         if flag is not None and flag.no_op:
-            message = f"jaxlib {case.release.version} takes it and does nothing with it"
+            message = f"jaxlib {case.release.version} accepts and ignores it"
             yield remark(CODE, Severity.WARNING, setting, message, _advice(flag), Fix())
 
 
 def _advice(flag: Flag) -> str:
-    return "drop it; as a compiler option it is taken" if flag.compile_option else "drop it"
+    return "remove it; it works as a compiler option" if flag.compile_option else "remove it"

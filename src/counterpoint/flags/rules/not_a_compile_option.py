@@ -1,18 +1,18 @@
-"""A flag among the compiler options that only XLA_FLAGS takes.
+"""A flag among the compiler options that only XLA_FLAGS accepts.
 
 ## What it does
 
-It finds names in compiler_options (of jax.jit, or of lowered.compile) that exist as flags of the
-process and not as options of one compile.
+Finds names in compiler_options (of jax.jit, or of lowered.compile) that exist as flags of the
+process and not as options of a compile.
 
 ## Why it costs time
 
-The compile fails with "No such compile option". Guides treat the two as one; XLA does not.
+The compile fails with "No such compile option". Guides treat the two as the same; XLA does not.
 
 ## How it is detected
 
-By the catalogue: a compiler option is a field of XLA's DebugOptions, a flag is what its parser
-knows. The names that only the parser knows are listed per release.
+By the catalogue: a compiler option is a field of XLA's DebugOptions, a flag is a name that its
+parser knows. The names that only the parser knows are listed per release.
 
 ## Example
 
@@ -22,7 +22,7 @@ jax.jit(step, compiler_options={"xla_gpu_executable_warn_stuck_timeout": 60})
 
 ## Fix
 
-Give it in XLA_FLAGS before the program starts, or give the option that it sets.
+Set it in XLA_FLAGS before the program starts, or use the option that it sets.
 
 ```sh jaxlib=0.10.2
 export XLA_FLAGS="--xla_gpu_executable_warn_stuck_timeout=60"
@@ -30,8 +30,8 @@ export XLA_FLAGS="--xla_gpu_executable_warn_stuck_timeout=60"
 
 ## Fix safety
 
-Safe where the option that it sets is known. `--fix` does not move a setting from the program into
-the environment.
+Safe if the option that it sets is known. `--fix` does not move a setting from the program into the
+environment.
 
 ## References
 
@@ -58,9 +58,9 @@ def check(case: LintContext) -> Iterator[Remark]:
         if flag is None or flag.compile_option or not flag.xla_flags:
             continue
         message = (
-            f"XLA_FLAGS takes it, compiler_options do not;"
+            f"XLA_FLAGS accepts it, compiler_options do not;"
             f" {consequence_of_rejection(setting.channel)}"
         )
         heirs = replacement_of(setting, case.release)
-        advice = advice_of(heirs, setting.channel) if heirs else "give it in XLA_FLAGS"
+        advice = advice_of(heirs, setting.channel) if heirs else "set it in XLA_FLAGS"
         yield remark(CODE, Severity.ERROR, setting, message, advice, Fix(heirs) if heirs else None)

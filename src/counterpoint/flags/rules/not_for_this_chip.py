@@ -1,19 +1,18 @@
-"""A flag does nothing on this chip.
+"""A flag has no effect on this chip.
 
 ## What it does
 
-Finds flags that XLA reads for other chips only.
+Finds flags that XLA reads only for other chips.
 
 ## Why it costs time
 
-It costs what the flag was meant to bring; and a recipe for another chip may be the wrong one as a
-whole.
+The flag has no effect; and a recipe for another chip may be the wrong one altogether.
 
 ## How it is detected
 
-By the table `chips.toml` beside this rule, which says for each flag on which chips it works and
-where XLA's source says so. Without a chip (`--target`) nothing is said. Flags of GPUs on a TPU, and
-of libtpu on a GPU, are FLAG107.
+By the table `chips.toml` in this rule's directory, which lists for each flag the chips on which it
+works, and the place in XLA's source. Without a chip (`--target`) nothing is reported. Flags of GPUs
+on a TPU, and of libtpu on a GPU, are FLAG107.
 
 ## Example
 
@@ -23,11 +22,11 @@ export XLA_FLAGS=--xla_gpu_enable_analytical_sol_latency_estimator=true
 
 ## Fix
 
-Drop it.
+Remove it.
 
 ## Fix safety
 
-Safe on this chip; said, not made, since the same file may serve others.
+Safe on this chip; reported only, since the same file may serve other chips.
 
 ## References
 
@@ -97,7 +96,7 @@ def check(case: LintContext) -> Iterator[Remark]:
                     Severity.WARNING,
                     given,
                     f"{entry.why}, not for {case.chip}",
-                    "drop it",
+                    "remove it",
                     Fix(safe=False),
                 )
                 break

@@ -1,16 +1,16 @@
-"""An assignment that throws away what was set before.
+"""An assignment discards what was set before.
 
 ## What it does
 
-It finds assignments of XLA_FLAGS, or of another variable of settings, that replace an earlier one.
+Finds assignments of XLA_FLAGS, or of another variable of settings, that replace an earlier one.
 
 ## Why it costs time
 
-The earlier flags are gone, and no line says so. Scripts that source one another do this.
+The earlier flags are lost, and nothing reports that. It happens when scripts source one another.
 
 ## How it is detected
 
-By following the assignments of the text in order.
+By following the assignments of the source in order.
 
 ## Example
 
@@ -21,7 +21,7 @@ export XLA_FLAGS="--xla_gpu_enable_triton_gemm=false"
 
 ## Fix
 
-Append, as in `export XLA_FLAGS="${XLA_FLAGS} --more"`, or drop the first.
+Append, as in `export XLA_FLAGS="${XLA_FLAGS} --more"`, or remove the first.
 
 ```sh jaxlib=0.10.2
 export XLA_FLAGS="--xla_gpu_autotune_level=0"
@@ -30,7 +30,7 @@ export XLA_FLAGS="${XLA_FLAGS} --xla_gpu_enable_triton_gemm=false"
 
 ## Fix safety
 
-Nothing is mended: only you know whether the first was meant to stay.
+Never fixed automatically: only you know whether the first was meant to stay.
 
 ## References
 
@@ -53,5 +53,7 @@ SINCE: Final = "0.1"
 def check(case: LintContext) -> Iterator[Remark]:
     for slip in case.written.slips:
         if slip.kind is IssueKind.OVERWRITTEN:
-            advice = f"write {slip.mend}" if slip.mend else "append to it, or drop the earlier one"
+            advice = (
+                f"write {slip.mend}" if slip.mend else "append to it, or remove the earlier one"
+            )
             yield remark(CODE, Severity.WARNING, slip, slip.why, advice)

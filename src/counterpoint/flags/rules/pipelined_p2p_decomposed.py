@@ -1,19 +1,19 @@
-"""Pipelined send and recv together with a decomposer threshold fail to compile pipelines.
+"""Pipelined send and recv with a decomposer threshold break the compile of pipelines.
 
 ## What it does
 
-Finds `xla_gpu_enable_pipelined_p2p=true` beside a threshold of
+Finds `xla_gpu_enable_pipelined_p2p=true` together with
 `xla_gpu_collective_permute_decomposer_threshold`, from jaxlib 0.10.2 on.
 
 ## Why it costs time
 
-Programs with pipeline parallelism, which these flags are for, don't compile: the compilers of
-0.10.2, 0.11 and 0.12 end with `raw_hash_map<>::at` or "A cycle is detected while visiting
-instruction". A lone collective-permute in a loop did compile.
+Programs with pipeline parallelism, for which these flags are intended, don't compile: the compilers
+of 0.10.2, 0.11 and 0.12 fail with `raw_hash_map<>::at` or "A cycle is detected while visiting
+instruction". A single collective-permute in a loop did compile.
 
 ## How it is detected
 
-Both are given, or the threshold is given and the other flag is on.
+Both are set, or the threshold is set and the other flag is on.
 
 ## Example
 
@@ -24,13 +24,13 @@ export XLA_FLAGS="--xla_gpu_enable_pipelined_p2p=true
 
 ## Fix
 
-Drop `xla_gpu_enable_pipelined_p2p`, and take
-`--xla_gpu_experimental_pipeline_parallelism_opt_level=PIPELINE_PARALLELISM_OPT_LEVEL_ENABLE`
-instead, which came to replace it.
+Remove `xla_gpu_enable_pipelined_p2p`, and use
+`--xla_gpu_experimental_pipeline_parallelism_opt_level=PIPELINE_PARALLELISM_OPT_LEVEL_ENABLE`, which
+replaces it.
 
 ## Fix safety
 
-It changes the program; said, not made.
+It changes the program; reported only.
 
 ## References
 
@@ -75,6 +75,6 @@ def check(case: LintContext) -> Iterator[Remark]:
             Severity.WARNING,
             given,
             f"with {_THRESHOLD} the compiler fails on pipelines",
-            f"drop it; --{_LEVEL}=PIPELINE_PARALLELISM_OPT_LEVEL_ENABLE does it today",
+            f"remove it; --{_LEVEL}=PIPELINE_PARALLELISM_OPT_LEVEL_ENABLE replaces it",
             Fix(((_LEVEL, "PIPELINE_PARALLELISM_OPT_LEVEL_ENABLE"),), safe=False),
         )

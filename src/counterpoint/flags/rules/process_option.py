@@ -1,13 +1,13 @@
-"""A compiler option that is read from the flags of the process only.
+"""A compiler option that XLA reads only from the flags of the process.
 
 ## What it does
 
-It finds names in compiler_options that a compile takes and that the runtime reads from XLA_FLAGS,
-so that the value given to the compile has no effect.
+Finds names in compiler_options that a compile accepts and that the runtime reads from XLA_FLAGS, so
+that the value given to the compile has no effect.
 
 ## Why it costs time
 
-The setting does nothing, and no line says so.
+The setting has no effect, and nothing reports that.
 
 ## How it is detected
 
@@ -21,7 +21,7 @@ jax.jit(step, compiler_options={"xla_gpu_enable_nccl_comm_splitting": False})
 
 ## Fix
 
-Give it in XLA_FLAGS before the program starts.
+Set it in XLA_FLAGS before the program starts.
 
 ```sh jaxlib=0.10.2
 export XLA_FLAGS="--xla_gpu_enable_nccl_comm_splitting=false"
@@ -29,7 +29,7 @@ export XLA_FLAGS="--xla_gpu_enable_nccl_comm_splitting=false"
 
 ## Fix safety
 
-Safe to drop: the program stays the same. In XLA_FLAGS it begins to have an effect.
+Safe to remove: the program stays the same. In XLA_FLAGS it starts to have an effect.
 
 ## References
 
@@ -54,5 +54,5 @@ def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.written.through(Channel.COMPILER_OPTIONS):
         text = documentation_of(setting.name) if case.known(setting) else None
         if text is not None and text.process_only:
-            message = "read from the flags of the process only: here it has no effect"
-            yield remark(CODE, Severity.WARNING, setting, message, "give it in XLA_FLAGS")
+            message = "no effect here: XLA reads it only from the flags of the process"
+            yield remark(CODE, Severity.WARNING, setting, message, "set it in XLA_FLAGS")

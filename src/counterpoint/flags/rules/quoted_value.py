@@ -1,15 +1,15 @@
-"""Quotes, a comma or a semicolon that became part of a value.
+"""Quotes, a comma or a semicolon became part of a value.
 
 ## What it does
 
-It finds values that begin and end with a quote, or end with a comma or a semicolon, and flags that
-are separated by a comma instead of a space.
+Finds values that begin and end with a quote, or end with a comma or a semicolon, and flags that are
+separated by a comma instead of a space.
 
 ## Why it costs time
 
-XLA takes quotes away once, right behind the equals sign. A second pair, from a shell, YAML or
-Python, stays: a number can't be read then, and a path has quotes in its name. The same with a comma
-between flags: it belongs to the value.
+XLA removes quotes once, directly after the equals sign. A second pair, from a shell, YAML or
+Python, stays: a number can't be parsed then, and a path contains quotes. A comma between flags
+becomes part of the value, too.
 
 ## How it is detected
 
@@ -29,7 +29,7 @@ export XLA_FLAGS="--xla_gpu_autotune_level=4 --xla_gpu_enable_triton_gemm=false"
 
 ## Fix safety
 
-Safe where XLA does not take the value as it is. Unsafe for texts such as paths, where it does.
+Safe if XLA rejects the value as it is. Unsafe for strings such as paths, which XLA accepts.
 
 ## References
 
@@ -59,7 +59,9 @@ def check(case: LintContext) -> Iterator[Remark]:
         fatal = refusal(flag, setting.value, setting.channel) is not None
         message = f"{found.what} in {setting.value!r}"
         message += (
-            f"; {consequence_of_rejection(setting.channel)}" if fatal else "; XLA takes it so"
+            f"; {consequence_of_rejection(setting.channel)}"
+            if fatal
+            else "; XLA accepts it as it is"
         )
         severity = Severity.ERROR if fatal else Severity.WARNING
         mend = Fix(found.instead, safe=fatal)

@@ -2,12 +2,12 @@
 
 ## What it does
 
-It finds flags that an earlier release had and this one has not, with what does their work today.
+Finds flags that an earlier release had and this one does not, with their replacement.
 
 ## Why it costs time
 
-XLA ends the process at an unknown flag, when it first needs an option: minutes after the start of
-a large job. Half of the flags that guides recommend are gone.
+XLA aborts on an unknown flag when it first reads its options: minutes after the start of a large
+job. Half of the flags that guides recommend have been removed.
 
 ## How it is detected
 
@@ -21,7 +21,7 @@ export XLA_FLAGS="--xla_gpu_enable_triton_softmax_fusion=false"
 
 ## Fix
 
-Drop it, or write what the line advises.
+Remove it, or write what the remark advises.
 
 ```sh jaxlib=0.10.2
 export XLA_FLAGS=""
@@ -29,8 +29,8 @@ export XLA_FLAGS=""
 
 ## Fix safety
 
-Safe: a program that did not start does now. `--fix` writes what does the same where that is
-known for the value, and drops the flag otherwise.
+Safe: a program that did not start starts now. `--fix` writes the equivalent if one is known for the
+value, and removes the flag otherwise.
 
 ## References
 
@@ -63,17 +63,17 @@ def check(case: LintContext) -> Iterator[Remark]:
             continue
         heirs = replacement_of(setting, case.release)
         # Not "never existed": releases before the first table also had names.
-        nobody = f"not there: no release of jaxlib from {releases()[0]} on has had it"
-        gone = f"gone: {fate.when}" if fate.when else nobody
+        nobody = f"unknown to all releases of jaxlib since {releases()[0]}"
+        gone = f"removed: {fate.when}" if fate.when else nobody
         parts = [
             f"{gone}; {consequence_of_rejection(setting.channel)}",
-            fate.what.rstrip(".").removesuffix(": drop it"),
+            fate.what.rstrip(".").removesuffix(": remove it"),
         ]
         if heirs:
             advice = advice_of(heirs, setting.channel)
         elif is_default_now(setting.name, setting.meant):
-            advice = "drop it: what it asks for is the default now"
+            advice = "remove it: this is now the default"
         else:
-            advice = "drop it"
+            advice = "remove it"
         message = ". ".join(part for part in parts if part)
         yield remark(CODE, Severity.ERROR, setting, message, advice, Fix(heirs))

@@ -2,15 +2,15 @@
 
 ## What it does
 
-It finds flags whose name has changed while what they do, and the values they take, have not.
+Finds flags whose name has changed, while their effect and their values have not.
 
 ## Why it costs time
 
-XLA ends the process at the old name, when it first needs an option.
+XLA aborts on the old name when it first reads its options.
 
 ## How it is detected
 
-By the catalogue, and a list of renamings that were read in XLA's history.
+By the catalogue, and by a list of renames taken from XLA's history.
 
 ## Example
 
@@ -28,7 +28,7 @@ export XLA_FLAGS="--xla_dump_hlo_unoptimized_snapshots=true"
 
 ## Fix safety
 
-Safe: the new name does the same.
+Safe: the new name has the same effect.
 
 ## References
 

@@ -1,18 +1,18 @@
-"""A setting of MaxText's compile_xla_flags, which the training step does not get.
+"""A setting in MaxText's compile_xla_flags does not reach the training step.
 
 ## What it does
 
-It finds options in MaxText's `compile_xla_flags`.
+Finds options in MaxText's `compile_xla_flags`.
 
 ## Why it costs time
 
-MaxText gives them to a compile of the step that it makes to print memory statistics. The training
-loop calls the jitted function, which JAX compiles once more, without them: the settings do nothing,
+MaxText passes them to a separate compile of the step that prints memory statistics. The training
+loop calls the jitted function, which JAX compiles again without them: the settings have no effect,
 and the step is compiled twice.
 
 ## How it is detected
 
-By where the setting is written.
+By the place of the setting.
 
 ## Example
 
@@ -22,7 +22,7 @@ compile_xla_flags: "--xla_gpu_enable_pipelined_all_gather=true"
 
 ## Fix
 
-Give them in XLA_FLAGS before the program starts.
+Set them in XLA_FLAGS before the program starts.
 
 ```sh jaxlib=0.10.2
 export XLA_FLAGS="--xla_gpu_enable_pipelined_all_gather=true"
@@ -30,7 +30,7 @@ export XLA_FLAGS="--xla_gpu_enable_pipelined_all_gather=true"
 
 ## Fix safety
 
-In XLA_FLAGS they begin to have an effect, so `--fix` leaves that to you.
+In XLA_FLAGS they start to have an effect, so `--fix` leaves that to you.
 
 ## References
 
@@ -56,5 +56,5 @@ _WHERE: Final = "compile_xla_flags"
 def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.written.through(Channel.COMPILER_OPTIONS):
         if _WHERE in setting.via:
-            message = "MaxText compiles with it for memory statistics; the training step does not"
-            yield remark(CODE, Severity.WARNING, setting, message, "give it in XLA_FLAGS")
+            message = "MaxText uses it only to print memory statistics, not for the training step"
+            yield remark(CODE, Severity.WARNING, setting, message, "set it in XLA_FLAGS")

@@ -1,18 +1,18 @@
-"""A word in XLA_FLAGS that is no flag: XLA stops reading there.
+"""A word in XLA_FLAGS that is not a flag: XLA stops reading there.
 
 ## What it does
 
-It finds words that do not start with a dash, such as the value behind a space.
+Finds words that do not start with a dash, such as a value after a space.
 
 ## Why it costs time
 
-XLA stops reading in silence at the first such word. All flags behind it are lost, also those that
-another script appends. As the first word it names a file of flags, and XLA ends the process where
-there is none. In such a file, a comment is a word like any other.
+XLA silently stops reading at the first such word. All flags after it are lost, including those that
+another script appends. As the first word it names a file of flags, and XLA aborts if there is none.
+In such a file, a comment is a word like any other.
 
 ## How it is detected
 
-By XLA's own rules of splitting XLA_FLAGS. In LIBTPU_INIT_ARGS, which libtpu splits, it is a
+By XLA's own rules for splitting XLA_FLAGS. In LIBTPU_INIT_ARGS, which libtpu splits, it is a
 warning.
 
 ## Example
@@ -31,8 +31,8 @@ export XLA_FLAGS="--xla_gpu_autotune_level=4 --xla_gpu_enable_triton_gemm=false"
 
 ## Fix safety
 
-`--fix` writes what XLA reads: without the word, and without the flags behind it, which it names.
-What is behind is not judged before the word is mended.
+`--fix` writes what XLA reads: without the word, and without the flags after it, which it lists.
+Flags after the word are checked only once the word is fixed.
 
 ## References
 
@@ -54,10 +54,10 @@ SINCE: Final = "0.1"
 
 _QUOTES: Final = "'\"`"
 _TO_LIBTPU: Final = (
-    "it does not start with `--`; libtpu reads this variable, not XLA, and what it makes of such a"
-    " word is not known here"
+    "it does not start with `--`; libtpu, not XLA, reads this variable, and its handling of such a"
+    " word is unknown"
 )
-_VARIABLE_OR_FLAG: Final = "set it by itself where it is a variable, or write it as --name=value"
+_VARIABLE_OR_FLAG: Final = "set it separately if it is a variable, or write it as --name=value"
 
 
 def check(case: LintContext) -> Iterator[Remark]:
@@ -72,5 +72,5 @@ def check(case: LintContext) -> Iterator[Remark]:
 
 def _advice(slip: SyntaxIssue) -> str:
     if slip.text[0] in _QUOTES:
-        return "take the quotes away, or put them around the value alone"
-    return f"write {slip.mend}" if slip.mend else "drop it, or write it as --name=value"
+        return "remove the quotes, or put them around the value only"
+    return f"write {slip.mend}" if slip.mend else "remove it, or write it as --name=value"

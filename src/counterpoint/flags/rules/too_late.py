@@ -1,18 +1,18 @@
-"""A setting that is set behind the place where it is read.
+"""A setting that is set after it has been read.
 
 ## What it does
 
-It finds settings that a program puts into its environment after JAX has started, or a script
-after it has started the program.
+Finds settings that a program puts into its environment after JAX has started, or a script after it
+has started the program.
 
 ## Why it costs time
 
-XLA reads XLA_FLAGS once, when it first needs an option; the allocator and NCCL read theirs when
-they start. What comes later does nothing, and no line says so.
+XLA reads XLA_FLAGS once, when it first needs an option; the allocator and NCCL read their variables
+when they start. A later assignment has no effect, and nothing reports that.
 
 ## How it is detected
 
-By the order of the lines: an assignment behind the first use of JAX, or behind the command.
+By the order of the lines: an assignment after the first use of JAX, or after the command.
 
 ## Example
 
@@ -36,7 +36,7 @@ jax.devices()
 
 ## Fix safety
 
-Nothing is mended: moved to the front it begins to have an effect.
+Never fixed automatically: moved to the front it starts to have an effect.
 
 ## References
 

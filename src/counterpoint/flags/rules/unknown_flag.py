@@ -1,19 +1,19 @@
-"""A flag's name that no release of jaxlib has had.
+"""A flag that no release of jaxlib has had.
 
 ## What it does
 
-It finds names in XLA_FLAGS and in compiler options that the release does not know, that no other
-release has known, and that nobody else is known to read.
+Finds names in XLA_FLAGS and in compiler options that neither this release nor any other release
+knows, and that no other program is known to read.
 
 ## Why it costs time
 
-XLA ends the process at an unknown flag, when it first needs an option: minutes after the start of
-a large job. A compiler option that does not exist fails its compile.
+XLA aborts on an unknown flag when it first reads its options: minutes after the start of a large
+job. A compiler option that does not exist makes its compile fail.
 
 ## How it is detected
 
-By the catalogue: the flags of each release of jaxlib, read out of its library. The nearest names
-are looked up among those of the release that is checked.
+By the catalogue: the flags of each release of jaxlib, read out of its library. Similar names are
+looked up in the release that is checked.
 
 ## Example
 
@@ -23,7 +23,7 @@ export XLA_FLAGS="--xla_gpu_enable_latency_hidding_scheduler=true"
 
 ## Fix
 
-Write the name that was meant, or drop the flag.
+Write the intended name, or remove the flag.
 
 ```sh jaxlib=0.10.2
 export XLA_FLAGS="--xla_gpu_enable_latency_hiding_scheduler=true"
@@ -31,8 +31,8 @@ export XLA_FLAGS="--xla_gpu_enable_latency_hiding_scheduler=true"
 
 ## Fix safety
 
-Safe where only dashes, capitals or underscores differ. Any other name is a guess, which `--fix`
-names and leaves to you.
+Safe if only dashes, capitals or underscores differ. Any other name is a guess, which `--fix` lists
+and leaves to you.
 
 ## References
 
@@ -62,9 +62,9 @@ def check(case: LintContext) -> Iterator[Remark]:
     near: dict[str, tuple[str, ...]] = {}
     for setting in case.compiler:
         if case.fate(setting).kind is LifecycleStatus.NEVER:
-            message = f"{_nobody()} knows this name; {consequence_of_rejection(setting.channel)}"
+            message = f"{_nobody()} has this flag; {consequence_of_rejection(setting.channel)}"
             if setting.name not in near and len(near) == _LOOKED_UP:
-                advice = "drop it, or look for the name that was meant: counterpoint flags show"
+                advice = "remove it, or look up the intended name: counterpoint flags show"
                 yield remark(CODE, Severity.ERROR, setting, message, advice)
                 continue
             if setting.name not in near:
@@ -81,11 +81,11 @@ def check(case: LintContext) -> Iterator[Remark]:
 
 
 def _nobody() -> str:
-    return f"no release of jaxlib from {releases()[0]} on"
+    return f"no release of jaxlib since {releases()[0]}"
 
 
 def _advice(candidates: tuple[str, ...]) -> str:
-    return f"did you mean {' or '.join(candidates)}?" if candidates else "drop it"
+    return f"did you mean {' or '.join(candidates)}?" if candidates else "remove it"
 
 
 def _mend(one: Occurrence, candidates: tuple[str, ...]) -> Fix | None:

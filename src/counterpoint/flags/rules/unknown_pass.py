@@ -1,20 +1,20 @@
-"""A pass that is to be disabled does not exist, or JAX takes the list away.
+"""A disabled pass does not exist, or JAX replaces the list.
 
 ## What it does
 
-Looks at `xla_disable_hlo_passes`. XLA takes every name in silence, also one that no pass has. And
-up to jaxlib 0.11, JAX writes a list of its own over the one in XLA_FLAGS where
-`jax_compiler_enable_remat_pass` is off.
+Checks `xla_disable_hlo_passes`. XLA silently accepts every name, even if no pass has it. And up to
+jaxlib 0.11, JAX replaces the list in XLA_FLAGS by its own if `jax_compiler_enable_remat_pass` is
+off.
 
 ## Why it costs time
 
-The pass goes on running, and nothing tells.
+The pass keeps running, and nothing reports that.
 
 ## How it is detected
 
-Names are compared with those of the passes in four releases' GPU compilers (`passes.txt` beside
-this rule). A name close to one of them is taken for a slip of the pen; another one gets a note,
-since a release may have passes that those four had not.
+Names are compared with those of the passes in four releases' GPU compilers (`passes.txt` in this
+rule's directory). A name similar to one of them is assumed to be misspelled; any other one gets a
+note, since a release may have passes that those four did not have.
 
 ## Example
 
@@ -24,12 +24,12 @@ export XLA_FLAGS=--xla_disable_hlo_passes=latency_hiding_scheduler
 
 ## Fix
 
-Write the name as XLA has it. Where JAX replaces the list, disable rematerialization in it, too, and
-leave `jax_compiler_enable_remat_pass` alone.
+Write the name as XLA spells it. If JAX replaces the list, disable rematerialization in it, too, and
+leave `jax_compiler_enable_remat_pass` on.
 
 ## Fix safety
 
-Said, not made: to disable a pass changes the program.
+Reported only: disabling a pass changes the program.
 
 ## References
 
@@ -78,8 +78,8 @@ def check(case: LintContext) -> Iterator[Remark]:
             CODE,
             Severity.WARNING,
             given,
-            f"JAX writes its own list over this one, since {_REMAT} is off, until jaxlib 0.12",
-            f"drop {_REMAT}, and add rematerialization to the list",
+            f"JAX replaces this list by its own, since {_REMAT} is off (before jaxlib 0.12)",
+            f"remove {_REMAT}, and add rematerialization to the list",
             Fix(safe=False),
         )
 
@@ -96,7 +96,7 @@ def _unknown(case: LintContext, given: Occurrence, name: str) -> Remark:
             CODE,
             Severity.WARNING,
             given,
-            f"no pass is called {name}, and XLA takes any name in silence",
+            f"no pass is called {name}, and XLA silently accepts any name",
             f"did you mean {meant}?",
             Fix(safe=False),
         )
@@ -104,7 +104,7 @@ def _unknown(case: LintContext, given: Occurrence, name: str) -> Remark:
         CODE,
         Severity.NOTE,
         given,
-        f"no pass called {name} is known, and XLA takes any name in silence",
+        f"no pass called {name} is known, and XLA silently accepts any name",
         f"compare with the names that jaxlib {case.release.version} logs under"
         " TF_CPP_VMODULE=hlo_pass_pipeline=1",
     )

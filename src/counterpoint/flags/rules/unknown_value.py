@@ -1,20 +1,20 @@
-"""A value that is not among those that the flag takes.
+"""A flag does not accept this value.
 
 ## What it does
 
-It finds names that an enum, or a list of enums, does not have in this release, or that the channel
-spells in another way.
+Finds names that an enum, or a list of enums, does not have in this release, or that the channel
+spells differently.
 
 ## Why it costs time
 
-XLA ends the process at such a value, often without naming it; a compile with it as an option fails.
+XLA aborts on such a value, often without naming it; a compile with it as an option fails.
 
 ## How it is detected
 
 By the names in XLA's description of its options, and the spelling of each flag's own parser, which
-differ: XLA_FLAGS takes `--xla_gpu_detect_nan=warning` where a compile takes
-`DETECTION_MODE_WARNING`. Compiler options take numbers for names, XLA_FLAGS does not: the levels of
-old guides, `xla_gpu_enable_command_buffer=1`, end the process.
+differ: XLA_FLAGS accepts `--xla_gpu_detect_nan=warning`, while a compile accepts
+`DETECTION_MODE_WARNING`. Compiler options accept numbers for names, XLA_FLAGS does not: XLA aborts
+on the levels of old guides, `xla_gpu_enable_command_buffer=1`.
 
 ## Example
 
@@ -30,7 +30,7 @@ export XLA_FLAGS="--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_ERROR"
 
 ## Fix safety
 
-Safe where one name only can be meant: a program that did not start does now.
+Safe if the intended name is unambiguous: a program that did not start starts now.
 
 ## References
 
@@ -65,10 +65,11 @@ def check(case: LintContext) -> Iterator[Remark]:
         if refused is None or flag.type not in ("enum", "enums"):
             continue
         message = (
-            f"{setting.value!r} is none of its values; {consequence_of_rejection(setting.channel)}"
+            f"{setting.value!r} is not one of its values;"
+            f" {consequence_of_rejection(setting.channel)}"
         )
         if refused.meant is None:
-            yield remark(CODE, Severity.ERROR, setting, message, f"give it {refused.takes}")
+            yield remark(CODE, Severity.ERROR, setting, message, f"use {refused.takes}")
         else:
             mend = Fix(((setting.name, refused.meant),))
             advice = advice_of(mend.instead, setting.channel)

@@ -1,21 +1,21 @@
-"""One operation of a kind that the estimator has no model of stops the scheduler for the module.
+"""A single operation that the estimator has no model of stops the scheduler for the module.
 
 ## What it does
 
-Where the scheduler runs only because XLA can estimate the whole program (Hopper and Blackwell,
-since jaxlib 0.7), looks for settings about operations that it can't estimate.
+If the scheduler runs only because XLA can estimate the whole program (Hopper and Blackwell, since
+jaxlib 0.7), looks for settings about operations that it can't estimate.
 
 ## Why it costs time
 
 A single ragged-all-to-all (mixture of experts), collective-broadcast or computation on the host
-makes XLA leave out the scheduler for the whole module: each of its collectives is waited for. A
-compiler of 0.10.2 did so with each of the three; it did not with send and recv of a pipeline, nor
-with arrays that are moved to the host's memory.
+makes XLA skip the scheduler for the whole module: all of its collectives are exposed. A compiler of
+0.10.2 did so for each of the three; it did not for send and recv of a pipeline, nor for arrays that
+are moved to the host's memory.
 
 ## How it is detected
 
-Settings can only hint: at flags about ragged-all-to-all. Whether the program has such an operation
-is known when it is compiled (`counterpoint explain`, or a dump).
+Settings can only hint at it: flags about ragged-all-to-all. Whether the program has such an
+operation is known after it is compiled (`counterpoint explain`, or a dump).
 
 ## Example
 
@@ -25,13 +25,12 @@ export XLA_FLAGS=--xla_gpu_unsupported_enable_ragged_all_to_all_decomposer=true
 
 ## Fix
 
-Add `--xla_gpu_enable_latency_hiding_scheduler=true`: the scheduler then runs whatever is in the
-program.
+Add `--xla_gpu_enable_latency_hiding_scheduler=true`: the scheduler then runs for every program.
 
 ## Fix safety
 
-It changes the schedule of programs that have such an operation, and costs memory there; said, not
-made.
+It changes the schedule of programs that have such an operation, and costs memory there; reported
+only.
 
 ## References
 
@@ -75,8 +74,8 @@ def check(case: LintContext) -> Iterator[Remark]:
                 CODE,
                 Severity.NOTE,
                 given,
-                "if the program has a ragged-all-to-all, the scheduler does not run unasked, for"
-                " none of the module's collectives",
+                "if the program has a ragged-all-to-all, the scheduler does not run by default for"
+                " any of the module's collectives",
                 f"add --{LHS}=true",
                 Fix(safe=False),
             )

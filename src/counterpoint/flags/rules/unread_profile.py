@@ -1,24 +1,24 @@
-"""A PGLE profile is given, and XLA does not read it, or not the one that is meant.
+"""XLA does not read the given PGLE profile, or reads another one.
 
 ## What it does
 
-Looks at `xla_gpu_pgle_profile_file_or_directory_path` and what decides whether the profile counts:
-the scheduler, the file's name, and JAX's compilation cache.
+Checks `xla_gpu_pgle_profile_file_or_directory_path` and the conditions under which the profile is
+used: the scheduler, the file's name, and JAX's compilation cache.
 
 ## Why it costs time
 
-The program is scheduled by guesses while everybody believes it was measured. XLA says nothing where
-it does not look for a profile.
+The program is scheduled by guesses although a profile was given. XLA does not report a profile that
+it does not look for.
 
 ## How it is detected
 
-- Disabling the pass `latency-hiding-scheduler` leaves nobody to read the profile.
-- From jaxlib 0.12 on `xla_gpu_enable_latency_hiding_scheduler=false` does the same; before 0.5.1
-  the scheduler had to be asked for.
-- XLA reads `.pbtxt` and `.pb`, or a directory of `<fingerprint>.pbtxt`; at any other ending it
-  reads nothing. `.xplane.pb` is a recording, of which `counterpoint pgle make` makes a profile.
-- JAX's cache of compiled programs has the profile's path in its key, not what is in the file: a
-  profile made anew under the same name is not seen.
+- If the pass `latency-hiding-scheduler` is disabled, nothing reads the profile.
+- From jaxlib 0.12 on `xla_gpu_enable_latency_hiding_scheduler=false` has the same effect; before
+  0.5.1 the scheduler had to be enabled.
+- XLA reads `.pbtxt` and `.pb`, or a directory of `<fingerprint>.pbtxt`; it ignores files with any
+  other extension. `.xplane.pb` is a recording, from which `counterpoint pgle make` makes a profile.
+- The key of JAX's compilation cache contains the profile's path, not its content: a new profile
+  under the same name is ignored.
 
 ## Example
 
@@ -34,7 +34,7 @@ proves that a profile was used.
 
 ## Fix safety
 
-Switching the scheduler on is what a profile is for, and changes the schedule: said, not made.
+Enabling the scheduler is the purpose of a profile, and changes the schedule: reported only.
 
 ## References
 
@@ -91,14 +91,14 @@ def check(case: LintContext) -> Iterator[Remark]:
 
 
 def _scheduler(case: LintContext, given: Occurrence) -> Iterator[Remark]:
-    without = "the profile is not read, and no line says so"
+    without = "the profile is silently ignored"
     if SCHEDULER in items(case, DISABLED_PASSES):
         yield remark(
             CODE,
             Severity.WARNING,
             given,
             f"{without}: the pass {SCHEDULER} is disabled",
-            f"take {SCHEDULER} out of {DISABLED_PASSES}",
+            f"remove {SCHEDULER} from {DISABLED_PASSES}",
         )
     elif flag_off(case, LHS) and scheduler_can_be_disabled(case.release.asked):
         mend = Fix(((LHS, "true"),), safe=False)
@@ -132,8 +132,8 @@ def _file(given: Occurrence) -> Iterator[Remark]:
             CODE,
             Severity.WARNING,
             given,
-            f"XLA reads {' and '.join(_READ)}, and nothing at the ending {path.suffix}",
-            "give the file one of those endings; counterpoint pgle show says what is in it",
+            f"XLA reads {' and '.join(_READ)}, not {path.suffix}",
+            "rename the file; counterpoint pgle show prints its content",
         )
 
 
@@ -146,8 +146,8 @@ def _cache(case: LintContext, given: Occurrence) -> Iterator[Remark]:
             CODE,
             Severity.NOTE,
             given,
-            "JAX's cache knows the profile by its path only: one made anew under this name is not"
-            " seen",
+            "JAX's cache identifies the profile by its path only: a new one under this name is"
+            " ignored",
             "give each profile its own name",
         )
 
@@ -159,7 +159,7 @@ def _strictness(case: LintContext) -> Iterator[Remark]:
             CODE,
             Severity.NOTE,
             given,
-            "each module that the profile does not cover, small ones too, ends the compile",
+            "every module that the profile does not cover, even a small one, fails to compile",
             "write WARN for whole programs",
             Fix(((ACCURACY, "PGLE_STRICTNESS_LEVEL_WARN"),), safe=False),
         )

@@ -3,18 +3,18 @@
 ## What it does
 
 Finds variables that look like JAX's, NCCL's, XLA's or its log's, and that none of them reads in
-this release: misspelt ones, ones that a later or an earlier release has, and one that many guides
-name and no release has ever had (`TF_CPP_MAX_LOG_LEVEL`). Names that aren't names of variables
-(`NCCL_A;B`) and values that no environment can hold are errors.
+this release: misspelled ones, ones of a later or an earlier release, and one that many guides name
+and no release has ever had (`TF_CPP_MAX_LOG_LEVEL`). Invalid names of variables (`NCCL_A;B`) and
+values that no environment can hold are errors.
 
 ## Why it costs time
 
-What it was to change stays as it was, and nobody says so: an environment variable is never unknown.
+The variable has no effect, and nothing reports that: an environment accepts every name.
 
 ## How it is detected
 
-JAX's options are known for each release, read out of the package. Of the others those are found
-whose names are close to a known one, since plugins and clouds bring variables of their own
+JAX's options are known for each release, read out of the package. Of the others, those are reported
+whose names are similar to a known one, since plugins and clouds have variables of their own
 (`NCCL_GPUDIRECTTCPX_...`). An option in `jax.config.update` that does not exist raises an
 AttributeError.
 
@@ -26,12 +26,12 @@ export TF_CPP_MAX_LOG_LEVEL=100
 
 ## Fix
 
-Write the name that is meant, or drop it. More lines of XLA's log come with
-`TF_CPP_MAX_VLOG_LEVEL`, or for some files with `TF_CPP_VMODULE`.
+Write the intended name, or remove it. `TF_CPP_MAX_VLOG_LEVEL` makes XLA's log more verbose,
+`TF_CPP_VMODULE` for single files.
 
 ## Fix safety
 
-To drop it is safe. Another name would change the run: said, not made.
+Removing it is safe. Another name would change the run: reported only.
 
 ## References
 
@@ -68,13 +68,13 @@ def check(case: LintContext) -> Iterator[Remark]:
     refused = dict(case.written.refused)
     for setting, why in refused.items():
         if setting.channel not in _OF_FLAGS or case.fate(setting).kind is not LifecycleStatus.NEVER:
-            yield remark(CODE, Severity.ERROR, setting, why, "drop it", Fix(safe=False))
+            yield remark(CODE, Severity.ERROR, setting, why, "remove it", Fix(safe=False))
     for setting in case.written.through(Channel.ENVIRONMENT):
         if setting in refused:
             continue
         known = variables().get(setting.name)
         if known is not None and known.type == "none":
-            yield _said(setting, "no release reads it", "drop it", safe=True)
+            yield _said(setting, "no release reads it", "remove it", safe=True)
         elif setting.name.startswith("JAX_"):
             yield from _jax(case, setting, setting.name)
         elif known is None and setting.name.startswith(_OURS) and setting.name not in nccl_names():
@@ -95,14 +95,16 @@ def _jax(case: LintContext, one: Occurrence, name: str) -> Iterator[Remark]:
     past = history(name)
     if past is not None:
         text = f"{what}JAX {case.release.version} does not know it{_when(case, past)}"
-        yield remark(CODE, severity, one, text, "drop it", Fix(safe=not ends))
+        yield remark(CODE, severity, one, text, "remove it", Fix(safe=not ends))
         return
     near = _near(name, case.release.jax)
     if near:
         shown = near.lower() if ends else near
         yield _said(one, f"{what}JAX has no such option", f"did you mean {shown}?", severity)
     elif ends and name.startswith("JAX_"):
-        yield _said(one, f"{what}JAX {case.release.version} does not know it", "drop it", severity)
+        yield _said(
+            one, f"{what}JAX {case.release.version} does not know it", "remove it", severity
+        )
 
 
 def _when(case: LintContext, past: History) -> str:
@@ -119,8 +121,8 @@ def _when(case: LintContext, past: History) -> str:
         if change.what == "removed" and version_number(change.version) <= at
     ]
     if newer:
-        return f"; {newer[0].version} is the first that does"
-    return f"; {gone[-1].version} took it away" if gone else ""
+        return f"; {newer[0].version} introduced it"
+    return f"; {gone[-1].version} removed it" if gone else ""
 
 
 def _near(name: str, names: Iterable[str]) -> str:

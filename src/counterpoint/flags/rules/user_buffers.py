@@ -1,16 +1,16 @@
-"""NCCL's user buffers are asked for where they can't help, or without memory for them.
+"""NCCL's user buffers are enabled where they can't help, or without memory for them.
 
 ## What it does
 
-Looks at `xla_gpu_enable_nccl_user_buffers`, which lets NCCL read and write XLA's buffers in place.
-For all-gather, all-reduce and reduce-scatter it needs NVLS, the sums made by NVLink switches. The
-buffers lie in a memory pool of their own.
+Checks `xla_gpu_enable_nccl_user_buffers`, which lets NCCL read and write XLA's buffers in place.
+For all-gather, all-reduce and reduce-scatter it needs NVLS, reductions in NVLink switches. The
+buffers are in a separate memory pool.
 
 ## Why it costs time
 
-Without NVLS the copies stay, and the second pool takes memory all the same. The pool starts empty
-and grows while the program runs, which fragments memory, unless its size is given; and it lies
-outside the share that `XLA_CLIENT_MEM_FRACTION` takes.
+Without NVLS the copies stay, and the second pool uses memory nevertheless. Unless its size is
+given, the pool starts empty and grows while the program runs, which fragments memory; and it is
+outside the share that `XLA_CLIENT_MEM_FRACTION` reserves.
 
 ## How it is detected
 
@@ -27,11 +27,11 @@ export XLA_FLAGS=--xla_gpu_enable_nccl_user_buffers=true
 
 ## Fix
 
-Drop the flag, or allow NVLS and give the pool a size.
+Remove the flag, or allow NVLS and set the size of the pool.
 
 ## Fix safety
 
-Said, not made: which of the two was meant is not known.
+Reported only: the intended setting is not known.
 
 ## References
 
@@ -77,16 +77,16 @@ def check(case: LintContext) -> Iterator[Remark]:
 def _judged(case: LintContext) -> tuple[Severity, str, str]:
     variables = case.variables
     if variables.get("NCCL_NVLS_ENABLE") == "0":
-        text = "NCCL_NVLS_ENABLE=0 takes away what user buffers need for collectives"
-        return Severity.WARNING, text, "drop NCCL_NVLS_ENABLE=0, or this"
+        text = "NCCL_NVLS_ENABLE=0 disables NVLS, which user buffers need for collectives"
+        return Severity.WARNING, text, "remove NCCL_NVLS_ENABLE=0, or this"
     if has_nvls(case.chip) is False:
         text = f"user buffers need NVLS, which {case.chip} does not have"
-        return Severity.WARNING, text, "drop it"
+        return Severity.WARNING, text, "remove it"
     if variables.get("XLA_PYTHON_CLIENT_ALLOCATOR") == "platform":
         text = "XLA_PYTHON_CLIENT_ALLOCATOR=platform makes no pool for user buffers"
-        return Severity.WARNING, text, "drop the allocator, or this"
+        return Severity.WARNING, text, "remove the allocator, or this"
     if not variables.get(_SIZE):
-        text = "the pool for its buffers starts empty and grows, outside of JAX's share of memory"
-        advice = f"give it a size, {_SIZE}=..., and take that off XLA_CLIENT_MEM_FRACTION"
+        text = "the pool for its buffers starts empty and grows, outside of JAX's memory fraction"
+        advice = f"set its size with {_SIZE}=..., and subtract it from XLA_CLIENT_MEM_FRACTION"
         return Severity.NOTE, text, advice
     return Severity.NOTE, "", ""

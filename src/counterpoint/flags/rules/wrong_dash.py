@@ -1,14 +1,14 @@
-"""A flag that does not start with two dashes.
+"""A flag does not start with two dashes.
 
 ## What it does
 
-It finds characters that only look like a dash, as word processors and web pages write them, and
-flags with one dash or three.
+Finds characters that only look like a dash, as word processors and web pages write them, and flags
+with one dash or three.
 
 ## Why it costs time
 
-At a look-alike XLA stops reading in silence, and what follows is lost; one in front of all it takes
-for a file's name, and ends the process. At a single dash it ends the process, too.
+XLA silently stops reading at a look-alike, and what follows is lost; if it is the first word, XLA
+takes it for a file name and aborts. XLA also aborts on a single dash.
 
 ## How it is detected
 
@@ -30,7 +30,7 @@ export XLA_FLAGS='--xla_gpu_enable_triton_gemm=false'
 
 ## Fix safety
 
-`--fix` leaves such a flag out and names it: with its dashes mended it begins to have an effect.
+`--fix` leaves such a flag out and lists it: with two dashes it would start to have an effect.
 
 ## References
 
@@ -62,7 +62,7 @@ def _advice(case: LintContext, slip: SyntaxIssue) -> str:
     """Return the advice; adding dashes does not turn a non-flag into a flag."""
     name = (slip.mend or "").removeprefix("--").partition("=")[0]
     if slip.channel is Channel.XLA_FLAGS and not _is_a_name(case, name):
-        return "drop it"
+        return "remove it"
     return f"write {slip.mend}" if slip.mend else "write two dashes"
 
 

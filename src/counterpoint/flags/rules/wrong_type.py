@@ -1,19 +1,19 @@
-"""A value that is not of the flag's type.
+"""A value is not of the flag's type.
 
 ## What it does
 
-It finds bools, whole numbers and numbers that XLA can't read, and flags that need a value and have
+Finds bools, whole numbers and numbers that XLA can't parse, and flags that need a value and have
 none.
 
 ## Why it costs time
 
-XLA ends the process at such a value; a compile with it as an option fails.
+XLA aborts on such a value; a compile with it as an option fails.
 
 ## How it is detected
 
 By the flag's type in this release, and the rules of XLA's parser, which differ between the
-channels: XLA_FLAGS takes `true`, `False` and `1`; compiler_options take `True` and `False` only.
-Whole numbers are decimal, without an exponent or a unit.
+channels: XLA_FLAGS accepts `true`, `False` and `1`; compiler_options accept `True` and `False`
+only. Whole numbers are decimal, without an exponent or a unit.
 
 ## Example
 
@@ -29,8 +29,8 @@ export XLA_FLAGS="--xla_gpu_all_reduce_combine_threshold_bytes=1073741824"
 
 ## Fix safety
 
-Safe where one value only can be meant: a program that did not start does now. `1GB` may mean 10^9
-bytes: `1073741824` is said, not made.
+Safe if only one value can be meant: a program that did not start starts now. `1GB` may mean 10^9
+bytes: `1073741824` is reported only.
 
 ## References
 
@@ -61,17 +61,14 @@ def check(case: LintContext) -> Iterator[Remark]:
         if refused is None:
             continue
         if setting.value is None:
-            message = (
-                f"it needs {refused.takes}, and has none;"
-                f" {consequence_of_rejection(setting.channel)}"
-            )
+            message = f"it needs {refused.takes}; {consequence_of_rejection(setting.channel)}"
         else:
             message = (
-                f"it takes {refused.takes}, not {setting.value!r};"
+                f"it accepts {refused.takes}, not {setting.value!r};"
                 f" {consequence_of_rejection(setting.channel)}"
             )
         if refused.meant is None:
-            yield remark(CODE, Severity.ERROR, setting, message, f"give it {refused.takes}")
+            yield remark(CODE, Severity.ERROR, setting, message, f"use {refused.takes}")
         else:
             mend = Fix(((setting.name, refused.meant),), safe=refused.sure)
             advice = advice_of(mend.instead, setting.channel)

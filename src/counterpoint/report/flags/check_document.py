@@ -87,21 +87,21 @@ def fix_lines(
 ) -> Iterator[str]:
     """Yield what was fixed and what was not; remarks in `undone` can't be written in place."""
     for remark in undone:
-        yield f"left as it is: {remark_line(remark)}"
+        yield f"not fixed: {remark_line(remark)}"
     for remark in fixed.made:
         yield printable(
-            f"mended: {remark.place}: {remark.code}: {_short(remark.text)}: {_done(remark)}"
+            f"fixed: {remark.place}: {remark.code}: {_short(remark.text)}: {_done(remark)}"
         )
     omitted = {(slip.place, slip.text) for slip in fixed.omitted}
     for slip in fixed.omitted:
         yield printable(f"left out: {slip.place}: {_short(slip.text)}: {lost_flags_text(slip)}")
     for remark in found.remarks:
         if (remark.place, remark.text) not in omitted and remark.severity is not Severity.NOTE:
-            unsafe = " (its mend may change the program)" if remark.mend else ""
-            yield f"left as it is{unsafe}: {remark_line(remark)}"
+            unsafe = " (the fix may change the program)" if remark.mend else ""
+            yield f"not fixed{unsafe}: {remark_line(remark)}"
     if found.written.others:
         programs = _counted(len(found.written.others), "other program")
-        yield f"not written: the flags of {programs} of this source; only the last one's are"
+        yield f"not written: the flags of {programs} of this source; only those of the last one are"
     yield from _said_of_reading(found)
     yield printable(_confirmed(found))
 
@@ -121,7 +121,7 @@ def limited_lines(what: str, said: Sequence[str]) -> Iterator[str]:
     """Yield a line each, up to a limit: a source may have as many notes as lines."""
     yield from (printable(f"{what}: {text}") for text in said[:_LISTED])
     if len(said) > _LISTED:
-        yield f"{what}: {len(said) - _LISTED} more, which --json lists"
+        yield f"{what}: {len(said) - _LISTED} more, listed by --json"
 
 
 def _setting(one: Remark) -> str:
@@ -137,7 +137,7 @@ def _setting(one: Remark) -> str:
 def _done(one: Remark) -> str:
     """Describe what a fix did to a setting."""
     if one.mend is None or not one.mend.instead:
-        return "dropped"
+        return "removed"
     return advice_of(one.mend.instead, one.channel).replace("write", "now", 1)
 
 
@@ -151,31 +151,31 @@ def _tally(found: Examination) -> str:
         for severity in Severity
         if found.count(severity)
     ]
-    return ", ".join(parts) or "nothing to say"
+    return ", ".join(parts) or "no remarks"
 
 
 def _release(found: Examination) -> str:
     chip = f" on {found.chip}" if found.chip else ""
-    near = "" if found.table == found.asked else f" (by the tables of {found.table}, the nearest)"
+    near = "" if found.table == found.asked else f" (tables of {found.table}, the nearest release)"
     return f"jaxlib {found.asked}{near}{chip}"
 
 
 def _confirmed(found: Examination) -> str:
     answer = found.confirmation
     if answer is None:
-        return "the compiler was not asked: --no-probe"
+        return "the compiler was not queried: --no-probe"
     if answer.note is not None:
-        return f"the compiler was not asked: {answer.note}"
+        return f"the compiler was not queried: {answer.note}"
     flags = _counted(answer.asked, "flag")
     if answer.refused:
-        verdict = f"it refuses {answer.refused}"
+        verdict = f"it rejects {answer.refused}"
     else:
         doubts = list(_doubts(found.written))
-        verdict = "it takes them"
+        verdict = "it accepts them"
         if not found.failed:
             verdict += ", and XLA starts" + (" with the flags that were read" if doubts else "")
         verdict = "; ".join([verdict, *doubts])
-    return f"the compiler of jaxlib {answer.version} was asked about {flags}: {verdict}"
+    return f"the compiler of jaxlib {answer.version} checked {flags}: {verdict}"
 
 
 def _doubts(written: ParsedSource) -> Iterator[str]:
@@ -190,7 +190,7 @@ def _doubts(written: ParsedSource) -> Iterator[str]:
         holes |= {(item.place, item.text) for item in every if item.channel in _FLAGS}
     if values := len(holes):
         are = "is" if values == 1 else "are"
-        yield f"{_counted(values, 'value')} {are} known only when it runs"
+        yield f"{_counted(values, 'value')} {are} known only when the program runs"
 
 
 def _counted(count: int, what: str) -> str:

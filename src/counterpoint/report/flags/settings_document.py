@@ -26,11 +26,12 @@ _LOST: Final = {
     IssueKind.STRAY: "not a flag",
     IssueKind.DASH: "not a flag",
     IssueKind.SINGLE_DASH: "not a flag",
-    IssueKind.UNKNOWABLE: "known only when it runs",
-    IssueKind.NAMES_FILE: "names a file that is not read",
+    IssueKind.UNKNOWABLE: "known only when the program runs",
+    IssueKind.NAMES_FILE: "names a file that was not read",
     IssueKind.MISSING_FILE: "no such file",
     IssueKind.TOO_LATE: "set too late",
 }
+_BEHIND: Final = "after the word at which XLA stops reading"
 _TITLES: Final = {
     Channel.XLA_FLAGS: "XLA_FLAGS",
     Channel.COMPILER_OPTIONS: "Compiler options",
@@ -53,8 +54,8 @@ def unwritten(settings: Settings, form: str) -> Iterator[str]:
     if not settings.options or form == "compiler_options":
         return
     yield (
-        f"note: compiler options ({len(settings.options)}) stand in comments: they are of one"
-        " compile, and XLA_FLAGS would hold for all; --as compiler_options writes them"
+        f"note: compiler options ({len(settings.options)}) are in comments: they apply to one"
+        " compile, XLA_FLAGS would apply to all; --as compiler_options writes them"
     )
 
 
@@ -63,7 +64,7 @@ def left_out(written: ParsedSource) -> Iterator[tuple[Location, str, str]]:
     for slip in written.slips:
         if slip.kind in _LOST:
             yield slip.place, slip.text, _LOST[slip.kind]
-        yield from ((lost.place, lost.text, "behind what stops XLA") for lost in slip.lost)
+        yield from ((lost.place, lost.text, _BEHIND) for lost in slip.lost)
     yield from ((refused.place, refused.text, why) for refused, why in written.refused)
 
 
@@ -160,7 +161,7 @@ def _asked(found: Effective) -> list[Section]:
     rows = sorted(requested, key=lambda flag: _ORDER.index(flag.outcome))
     columns = (
         Column("flag", ColumnKind.WORD),
-        Column("asked", ColumnKind.WORD),
+        Column("requested", ColumnKind.WORD),
         Column("used", ColumnKind.WORD),
         Column("outcome", ColumnKind.WORD),
         Column("why", ColumnKind.WORD, 1),
@@ -175,16 +176,16 @@ def _asked(found: Effective) -> list[Section]:
         )
         for flag in rows
     )
-    return [Section("Asked", "", (TextTable(columns=columns, rows=_printable(cells)),))]
+    return [Section("Requested", "", (TextTable(columns=columns, rows=_printable(cells)),))]
 
 
 def _elsewhere(found: Effective) -> list[Section]:
     flags = [flag for flag in found.used if flag.outcome is FlagOutcome.ELSEWHERE]
     if not flags:
         return []
-    title, words = ("Set elsewhere", "not asked, and in effect")
+    title, words = ("Set elsewhere", "not requested, but in effect")
     if found.asked is None:
-        title, words = ("In effect", "whatever differs from the defaults")
+        title, words = ("In effect", "values that differ from the defaults")
     columns = (
         Column("flag", ColumnKind.WORD),
         Column("used", ColumnKind.WORD),
@@ -211,7 +212,7 @@ def _differences(found: Effective) -> list[Section]:
         for difference in found.differences
         for value, modules in _by_value(difference.by_module)
     )
-    words = f"flags that the {len(found.modules)} modules don't share"
+    words = f"flags that differ between the {len(found.modules)} modules"
     table = TextTable(columns=columns, rows=_printable(cells))
     return [Section("Between modules", words, (table,))]
 
