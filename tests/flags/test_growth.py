@@ -67,16 +67,10 @@ for form, text in json.load(sys.stdin):
 """
 
 
-def in_form(text: str, form: str) -> str:
-    if form == "notebook":
-        return json.dumps({"cells": [{"cell_type": "code", "source": text}]})
-    return text
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_no_text_makes_a_reader_hang_or_crash(form: str) -> None:
-    texts = [in_form(unit * (10_000 // len(unit)), form) for unit in UNITS.values()]
-    texts += [in_form(unit * 50, form) for unit in UNITS.values()]
+    texts = [unit * (10_000 // len(unit)) for unit in UNITS.values()]
+    texts += [unit * 50 for unit in UNITS.values()]
     done = subprocess.run(
         [sys.executable, "-c", WORKER],
         input=json.dumps([(it, text) for text in texts for it in (form, None)]),
@@ -106,8 +100,8 @@ def calls(text: str, form: str) -> int:
 @pytest.mark.parametrize("form", ["shell", "python", "yaml", "docker", "text"])
 @pytest.mark.parametrize("unit", [it for it in UNITS.values() if not it.startswith("srun")])
 def test_the_work_grows_no_faster_than_the_text(unit: str, form: str) -> None:
-    calls(in_form(unit * 3, form), form)  # modules are loaded
-    once, twice, fourfold = (calls(in_form(unit * n, form), form) for n in (40, 80, 160))
+    calls(unit * 3, form)  # modules are loaded
+    once, twice, fourfold = (calls(unit * n, form) for n in (40, 80, 160))
     assert twice <= 2.5 * once + 2_000
     assert fourfold <= 2.5 * twice + 2_000
 

@@ -124,7 +124,7 @@ def test_an_unclosed_quote_is_an_error_with_its_place(tmp_path: Path) -> None:
         read_source(path)
     script = tmp_path / "job.sh"
     script.write_text('echo hello\nexport XLA_FLAGS="--xla_a=1\n')
-    with pytest.raises(InputError, match=r"job\.sh:2: a quote is opened and not closed"):
+    with pytest.raises(InputError, match=r"job\.sh:2: unclosed quote"):
         read_source(script)
 
 

@@ -443,7 +443,7 @@ def test_no_script_makes_the_reader_fall_over_or_stand_still(text: str) -> None:
     try:
         read_text(text, "job.sh")
     except CounterpointError as failure:
-        assert "not closed" in failure.what  # noqa: PT017
+        assert "unclosed" in failure.what  # noqa: PT017
 
 
 def test_a_script_on_disk_is_named_with_its_lines(tmp_path: Path) -> None:

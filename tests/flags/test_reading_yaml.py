@@ -173,20 +173,12 @@ def test_a_text_of_flags_is_read_under_any_key() -> None:
     assert flags(manifest("data:\n  mine: '--xla_a=1 --xla_b=2'\n")) == flags(written)
 
 
-def test_lines_of_an_env_file_in_a_workflow_are_read() -> None:
+def test_lines_of_an_env_file_in_a_workflow_are_not_read_and_listed() -> None:
     written = manifest(
         "jobs:\n  test:\n    with:\n      ENVS: |\n        NCCL_DEBUG=INFO;\n        MINE=1\n"
-        "        XLA_FLAGS=--xla_a=1 --xla_b=2\n        JAX_ENABLE_X64=${{ inputs.x64 }}\n"
     )
-    assert lines(written) == [
-        ("NCCL_DEBUG", 5),
-        ("MINE", 6),
-        ("xla_a", 7),
-        ("xla_b", 7),
-        ("JAX_ENABLE_X64", 8),
-    ]
-    assert [one.known for one in written.given] == [True, True, True, True, False]
-    assert written.settings.variables == {"NCCL_DEBUG": "INFO", "MINE": "1"}
+    assert not written.given
+    assert written.unread == ("line 4: lines of NAME=value in a text",)
 
 
 def test_a_script_that_sets_other_variables_than_flags_is_read() -> None:

@@ -14,9 +14,8 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.flags.advice.recipe import read_recipe
 from counterpoint.flags.lines.known import refuse_bare_flag
 from counterpoint.flags.named_files import LARGEST_SOURCE, beside, read_regular
-from counterpoint.flags.parse.script import ShellState
 from counterpoint.flags.parse.shell import ShellReader
-from counterpoint.flags.parse.shell_values import Variables
+from counterpoint.flags.parse.shell_state import ShellState
 from counterpoint.flags.parse.source import named_recipe, read_text, sniff
 from counterpoint.flags.parse.traced import TextBudget
 from counterpoint.flags.parsed import IssueKind, ParsedSource
@@ -69,7 +68,7 @@ def installed_jaxlib() -> str | None:
 
 def read_shell_settings(text: str, where: str) -> Settings:
     """Read the settings of a script, all of them known; without exports, all assignments count."""
-    script = ShellState(Variables(where, TextBudget(where), certain=True))
+    script = ShellState(where, TextBudget(where), certain=True)
     ShellReader(script).read(text)
     assigned = list(script.assigned(every=True))
     for variable in assigned:
@@ -83,7 +82,7 @@ def read_shell_settings(text: str, where: str) -> Settings:
     for slip in script.slips:
         if slip.kind is IssueKind.STRAY:
             raise InputError(f"{slip.place}: {slip.text}: {slip.why}", next="put it in quotes")
-    if doubtful := (*(f"not read: {part}" for part in script.unread), *script.variables.doubts()):
+    if doubtful := (*(f"not read: {part}" for part in script.unread), *script.doubts()):
         raise InputError(
             f"{where}: {doubtful[0]}",
             why="only settings that are certain to be set are applied",

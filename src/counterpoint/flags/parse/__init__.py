@@ -1,7 +1,7 @@
 """Readers of settings in scripts, programs, manifests and flag texts, with their places.
 
-    source.py  recognizes a source, picks its reader; shell.py, python.py, manifest.py (YAML),
-    files.py, notebook.py, document.py are the readers; flag_values.py makes settings of variables
+    source.py  recognizes a source and picks its reader: shell.py, python.py, manifest.py (YAML),
+    files.py or any_text.py; flag_values.py makes settings of variables
 
 Nothing is run. What a reader can't know is a SyntaxIssue or listed as not read, never guessed.
 Read parsed.py (in the parent package) first, then source.py, then one reader.

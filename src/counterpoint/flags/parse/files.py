@@ -1,33 +1,32 @@
 """Files that only list settings: env files, TOML (also a recipe's form), and Dockerfiles.
 
-An env file is read literally, as `docker run --env-file` does. Of a Dockerfile, the `ENV` of the
-last stage and of the stages it builds upon count, with `ARG` and `ENV` substituted for `$NAME`;
-what `RUN` exports is gone when its step ends, which a note says.
+An env file is read literally, as `docker run --env-file` does. The `ENV` and `ARG` of a Dockerfile
+are read as the exports and assignments of a shell script; what `RUN` exports ends with its step,
+which a note says.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
-from counterpoint.core import InputError
 from counterpoint.flags.advice.recipe import Recipe
 from counterpoint.flags.parse.flag_values import Assignment, may_set, parse_assignments
-from counterpoint.flags.parse.script import ShellState
-from counterpoint.flags.parse.shell_values import Variables
-from counterpoint.flags.parse.shell_words import Lexer, PartKind, Token, WordPart
-from counterpoint.flags.parse.traced import TextBudget, TooMuchError, joined, known
+from counterpoint.flags.parse.shell import read_shell
+from counterpoint.flags.parse.traced import known
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
 from counterpoint.flags.settings import Channel, Settings, is_setting
 
 _ENTRY: Final = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(.*)", re.ASCII)
 _INSTRUCTION: Final = re.compile(r"[ \t]*([A-Za-z]+)[ \t]+")
 _HEREDOC: Final = re.compile(r"<<-?[ \t]*[\"']?([A-Za-z_]\w*)[\"']?")
-_FROM: Final = re.compile(r"(?:--\S+[ \t]+)*+(\S+)(?:[ \t]+[Aa][Ss][ \t]+(\S+))?")
-_OLD_FORM: Final = re.compile(r"([A-Za-z_]\w*)[ \t]+(?=\S)", re.ASCII)
-_SET_NAME: Final = re.compile(r"([A-Za-z_][\w.-]*)=", re.ASCII)
+_SET_NAME: Final = re.compile(r"(?:^|(?<=\s))([A-Za-z_]\w*)=", re.ASCII)
+_QUOTED: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.", re.DOTALL)
+_OPERATOR: Final = re.compile(r"[;&|<>()`]")
+"""Plain characters in a Dockerfile, and operators of a shell."""
 
 
 def read_env_file(text: str, where: str) -> ParsedSource:
@@ -45,7 +44,7 @@ def read_env_file(text: str, where: str) -> ParsedSource:
         value = match[2]
         if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
             value = value[1:-1]
-            notes.append(f"line {number}: read without its quotes, which docker would keep")
+            notes.append(f"line {number}: quotes removed; docker would keep them")
         assigned.pop(match[1], None)
         assigned[match[1]] = Assignment(match[1], known(value, number), line=number)
     found = parse_assignments(assigned.values(), where)
@@ -84,111 +83,58 @@ def _of_settings(settings: Settings, where: str, form: str, text: str) -> Parsed
     return ParsedSource(where=where, form=form, given=tuple(occurrences), layout=settings.layout)
 
 
-@dataclass(slots=True)
-class Image:
-    """The stages of a Dockerfile read so far; `script` is that of the last stage."""
-
-    where: str
-    script: ShellState
-    outside: dict[str, str] = field(default_factory=dict[str, str])  # ARG before the first FROM
-    stages: dict[str, ShellState] = field(default_factory=dict[str, ShellState])
-    notes: list[str] = field(default_factory=list[str])
-
-    def follow(self, name: str, text: str, line: int) -> None:
-        """Process one instruction; its text keeps its line breaks."""
-        if name == "FROM":
-            self._from(text)
-        elif name == "ARG":
-            self._argument(text, line)
-        elif name == "ENV":
-            self._environment(text, line)
-        elif name == "RUN" and may_set(text):
-            self.notes.append(f"line {line}: what RUN sets is gone when its step ends")
-        elif name in ("CMD", "ENTRYPOINT", "ONBUILD", "SHELL") and may_set(text):
-            self.script.leave(line, f"{name} {text}")
-
-    def _from(self, text: str) -> None:
-        match = _FROM.match(text)
-        base, name = (match[1], match[2]) if match else ("", None)
-        stage = ShellState(Variables(self.where, self.script.variables.budget))
-        if earlier := self.stages.get(base.lower()):
-            stage.variables.values |= {
-                name: earlier.variables.values[name] for name in earlier.exported
-            }
-            stage.exported |= earlier.exported
-            stage.sets |= earlier.sets
-            stage.slips += earlier.slips
-            stage.notes |= earlier.notes
-        self.script = stage
-        self.stages[(name or str(len(self.stages))).lower()] = stage
-
-    def _argument(self, text: str, line: int) -> None:
-        """Set a build argument: it replaces `$NAME`, but is not in the image's environment."""
-        for word in _words(text, self.where, line):
-            name, equals, _ = word.text.partition("=")
-            if name in self.script.exported:  # ENV takes precedence
-                continue
-            if equals:
-                value = self.script.variables.expand(word.behind(len(name) + 1))
-                self.script.variables.values[name] = value
-                self.outside |= {} if self.stages else {name: value.text}
-            elif name in self.outside:
-                self.script.variables.values[name] = known(self.outside[name], word.line)
-
-    def _environment(self, text: str, line: int) -> None:
-        """Process `ENV NAME=value NAME=value`, or the old `ENV NAME value`, up to the end."""
-        if old := _OLD_FORM.match(text):
-            first, *rest = _words(f"{old[1]}={text[old.end() :]}", self.where, line)
-            parts = [first.behind(len(old[1]) + 1), *(word.parts for word in rest)]
-            value = joined((self.script.variables.expand(part) for part in parts), " ")
-            self.script.assign(old[1], value, line, exported=True)
-            return
-        words = _words(text, self.where, line)
-        matches = [_SET_NAME.match(word.text) for word in words]
-        values = [  # all of them, with the variables as before the instruction
-            (match[1], self.script.variables.expand(word.behind(match.end())), word.line)
-            for word, match in zip(words, matches, strict=True)
-            if match
-        ]
-        for name, value, at in values:
-            self.script.assign(name, value, at, exported=True)
-
-    def of_other_stages(self) -> Iterator[str]:
-        """Yield notes on settings of stages that the last one does not build upon."""
-        exported = self.script.exported
-        for name, stage in self.stages.items():
-            lost = sorted(
-                variable
-                for variable in stage.exported
-                if is_setting(variable) and variable not in exported
-            )
-            if lost and stage is not self.script:
-                yield f"stage {name}: {', '.join(lost)} set there, not in the last stage"
-
-
 def read_docker(text: str, where: str) -> ParsedSource:
-    """Read the settings of the image of the last stage."""
-    image = Image(where, ShellState(Variables(where, TextBudget(where))))
+    """Read `ENV` with its `ARG`s; all stages count as one image, with a note if there are more."""
+    rows = [""] * (text.count("\n") + 1)
+    notes: list[str] = []
     unread: list[str] = []
-    for name, inner, line in _instructions(text):
-        try:
-            image.follow(name, inner, line)
-        except TooMuchError:
-            raise
-        except InputError as failure:
-            unread.append(f"line {line}: {name} can't be read: {failure.what}")
-    script = image.script
-    found = parse_assignments(script.assigned(), where)
-    slips = sorted([*script.slips, *found.slips], key=lambda slip: slip.place.line or 0)
-    return ParsedSource(
-        where=where,
-        form="docker",
-        given=tuple(found.given),
-        slips=tuple(slips),
-        notes=(*image.of_other_stages(), *image.notes, *script.notes, *script.variables.doubts()),
-        unread=(*unread, *script.unread),
-        inherited=tuple(dict.fromkeys(found.inherited)),
+    exported: set[str] = set()
+    stages = 0
+    for name, body, line in _instructions(text):
+        if name == "FROM":
+            stages += 1
+            if stages == 2:
+                notes.append(f"line {line}: all stages are read as one image")
+        elif name in ("ENV", "ARG"):
+            statement = _statement(name, body, exported)
+            if statement is None:
+                unread.append(f"line {line}: {name} {' '.join(body.split())}")
+            else:
+                new = statement.split("\n")
+                rows[line - 1 : line - 1 + len(new)] = new
+        elif name == "RUN" and may_set(body):
+            notes.append(f"line {line}: what RUN sets ends with its step")
+        elif name in ("CMD", "ENTRYPOINT", "ONBUILD", "SHELL") and may_set(body):
+            unread.append(f"line {line}: {name} {' '.join(body.split())}")
+    found = read_shell("\n".join(rows), where)
+    return replace(
+        found, form="docker", notes=(*notes, *found.notes), unread=(*unread, *found.unread)
     )
+
+
+def _statement(name: str, body: str, exported: set[str]) -> str | None:
+    """Return an instruction as a statement of a shell; None if a shell would read it differently.
+
+    All variables of one ENV are set at once, so none may refer to one set before it there.
+    """
+    names = [*_SET_NAME.finditer(body)]
+    if name == "ARG":
+        wanted = names and not is_setting(names[0][1]) and names[0][1] not in exported
+        return body if wanted else ""
+    if not names or names[0].start():
+        old = re.fullmatch(r"([A-Za-z_]\w*)[ \t]+([^\"'\\$`\n]+)", body)
+        if old is None:
+            return None
+        exported.add(old[1])
+        return f'export {old[1]}="{old[2].rstrip()}"'
+    refers = any(
+        re.search(rf"\$\{{?{name[1]}\b", body[following.start() :])
+        for name, following in pairwise(names)
+    )
+    if refers or _OPERATOR.search(_QUOTED.sub("", body)):
+        return None
+    exported |= {name[1] for name in names}
+    return f"export {body}"
 
 
 def _instructions(text: str) -> Iterator[tuple[str, str, int]]:
@@ -211,20 +157,3 @@ def _instructions(text: str) -> Iterator[tuple[str, str, int]]:
                 taken.append(lines[at])
                 at += 1
         yield match[1].upper(), "\n".join(taken), start + 1
-
-
-def _words(text: str, where: str, line: int) -> list[Token]:
-    """Split into words; a shell's operators are plain text here."""
-    words: list[Token] = []
-    glued = False
-    for token in Lexer(text.rstrip("\\ \n"), where, line).tokens():
-        if token.operator and token.text == "\n":
-            continue
-        parts = token.parts or (WordPart(PartKind.TEXT, token.text, token.line),)
-        if words and (token.operator or glued):
-            last = words[-1]
-            words[-1] = Token(last.text + token.text, last.line, (*last.parts, *parts))
-            glued = token.operator
-        else:
-            words.append(Token(token.text, token.line, parts))
-    return words

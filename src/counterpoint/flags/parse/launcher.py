@@ -18,7 +18,7 @@ from counterpoint.flags.parse.flag_values import (
     may_set,
     read_flags,
 )
-from counterpoint.flags.parse.script import Numbers, ShellState
+from counterpoint.flags.parse.shell_state import Numbers, ShellState
 from counterpoint.flags.parse.traced import HOLE, TracedText
 from counterpoint.flags.parsed import IssueKind
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, Layout
@@ -64,7 +64,7 @@ _COUNTS: Final = (
 class LaunchCommand:
     """One command, whose words are read into its script; `left` may set something but is unread."""
 
-    script: ShellState
+    state: ShellState
     words: Sequence[tuple[TracedText, int]]
     texts: Sequence[str]
     scripts: list[tuple[TracedText, int]] = field(default_factory=list[tuple[TracedText, int]])
@@ -84,15 +84,15 @@ class LaunchCommand:
     def _word(self, name: str, text: str, index: int) -> None:
         behind = range(index + 1, len(self.words))
         if name in (*_SLURM, *_PASS_ON) or name == "env":
-            self.script.variables.budget.spend_on(10 * len(behind), self.words[0][1])
+            self.state.budget.spend_on(10 * len(behind), self.words[0][1])
         if name == "env" and (index == 0 or self.texts[index - 1] not in HARMLESS_COMMANDS):
             self._env(behind)
         elif name in _SLURM:
-            self.script.numbers += slurm_numbers(self.texts[index + 1 :])
+            self.state.numbers += slurm_numbers(self.texts[index + 1 :])
             self._export(behind)
         elif name in _PASS_ON:
             if name in _MPI:
-                self.script.numbers += _mpi_numbers(self.texts[index + 1 :])
+                self.state.numbers += _mpi_numbers(self.texts[index + 1 :])
             self._options(behind, name)
         elif name in _SHELLS:
             self._shell(index)
@@ -101,7 +101,7 @@ class LaunchCommand:
 
     def _give(self, index: int, name: str, value: TracedText, via: str) -> None:
         self._taken.add(index)
-        self.script.give(Assignment(name, value, via, self.words[index][1]))
+        self.state.give(Assignment(name, value, via, self.words[index][1]))
 
     def _shell(self, index: int) -> None:
         for at in range(index + 1, min(index + 4, len(self.texts) - 1)):
@@ -152,7 +152,7 @@ class LaunchCommand:
                     self._give(index, match[1], inner, "srun --export")
                 elif item and (item.startswith("-") or not ("=" in item or item.isidentifier())):
                     why = "Slurm ends a variable at the comma; what follows is lost"
-                    self.script.slip(IssueKind.STRAY, "XLA_FLAGS", item, why, line)
+                    self.state.slip(IssueKind.STRAY, "XLA_FLAGS", item, why, line)
                 at += len(item) + 1
             if "ALL" not in items:
                 self._dropped(value.shown, items, line)
@@ -161,20 +161,22 @@ class LaunchCommand:
         """Report exported flags that such an option does not pass on."""
         exported = {item.partition("=")[0] for item in items}
         for name in FLAG_VARIABLES:
-            if name in self.script.exported and name not in exported and name in self.script.sets:
-                at = self.script.sets[name].line
-                why = f"without ALL, srun does not pass on the export of line {at}"
+            if (
+                name in self.state.exported
+                and name not in exported
+                and name in self.state.assigned_at
+            ):
+                at = self.state.assigned_at[name].line
+                why = f"without ALL, srun does not pass on the export of line {at.line}"
                 mend = shown.replace("--export=", "--export=ALL,").replace(",NONE", "")
-                self.script.slip(IssueKind.OVERWRITTEN, name, shown, why, line, mend)
+                self.state.slip(IssueKind.OVERWRITTEN, name, shown, why, line, mend)
 
     def _maxtext(self, index: int) -> None:
         channel, via = Channel.COMPILER_OPTIONS, "MaxText compile_xla_flags"
         value, _ = self.words[index]
-        found = read_flags(
-            value.cut(len(_MAXTEXT)), ValueSource(self.script.variables.where, channel, via)
-        )
-        self.script.options += found.given
-        self.script.slips += found.slips
+        found = read_flags(value.cut(len(_MAXTEXT)), ValueSource(self.state.where, channel, via))
+        self.state.options += found.given
+        self.state.slips += found.slips
 
 
 def slurm_numbers(words: Iterable[str]) -> Numbers:

@@ -7,7 +7,6 @@ What is read, at any depth:
     env: {NCCL_DEBUG: INFO}     under env, env_vars, environment; elsewhere, known names only
     compile_xla_flags: "--..."  MaxText's compiler options;  `xla_flags:` text, list or mapping
     xla-flags: >- --xla_...     a text of flags under any key, as in a ConfigMap
-    ENVS: | NCCL_DEBUG=INFO     lines of an env file, as in the inputs of workflows
     jax_config: {...}           Levanter's jax.config
     command: [bash, -c, "..."]  any text that sets such variables is read as a shell script
 
@@ -25,7 +24,7 @@ from typing import Any, Final
 import yaml
 
 from counterpoint.core import InputError
-from counterpoint.flags.parse.document import read_any_text
+from counterpoint.flags.parse.any_text import read_any_text
 from counterpoint.flags.parse.flag_values import (
     Assignment,
     ParsedValues,
@@ -61,7 +60,6 @@ _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_]\w*)\)")
 _ELSEWHERE: Final = ("env_file", "envFrom")
 """Keys that take variables from other files."""
 _DEEPEST: Final = 100
-_FAR: Final = 200  # lines that are searched for an entry of a folded text
 _MAXTEXT: Final = "MaxText compile_xla_flags"
 _FLAGS: Final = re.compile(rf"[\s{HOLE}]*--(?:xla|megascale)_\w+")
 _ENV_LINE: Final = re.compile(r"([A-Za-z_]\w*)=(?!=)(.*)")
@@ -224,19 +222,9 @@ def _text(manifest: YamlContent, node: yaml.ScalarNode) -> None:
         case Content.SCRIPT:
             manifest.scripts.append(_script(node))
         case Content.LINES:
-            first = _script(node).line
-            for row, line in _env_lines(node.value):
-                name, _, value = line.partition("=")
-                folded = _row(manifest.lines, first + row, name, first)
-                manifest.set(name, _with_holes(known(value, folded)), folded)
+            manifest.unread[f"line {_line(node)}: lines of NAME=value in a text"] = None
         case _:
             return
-
-
-def _row(lines: list[str], line: int, name: str, first: int) -> int:
-    """Return the line of an entry, by searching: a folded text does not keep its lines."""
-    rows = (line, *range(first, min(len(lines), first + _FAR) + 1))
-    return next((row for row in rows if f"{name}=" in "".join(lines[row - 1 : row])), line)
 
 
 def _pairs(node: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
@@ -477,9 +465,3 @@ def _to_the_letter(value: str) -> bool:
     return not re.search(r"[\"'`\\]|\$[({A-Za-z]", value) and (
         value.startswith("--") or not _COMMAND.search(value + " ")
     )
-
-
-def _env_lines(text: str) -> list[tuple[int, str]]:
-    """Return the assignments of such lines, with line numbers from 0; some end in `;`."""
-    rows = enumerate(line.strip() for line in text.splitlines())
-    return [(row, line.rstrip("; ")) for row, line in rows if _ENV_LINE.match(line)]

@@ -24,8 +24,7 @@ from counterpoint.flags.parse.launcher import (
     layout_of,
     slurm_numbers,
 )
-from counterpoint.flags.parse.script import Numbers, ShellState
-from counterpoint.flags.parse.shell_values import Variables
+from counterpoint.flags.parse.shell_state import Numbers, ShellState
 from counterpoint.flags.parse.shell_words import (
     Lexer,
     PartKind,
@@ -62,16 +61,14 @@ _BETWEEN: Final = ("then", "do", "!", "time", "{", "}", "elif", "else", "coproc"
 _REDIRECTIONS: Final = (">", ">>", ">|", "&>", "&>>", "<", "<<<", "<&", ">&")
 _FILLS: Final = ("read", "mapfile", "readarray", "getopts", "let", "printf", "wait")
 """Commands that set the variables named by their words."""
-_SHELLS: Final = ("bash", "sh", "zsh", "dash", "ksh")
 _DEEPEST: Final = 4
-_NAMED: Final = 3
 
 
 @dataclass(slots=True)
 class ShellReader:
     """Follows the statements of a script, and sets its variables."""
 
-    script: ShellState
+    state: ShellState
     _functions: set[str] = field(default_factory=set[str])
     _touched: dict[str, int] = field(default_factory=dict[str, int])  # what functions may set
     _depth: int = 0
@@ -80,14 +77,14 @@ class ShellReader:
 
     def read(self, text: str, line: int = 1) -> None:
         """Follow a text to its end."""
-        lexer = Lexer(text, self.script.variables.where, line)
+        lexer = Lexer(text, self.state.where, line)
         self.follow(list(lexer.tokens()))
         for odd in lexer.odd:
-            self.script.leave(odd, "a command substitution with `case` or `<<`")
+            self.state.leave(odd, "a command substitution with `case` or `<<`")
 
     def follow(self, tokens: Sequence[Token]) -> None:
         """Apply statements to the current variables."""
-        outer = (self._tokens, self._at, len(self.script.blocks))
+        outer = (self._tokens, self._at, len(self.state.blocks))
         self._tokens, self._at = tokens, 0
         before = "\n"
         while self._at < len(tokens):
@@ -101,17 +98,17 @@ class ShellReader:
             else:
                 self._run(words)
             before = "\n" if operator == "&&" and sure else operator
-        del self.script.blocks[outer[2] :]
+        del self.state.blocks[outer[2] :]
         self._tokens, self._at, _ = outer
 
     def _maybe(self, words: list[Token], operator: str) -> None:
         """Process a statement that may not run (`a || b`), or runs in another shell (`a | b`)."""
-        depth = len(self.script.blocks)
-        self.script.enter(operator)
-        block = self.script.blocks[-1]
+        depth = len(self.state.blocks)
+        self.state.enter(operator)
+        block = self.state.blocks[-1]
         self._run(words)
-        if block in self.script.blocks[depth:]:
-            self.script.blocks.remove(block)
+        if block in self.state.blocks[depth:]:
+            self.state.blocks.remove(block)
 
     def _statement(self) -> tuple[list[Token], str]:
         """Return the words up to the next operator, and the operator, without redirections."""
@@ -121,8 +118,8 @@ class ShellReader:
             self._at += 1
             if not token.operator:
                 words.append(token)
-                if not self.script.handed and _HANDED.search(token.text, 1):
-                    self.script.handed = token.line
+                if not self.state.passed_on and _HANDED.search(token.text, 1):
+                    self.state.passed_on = token.line
                 if token.text == "[[" and len(words) == 1:
                     self._past("]]")
                 continue
@@ -130,28 +127,28 @@ class ShellReader:
                 self._at += 1
                 continue
             if may_set(token.body):
-                self.script.leave(token.line, "the text of a heredoc")
+                self.state.leave(token.line, "the text of a heredoc")
             return self._operator(token, words)
         return words, "\n"
 
     def _operator(self, token: Token, words: list[Token]) -> tuple[list[Token], str]:
         """Handle an operator that opens or closes a block."""
-        kind = self.script.blocks[-1].kind if self.script.blocks else ""
+        kind = self.state.blocks[-1].kind if self.state.blocks else ""
         if token.text == "(" and len(words) == 1 and self._next_is(")"):
             self._define(words[0].text, token.line)
             return [], "\n"
         if kind == "case" and token.text in (")", "|", "(") and self._in_pattern(words):
             return [], "\n"
         if token.text == "(":
-            self.script.enter("( )")
+            self.state.enter("( )")
         elif token.text == ")" and kind == "( )":
             self._run(words)
-            self.script.blocks.pop()
+            self.state.blocks.pop()
             return [], "\n"
-        elif token.text in (";;", ";&", ";;&") and self.script.blocks:
+        elif token.text in (";;", ";&", ";;&") and self.state.blocks:
             self._run(words)
-            self.script.blocks[-1].arm += 1
-            self.script.blocks[-1].kind = "case"
+            self.state.blocks[-1].arm += 1
+            self.state.blocks[-1].kind = "case"
             return [], "\n"
         return words, token.text
 
@@ -159,9 +156,9 @@ class ShellReader:
         """Enter a branch of a `case` after its pattern; before that, close the block at `esac`."""
         if self._tokens[self._at - 1].text == ")":
             if words and words[0].text == "esac":
-                self.script.blocks.pop()
+                self.state.blocks.pop()
             else:
-                self.script.blocks[-1].kind = "case arm"
+                self.state.blocks[-1].kind = "case arm"
         return True
 
     def _past(self, text: str) -> None:
@@ -196,14 +193,14 @@ class ShellReader:
             start = token.operator or token.text in _BETWEEN
             previous = "" if token.operator else previous or token.text
         if sets:
-            self.script.leave(line, f"the function {name}")
+            self.state.leave(line, f"the function {name}")
 
     def _opens_body(self, token: Token) -> bool:
         """Return whether it opens a body in a subshell, rather than `name()`."""
         return token.text == "(" and not self._next_is(")")
 
     def _run(self, words: list[Token]) -> None:
-        self.script.variables.used = set()
+        self.state.used = set()
         words = self._past_keywords(words)
         if not words:
             return
@@ -211,14 +208,14 @@ class ShellReader:
         if first == "function" and len(words) > 1:
             self._define(words[1].text, words[0].line)
         elif first.startswith("(("):
-            self.script.variables.computed(first, words[0].line)
+            self.state.computed(first, words[0].line)
         elif first in ("[[", "[", "test"):
             return
         elif first in _DECLARE:
             self._declare(words)
         elif first == "unset":
             for word in words[1:]:
-                self.script.forget(word.text, word.line)
+                self.state.forget(word.text, word.line)
         elif first == "set":
             self._set_options([word.text for word in words[1:]])
         elif first.startswith("--"):
@@ -229,27 +226,27 @@ class ShellReader:
     def _past_keywords(self, words: list[Token]) -> list[Token]:
         for index, word in enumerate(words):
             if word.text in _OPENING:
-                self.script.enter(_OPENING[word.text])
+                self.state.enter(_OPENING[word.text])
                 if word.text in ("for", "select"):
                     for name in words[index + 1 : index + 2]:
-                        self.script.variables.lose(name.text, name.line)
+                        self.state.lose(name.text, name.line)
                     return []
             elif word.text == "case":
-                self.script.enter("case")
+                self.state.enter("case")
                 return []
             elif word.text in _CLOSING:
-                self.script.blocks = self.script.blocks[:-1]
-            elif word.text in ("elif", "else") and self.script.blocks:
-                self.script.blocks[-1].arm += 1
+                self.state.blocks = self.state.blocks[:-1]
+            elif word.text in ("elif", "else") and self.state.blocks:
+                self.state.blocks[-1].arm += 1
             elif word.text not in _BETWEEN:
                 return words[index:]
         return []
 
     def _set_options(self, words: list[str]) -> None:
         if any(re.fullmatch(r"-[a-z]*a[a-z]*", word) for word in words) or "allexport" in words:
-            self.script.exports_all = "+o" not in words
+            self.state.exports_all = "+o" not in words
         elif any(re.fullmatch(r"\+[a-z]*a[a-z]*", word) for word in words):
-            self.script.exports_all = False
+            self.state.exports_all = False
 
     def _declare(self, words: list[Token]) -> None:
         if words[0].text == "local":  # functions are not read, and elsewhere it sets nothing
@@ -268,40 +265,40 @@ class ShellReader:
             if match and not match[2]:
                 self._assign(word, match, exported=exported and "+x" not in options)
                 if odd or has_braces(word):
-                    self.script.variables.lose(match[1], word.line)
-                self.script.fixed |= {match[1]} if odd or "-r" in options else set()
+                    self.state.lose(match[1], word.line)
+                self.state.fixed |= {match[1]} if odd or "-r" in options else set()
             elif word.text.startswith("--"):
-                self.script.outside_quotes(word.text, word.line)
+                self.state.outside_quotes(word.text, word.line)
             elif not _NAME.fullmatch(word.text):
-                self.script.leave(word.line, f"{words[0].text} {word.text}")
+                self.state.leave(word.line, f"{words[0].text} {word.text}")
             elif exported and not {"-n", "+x"} & set(options):
-                self.script.exported.add(word.text)
+                self.state.exported.add(word.text)
             elif exported:
-                self.script.exported.discard(word.text)
-                self.script.sets.pop(word.text, None)
+                self.state.exported.discard(word.text)
+                self.state.assigned_at.pop(word.text, None)
 
     def _assign(self, word: Token, match: re.Match[str], *, exported: bool) -> None:
         name, line = match[1], word.line
         parts = word.behind(match.end())
         if match[2]:  # one element of an array
-            self.script.variables.lose(name, line)
+            self.state.lose(name, line)
         elif any(part.kind is PartKind.ELEMENT for part in parts):
-            elements = self.script.variables.elements(parts)
+            elements = self.state.elements(parts)
             if match[3]:
-                earlier = self.script.variables.arrays.get(name) or [
-                    *filter(None, [self.script.variables.values.get(name)])
+                earlier = self.state.arrays.get(name) or [
+                    *filter(None, [self.state.values.get(name)])
                 ]
                 elements = [*earlier, *elements]
-            self.script.variables.budget.spend_on(sum(element.size for element in elements), line)
+            self.state.budget.spend_on(sum(element.size for element in elements), line)
             first = elements[0] if elements else TracedText()
-            self.script.assign(name, first, line, exported=exported)
-            self.script.variables.arrays[name] = elements
+            self.state.assign(name, first, line, exported=exported)
+            self.state.arrays[name] = elements
         else:
-            if match[3] and name in self.script.variables.arrays:
-                self.script.variables.lose(name, line)
-            self.script.assign(
+            if match[3] and name in self.state.arrays:
+                self.state.lose(name, line)
+            self.state.assign(
                 name,
-                self.script.variables.expand(parts),
+                self.state.expand(parts),
                 line,
                 adds=bool(match[3]),
                 exported=exported,
@@ -313,14 +310,14 @@ class ShellReader:
             return
         value = joined(
             (
-                self.script.variables.expand(word.parts) if "$" in word.text or "`" in word.text
+                self.state.expand(word.parts) if "$" in word.text or "`" in word.text
                 else known(word.text, word.line)
                 for word in words
             ),
             " ",
         )  # fmt: skip
-        self.script.bare.add("XLA_FLAGS")
-        self.script.assign("XLA_FLAGS", value, words[0].line, adds=True, exported=True)
+        self.state.bare.add("XLA_FLAGS")
+        self.state.assign("XLA_FLAGS", value, words[0].line, adds=True, exported=True)
 
     def _command(self, words: list[Token]) -> None:
         """Process a command with its assignments, which persist if no command follows."""
@@ -332,24 +329,20 @@ class ShellReader:
                     self._assign(word, match, exported=False)
             return
         if count and words[count].text in (*_DECLARE, "eval", "source", ".", "unset"):
-            self.script.leave(words[0].line, " ".join(word.text for word in words))
+            self.state.leave(words[0].line, " ".join(word.text for word in words))
             return
         overlay = [
-            Assignment(
-                match[1], self.script.variables.expand(word.behind(match.end())), line=word.line
-            )
+            Assignment(match[1], self.state.expand(word.behind(match.end())), line=word.line)
             for word, match in zip(words[:count], matches, strict=False)
             if match
         ]
-        used, self.script.variables.used = self.script.variables.used, set()
+        used, self.state.used = self.state.used, set()
         words = words[count:]
         if overlay and words[0].text.startswith("--xla"):
-            self.script.outside_quotes(words[0].text, words[0].line)
-        values = [
-            (value, word.line) for word in words for value in self.script.variables.words(word)
-        ]
+            self.state.outside_quotes(words[0].text, words[0].line)
+        values = [(value, word.line) for word in words for value in self.state.words(word)]
         if values:
-            self.script.variables.used, used = used, self.script.variables.used
+            self.state.used, used = used, self.state.used
             self._start(values, overlay, used)
 
     def _start(
@@ -363,43 +356,43 @@ class ShellReader:
         if name in (*_FILLS, *HARMLESS_COMMANDS, "source", ".", "eval"):
             return
         for variable in overlay:
-            self.script.give(variable)
-        self.script.variables.used = used
-        launch = LaunchCommand(self.script, words, texts)
+            self.state.give(variable)
+        self.state.used = used
+        launch = LaunchCommand(self.state, words, texts)
         launch.read()
         if texts[0] in self._functions:
-            for lost in self._touched.keys() & self.script.variables.values.keys():
-                self.script.variables.lose(lost, self._touched[lost])
+            for lost in self._touched.keys() & self.state.values.keys():
+                self.state.lose(lost, self._touched[lost])
         for script, at in launch.scripts:
             self._nested(script, at)
         for text in launch.left:
-            self.script.leave(line, text)
-        self.script.programs += 1
+            self.state.leave(line, text)
+        self.state.programs += 1
 
     def _builtin(self, name: str, texts: list[str], line: int) -> None:
         """Process a shell builtin that sets variables."""
         if name in _FILLS:
             for text in texts[1:]:
-                self.script.variables.lose(text.partition("=")[0].rstrip("+-"), line)
+                self.state.lose(text.partition("=")[0].rstrip("+-"), line)
         elif texts[1:] and texts[1] != "set":
-            self.script.leave(line, " ".join(texts))
+            self.state.leave(line, " ".join(texts))
 
     def _nested(self, script: TracedText, line: int) -> None:
         """Read the script of `bash -c`, which also inherits the variables of its command."""
         self._depth += 1
         if not script.known or self._depth > _DEEPEST:
-            self.script.leave(line, f"bash -c {script.shown}")
+            self.state.leave(line, f"bash -c {script.shown}")
         else:
-            values, arrays = self.script.variables.values, self.script.variables.arrays
-            self.script.variables.budget.spend_on(len(script.text) // 4, line)
-            own = {name: variable.value for name, variable in self.script.for_command.items()}
-            self.script.variables.values, self.script.variables.arrays = values | own, {}
-            lexer = Lexer(script.text, self.script.variables.where, script.line or line)
+            values, arrays = self.state.values, self.state.arrays
+            self.state.budget.spend_on(len(script.text) // 4, line)
+            own = {name: variable.value for name, variable in self.state.for_command.items()}
+            self.state.values, self.state.arrays = values | own, {}
+            lexer = Lexer(script.text, self.state.where, script.line or line)
             self.follow(list(lexer.tokens()))
-            for name, value in self.script.variables.values.items():
+            for name, value in self.state.values.items():
                 if value is not own.get(name):
                     values[name] = value
-            self.script.variables.values, self.script.variables.arrays = values, arrays
+            self.state.values, self.state.arrays = values, arrays
         self._depth -= 1
 
 
@@ -413,10 +406,9 @@ def read_shell(
     budget: TextBudget | None = None,
 ) -> ParsedSource:
     """Return the settings of programs started by a script. `before`: its inherited environment."""
-    variables = Variables(where, budget or TextBudget(where), dict(before or {}), whole=whole)
-    script = ShellState(variables)
+    state = ShellState(where, budget or TextBudget(where), dict(before or {}), whole=whole)
     for name in before or {}:
-        script.inherit(name)
+        state.inherit(name)
     numbers: Numbers = ()
     for match in _SBATCH.finditer(text):
         try:
@@ -424,14 +416,14 @@ def read_shell(
         except ValueError:
             words = match[1].split()
         numbers += slurm_numbers(words)
-    ShellReader(script).read(text, line)
-    return _parsed(script, numbers)
+    ShellReader(state).read(text, line)
+    return _parsed(state, numbers)
 
 
-def _parsed(script: ShellState, numbers: Numbers = ()) -> ParsedSource:
+def _parsed(state: ShellState, numbers: Numbers = ()) -> ParsedSource:
     """Build the result; `numbers` are those of the job around the script."""
-    layout = layout_of((*numbers, *script.numbers))
-    return script.parsed("slurm" if numbers else "shell", layout)
+    layout = layout_of((*numbers, *state.numbers))
+    return state.parsed("slurm" if numbers else "shell", layout)
 
 
 def read_words(
@@ -441,7 +433,7 @@ def read_words(
     script: tuple[str, str] | None,
 ) -> ParsedSource:
     """Read a command in words, and the shell script (name and text) that it starts."""
-    outer = ShellState(Variables(where, TextBudget(where), dict(before), whole=True))
+    outer = ShellState(where, TextBudget(where), dict(before), whole=True)
     for name in before:
         outer.inherit(name)
     ShellReader(outer).follow(as_tokens(words))

@@ -15,7 +15,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -57,7 +56,6 @@ FORMS: Final = (
     "env",
     "toml",
     "docker",
-    "notebook",
     "text",
 )
 """The forms that a source can be declared to have."""
@@ -70,7 +68,6 @@ _SUFFIXES: Final = {
     **dict.fromkeys((".yaml", ".yml", ".tpl"), "yaml"),
     **dict.fromkeys((".md", ".rst", ".log", ".html", ".adoc"), "text"),
     ".py": "python",
-    ".ipynb": "notebook",
     ".toml": "toml",
 }
 _DOCKER_FILE: Final = re.compile(r"(?:docker|container)file(?:[.-][\w.-]+)?$", re.IGNORECASE)
@@ -159,7 +156,7 @@ def read_text(
     _check_form(form)
     guessed = form is None
     form = ALIASES.get(form, form) if form else sniff(text, where)
-    if len(text) > (LARGEST_SOURCE if form == "notebook" else LARGEST):
+    if len(text) > LARGEST:
         raise InputError(f"{where}: more than {LARGEST >> 20} MiB of text: no settings")
     try:
         written = read_named_files(_reader(form)(text, where), reach)
@@ -182,7 +179,7 @@ def read_text(
         written = replace(written, notes=(*written.notes, note))
     if written.given or written.slips or written.unread:
         return written
-    from counterpoint.flags.parse.document import mentions
+    from counterpoint.flags.parse.any_text import mentions
 
     return replace(written, unread=mentions(text, prose=form == "text"))
 
@@ -299,7 +296,7 @@ def _in_line(written: ParsedSource) -> ParsedSource:
     return replace(written, given=tuple(given), slips=tuple(slips))
 
 
-def _reader(form: str) -> Callable[[str, str], ParsedSource]:  # noqa: PLR0911 - one for each form
+def _reader(form: str) -> Callable[[str, str], ParsedSource]:
     """Return the reader of a form, imported on use: yaml and ast would slow down every start."""
     match form:
         case "shell" | "slurm":
@@ -320,14 +317,10 @@ def _reader(form: str) -> Callable[[str, str], ParsedSource]:  # noqa: PLR0911 -
             return {"env": read_env_file, "toml": read_toml, "docker": read_docker}[form]
         case "flags":
             return read_flag_text
-        case "notebook":
-            from counterpoint.flags.parse.notebook import read_notebook
-
-            return partial(read_notebook, reader=_reader)
         case _:
-            from counterpoint.flags.parse.document import read_document
+            from counterpoint.flags.parse.any_text import read_any_text
 
-            return partial(read_document, reader=_reader, sniff=sniff)
+            return read_any_text
 
 
 def _check_form(form: str | None) -> None:
@@ -377,6 +370,10 @@ def sniff(text: str, where: str) -> str:
     """Recognize the form, one of FORMS."""
     name = Path(where).name
     suffix = Path(where).suffix.lower()
+    if suffix == ".ipynb":
+        raise InputError(
+            f"{where}: notebooks are not read", next=f"jupyter nbconvert --to script {where}"
+        )
     if name == ".env" or suffix == ".env":
         return "shell" if _SOURCED.search(text) else "env"
     if suffix == ".dockerfile" or (suffix not in _SUFFIXES and _DOCKER_FILE.search(name)):
