@@ -100,7 +100,7 @@ def test_a_fix_is_printed_in_the_form_in_which_the_settings_came(
     said = capsys.readouterr()
     assert said.out.startswith("export XLA_FLAGS=")
     assert "--xla_gpu_enable_command_buffer=" in said.out
-    assert "mended: " in said.err
+    assert "fixed: " in said.err
     out = tmp_path / "fixed.sh"
     assert checked(job, "--fix", "-o", out, "--jaxlib", "0.10.2", "--no-probe") == 0
     assert out.read_text() == said.out
@@ -434,7 +434,7 @@ def test_a_fix_of_a_program_is_the_program_with_mended_flags(
     assert checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2") == 0
     said = capsys.readouterr()
     assert said.out == text.format(value.format("--xla_gpu_enable_command_buffer="))
-    assert "mended: " in said.err
+    assert "fixed: " in said.err
     assert "left out" not in said.err
 
 
@@ -445,8 +445,8 @@ def test_a_fix_leaves_what_it_cant_write_in_its_place(tmp_path: Path, capsys: Ca
     assert checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2") == 1
     said = capsys.readouterr()
     assert said.out == text
-    assert "left as it is: " in said.err
-    assert "mended: " not in said.err
+    assert "not fixed: " in said.err
+    assert "fixed: " not in said.err
 
 
 def test_a_fix_takes_the_flag_that_is_meant_not_one_that_begins_alike(

@@ -128,7 +128,7 @@ def test_a_mark_that_only_a_dashed_heredoc_would_end_at_is_looked_for_once() -> 
     ],
 )  # fmt: skip
 def test_what_is_put_together_has_a_limit_that_is_said_in_one_line(name: str, text: str) -> None:
-    with pytest.raises(InputError, match="come to too much text") as raised:
+    with pytest.raises(InputError, match="expand to too much text") as raised:
         read_text(text, name)
     assert raised.value.what.startswith(f"{name}")
     assert "\n" not in raised.value.what
@@ -157,7 +157,6 @@ def test_aliases_of_yaml_are_followed_once() -> None:
         ("x.sh", "".join(f"bash <<E{n}\n" for n in range(2_000))
          + "".join(f"E{n}\n" for n in reversed(range(2_000)))),
         ("x.toml", "[xla_flags]\na = " + "[" * 40_000),
-        ("x.ipynb", "[" * 200_000),
         ("x.py", "x = " + "-" * 100_000 + "1"),
         ("x.py", "x = " + "(" * 100_000),
         ("x.py", "import os\nx = " + "1+" * 50_000 + "1"),
@@ -166,7 +165,7 @@ def test_aliases_of_yaml_are_followed_once() -> None:
 def test_what_is_nested_too_deep_is_one_clear_error(name: str, text: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "counterpoint", "flags", "render", "-", "--form",
-         {"sh": "shell", "py": "python", "ipynb": "notebook"}.get(name[2:], name[2:])],
+         {"sh": "shell", "py": "python"}.get(name[2:], name[2:])],
         input=text, text=True, capture_output=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 3, done.stderr[-500:]
@@ -179,7 +178,7 @@ def test_a_text_that_is_too_long_for_settings_is_refused() -> None:
 
 
 def test_more_settings_than_a_program_has_are_refused_in_one_line() -> None:
-    with pytest.raises(InputError, match="no more than 5000 of one program") as raised:
+    with pytest.raises(InputError, match="at most 5000 are checked") as raised:
         read_text("--xla_gpu_autotune_level=4\n" * 6_000, "x.flags", form="flags")
     assert "\n" not in raised.value.what
 
@@ -203,7 +202,7 @@ def test_only_the_first_unknown_flags_get_the_names_that_they_may_stand_for() ->
 
 
 def test_a_line_of_nothing_but_env_has_a_limit() -> None:
-    with pytest.raises(InputError, match="come to too much text"):
+    with pytest.raises(InputError, match="expand to too much text"):
         read_text("env " * 20_000, "x.sh")
 
 

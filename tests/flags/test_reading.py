@@ -269,7 +269,7 @@ def test_any_other_text_is_searched_for_flags(tmp_path: Path) -> None:
         (Channel.LIBTPU_INIT_ARGS, "xla_tpu_scoped_vmem_limit_kib", "98304", 2),
         (Channel.ENVIRONMENT, "NCCL_DEBUG", "INFO", 4),
     ]
-    assert "flags found in a text" in written.notes[0]
+    assert "flags found in text" in written.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_a_dict_with_names_of_flags_is_read() -> None:
         ("xla_gpu_autotune_level", "level()", 5, False),
     ]
     assert {it.channel for it in written.given} == {Channel.COMPILER_OPTIONS}
-    assert "dicts of flags are taken for compiler_options" in written.notes
+    assert "dicts of flags are read as compiler_options" in written.notes
 
 
 def test_a_dict_with_flags_of_tpus_is_for_libtpu() -> None:

@@ -95,7 +95,7 @@ def test_a_second_export_that_drops_the_first_is_a_slip() -> None:
     written = script("export XLA_FLAGS=--xla_a=1", "export XLA_FLAGS=--xla_b=2", "python x.py")
     found = slip(written)
     assert (found.kind, found.place.line) == (IssueKind.OVERWRITTEN, 2)
-    assert found.why == "it throws away what line 1 has set: --xla_a"
+    assert found.why == "it discards the flags of line 1: --xla_a"
     assert found.mend == 'XLA_FLAGS="${XLA_FLAGS} --xla_b=2 ..."'
     assert flags(written) == [("xla_b", "2")]
 
@@ -248,7 +248,9 @@ def test_flags_that_are_handed_to_libtpu_are_its_own() -> None:
     )
     (one,) = written.given
     assert (one.channel, one.name, one.via) == (Channel.LIBTPU_INIT_ARGS, "xla_tpu_a", "$XLA_FLAGS")
-    assert written.notes == ("line 2: XLA_FLAGS is handed over as LIBTPU_INIT_ARGS, read as such",)
+    assert written.notes == (
+        "line 2: XLA_FLAGS is passed on as LIBTPU_INIT_ARGS, and read as such",
+    )
 
 
 def test_bazel_hands_variables_to_tests() -> None:
@@ -260,7 +262,7 @@ def test_bazel_hands_variables_to_tests() -> None:
 def test_a_flag_outside_the_quotes_is_a_slip() -> None:
     found = slip(script("export XLA_FLAGS=--xla_a=1 --xla_b=2"))
     assert (found.kind, found.text) == (IssueKind.STRAY, "--xla_b=2")
-    assert "not in quotes" in found.why
+    assert "not quoted" in found.why
 
 
 def test_a_default_is_taken_and_said() -> None:
@@ -271,9 +273,9 @@ def test_a_default_is_taken_and_said() -> None:
 
 def test_a_variable_that_is_not_exported_is_said() -> None:
     written = script("export NCCL_DEBUG=INFO", "XLA_FLAGS=--xla_a=1", "python x.py")
-    assert "line 2: XLA_FLAGS is set and not exported" in written.notes
+    assert "line 2: XLA_FLAGS is set but not exported" in written.notes
     alone = script("XLA_FLAGS=--xla_a=1", "python x.py")
-    assert alone.notes == ("line 1: XLA_FLAGS is set and not exported",)
+    assert alone.notes == ("line 1: XLA_FLAGS is set but not exported",)
     assert not script("XLA_FLAGS=--xla_a=1").notes
 
 
@@ -342,7 +344,7 @@ def test_launchers_hand_variables_on() -> None:
 def test_srun_without_all_keeps_the_flags_back() -> None:
     found = slip(script("export XLA_FLAGS=--xla_a=1", "srun --export=NCCL_DEBUG=INFO x"))
     assert found.kind is IssueKind.OVERWRITTEN
-    assert found.why == "without ALL, srun does not pass on what line 1 has exported"
+    assert found.why == "without ALL, srun does not pass on the export of line 1"
     assert found.mend == "--export=ALL,NCCL_DEBUG=INFO"
 
 

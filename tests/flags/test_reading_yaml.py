@@ -122,7 +122,7 @@ def test_levanter_sets_jax_config_and_its_profiler_is_noted() -> None:
 def test_of_several_containers_each_is_a_program_with_its_flags() -> None:
     written = manifest(POD + "---\n" + POD.replace("--xla_a=1", "--xla_a=9"))
     assert [one.settings.flags["xla_a"] for one in written.programs] == ["9", "1"]
-    assert "another program's XLA_FLAGS than that of line 7" in " ".join(written.notes)
+    assert "a different program's XLA_FLAGS than in line 7" in " ".join(written.notes)
 
 
 def test_a_template_is_read_with_holes() -> None:

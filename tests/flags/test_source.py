@@ -96,19 +96,19 @@ def test_toml_takes_plain_values_and_reasons(tmp_path: Path) -> None:
         ('A=x$1"$#"', r":1: `\$1` needs a shell"),
         ("A=$((B+1))", r"`\$\(\(B\+1\)\)` needs a shell"),
         ("export A=${B:+1}", r"`\$\{B:\+1\}` needs a shell"),
-        ("python train.py", "no settings given"),
+        ("python train.py", "no settings found"),
         ("source more.sh\nA=1", r"not read: line 1: source more\.sh"),
         ("f() { export XLA_FLAGS=--xla_a=$1; }\nf 1", "not read: line 1: the function f"),
         ("cat <<E\nXLA_FLAGS=--xla_a=1\nE\n", "not read: line 1: the text of a heredoc"),
         ('export XLA_FLAGS="--xla_a=$((3-2))"', r":1: `\$\(\(3-2\)\)` needs a shell"),
         ("if x; then export NCCL_A=1; fi", "NCCL_A is set within `if`"),
-        ("export XLA_FLAGS=--xla_a=1 --xla_b=2", "--xla_b=2: it is not in quotes"),
+        ("export XLA_FLAGS=--xla_a=1 --xla_b=2", "--xla_b=2: not quoted"),
         ("export A='x", r":1: unclosed quote"),
         ('A=1\n\nB="x', r":3: unclosed quote"),
         ("A=1\n--xla_a=1 stray", r":2: stray is not a flag"),
         ("export XLA_FLAGS='--xla_a=1 stray'", r":1: stray is not a flag"),
-        ("# nothing\n", "no settings given"),
-        ("", "no settings given"),
+        ("# nothing\n", "no settings found"),
+        ("", "no settings found"),
     ],
 )
 def test_what_needs_a_shell_or_is_none_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -197,7 +197,7 @@ def test_every_form_that_is_written_is_applied_again(tmp_path: Path, form: str, 
     [
         ("x.py", "import os\nif f():\n    os.environ['NCCL_A'] = '1'\n", "within an `if`"),
         ("x.py", "import os\nos.environ['NCCL_A'] = f()\n", "only when the program runs"),
-        ("x.env", "NCCL_A=1 # why\n", "a shell reads this otherwise than docker"),
+        ("x.env", "NCCL_A=1 # why\n", "a shell and docker read this differently"),
     ],
 )
 def test_what_is_not_certain_is_not_applied(

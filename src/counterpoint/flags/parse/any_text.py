@@ -79,7 +79,18 @@ def read_any_text(text: str, where: str) -> ParsedSource:
         for occurrence in _variables(line, place):
             found.setdefault((occurrence.channel, occurrence.name, occurrence.value), occurrence)
     given = tuple(found.values())
-    return ParsedSource(where=where, form="text", given=given, notes=_notes(given, mentioned))
+    unread = (
+        f"line {text.count(chr(10), 0, value.start) + 1}: parts of {value.channel} known to a shell"
+        for value in values
+        if "$" in text[value.start : value.end]
+    )
+    return ParsedSource(
+        where=where,
+        form="text",
+        given=given,
+        notes=_notes(given, mentioned),
+        unread=tuple(unread),
+    )
 
 
 def _notes(given: tuple[Occurrence, ...], mentioned: Iterable[str]) -> tuple[str, ...]:

@@ -454,7 +454,7 @@ def _missing(slip: SyntaxIssue, path: Path, failure: OSError | ValueError | None
 def _beyond(slip: SyntaxIssue, reach: AllowedFiles) -> str:
     line = "" if slip.place.line is None else f" (line {slip.place.line})"
     parent = reach.to_allow(slip.text)
-    return f"{slip.text}{line}: not in the directory of the source; --allow {parent} includes it"
+    return f"{slip.text}{line}: outside the source's directory; --allow {parent} includes it"
 
 
 def overwritten(

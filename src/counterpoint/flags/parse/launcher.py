@@ -161,12 +161,8 @@ class LaunchCommand:
         """Report exported flags that such an option does not pass on."""
         exported = {item.partition("=")[0] for item in items}
         for name in FLAG_VARIABLES:
-            if (
-                name in self.state.exported
-                and name not in exported
-                and name in self.state.assigned_at
-            ):
-                at = self.state.assigned_at[name].line
+            at = self.state.assigned_at.get(name)
+            if at and name in self.state.exported and name not in exported:
                 why = f"without ALL, srun does not pass on the export of line {at.line}"
                 mend = shown.replace("--export=", "--export=ALL,").replace(",NONE", "")
                 self.state.slip(IssueKind.OVERWRITTEN, name, shown, why, line, mend)

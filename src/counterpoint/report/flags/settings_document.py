@@ -132,7 +132,7 @@ class Effective:
 
 
 def effective_document(found: Effective) -> Document:
-    sections = [_head(found), *_asked(found), *_elsewhere(found), *_differences(found)]
+    sections = [_head(found), *_requested(found), *_elsewhere(found), *_differences(found)]
     return Document(sections=tuple(sections), legend="", next=printable(next_command(found)))
 
 
@@ -141,7 +141,7 @@ def _head(found: Effective) -> Section:
     which = found.module + (f" (and {others} more: --module)" if others else "")
     rows = [
         Fact("module", printable(which)),
-        Fact("asked by", printable(found.asked or "? (name a source: --asked)")),
+        Fact("requested", printable(found.asked or "unknown; give the source with --asked")),
         Fact("jaxlib", found.jaxlib),
     ]
     return Section("Flags", _counted(found), (FactList(tuple(rows)),))
@@ -151,10 +151,10 @@ def _counted(found: Effective) -> str:
     counts = Counter(flag.outcome for flag in found.used)
     order = (*_ORDER, FlagOutcome.ELSEWHERE)
     words = [f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome]]
-    return ", ".join(words) or "none beside the defaults"
+    return ", ".join(words) or "defaults only"
 
 
-def _asked(found: Effective) -> list[Section]:
+def _requested(found: Effective) -> list[Section]:
     requested = [flag for flag in found.used if flag.outcome is not FlagOutcome.ELSEWHERE]
     if not requested:
         return []
