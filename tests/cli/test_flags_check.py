@@ -48,7 +48,7 @@ def test_each_remark_is_one_line_with_its_place(job: Path, capsys: Captured) -> 
     assert checked(job, "--jaxlib", "0.10.2", "--no-probe", "--select", "FLAG1,FLAG2") == 1
     said = capsys.readouterr()
     first, second = said.out.splitlines()
-    assert first.startswith(f"{job}:1: FLAG102 error: --xla_gpu_graph_level: gone: ")
+    assert first.startswith(f"{job}:1: FLAG102 error: --xla_gpu_graph_level: removed: ")
     assert first.endswith("; write --xla_gpu_enable_command_buffer=")
     assert second.startswith(f"{job}:2: FLAG202 error: --xla_gpu_pgle_accuracy_checker: ")
     assert "2 errors on 3 settings" in said.err
@@ -67,14 +67,14 @@ def test_warnings_alone_are_no_failure(capsys: Captured) -> None:
 @needs_jaxlib
 def test_the_compiler_confirms_what_is_good(capsys: Captured) -> None:
     assert checked("--xla_gpu_autotune_level=4 --xla_gpu_triton_gemm_any=false") == 0
-    assert "was asked about 2 flags: it takes them, and XLA starts" in capsys.readouterr().err
+    assert "checked 2 flags: it accepts them, and XLA starts" in capsys.readouterr().err
 
 
 @needs_jaxlib
 def test_what_only_the_compiler_refuses_is_its_own_remark(capsys: Captured) -> None:
     assert checked("--xla_fuel=abc --xla_gpu_autotune_level=4") == 1
     said = capsys.readouterr()
-    assert "FLAG199 error: --xla_fuel: the compiler refuses it" in said.out
+    assert "FLAG199 error: --xla_fuel: the compiler rejects it" in said.out
     assert "it refuses 1" in said.err
 
 
@@ -116,7 +116,7 @@ def test_neither_the_source_nor_another_file_is_overwritten(
     assert checked(job, "--fix", "-o", job, "--force") == 2
     assert "never changed" in capsys.readouterr().err
     assert checked(job, "--fix", "-o", other) == 2
-    assert "nothing is overwritten unasked" in capsys.readouterr().err
+    assert "pass --force to overwrite it" in capsys.readouterr().err
 
 
 def test_a_fix_of_a_script_is_its_assignments_with_what_only_the_shell_knows(
@@ -227,7 +227,7 @@ def test_where_parts_were_not_read_nothing_is_promised() -> None:
         "\n".join(summary_lines(replace(examine(one, CheckRequest()), confirmation=asked), ""))
         for one in (whole, part)
     )
-    assert "it takes them, and XLA starts" in whole_said
+    assert "it accepts them, and XLA starts" in whole_said
     assert "XLA starts\n" not in f"{part_said}\n"
     assert "not read: line 3: the function f" in part_said
 
@@ -235,7 +235,7 @@ def test_where_parts_were_not_read_nothing_is_promised() -> None:
 def test_help_names_every_form(capsys: Captured) -> None:
     assert main(["flags", "check", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    told = text[text.index("How to read the source") :].partition(".")[0]
+    told = text[text.index("The form of the source") :].partition(".")[0]
     assert set(FORMS) <= set(told.replace(",", " ").split())
 
 
@@ -260,8 +260,8 @@ def test_everything_is_there_as_json(job: Path, capsys: Captured) -> None:
     ("content", "code", "said"),
     [
         (b"\x7fELF\x02\0\0", 3, "not a text file"),
-        (b'export XLA_FLAGS="--xla_a=1\n', 3, "a quote is opened and not closed"),
-        (b"export XLA_FLAGS=/no/such/flags\n", 3, "--allow /no/such has it read"),
+        (b'export XLA_FLAGS="--xla_a=1\n', 3, "unclosed quote"),
+        (b"export XLA_FLAGS=/no/such/flags\n", 3, "--allow /no/such includes it"),
         (b"export XLA_FLAGS=--xla_tpu_x=1\n", 1, "FLAG107 error: --xla_tpu_x: libtpu reads"),
         (b"export LIBTPU_INIT_ARGS=--xla_gpu_x=1\n", 1, "FLAG107 error: --xla_gpu_x: "),
         (b"export XLA_FLAGS=--xla_dump_to=$(mktemp -d)\n", 0, "FLAG208 note: "),
@@ -283,7 +283,7 @@ def test_bad_input_is_one_clear_line(
     ("words", "said"),
     [
         ([], "no settings were given"),
-        (["a", "--env"], "more than one thing"),
+        (["a", "--env"], "more than one source"),
         (["no-such-file"], "neither a file nor a recipe"),
         (["--env", "--select", "FLAG9"], "no such code"),
         (["--env", "--python", "/no/such/python"], "there is no such program"),

@@ -39,7 +39,7 @@ def test_a_script_becomes_a_manifest_and_says_what_is_left_out(run: Run, job: Pa
     code, out, err = run(job, "--as", "k8s")
     assert code == 0
     assert out == (
-        "# Meant for 2 hosts, 8 processes on each host.\n"
+        "# Intended for 2 hosts, 8 processes on each host.\n"
         "env:\n- name: XLA_FLAGS\n  value: >-\n    --xla_a=1\n    --xla_b=2\n"
         '- name: NCCL_DEBUG\n  value: "WARN"\n'
     )
@@ -153,7 +153,7 @@ def test_compiler_options_that_a_form_has_no_place_for_are_told(run: Run, tmp_pa
     code, out, err = run(options, "--as", "bash")
     assert code == 0
     assert "#   xla_gpu_enable_triton_gemm=False" in out
-    assert "compiler options (1) stand in comments" in err
+    assert "compiler options (1) are in comments" in err
     code, out, err = run(options, "--as", "compiler_options")
     assert '"xla_gpu_enable_triton_gemm": False' in out
     assert err == ""

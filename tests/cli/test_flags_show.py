@@ -47,7 +47,7 @@ def test_notes_of_other_chips_are_not_shown(capsys: pytest.CaptureFixture[str]) 
     assert "On Hopper and Blackwell" not in ampere
     code, _, err = run(capsys, name, "--chip", "abacus")
     assert code == 2
-    assert "unknown chip: abacus" in err
+    assert "unknown chip abacus" in err
 
 
 def test_an_option_of_jax_comes_and_goes_with_releases(capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +71,7 @@ def test_a_removed_flag_says_what_happens_and_what_does_it_now(
     assert code == 0
     assert "not in jaxlib 0.10.2" in out
     assert "unknown: XLA ends the process at it. jaxlib 0.4.26 had it, 0.4.27 does not." in out
-    assert "what it asked for is the default now: remove it" in out
+    assert "what it asked for is the default now: drop it" in out
     assert out.endswith("next: counterpoint flags show xla_gpu_disable_async_collectives\n")
 
 

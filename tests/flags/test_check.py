@@ -207,7 +207,7 @@ def test_gigabytes_are_told_in_bytes_and_not_written_unasked() -> None:
 def test_a_name_from_before_the_tables_has_its_heir(version: str) -> None:
     (remark,) = remarks_on("--xla_gpu_cuda_graph_level=0", version)
     assert remark.advice == "write --xla_gpu_enable_command_buffer="
-    assert remark.message.startswith("not there: no release of jaxlib from 0.4.18 on")
+    assert remark.message.startswith("unknown to all releases of jaxlib since 0.4.18")
     assert "Older releases had it." in remark.message
     (unknown,) = remarks_on("--xla_gpu_nope_nope=0", version)
     assert "no release of jaxlib from 0.4.18 on knows this name" in unknown.message

@@ -64,14 +64,14 @@ def test_a_label_stands_for_the_settings_that_it_names(
     ],
 )
 def test_a_name_that_nothing_reads_is_refused_with_the_nearest_ones(word: str, near: str) -> None:
-    with pytest.raises(UsageError, match="no flag, option or variable") as refused:
+    with pytest.raises(UsageError, match="unknown flag, option or variable") as refused:
         read_line(f"NCCL_ALGO=Ring {word}")
     assert near in str(refused.value.next)
     assert f"env:{word.lstrip('-')}" in str(refused.value.why)
 
 
 def test_a_name_like_no_other_is_refused_and_env_lets_it_pass() -> None:
-    with pytest.raises(UsageError, match="nope is no flag, option or variable"):
+    with pytest.raises(UsageError, match="nope is unknown flag, option or variable"):
         read_line("nope=1")
     line = read_line("env:nope=1")
     assert line.settings.env == (("nope", "1"),)
@@ -88,7 +88,7 @@ def test_variables_that_something_reads_need_no_mark(name: str) -> None:
 def test_a_flag_set_as_a_variable_is_refused_and_ones_own_variable_is_not() -> None:
     assert parse_settings((), ["MY_SWITCH=1", "http_proxy=x"]).variables["MY_SWITCH"] == "1"
     for text in (f"{THRESHOLD[8:]}=1", f"{THRESHOLD}=1", "jax_enable_x64=1"):
-        with pytest.raises(UsageError, match="no flag, option or variable"):
+        with pytest.raises(UsageError, match="unknown flag, option or variable"):
             parse_settings((), [text])
     assert parse_settings((), [f"env:{THRESHOLD}=1"]).variables == {THRESHOLD: "1"}
     with pytest.raises(UsageError, match="nope is no flag"):
@@ -108,7 +108,7 @@ def test_a_file_that_sets_a_flag_as_a_variable_is_refused(
 ) -> None:
     path = tmp_path / file
     path.write_text(f"NCCL_ALGO=Ring\n{text}" if file != "mine.sh" else text, encoding="utf-8")
-    with pytest.raises(InputError, match="no flag, option or variable") as refused:
+    with pytest.raises(InputError, match="unknown flag, option or variable") as refused:
         load_settings(path)
     assert THRESHOLD in str(refused.value.next)
 
@@ -123,4 +123,4 @@ def test_only_a_flag_that_is_a_bool_stands_without_a_value() -> None:
 def test_a_variable_set_as_a_flag_is_refused_with_the_option_that_takes_it(text: str) -> None:
     with pytest.raises(UsageError, match="is a variable, not a flag") as refused:
         parse_settings([text])
-    assert refused.value.next == f"give it as --env {text}"
+    assert refused.value.next == f"use --env {text}"

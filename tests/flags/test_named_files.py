@@ -137,7 +137,7 @@ def test_of_a_named_file_only_words_are_shown_that_begin_as_flags_do(
 
 def test_settings_that_are_to_be_applied_name_files_beside_them_only(place: Path) -> None:
     (place / "job.sh").write_text(f"export XLA_FLAGS={place.parent / 'flags'}\n")
-    with pytest.raises(CounterpointError, match="does not lie beside the source"):
+    with pytest.raises(CounterpointError, match="not in the directory of the source"):
         load_settings(place / "job.sh")
     (place / "x.flags").write_text("--xla_a=1\n")
     (place / "job.sh").write_text(f"export XLA_FLAGS={place / 'x.flags'}\n")
@@ -193,7 +193,7 @@ def test_nothing_tells_whether_a_file_elsewhere_is_there(
     assert with_it == without == remarks(said, place / "job.sh")
     if flag == PROFILE:
         assert "was not looked for: it is not in the directory of the source" in with_it[0]
-        assert with_it[0].endswith(f"--allow {place.parent} has it looked for")
+        assert with_it[0].endswith(f"--allow {place.parent} includes it")
         (place.parent / "secret").rmdir()
         (found,) = remarks(said, place / "job.sh", "--allow", place.parent)
         assert f"{name.format(place.parent)} does not exist here" in found

@@ -166,7 +166,7 @@ def test_other_forms_say_the_layout_and_the_compiler_options_in_a_comment() -> N
     settings = Settings(options=(("xla_a", "True"),), layout=Layout(hosts=2, processes_per_host=8))
     text = render(settings, SettingsForm.BASH)
     assert "#   xla_a=True" in text
-    assert "# Meant for 2 hosts, 8 processes on each host." in text
+    assert "# Intended for 2 hosts, 8 processes on each host." in text
 
 
 def options(settings: Settings, version: str) -> dict[str, Any]:
@@ -224,7 +224,7 @@ def test_what_no_compile_takes_is_left_out_with_its_reason() -> None:
     assert "#   xla_fuel=1: only XLA_FLAGS accepts it" in text
     assert "xla_gpu_enable_nccl_comm_splitting=false: XLA reads it once per process" in text
     assert "xla_gpu_enable_custom_fusions=true: jaxlib 0.10.2 does not know it" in text
-    assert "NCCL_DEBUG=INFO: a variable of the process" in text
+    assert "NCCL_DEBUG=INFO: an environment variable" in text
 
 
 def test_an_alias_that_only_xla_flags_has_becomes_the_option_behind_it() -> None:

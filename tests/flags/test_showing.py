@@ -120,7 +120,7 @@ def test_a_value_is_judged_for_each_channel(
     [
         ("xla_gpu_graph_level=0", "0.10.2", "write --xla_gpu_enable_command_buffer="),
         ("xla_gpu_pipeline_all_gather=on", "0.10.2", "XLA ends the process at it"),
-        ("xla_gpu_enable_async_all_reduce=true", "0.10.2", "is the default now: remove it"),
+        ("xla_gpu_enable_async_all_reduce=true", "0.10.2", "is the default now: drop it"),
         ("xla_gpu_enable_command_buffer=1", "0.10.2", "XLA ends the process at it; it takes"),
     ],
 )
