@@ -13,10 +13,10 @@ from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.catalogue.about import SettingReader, documentation_of
 from counterpoint.flags.catalogue.web_pages import PageSetting, WebPage, pages
 from counterpoint.flags.history.standing import FlagState, default_of, is_default, state_of
-from counterpoint.flags.inspection.showing import related_recipes
 from counterpoint.flags.lifecycle.lifecycle import is_default_now
 from counterpoint.flags.lifecycle.removed import removal_of
 from counterpoint.flags.settings import Channel
+from counterpoint.flags.showing import related_recipes
 from counterpoint.flags.values import refusal
 
 RELEASES: Final = ("0.6.2", "0.8.3", "0.10.2", "0.12.0")

@@ -101,7 +101,7 @@ def test_an_unknown_name_ends_with_2_and_the_nearest_names(
 ) -> None:
     code, out, err = run(capsys, "xla_gpu_enable_triton_gem", "--jaxlib", "0.10.2")
     assert (code, out) == (2, "")
-    assert "nearest: xla_gpu_enable_triton_gemm" in err
+    assert "similar names: xla_gpu_enable_triton_gemm" in err
 
 
 def test_json_has_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,9 +23,9 @@ from counterpoint.flags.advice.recommendation import (
 from counterpoint.flags.catalogue import release, releases
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.forms import SettingsForm, render
-from counterpoint.flags.inspection.showing import show
 from counterpoint.flags.lint import Severity
 from counterpoint.flags.parse import read_text
+from counterpoint.flags.showing import show
 from counterpoint.hlo import read_program
 from counterpoint.workflow.subject.subject import candidate
 

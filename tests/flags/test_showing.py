@@ -10,8 +10,8 @@ from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.catalogue.about import SettingReader
 from counterpoint.flags.history.standing import FlagState
-from counterpoint.flags.inspection.showing import show
 from counterpoint.flags.settings import Channel
+from counterpoint.flags.showing import show
 from counterpoint.report.catalogue.flags_json import show_json
 from counterpoint.report.catalogue.show_document import all_changes, show_document
 from counterpoint.report.terminal import plain_text
@@ -50,9 +50,9 @@ def test_a_name_is_found_however_it_is_written(typed: str, name: str, today: Rel
         ("xla_gpu_enable_latency_hidng_scheduler", "xla_gpu_enable_latency_hiding_scheduler"),
         ("NCCL_NVSL_ENABLE=1", "NCCL_NVLS_ENABLE"),
         ("--xla_gpu_pipline_all_gather=on", "xla_gpu_pipeline_all_gather"),
-        ("zzz", "no known name is near it"),
-        ("", "no known name is near it"),
-        ("=1", "no known name is near it"),
+        ("zzz", "no known name is similar"),
+        ("", "no known name is similar"),
+        ("=1", "no known name is similar"),
     ],
 )
 def test_an_unknown_name_is_an_error_that_names_neighbours(
@@ -137,7 +137,7 @@ def test_a_value_that_ends_the_process_is_said_to(typed: str, version: str, told
 
 @pytest.mark.parametrize("name", ["XLA_FLAGS", "xla_flags", "LIBTPU_INIT_ARGS", "compiler_options"])
 def test_what_holds_settings_is_explained(name: str, today: Release) -> None:
-    with pytest.raises(UsageError, match="holds settings") as caught:
+    with pytest.raises(UsageError, match="contains settings") as caught:
         show(name, today)
     assert "--name=value" in str(caught.value.why) or "jax.jit" in str(caught.value.why)
 

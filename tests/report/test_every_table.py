@@ -31,7 +31,7 @@ from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.compare.comparison import RegroupedCollectives, ScheduleChanges
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release as known_release
-from counterpoint.flags.inspection.effective import EffectiveFlag, FlagOutcome, differences
+from counterpoint.flags.effective import EffectiveFlag, FlagOutcome, differences
 from counterpoint.flags.refresh.plugin import PluginComparison
 from counterpoint.hardware.targets import parse_target
 from counterpoint.pgle.applying.movement import CollectiveMove, Movement, SchedulePosition

@@ -12,10 +12,9 @@ from counterpoint.cli.progress import Progress
 from counterpoint.flags import Channel, Settings
 from counterpoint.flags.catalogue import all_documentation, release, releases
 from counterpoint.flags.catalogue import release as nearest_release
+from counterpoint.flags.effective import compare, differences
 from counterpoint.flags.history import FlagFilter, listing, require_earlier
 from counterpoint.flags.history import diff as diff_releases
-from counterpoint.flags.inspection import compare, differences
-from counterpoint.flags.inspection import show as look_up
 from counterpoint.flags.lifecycle import replacements
 from counterpoint.flags.live import chosen_release
 from counterpoint.flags.parse import AllowedFiles, read_source, read_variables
@@ -26,6 +25,7 @@ from counterpoint.flags.refresh import (
     read_jaxlib_flags,
     save_overlay,
 )
+from counterpoint.flags.showing import show as look_up
 from counterpoint.flags.versions import version_number
 from counterpoint.report import print_document
 from counterpoint.report.catalogue import (

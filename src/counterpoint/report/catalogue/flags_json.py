@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from counterpoint.flags.catalogue import Flag, Release
     from counterpoint.flags.history import FlagChange, FlagFilter, ListedFlag, ReleaseDiff
-    from counterpoint.flags.inspection import SettingDescription
     from counterpoint.flags.refresh import JaxlibFlags, PluginComparison
+    from counterpoint.flags.showing import SettingDescription
 
 
 class FlagEntry(Result):

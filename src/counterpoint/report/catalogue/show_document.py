@@ -9,9 +9,9 @@ from typing import Final
 from counterpoint.flags import Channel
 from counterpoint.flags.catalogue import SettingReader, releases
 from counterpoint.flags.history import FlagChange, FlagState, release_added
-from counterpoint.flags.inspection import ChannelVerdict, SettingDescription
 from counterpoint.flags.lifecycle import LifecycleStatus as FateKind
 from counterpoint.flags.lifecycle import consequence_of_rejection, lifecycle_of
+from counterpoint.flags.showing import ChannelVerdict, SettingDescription
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.report.catalogue.catalogue_document import release_notes
 from counterpoint.report.document import (

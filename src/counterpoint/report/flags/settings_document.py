@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.flags import Channel, SettingDifference, Settings
-from counterpoint.flags.inspection import Difference, EffectiveFlag, FlagOutcome
+from counterpoint.flags.effective import Difference, EffectiveFlag, FlagOutcome
 from counterpoint.flags.parse import IssueKind, Location, ParsedSource
 from counterpoint.report.document import (
     Column,

@@ -39,6 +39,8 @@ from counterpoint.flags.text import Pairs
 from counterpoint.flags.values import as_option, refusal
 from counterpoint.flags.versions.version import chip_family
 
+__all__ = ["ChannelVerdict", "SettingDescription", "show"]
+
 _NEAR: Final = 0.75
 _LONGEST: Final = 120
 _ABSENT: Final = (FlagState.GONE, FlagState.NEWER, FlagState.UNREAD)
@@ -120,11 +122,11 @@ def show(text: str, release: Release, chip: str | None = None) -> SettingDescrip
     typed, equals, value = text.partition("=")
     if typed.strip().upper() in _CHANNELS:
         raise _channel(typed.strip())
-    name = _known(typed.strip(), release)
+    name = _known_name(typed.strip(), release)
     if name is None:
-        raise _stranger(typed.strip(), release)
+        raise _unknown_name(typed.strip(), release)
     flag = release.flags.get(name)
-    variable = variables().get(name) or arguments().get(name) or _untold(name, release)
+    variable = variables().get(name) or arguments().get(name) or _undescribed(name, release)
     return SettingDescription(
         name=name,
         value=value if equals else None,
@@ -163,7 +165,7 @@ def related_recipes(name: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _known(typed: str, release: Release) -> str | None:
+def _known_name(typed: str, release: Release) -> str | None:
     """Return the name in its known spelling, or None."""
     bare = typed.lstrip("-")
     tried = (bare, bare.lower().replace("-", "_"), bare.upper().replace("-", "_"), typed)
@@ -178,7 +180,7 @@ def _exists(name: str, release: Release) -> bool:
     return history(name) is not None or documentation_of(name) is not None
 
 
-def _untold(name: str, release: Release) -> DocumentedSetting | None:
+def _undescribed(name: str, release: Release) -> DocumentedSetting | None:
     """Return a variable without a description: JAX's from the release; for NCCL only the name."""
     option = release.jax_options.get(name)
     if option is not None:
@@ -262,18 +264,18 @@ def _speaks_of(rule: DocumentedRule, name: str) -> bool:
 
 def _channel(typed: str) -> UsageError:
     return UsageError(
-        f"{typed} is no setting: it holds settings",
+        f"{typed} is not a setting but contains settings",
         why=_CHANNELS[typed.upper()],
         next="counterpoint flags list",
     )
 
 
-def _stranger(typed: str, release: Release) -> UsageError:
-    near = _neighbours(typed.lstrip("-"), release) if len(typed) <= _LONGEST else []
+def _unknown_name(typed: str, release: Release) -> UsageError:
+    near = _similar(typed.lstrip("-"), release) if len(typed) <= _LONGEST else []
     kind = "flag" if typed.startswith(_PREFIXES) else "setting"
     return UsageError(
-        f"{_quoted(typed)}: no such {kind} is known",
-        why=f"nearest: {', '.join(near)}" if near else "no known name is near it",
+        f"{_quoted(typed)}: unknown {kind}",
+        why=f"similar names: {', '.join(near)}" if near else "no known name is similar",
         next=f"counterpoint flags show {near[0]}" if near else "counterpoint flags list",
     )
 
@@ -286,7 +288,7 @@ def _quoted(typed: str) -> str:
     return short if short.isprintable() else repr(short)
 
 
-def _neighbours(name: str, release: Release) -> list[str]:
+def _similar(name: str, release: Release) -> list[str]:
     known = {
         *(name for name, flag in release.flags.items() if flag.xla_flags),
         *release.jax,

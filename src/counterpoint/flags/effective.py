@@ -19,6 +19,8 @@ from typing import Final
 from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.settings import Settings
 
+__all__ = ["Difference", "EffectiveFlag", "FlagOutcome", "compare", "differences"]
+
 _LISTS: Final = ("enums", "strings", "map")
 _JAX: Final = frozenset(
     {
