@@ -33,10 +33,10 @@ def lines(written: ParsedSource) -> list[tuple[str, int | None]]:
 
 
 def kinds(written: ParsedSource) -> list[IssueKind]:
-    return [one.kind for one in written.slips]
+    return [one.kind for one in written.issues]
 
 
-def slip(written: ParsedSource) -> SyntaxIssue:
-    """The only slip."""
-    (one,) = written.slips
+def issue(written: ParsedSource) -> SyntaxIssue:
+    """The only issue."""
+    (one,) = written.issues
     return one

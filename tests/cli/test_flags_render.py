@@ -43,7 +43,7 @@ def test_a_script_becomes_a_manifest_and_says_what_is_left_out(run: Run, job: Pa
         "env:\n- name: XLA_FLAGS\n  value: >-\n    --xla_a=1\n    --xla_b=2\n"
         '- name: NCCL_DEBUG\n  value: "WARN"\n'
     )
-    assert err == f"left out: {job}:2: --xla_dump_to=$PLACE (known only when it runs)\n"
+    assert err == f"left out: {job}:2: --xla_dump_to=$PLACE (known only when the program runs)\n"
 
 
 def test_of_several_sources_the_last_has_the_last_word(run: Run, job: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_source_without_settings_is_an_error(run: Run, tmp_path: Path) -> None
     path = tmp_path / "empty.sh"
     path.write_text("echo hello\n")
     code, _, err = run(path)
-    assert (code, "no settings given" in err) == (3, True)
+    assert (code, "no settings in it" in err) == (3, True)
 
 
 def test_compiler_options_that_a_form_has_no_place_for_are_told(run: Run, tmp_path: Path) -> None:

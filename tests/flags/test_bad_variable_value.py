@@ -65,7 +65,7 @@ def test_a_number_that_does_not_fit_has_no_value() -> None:
         ("TF_CPP_MIN_LOG_LEVEL=x", "XLA's log reads it as 0"),
         ("JAX_PGLE_AGGREGATION_PERCENTILE=150", "JAX accepts it without a range check"),
         ("JAX_PLATFORMS=neuron", "unless a plugin provides it"),
-        ("CUDA_DEVICE_MAX_CONNECTIONS=64", "no value that CUDA documents"),
+        ("CUDA_DEVICE_MAX_CONNECTIONS=64", "CUDA does not document this value"),
     ],
 )
 def test_it_is_said_what_the_reader_makes_of_a_value(text: str, message: str) -> None:

@@ -183,7 +183,7 @@ def test_a_dump_is_held_against_a_script(a_run: Path, tmp_path: Path, effective:
 
     assert (lost[0], bare[0], quoted[0]) == (1, 0, 1)
     assert "ignored" in lost[1]
-    assert "asked by  ? (name a source: --asked)" in bare[1]
+    assert "requested  unknown; give the source with --asked" in bare[1]
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_a_value_without_a_dash_in_front_is_the_name_of_a_file_to_xla(
 ) -> None:
     assert xla(value) is None, "the process ends"
     written = read(value)
-    assert "as a file name, and aborts" in written.slips[0].why
+    assert "as a file name, and aborts" in written.issues[0].why
     assert not written.given
     assert fatal(value) in (["FLAG206"], ["FLAG207"])
 
@@ -94,11 +94,11 @@ def test_a_flag_file_is_read_up_to_the_first_word_that_is_no_flag(
     path = tmp_path / "h.flags"
     path.write_text(content)
     written = read(str(path))
-    (slip,) = written.slips
-    assert slip.kind is IssueKind.STRAY
-    assert "are lost" in slip.why
+    (issue,) = written.issues
+    assert issue.kind is IssueKind.STRAY
+    assert "are lost" in issue.why
     assert [one.name for one in written.given] == read_first
-    assert [one.name for one in slip.lost] == lost
+    assert [one.name for one in issue.lost] == lost
     taken = xla(str(path))
     assert taken is not None
     assert taken == xla(render_xla_flags(written.settings.xla))
@@ -128,5 +128,5 @@ def test_libtpu_and_compile_options_are_not_split_as_xla_flags_are() -> None:
 
 
 def test_what_is_lost_on_a_command_line_has_no_line() -> None:
-    (slip,) = read_source("--xla_a=1 oops --xla_b=2").slips
-    assert [one.place for one in slip.lost] == [slip.place]
+    (issue,) = read_source("--xla_a=1 oops --xla_b=2").issues
+    assert [one.place for one in issue.lost] == [issue.place]

@@ -22,7 +22,7 @@ from counterpoint.flags.parse import (
 from counterpoint.flags.parse.source import read_process
 from counterpoint.flags.parsed import IssueKind, ParsedSource
 from counterpoint.flags.settings import Channel
-from flag_sources import flags, kinds, lines, slip
+from flag_sources import flags, issue, kinds, lines
 
 EN_DASH, EM_DASH = "\N{EN DASH}", "\N{EM DASH}"
 
@@ -86,11 +86,11 @@ def test_a_value_is_kept_as_it_was_written_beside_what_it_means() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_xla_stumbles_over_is_a_slip_and_what_it_does_not_read_is_lost(
+def test_what_xla_stumbles_over_is_an_issue_and_what_it_does_not_read_is_lost(
     text: str, kind: IssueKind, what: str, mend: str | None
 ) -> None:
     written = read_source(text)
-    found = slip(written)
+    found = issue(written)
     lost = [(one.name, one.value) for one in found.lost]
     assert [*flags(written), *lost] == [("xla_a", "1"), ("xla_b", "2")]
     assert bool(lost) == (kind is not IssueKind.SINGLE_DASH), "that one XLA ends at, reading all"
@@ -98,12 +98,12 @@ def test_what_xla_stumbles_over_is_a_slip_and_what_it_does_not_read_is_lost(
 
 
 def test_a_text_that_starts_without_dashes_is_meant_as_a_flag_if_it_looks_like_one() -> None:
-    found = slip(read_source("XLA_FLAGS=xla_gpu_autotune_level=0"))
+    found = issue(read_source("XLA_FLAGS=xla_gpu_autotune_level=0"))
     assert (found.kind, found.mend) == (IssueKind.STRAY, "--xla_gpu_autotune_level=0")
 
 
-def test_a_variable_that_names_a_missing_file_is_a_slip() -> None:
-    found = slip(read_variables({"XLA_FLAGS": "/no/such/flags.txt"}, "environment"))
+def test_a_variable_that_names_a_missing_file_is_an_issue() -> None:
+    found = issue(read_variables({"XLA_FLAGS": "/no/such/flags.txt"}, "environment"))
     assert (found.kind, found.text) == (IssueKind.MISSING_FILE, "/no/such/flags.txt")
     assert "names a file" in found.why
 
@@ -214,13 +214,13 @@ def test_a_command_adds_its_own_words_to_the_environment() -> None:
     assert str(written.given[0].place) == "environment"
 
 
-def test_a_command_whose_flags_replace_the_inherited_ones_is_a_slip() -> None:
+def test_a_command_whose_flags_replace_the_inherited_ones_is_an_issue() -> None:
     written = read_command(
         ["XLA_FLAGS=--xla_new=1", "python", "train.py"], {"XLA_FLAGS": "--xla_old=1"}
     )
     assert flags(written) == [("xla_new", "1")]
-    assert slip(written).kind is IssueKind.OVERWRITTEN
-    assert "the inherited flags: --xla_old" in slip(written).why
+    assert issue(written).kind is IssueKind.OVERWRITTEN
+    assert "the inherited flags: --xla_old" in issue(written).why
 
 
 def test_the_script_that_a_command_starts_is_read_too(tmp_path: Path) -> None:

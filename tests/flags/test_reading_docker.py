@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from counterpoint.core.errors import CounterpointError
 from counterpoint.flags.parse import read_text
 from counterpoint.flags.parsed import IssueKind, ParsedSource
-from flag_sources import flags, kinds, lines, slip
+from flag_sources import flags, issue, kinds, lines
 
 
 def image(*text: str) -> ParsedSource:
@@ -66,8 +66,8 @@ def test_all_stages_are_read_as_one_image() -> None:
     assert written.notes == ("line 3: all stages are read as one image",)
 
 
-def test_an_instruction_that_throws_the_flags_of_another_away_is_a_slip() -> None:
-    found = slip(image("FROM x", "ENV XLA_FLAGS=--xla_a=1", "ENV XLA_FLAGS=--xla_b=1"))
+def test_an_instruction_that_throws_the_flags_of_another_away_is_an_issue() -> None:
+    found = issue(image("FROM x", "ENV XLA_FLAGS=--xla_a=1", "ENV XLA_FLAGS=--xla_b=1"))
     assert (found.kind, found.place.line) == (IssueKind.OVERWRITTEN, 3)
 
 

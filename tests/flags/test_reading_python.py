@@ -7,7 +7,7 @@ import pytest
 from counterpoint.core.errors import InputError
 from counterpoint.flags.parsed import IssueKind
 from counterpoint.flags.settings import Channel
-from flag_sources import flags, kinds, lines, program, slip
+from flag_sources import flags, issue, kinds, lines, program
 
 BOTH = [("xla_a", "1"), ("xla_b", "2")]
 
@@ -55,12 +55,12 @@ def test_other_variables_are_read_from_the_environment_of_the_process() -> None:
     assert written.settings.variables == {"NCCL_DEBUG": "INFO", "MINE": "1"}
 
 
-def test_an_expression_that_is_not_constant_is_a_slip_and_the_rest_is_read() -> None:
+def test_an_expression_that_is_not_constant_is_an_issue_and_the_rest_is_read() -> None:
     written = program(
         "import os", 'os.environ["XLA_FLAGS"] = f"--xla_a={f(x)} --xla_b=2 " + more()'
     )
     assert kinds(written) == [IssueKind.UNKNOWABLE] * 2
-    assert [one.text for one in written.slips] == ["--xla_a=f(x)", "more()"]
+    assert [one.text for one in written.issues] == ["--xla_a=f(x)", "more()"]
     assert written.settings.flags == {"xla_b": "2"}
 
 
@@ -71,7 +71,7 @@ def test_flags_behind_the_first_use_of_a_device_come_too_late() -> None:
         "print(jax.devices())",
         'os.environ["XLA_FLAGS"] = "--xla_b=2"',
     )
-    found = slip(written)
+    found = issue(written)
     assert (found.kind, found.place.line) == (IssueKind.TOO_LATE, 4)
     assert found.why == "XLA has already read it in line 3 (`jax.devices`)"
     assert flags(written) == [("xla_a", "1")]
@@ -103,11 +103,11 @@ def test_arrays_and_keys_use_a_device_too(use: str) -> None:
 )
 def test_flags_behind_the_import_of_jax_are_in_time(harmless: str) -> None:
     written = program("import os", harmless, 'os.environ["XLA_FLAGS"] = "--xla_b=2"')
-    assert not written.slips
+    assert not written.issues
 
 
 def test_jaxs_own_variables_behind_its_import_come_too_late() -> None:
-    found = slip(program("import os, jax", 'os.environ["JAX_ENABLE_PGLE"] = "true"'))
+    found = issue(program("import os, jax", 'os.environ["JAX_ENABLE_PGLE"] = "true"'))
     assert (found.kind, found.channel) == (IssueKind.TOO_LATE, Channel.ENVIRONMENT)
     assert found.mend == 'jax.config.update("jax_enable_pgle", ...)'
 
@@ -132,14 +132,14 @@ def test_compiler_options_keep_what_python_calls_their_values() -> None:
     ]
 
 
-def test_an_assignment_that_drops_flags_is_a_slip() -> None:
+def test_an_assignment_that_drops_flags_is_an_issue() -> None:
     written = program(
         "import os",
         'os.environ["XLA_FLAGS"] = "--xla_a=1"',
         'os.environ["XLA_FLAGS"] = "--xla_b=2"',
     )
-    assert slip(written).kind is IssueKind.OVERWRITTEN
-    assert slip(written).why == "it discards the flags of line 2: --xla_a"
+    assert issue(written).kind is IssueKind.OVERWRITTEN
+    assert issue(written).why == "it discards the flags of line 2: --xla_a"
 
 
 def test_constants_that_nothing_hands_to_a_program_are_not_read_and_named() -> None:

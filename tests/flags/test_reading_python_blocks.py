@@ -49,7 +49,7 @@ def test_parts_that_exclude_each_other_give_nothing_twice(text: str) -> None:
     written = program("import os", text)
     assert flags(written) == [("xla_gpu_autotune_level", "0"), ("xla_gpu_autotune_level", "4")]
     assert not twice(written)
-    assert not written.slips
+    assert not written.issues
 
 
 @pytest.mark.parametrize(
@@ -107,5 +107,5 @@ def test_a_list_that_grows_is_followed(before: str, more: str) -> None:
 
 
 def test_what_a_program_alone_knows_needs_no_shell() -> None:
-    (slip,) = program("import os", 'os.environ["XLA_FLAGS"] = more()').slips
-    assert slip.why == "its value is known only when the program runs"
+    (issue,) = program("import os", 'os.environ["XLA_FLAGS"] = more()').issues
+    assert issue.why == "its value is known only when the program runs"

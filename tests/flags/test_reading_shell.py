@@ -15,7 +15,7 @@ from counterpoint.core.errors import CounterpointError
 from counterpoint.flags.parse import read_source, read_text
 from counterpoint.flags.parsed import IssueKind
 from counterpoint.flags.settings import Channel, Layout
-from flag_sources import flags, kinds, lines, script, slip
+from flag_sources import flags, issue, kinds, lines, script
 
 
 def layout(hosts: int, processes: int, gpus: int) -> Layout:
@@ -72,12 +72,12 @@ def test_each_flag_of_a_value_has_its_own_line() -> None:
     assert lines(written) == [("xla_a", 1), ("xla_b", 4), ("xla_c", 5)]
 
 
-def test_what_needs_a_shell_is_a_slip_and_the_rest_of_the_value_is_read() -> None:
+def test_what_needs_a_shell_is_an_issue_and_the_rest_of_the_value_is_read() -> None:
     written = script(
         'export XLA_FLAGS="--xla_a=$N $(cat more) --xla_b=2 ${OTHER} --xla_c=x$((RANDOM+1))"'
     )
     assert kinds(written) == [IssueKind.UNKNOWABLE] * 4
-    assert [one.text for one in written.slips] == [
+    assert [one.text for one in written.issues] == [
         "--xla_a=$N",
         "$(cat more)",
         "${OTHER}",
@@ -91,9 +91,9 @@ def test_what_needs_a_shell_is_a_slip_and_the_rest_of_the_value_is_read() -> Non
     assert written.settings.flags == {"xla_b": "2"}
 
 
-def test_a_second_export_that_drops_the_first_is_a_slip() -> None:
+def test_a_second_export_that_drops_the_first_is_an_issue() -> None:
     written = script("export XLA_FLAGS=--xla_a=1", "export XLA_FLAGS=--xla_b=2", "python x.py")
-    found = slip(written)
+    found = issue(written)
     assert (found.kind, found.place.line) == (IssueKind.OVERWRITTEN, 2)
     assert found.why == "it discards the flags of line 1: --xla_a"
     assert found.mend == 'XLA_FLAGS="${XLA_FLAGS} --xla_b=2 ..."'
@@ -101,14 +101,14 @@ def test_a_second_export_that_drops_the_first_is_a_slip() -> None:
 
 
 def test_setting_the_same_flags_anew_throws_nothing_away() -> None:
-    assert not script("export XLA_FLAGS=--xla_a=1", "export XLA_FLAGS=--xla_a=2").slips
+    assert not script("export XLA_FLAGS=--xla_a=1", "export XLA_FLAGS=--xla_a=2").issues
 
 
 def test_flags_for_the_next_program_throw_nothing_away() -> None:
     written = script(
         "export XLA_FLAGS=--xla_a=1", "python a.py", "export XLA_FLAGS=--xla_b=1", "python b.py"
     )
-    assert not written.slips
+    assert not written.issues
     assert "line 3: XLA_FLAGS is set again for the programs started after it" in written.notes
 
 
@@ -116,7 +116,7 @@ def test_branches_that_exclude_each_other_throw_nothing_away() -> None:
     written = script(
         "if x; then", "  export XLA_FLAGS=--xla_a=1", "else", "  export XLA_FLAGS=--xla_b=1", "fi"
     )
-    assert not written.slips
+    assert not written.issues
     assert "lines 2 and 4: XLA_FLAGS is set within `if`: read as if it ran" in written.notes
     assert (
         "line 4: XLA_FLAGS is set in several branches; each is checked separately" in written.notes
@@ -174,7 +174,7 @@ def test_a_function_is_not_read_and_what_it_may_change_is_not_known_behind_a_cal
     )
     assert written.unread == ("line 1: the function run",)
     assert written.settings.variables == {"NCCL_A": "1", "JAX_ENABLE_PGLE": "true"}
-    assert slip(written).text == "NCCL_B=$LEVEL"
+    assert issue(written).text == "NCCL_B=$LEVEL"
 
 
 def test_arrays_and_bare_references_are_several_words() -> None:
@@ -201,7 +201,7 @@ def test_many_settings_of_one_block_are_doubted_together() -> None:
 
 
 def test_a_variable_that_is_passed_on_is_no_riddle() -> None:
-    assert not script("mpirun -x NCCL_PROTO=$NCCL_PROTO -x NCCL_ALGO=${NCCL_ALGO} x").slips
+    assert not script("mpirun -x NCCL_PROTO=$NCCL_PROTO -x NCCL_ALGO=${NCCL_ALGO} x").issues
 
 
 def test_a_heredoc_is_not_read_whatever_runs_it() -> None:
@@ -259,8 +259,8 @@ def test_bazel_hands_variables_to_tests() -> None:
     assert written.settings.variables == {"NCCL_DEBUG": "WARN"}
 
 
-def test_a_flag_outside_the_quotes_is_a_slip() -> None:
-    found = slip(script("export XLA_FLAGS=--xla_a=1 --xla_b=2"))
+def test_a_flag_outside_the_quotes_is_an_issue() -> None:
+    found = issue(script("export XLA_FLAGS=--xla_a=1 --xla_b=2"))
     assert (found.kind, found.text) == (IssueKind.STRAY, "--xla_b=2")
     assert "not quoted" in found.why
 
@@ -297,7 +297,7 @@ def test_arguments_in_a_case_leave_the_default_known() -> None:
         "export XLA_CLIENT_MEM_FRACTION=$FRACTION",
     )
     assert written.settings.variables == {"XLA_CLIENT_MEM_FRACTION": "0.9"}
-    assert not written.slips
+    assert not written.issues
 
 
 def test_a_slurm_job_tells_its_layout() -> None:
@@ -342,7 +342,7 @@ def test_launchers_hand_variables_on() -> None:
 
 
 def test_srun_without_all_keeps_the_flags_back() -> None:
-    found = slip(script("export XLA_FLAGS=--xla_a=1", "srun --export=NCCL_DEBUG=INFO x"))
+    found = issue(script("export XLA_FLAGS=--xla_a=1", "srun --export=NCCL_DEBUG=INFO x"))
     assert found.kind is IssueKind.OVERWRITTEN
     assert found.why == "without ALL, srun does not pass on the export of line 1"
     assert found.mend == "--export=ALL,NCCL_DEBUG=INFO"
@@ -351,7 +351,7 @@ def test_srun_without_all_keeps_the_flags_back() -> None:
 def test_srun_cuts_a_value_at_its_comma() -> None:
     written = script("srun --export=ALL,XLA_FLAGS=--xla_disable_hlo_passes=a,b-c x")
     assert flags(written) == [("xla_disable_hlo_passes", "a")]
-    assert slip(written).text == "b-c"
+    assert issue(written).text == "b-c"
 
 
 def test_maxtext_takes_compiler_options_on_its_command_line() -> None:

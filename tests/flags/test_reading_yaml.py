@@ -8,7 +8,7 @@ from counterpoint.core.errors import InputError
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.parsed import IssueKind
 from counterpoint.flags.settings import Channel
-from flag_sources import flags, kinds, lines, manifest, slip
+from flag_sources import flags, issue, kinds, lines, manifest
 
 POD = """\
 apiVersion: v1
@@ -36,7 +36,7 @@ def test_a_container_has_its_variables_with_their_lines() -> None:
     assert written.settings.variables == {"NCCL_DEBUG": "INFO"}
 
 
-def test_a_value_from_elsewhere_is_a_slip() -> None:
+def test_a_value_from_elsewhere_is_an_issue() -> None:
     written = manifest("env:\n- name: XLA_FLAGS\n  valueFrom: {configMapKeyRef: {name: x}}\n")
     assert kinds(written) == [IssueKind.UNKNOWABLE]
 
@@ -47,7 +47,7 @@ def test_kubernetes_puts_earlier_variables_in() -> None:
         '  value: "$(BASE) --xla_b=2 --xla_c=$$(BASE) $(OTHER)"\n'
     )
     assert flags(written) == [("xla_a", "1"), ("xla_b", "2"), ("xla_c", "$(BASE)")]
-    assert slip(written).text == "$(OTHER)"
+    assert issue(written).text == "$(OTHER)"
 
 
 def test_a_script_in_a_manifest_finds_the_variables_of_its_container() -> None:
@@ -64,15 +64,15 @@ def test_a_script_in_a_manifest_finds_the_variables_of_its_container() -> None:
     )
     assert flags(written) == [("xla_a", "1"), ("xla_b", "2")]
     assert lines(written) == [("xla_a", 9), ("xla_b", 6)]
-    assert not written.slips
+    assert not written.issues
 
 
-def test_a_script_in_a_manifest_that_drops_what_the_container_sets_is_a_slip() -> None:
+def test_a_script_in_a_manifest_that_drops_what_the_container_sets_is_an_issue() -> None:
     written = manifest(
         "env:\n- {name: XLA_FLAGS, value: --xla_a=1}\n"
         "command: [bash, -c, 'export XLA_FLAGS=--xla_b=2; python x']\n"
     )
-    assert slip(written).kind is IssueKind.OVERWRITTEN
+    assert issue(written).kind is IssueKind.OVERWRITTEN
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_scripts_side_by_side_keep_their_own_flags() -> None:
         ("xla_gpu_autotune_level", "0"),
         ("xla_gpu_autotune_level", "4"),
     ]
-    assert not written.slips
+    assert not written.issues
     assert not [it for it in check(written, version="0.10.2") if it.code == "FLAG205"]
 
 

@@ -67,7 +67,7 @@ all_settings = st.builds(
 
 def read_back(settings: Settings, form: SettingsForm) -> Settings:
     written = read_text(render(settings, form), "rendered", form=READ_AS[form])
-    assert not written.slips
+    assert not written.issues
     return written.settings
 
 
@@ -131,7 +131,7 @@ def test_kubernetes_is_given_texts_in_which_it_puts_nothing() -> None:
 
 def test_an_env_file_refuses_what_it_cannot_hold() -> None:
     for value in ("two\nlines", "'quoted'"):
-        with pytest.raises(UsageError, match="can't be written into an env file"):
+        with pytest.raises(UsageError, match="can't be written to an env file"):
             render(Settings(env=(("MINE", value),)), SettingsForm.ENV)
 
 

@@ -328,7 +328,7 @@ def render_flags(  # noqa: PLR0913 - the options of the command
 def _read(source: str, form: str | None, version: str, allow: tuple[Path, ...]) -> ParsedSource:
     wanted = SettingsContext(version)
     written = read_source(source, (), env=False, form=form, wanted=wanted, allowed=allow).written
-    if not written.given and not written.slips:
+    if not written.given and not written.issues:
         raise InputError(
             f"{written.where}: no settings in it",
             why=f"it was read as {written.form}",

@@ -83,7 +83,7 @@ def run(  # noqa: PLR0913 - the options of the command
 
         sys.stdout.write(check_json(examination))
         return int(examination.failed)
-    if not (found.written.given or found.written.slips):
+    if not (found.written.given or found.written.issues):
         _say(*nothing_lines(examination))
         return 0
     sys.stdout.writelines(f"{line}\n" for line in check_lines(examination))
@@ -126,8 +126,8 @@ def _fix(found: SettingsSource, question: CheckRequest, out: Path | None, *, as_
 
 def _check_read(written: ParsedSource) -> None:
     """Raise an error for a text that sets something of which nothing could be read."""
-    slips = [slip for slip in written.slips if slip.kind is not IssueKind.NAMES_FILE]
-    if written.unread and not (written.given or slips):
+    issues = [issue for issue in written.issues if issue.kind is not IssueKind.NAMES_FILE]
+    if written.unread and not (written.given or issues):
         more = len(written.unread) - _NAMED
         named = [*written.unread[:_NAMED], *([f"and {more} more"] if more > 0 else [])]
         raise InputError(

@@ -212,13 +212,13 @@ def whole_source(case: LintContext) -> Location:
 _NAMED: Final = 6
 
 
-def lost_flags_text(slip: SyntaxIssue) -> str:
+def lost_flags_text(issue: SyntaxIssue) -> str:
     """Return why an issue is wrong, with the flags lost behind it, which are not checked."""
-    if not slip.lost:
-        return slip.why
-    named = ", ".join(f"--{flag.name}" for flag in slip.lost[:_NAMED])
-    more = f" and {len(slip.lost) - _NAMED} more" if len(slip.lost) > _NAMED else ""
-    return f"{slip.why} (not read: {named}{more})"
+    if not issue.lost:
+        return issue.why
+    named = ", ".join(f"--{flag.name}" for flag in issue.lost[:_NAMED])
+    more = f" and {len(issue.lost) - _NAMED} more" if len(issue.lost) > _NAMED else ""
+    return f"{issue.why} (not read: {named}{more})"
 
 
 YES: Final = frozenset({"y", "yes", "t", "true", "on", "1"})

@@ -115,7 +115,7 @@ class ParsedSource:
     where: str
     form: str  # `flags`, `shell`, `python`, `slurm`, `kubernetes`, `environment`, `run`, ...
     given: tuple[Occurrence, ...] = ()
-    slips: tuple[SyntaxIssue, ...] = ()
+    issues: tuple[SyntaxIssue, ...] = ()
     layout: Layout | None = None
     notes: tuple[str, ...] = field(default=())
     unread: tuple[str, ...] = field(default=())

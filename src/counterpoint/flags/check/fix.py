@@ -95,9 +95,9 @@ def is_script(written: ParsedSource) -> bool:
     return written.form in _SETTERS
 
 
-def stays(written: ParsedSource, slip: SyntaxIssue) -> bool:
+def stays(written: ParsedSource, issue: SyntaxIssue) -> bool:
     """Return whether a script's line can hold it as written."""
-    known_later = slip.kind is IssueKind.UNKNOWABLE and "\n" not in slip.text
+    known_later = issue.kind is IssueKind.UNKNOWABLE and "\n" not in issue.text
     return known_later and is_script(written)
 
 
@@ -106,9 +106,11 @@ def _words(written: ParsedSource, channel: Channel, quote: Quote) -> list[str]:
     given = written.through(channel)
     texts = {(occurrence.place, occurrence.text) for occurrence in given}
     between = [
-        slip
-        for slip in written.slips
-        if slip.channel is channel and stays(written, slip) and (slip.place, slip.text) not in texts
+        issue
+        for issue in written.issues
+        if issue.channel is channel
+        and stays(written, issue)
+        and (issue.place, issue.text) not in texts
     ]
     return [_word(item, quote) for item in _by_line(given, between)]
 
@@ -149,8 +151,8 @@ _FORMS: Final = {
 
 def left_out(written: ParsedSource) -> tuple[SyntaxIssue, ...]:
     """Return what the text omits because it is not a setting, or known only elsewhere."""
-    slips = tuple(slip for slip in written.slips if not stays(written, slip))
-    return (*slips, *(as_issue(occurrence, why) for occurrence, why in written.refused))
+    issues = tuple(issue for issue in written.issues if not stays(written, issue))
+    return (*issues, *(as_issue(occurrence, why) for occurrence, why in written.refused))
 
 
 def corrected(written: ParsedSource, release: Release) -> str:

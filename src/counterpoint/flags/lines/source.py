@@ -79,9 +79,9 @@ def read_shell_settings(text: str, where: str) -> Settings:
                     why="only variables of the file itself are substituted; commands are not run",
                     next="write the value out, or export it in the shell that starts Counterpoint",
                 )
-    for slip in script.slips:
-        if slip.kind is IssueKind.STRAY:
-            raise InputError(f"{slip.place}: {slip.text}: {slip.why}", next="put it in quotes")
+    for issue in script.issues:
+        if issue.kind is IssueKind.STRAY:
+            raise InputError(f"{issue.place}: {issue.text}: {issue.why}", next="put it in quotes")
     if doubtful := (*(f"not read: {part}" for part in script.unread), *script.doubts()):
         raise InputError(
             f"{where}: {doubtful[0]}",
@@ -138,8 +138,8 @@ def _read_certain(text: str, where: str) -> Settings:
 
 def _certain(written: ParsedSource) -> Settings:
     """Return the settings of a tolerant reader, if they are certain and complete."""
-    for slip in written.slips:
-        raise InputError(f"{slip.place}: {slip.text}: {slip.why}", next=_WRITE_OUT)
+    for issue in written.issues:
+        raise InputError(f"{issue.place}: {issue.text}: {issue.why}", next=_WRITE_OUT)
     doubtful = [*written.notes, *(f"not read: {text}" for text in written.unread)]
     doubtful += [
         f"{occurrence.name} is set within an `if`"

@@ -48,8 +48,8 @@ def read_env_file(text: str, where: str) -> ParsedSource:
         assigned.pop(match[1], None)
         assigned[match[1]] = Assignment(match[1], known(value, number), line=number)
     found = parse_assignments(assigned.values(), where)
-    given, slips = tuple(found.given), tuple(found.slips)
-    return ParsedSource(where=where, form="env", given=given, slips=slips, notes=tuple(notes))
+    given, issues = tuple(found.given), tuple(found.issues)
+    return ParsedSource(where=where, form="env", given=given, issues=issues, notes=tuple(notes))
 
 
 def read_toml(text: str, where: str) -> ParsedSource:

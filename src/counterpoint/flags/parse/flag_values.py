@@ -62,7 +62,7 @@ class ParsedValues:
     """The results so far, in order."""
 
     given: list[Occurrence] = field(default_factory=list[Occurrence])
-    slips: list[SyntaxIssue] = field(default_factory=list[SyntaxIssue])
+    issues: list[SyntaxIssue] = field(default_factory=list[SyntaxIssue])
     inherited: list[str] = field(default_factory=list[str])  # sentences on what is not read
 
 
@@ -101,15 +101,15 @@ def _read_words(value: TracedText, variable: ValueSource) -> ParsedValues:
     stray: list[FlagWord] = []
     for word in scan_xla_flags(value.text, where=str(value.place_at(0, variable.where))):
         if word.flag or word.text.startswith(HOLE):
-            found.slips += _strays(value, stray, variable)
+            found.issues += _strays(value, stray, variable)
             stray = []
             _read_word(value, word, variable, found)
         elif variable.channel is Channel.XLA_FLAGS:
-            found.slips.append(_stop(value, word, variable))
+            found.issues.append(_stop(value, word, variable))
             return found
         else:
             stray.append(word)
-    found.slips += _strays(value, stray, variable)
+    found.issues += _strays(value, stray, variable)
     return found
 
 
@@ -117,17 +117,17 @@ def _names_file(value: TracedText, variable: ValueSource) -> ParsedValues:
     """Handle a value that XLA takes for a file name; whatever looks like a flag is meant as one."""
     name, place = value.text.strip(SPACE), value.place_at(0, variable.where)
     if not value.known:
-        return ParsedValues(slips=[_needs_shell(value.shown.strip(SPACE), place, variable)])
+        return ParsedValues(issues=[_needs_shell(value.shown.strip(SPACE), place, variable)])
     meant = not looks_like_file(value.text) or _LOOKS_LIKE_NAME.fullmatch(name)
-    slip = SyntaxIssue(
+    issue = SyntaxIssue(
         kind=IssueKind.NAMES_FILE,
         channel=variable.channel,
         text=name,
         why="a value without `--` names a file",
         place=place,
-        otherwise=tuple(_read_words(value, variable).slips) if meant else (),
+        otherwise=tuple(_read_words(value, variable).issues) if meant else (),
     )
-    return ParsedValues(slips=[slip])
+    return ParsedValues(issues=[issue])
 
 
 def _read_word(
@@ -136,12 +136,12 @@ def _read_word(
     shown = value.shown_between(word.at, word.end)
     place = value.place_at(word.at, variable.where)
     name, equals, inner = word.text.partition("=")
-    if slip := _slip(name, shown, place, variable):
-        found.slips.append(slip)
+    if issue := _issue(name, shown, place, variable):
+        found.issues.append(issue)
         return
     whole = HOLE not in word.text
     if not whole:
-        found.slips.append(_needs_shell(shown, place, variable))
+        found.issues.append(_needs_shell(shown, place, variable))
         inner = shown.partition("=")[2]
     found.given.append(
         Occurrence(
@@ -156,7 +156,7 @@ def _read_word(
     )
 
 
-def _slip(name: str, shown: str, place: Location, variable: ValueSource) -> SyntaxIssue | None:
+def _issue(name: str, shown: str, place: Location, variable: ValueSource) -> SyntaxIssue | None:
     """Return what is wrong with a word before its equals sign, or None."""
     if HOLE in name:
         return _needs_shell(shown, place, variable)
@@ -290,14 +290,14 @@ def parse_assignments(assigned: Iterable[Assignment], where: str) -> ParsedValue
         if channel:
             inner = read_flags(variable.value, ValueSource(where, channel, variable.via))
             found.given += inner.given
-            found.slips += inner.slips
+            found.issues += inner.issues
             found.inherited += map(_inherited, variable.value.inherits)
         elif variable.value.known:
             found.given.append(_variable(variable, where))
         elif is_setting(variable.name):
             found.given.append(_variable(variable, where))
             inherited = variable.value.shown in (f"${variable.name}", f"${{{variable.name}}}")
-            found.slips += (
+            found.issues += (
                 []
                 if inherited or _OF_ONE_RUN.search(variable.name)
                 else [_known_later(variable, where)]
@@ -321,11 +321,11 @@ def other_programs(
             where=where,
             form=form,
             given=tuple(program.given),
-            slips=tuple(program.slips),
+            issues=tuple(program.issues),
             inherited=tuple(dict.fromkeys(program.inherited)),
         )
         for program in found
-        if program.given or program.slips
+        if program.given or program.issues
     )
 
 
@@ -369,7 +369,7 @@ def read_flag_text(text: str, where: str) -> ParsedSource:
     variable = ValueSource(where, channel, in_file=in_file)
     found = read_flags(_without_backslashes(bare, line), variable)
     return ParsedSource(
-        where=where, form="flags", given=tuple(found.given), slips=tuple(found.slips)
+        where=where, form="flags", given=tuple(found.given), issues=tuple(found.issues)
     )
 
 
@@ -399,19 +399,19 @@ def read_named_files(
     reach = replace(reach, start=directory or Path())
     written = _within(written, reach, own)
     found, unread = ParsedValues(given=list(written.given)), list(written.unread)
-    for slip in written.slips:
-        if slip.kind is not IssueKind.NAMES_FILE:
-            found.slips.append(slip)
+    for issue in written.issues:
+        if issue.kind is not IssueKind.NAMES_FILE:
+            found.issues.append(issue)
             continue
-        inner = _file(slip, written.reach_of(slip.place))
+        inner = _file(issue, written.reach_of(issue.place))
         found.given += inner.given if inner else ()
-        found.slips += inner.slips if inner else (slip,)
+        found.issues += inner.issues if inner else (issue,)
         if inner is None:
-            unread.append(_beyond(slip, reach))
+            unread.append(_beyond(issue, reach))
     return replace(
         written,
         given=tuple(found.given),
-        slips=tuple(found.slips),
+        issues=tuple(found.issues),
         unread=tuple(dict.fromkeys(unread)),
         others=tuple(
             read_named_files(program, reach, directory=directory, own=own)
@@ -425,36 +425,36 @@ def _within(written: ParsedSource, reach: AllowedFiles, own: tuple[str, ...]) ->
     return replace(written, reach=reach, own=dict.fromkeys(own, anywhere))
 
 
-def _file(slip: SyntaxIssue, reach: AllowedFiles) -> ParsedValues | None:
+def _file(issue: SyntaxIssue, reach: AllowedFiles) -> ParsedValues | None:
     """Read a named file; None if it may not be read."""
-    first = reach.first(slip.text)
-    for path in reach.places(slip.text):
+    first = reach.first(issue.text)
+    for path in reach.places(issue.text):
         try:
             data = read_regular(path)
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as failure:
-            return ParsedValues(slips=[*slip.otherwise] or [_missing(slip, path, failure)])
+            return ParsedValues(issues=[*issue.otherwise] or [_missing(issue, path, failure)])
         text = data.decode(errors="replace")
         variable = ValueSource(
-            str(path), slip.channel, f"file {slip.text}", in_file=True, hidden=True
+            str(path), issue.channel, f"file {issue.text}", in_file=True, hidden=True
         )
         return read_flags(known(text, 1), variable)
-    if slip.otherwise:
-        return ParsedValues(slips=[*slip.otherwise])
-    return ParsedValues(slips=[_missing(slip, first, None)]) if reach.holds(first) else None
+    if issue.otherwise:
+        return ParsedValues(issues=[*issue.otherwise])
+    return ParsedValues(issues=[_missing(issue, first, None)]) if reach.holds(first) else None
 
 
-def _missing(slip: SyntaxIssue, path: Path, failure: OSError | ValueError | None) -> SyntaxIssue:
+def _missing(issue: SyntaxIssue, path: Path, failure: OSError | ValueError | None) -> SyntaxIssue:
     reason = getattr(failure, "strerror", None) or failure or "no such file"
     why = f"a value without `--` names a file: {path} can't be read: {reason}"
-    return replace(slip, kind=IssueKind.MISSING_FILE, why=why)
+    return replace(issue, kind=IssueKind.MISSING_FILE, why=why)
 
 
-def _beyond(slip: SyntaxIssue, reach: AllowedFiles) -> str:
-    line = "" if slip.place.line is None else f" (line {slip.place.line})"
-    parent = reach.to_allow(slip.text)
-    return f"{slip.text}{line}: outside the source's directory; --allow {parent} includes it"
+def _beyond(issue: SyntaxIssue, reach: AllowedFiles) -> str:
+    line = "" if issue.place.line is None else f" (line {issue.place.line})"
+    parent = reach.to_allow(issue.text)
+    return f"{issue.text}{line}: outside the source's directory; --allow {parent} includes it"
 
 
 def overwritten(

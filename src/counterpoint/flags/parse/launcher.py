@@ -152,7 +152,7 @@ class LaunchCommand:
                     self._give(index, match[1], inner, "srun --export")
                 elif item and (item.startswith("-") or not ("=" in item or item.isidentifier())):
                     why = "Slurm ends a variable at the comma; what follows is lost"
-                    self.state.slip(IssueKind.STRAY, "XLA_FLAGS", item, why, line)
+                    self.state.issue(IssueKind.STRAY, "XLA_FLAGS", item, why, line)
                 at += len(item) + 1
             if "ALL" not in items:
                 self._dropped(value.shown, items, line)
@@ -165,14 +165,14 @@ class LaunchCommand:
             if at and name in self.state.exported and name not in exported:
                 why = f"without ALL, srun does not pass on the export of line {at.line}"
                 mend = shown.replace("--export=", "--export=ALL,").replace(",NONE", "")
-                self.state.slip(IssueKind.OVERWRITTEN, name, shown, why, line, mend)
+                self.state.issue(IssueKind.OVERWRITTEN, name, shown, why, line, mend)
 
     def _maxtext(self, index: int) -> None:
         channel, via = Channel.COMPILER_OPTIONS, "MaxText compile_xla_flags"
         value, _ = self.words[index]
         found = read_flags(value.cut(len(_MAXTEXT)), ValueSource(self.state.where, channel, via))
         self.state.options += found.given
-        self.state.slips += found.slips
+        self.state.issues += found.issues
 
 
 def slurm_numbers(words: Iterable[str]) -> Numbers:

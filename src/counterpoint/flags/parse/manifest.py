@@ -351,7 +351,7 @@ def _given(
 
 def _take(manifest: YamlContent, found: ParsedValues) -> None:
     manifest.found.given += found.given
-    manifest.found.slips += found.slips
+    manifest.found.issues += found.issues
 
 
 def _line(node: yaml.Node) -> int:
@@ -396,13 +396,13 @@ def _written(manifest: YamlContent, kubernetes: bool) -> ParsedSource:
     inherited = [*found.inherited, *(part for program in read for part in program.inherited)]
     if read:
         found = _of_scripts(read, set(found.given))
-    slips = [*found.slips, *manifest.found.slips]
+    issues = [*found.issues, *manifest.found.issues]
     form = "kubernetes" if kubernetes else "yaml"
     return ParsedSource(
         where=manifest.where,
         form=form,
         given=(*found.given, *manifest.found.given),
-        slips=tuple(sorted(slips, key=lambda slip: slip.place.line or 0)),
+        issues=tuple(sorted(issues, key=lambda issue: issue.place.line or 0)),
         layout=next((program.layout for program in reversed(read) if program.layout), None),
         notes=tuple(dict.fromkeys([*notes, *(note for program in read for note in program.notes)])),
         unread=tuple(
@@ -419,15 +419,15 @@ def _written(manifest: YamlContent, kubernetes: bool) -> ParsedSource:
 def _of_scripts(read: list[ParsedSource], outer: set[Occurrence]) -> ParsedValues:
     """Return the settings from the scripts; scripts are independent of each other."""
     given: dict[Occurrence, None] = {}
-    slips: dict[SyntaxIssue, None] = {}
+    issues: dict[SyntaxIssue, None] = {}
     for number, program in enumerate(read):
         arm = (("script", str(number)),)
         given |= dict.fromkeys(
             occurrence if occurrence in outer else replace(occurrence, branch=arm)
             for occurrence in program.given
         )
-        slips |= dict.fromkeys(program.slips)
-    return ParsedValues(list(given), list(slips))
+        issues |= dict.fromkeys(program.issues)
+    return ParsedValues(list(given), list(issues))
 
 
 class Content(Enum):

@@ -426,7 +426,7 @@ class _Walker(ast.NodeVisitor):
     ) -> None:
         program, line = self.program, getattr(node, "lineno", 0)
         if late := self.jax.too_late(name, value, Location(program.where, line)):
-            program.slips.append(late)
+            program.issues.append(late)
             return
         before = program.environ.get(name)
         if before is not None and not adds and before.text != value.text:
@@ -438,8 +438,8 @@ class _Walker(ast.NodeVisitor):
                     f"the flags of line {program.set_at[name]}",
                 )
                 mend = f'os.environ["{name}"] += " {{start}} ..."'
-                slip = overwritten(name, before, value, origin, place, mend)
-                program.slips += [slip] if slip else []
+                issue = overwritten(name, before, value, origin, place, mend)
+                program.issues += [issue] if issue else []
         what = dotted(target) if target is not None else ""
         program.via.pop(name, None)
         if target is None or not is_environ(target):
@@ -478,12 +478,12 @@ def read_python(text: str, where: str) -> ParsedSource:
         replace(item, branch=program.branch(item.place.line)) if item.place.where == where else item
         for item in (*found.given, *program.given, *loose)
     )
-    slips = sorted([*program.slips, *found.slips], key=lambda slip: slip.place.line or 0)
+    issues = sorted([*program.issues, *found.issues], key=lambda issue: issue.place.line or 0)
     return ParsedSource(
         where=where,
         form="python",
         given=tuple(given),
-        slips=tuple(_when_it_runs(slip) for slip in slips),
+        issues=tuple(_when_it_runs(issue) for issue in issues),
         notes=tuple(program.notes),
         unread=tuple(program.unread),
         inherited=tuple(dict.fromkeys(found.inherited)),
@@ -491,7 +491,7 @@ def read_python(text: str, where: str) -> ParsedSource:
     )
 
 
-def _when_it_runs(slip: SyntaxIssue) -> SyntaxIssue:
-    if slip.kind is not IssueKind.UNKNOWABLE:
-        return slip
-    return replace(slip, why="its value is known only when the program runs")
+def _when_it_runs(issue: SyntaxIssue) -> SyntaxIssue:
+    if issue.kind is not IssueKind.UNKNOWABLE:
+        return issue
+    return replace(issue, why="its value is known only when the program runs")

@@ -39,7 +39,7 @@ class PythonProgram:
     dicts: list[Occurrence] = field(
         default_factory=list[Occurrence]
     )  # flags in dicts of unknown use
-    slips: list[SyntaxIssue] = field(default_factory=list[SyntaxIssue])
+    issues: list[SyntaxIssue] = field(default_factory=list[SyntaxIssue])
     notes: dict[str, None] = field(default_factory=dict[str, None])  # in order, each once
     unread: dict[str, None] = field(default_factory=dict[str, None])
     branches: dict[int, Branch] = field(default_factory=dict[int, Branch])  # by line

@@ -293,6 +293,7 @@ class ShellReader:
             first = elements[0] if elements else TracedText()
             self.state.assign(name, first, line, exported=exported)
             self.state.arrays[name] = elements
+            self.state.exported.discard(name)  # bash exports no arrays
         else:
             if match[3] and name in self.state.arrays:
                 self.state.lose(name, line)
@@ -445,7 +446,7 @@ def read_words(
     return replace(
         inner,
         given=(*inner.given, *outer.options),
-        slips=(*outer.slips, *inner.slips),
+        issues=(*outer.issues, *inner.issues),
         layout=inner.layout or parsed.layout,
         notes=(*parsed.notes, *inner.notes),
         unread=(*parsed.unread, *inner.unread),

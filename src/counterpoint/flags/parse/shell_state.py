@@ -89,7 +89,7 @@ class ShellState:
     assigned_at: dict[str, AssignedAt] = field(default_factory=dict[str, AssignedAt])
     for_command: dict[str, Assignment] = field(default_factory=dict[str, Assignment])
     options: list[Occurrence] = field(default_factory=list[Occurrence])
-    slips: list[SyntaxIssue] = field(default_factory=list[SyntaxIssue])
+    issues: list[SyntaxIssue] = field(default_factory=list[SyntaxIssue])
     notes: dict[str, None] = field(default_factory=dict[str, None])  # in order, each once
     unread: dict[str, None] = field(default_factory=dict[str, None])
     superseded: list[Assignment] = field(default_factory=list[Assignment])
@@ -265,16 +265,16 @@ class ShellState:
         self.budget.spend(before, line)
         origin = f"the flags of line {at.line}" if at.line else "the inherited flags"
         place, mend = Location(self.where, line or None), f'{name}="${{{name}}} {{start}} ..."'
-        slip = overwritten(name, before, value, origin, place, mend)
+        issue = overwritten(name, before, value, origin, place, mend)
         arms = {block.number: block.arm for block in self.blocks}
         apart = any(arms.get(number, arm) != arm for number, arm in at.branch)
-        if slip and (apart or self.programs > at.program):
+        if issue and (apart or self.programs > at.program):
             self.superseded.append(Assignment(name, before, line=at.line))
             note = "set in several branches; each is checked separately"
             note = note if apart else "set again for the programs started after it"
             self.notes[f"line {line}: {name} is {note}"] = None
-        elif slip:
-            self.slips.append(slip)
+        elif issue:
+            self.issues.append(issue)
 
     def inherit(self, name: str) -> None:
         """Add a variable that was set before the script started."""
@@ -354,7 +354,7 @@ class ShellState:
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
         self.unread[f"line {line}: {shown}" if line else shown] = None
 
-    def slip(
+    def issue(
         self,
         kind: IssueKind,
         variable: str,
@@ -365,14 +365,14 @@ class ShellState:
     ) -> None:
         """Report an issue."""
         channel, place = FLAG_VARIABLES[variable], Location(self.where, line or None)
-        self.slips.append(
+        self.issues.append(
             SyntaxIssue(kind=kind, channel=channel, text=text, why=why, place=place, mend=mend)
         )
 
     def outside_quotes(self, word: str, line: int) -> None:
         """Report a flag after an unquoted space, at which the shell ends the value."""
         why = "not quoted: the shell ends the value at the space before it"
-        self.slip(IssueKind.STRAY, "XLA_FLAGS", word, why, line)
+        self.issue(IssueKind.STRAY, "XLA_FLAGS", word, why, line)
 
     # Results.
 
@@ -407,12 +407,12 @@ class ShellState:
         found = parse_assignments(self.assigned(), self.where)
         for text in self.doubts():
             self.notes[text] = None
-        slips = sorted([*self.slips, *found.slips], key=lambda slip: slip.place.line or 0)
+        issues = sorted([*self.issues, *found.issues], key=lambda issue: issue.place.line or 0)
         return ParsedSource(
             where=self.where,
             form=form,
             given=(*found.given, *self.options),
-            slips=tuple(slips),
+            issues=tuple(issues),
             layout=layout,
             notes=tuple(self.notes),
             unread=tuple(self.unread),

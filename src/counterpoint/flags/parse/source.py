@@ -177,7 +177,7 @@ def read_text(
             " (--form flags reads it that way)"
         )
         written = replace(written, notes=(*written.notes, note))
-    if written.given or written.slips or written.unread:
+    if written.given or written.issues or written.unread:
         return written
     from counterpoint.flags.parse.any_text import mentions
 
@@ -209,7 +209,7 @@ def read_variables(
     ]
     found = parse_assignments(assigned, where)
     written = ParsedSource(
-        where=where, form=form, given=tuple(found.given), slips=tuple(found.slips)
+        where=where, form=form, given=tuple(found.given), issues=tuple(found.issues)
     )
     return read_named_files(written, reach, directory=directory)
 
@@ -275,7 +275,7 @@ def _script(words: Sequence[str]) -> tuple[str, str] | None:
 
 def _in_line(written: ParsedSource) -> ParsedSource:
     """Drop the line numbers of a one-line text."""
-    places = [item.place for item in (*written.given, *written.slips)]
+    places = [item.place for item in (*written.given, *written.issues)]
     if any(place.line != 1 for place in places if place.where == COMMAND_LINE):
         return written
     place = Location(COMMAND_LINE)
@@ -283,17 +283,17 @@ def _in_line(written: ParsedSource) -> ParsedSource:
         replace(occurrence, place=place) if occurrence.place.where == COMMAND_LINE else occurrence
         for occurrence in written.given
     )
-    slips = (
+    issues = (
         replace(
-            slip,
+            issue,
             place=place,
-            lost=tuple(replace(occurrence, place=place) for occurrence in slip.lost),
+            lost=tuple(replace(occurrence, place=place) for occurrence in issue.lost),
         )
-        if slip.place.where == COMMAND_LINE
-        else slip
-        for slip in written.slips
+        if issue.place.where == COMMAND_LINE
+        else issue
+        for issue in written.issues
     )
-    return replace(written, given=tuple(given), slips=tuple(slips))
+    return replace(written, given=tuple(given), issues=tuple(issues))
 
 
 def _reader(form: str) -> Callable[[str, str], ParsedSource]:

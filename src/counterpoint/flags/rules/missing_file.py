@@ -59,10 +59,10 @@ _FILE: Final = Path(__file__).with_name("paths.tsv")
 
 
 def check(case: LintContext) -> Iterator[Remark]:
-    for slip in case.written.slips:
-        if slip.kind is IssueKind.MISSING_FILE:
+    for issue in case.written.issues:
+        if issue.kind is IssueKind.MISSING_FILE:
             advice = "name an existing file, or start the flags with --"
-            yield remark(CODE, Severity.ERROR, slip, slip.why, advice)
+            yield remark(CODE, Severity.ERROR, issue, issue.why, advice)
     for setting in case.compiler:
         if setting.known and setting.value and case.known(setting):
             reach = case.written.reach_of(setting.place)

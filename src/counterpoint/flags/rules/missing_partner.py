@@ -62,7 +62,7 @@ SINCE: Final = "0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partner:
-    """What a flag needs: one condition of `any`, written `name=value` or `name!=value`.
+    """The needs of a flag: one condition of `any`, written `name=value` or `name!=value`.
 
     `chips` are the families to which it applies; `unless` are values of the flag itself that need
     nothing.

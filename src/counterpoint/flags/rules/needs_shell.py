@@ -56,16 +56,16 @@ _ADVICE: Final = "check it where it is known: `counterpoint flags check --env`, 
 
 
 def check(case: LintContext) -> Iterator[Remark]:
-    for slip in case.written.slips:
-        if slip.kind is IssueKind.UNKNOWABLE:
-            grave = Severity.NOTE if _is_text(case, slip) else Severity.WARNING
-            yield remark(CODE, grave, slip, slip.why, _ADVICE)
+    for issue in case.written.issues:
+        if issue.kind is IssueKind.UNKNOWABLE:
+            grave = Severity.NOTE if _is_text(case, issue) else Severity.WARNING
+            yield remark(CODE, grave, issue, issue.why, _ADVICE)
 
 
-def _is_text(case: LintContext, slip: SyntaxIssue) -> bool:
+def _is_text(case: LintContext, issue: SyntaxIssue) -> bool:
     """Return whether any value is accepted, as for the name of a directory."""
-    name = slip.text.removeprefix("--").partition("=")[0]
-    if slip.channel is Channel.ENVIRONMENT:
+    name = issue.text.removeprefix("--").partition("=")[0]
+    if issue.channel is Channel.ENVIRONMENT:
         known = variables().get(name)
         return known is not None and known.type in ("string", "path")
     flag = case.release.flags.get(name)

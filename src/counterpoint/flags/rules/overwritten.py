@@ -51,9 +51,9 @@ SINCE: Final = "0.1"
 
 
 def check(case: LintContext) -> Iterator[Remark]:
-    for slip in case.written.slips:
-        if slip.kind is IssueKind.OVERWRITTEN:
+    for issue in case.written.issues:
+        if issue.kind is IssueKind.OVERWRITTEN:
             advice = (
-                f"write {slip.mend}" if slip.mend else "append to it, or remove the earlier one"
+                f"write {issue.mend}" if issue.mend else "append to it, or remove the earlier one"
             )
-            yield remark(CODE, Severity.WARNING, slip, slip.why, advice)
+            yield remark(CODE, Severity.WARNING, issue, issue.why, advice)

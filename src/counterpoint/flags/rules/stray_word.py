@@ -61,16 +61,16 @@ _VARIABLE_OR_FLAG: Final = "set it separately if it is a variable, or write it a
 
 
 def check(case: LintContext) -> Iterator[Remark]:
-    for slip in case.written.slips:
-        if slip.kind is not IssueKind.STRAY:
+    for issue in case.written.issues:
+        if issue.kind is not IssueKind.STRAY:
             continue
-        if slip.channel is Channel.LIBTPU_INIT_ARGS:
-            yield remark(CODE, Severity.WARNING, slip, _TO_LIBTPU, _VARIABLE_OR_FLAG)
+        if issue.channel is Channel.LIBTPU_INIT_ARGS:
+            yield remark(CODE, Severity.WARNING, issue, _TO_LIBTPU, _VARIABLE_OR_FLAG)
         else:
-            yield remark(CODE, Severity.ERROR, slip, lost_flags_text(slip), _advice(slip))
+            yield remark(CODE, Severity.ERROR, issue, lost_flags_text(issue), _advice(issue))
 
 
-def _advice(slip: SyntaxIssue) -> str:
-    if slip.text[0] in _QUOTES:
+def _advice(issue: SyntaxIssue) -> str:
+    if issue.text[0] in _QUOTES:
         return "remove the quotes, or put them around the value only"
-    return f"write {slip.mend}" if slip.mend else "remove it, or write it as --name=value"
+    return f"write {issue.mend}" if issue.mend else "remove it, or write it as --name=value"

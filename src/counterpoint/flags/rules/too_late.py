@@ -57,7 +57,7 @@ SINCE: Final = "0.1"
 
 
 def check(case: LintContext) -> Iterator[Remark]:
-    for slip in case.written.slips:
-        if slip.kind is IssueKind.TOO_LATE:
-            advice = f"write {slip.mend}" if slip.mend else "set it before JAX starts"
-            yield remark(CODE, Severity.WARNING, slip, slip.why, advice)
+    for issue in case.written.issues:
+        if issue.kind is IssueKind.TOO_LATE:
+            advice = f"write {issue.mend}" if issue.mend else "set it before JAX starts"
+            yield remark(CODE, Severity.WARNING, issue, issue.why, advice)

@@ -53,17 +53,17 @@ SINCE: Final = "0.1"
 
 
 def check(case: LintContext) -> Iterator[Remark]:
-    for slip in case.written.slips:
-        if slip.kind in (IssueKind.DASH, IssueKind.SINGLE_DASH):
-            yield remark(CODE, Severity.ERROR, slip, lost_flags_text(slip), _advice(case, slip))
+    for issue in case.written.issues:
+        if issue.kind in (IssueKind.DASH, IssueKind.SINGLE_DASH):
+            yield remark(CODE, Severity.ERROR, issue, lost_flags_text(issue), _advice(case, issue))
 
 
-def _advice(case: LintContext, slip: SyntaxIssue) -> str:
+def _advice(case: LintContext, issue: SyntaxIssue) -> str:
     """Return the advice; adding dashes does not turn a non-flag into a flag."""
-    name = (slip.mend or "").removeprefix("--").partition("=")[0]
-    if slip.channel is Channel.XLA_FLAGS and not _is_a_name(case, name):
+    name = (issue.mend or "").removeprefix("--").partition("=")[0]
+    if issue.channel is Channel.XLA_FLAGS and not _is_a_name(case, name):
         return "remove it"
-    return f"write {slip.mend}" if slip.mend else "write two dashes"
+    return f"write {issue.mend}" if issue.mend else "write two dashes"
 
 
 def _is_a_name(case: LintContext, name: str) -> bool:

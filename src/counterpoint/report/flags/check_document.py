@@ -92,9 +92,9 @@ def fix_lines(
         yield printable(
             f"fixed: {remark.place}: {remark.code}: {_short(remark.text)}: {_done(remark)}"
         )
-    omitted = {(slip.place, slip.text) for slip in fixed.omitted}
-    for slip in fixed.omitted:
-        yield printable(f"left out: {slip.place}: {_short(slip.text)}: {lost_flags_text(slip)}")
+    omitted = {(issue.place, issue.text) for issue in fixed.omitted}
+    for issue in fixed.omitted:
+        yield printable(f"left out: {issue.place}: {_short(issue.text)}: {lost_flags_text(issue)}")
     for remark in found.remarks:
         if (remark.place, remark.text) not in omitted and remark.severity is not Severity.NOTE:
             unsafe = " (the fix may change the program)" if remark.mend else ""
@@ -185,8 +185,8 @@ def _doubts(written: ParsedSource) -> Iterator[str]:
         yield f"{_counted(parts, 'part')} of the source {were} not read"
     holes: set[tuple[Location, str]] = set()
     for program in written.programs:
-        slips = (issue for issue in program.slips if issue.kind is IssueKind.UNKNOWABLE)
-        every = (*slips, *(given for given in program.given if not given.known))
+        issues = (issue for issue in program.issues if issue.kind is IssueKind.UNKNOWABLE)
+        every = (*issues, *(given for given in program.given if not given.known))
         holes |= {(item.place, item.text) for item in every if item.channel in _FLAGS}
     if values := len(holes):
         are = "is" if values == 1 else "are"

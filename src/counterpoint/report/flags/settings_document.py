@@ -61,10 +61,10 @@ def unwritten(settings: Settings, form: str) -> Iterator[str]:
 
 def left_out(written: ParsedSource) -> Iterator[tuple[Location, str, str]]:
     """Yield the place, the text and the reason in a few words."""
-    for slip in written.slips:
-        if slip.kind in _LOST:
-            yield slip.place, slip.text, _LOST[slip.kind]
-        yield from ((lost.place, lost.text, _BEHIND) for lost in slip.lost)
+    for issue in written.issues:
+        if issue.kind in _LOST:
+            yield issue.place, issue.text, _LOST[issue.kind]
+        yield from ((lost.place, lost.text, _BEHIND) for lost in issue.lost)
     yield from ((refused.place, refused.text, why) for refused, why in written.refused)
 
 

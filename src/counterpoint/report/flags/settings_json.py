@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class CompilerAnswerJson(Result):
-    """Whether the compiler itself was asked, and its version; else why not."""
+    """The compiler that checked the settings, with its version; or why none did."""
 
     asked: bool
     jaxlib: str | None
@@ -39,14 +39,14 @@ class Where(Result):
 
 
 class FixJson(Result):
-    """What to write instead; `safe`: the program stays the same, or starts to run at all."""
+    """The settings to write instead; `safe`: the program stays the same, or starts to run."""
 
     instead: Pairs
     safe: bool
 
 
 class RemarkJson(Result):
-    """What a rule says about a setting."""
+    """A remark of a rule on a setting."""
 
     code: str
     severity: str
@@ -60,7 +60,7 @@ class RemarkJson(Result):
 
 
 class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
-    """What is wrong with settings: `counterpoint flags check --json`."""
+    """The remarks on settings: `counterpoint flags check --json`."""
 
     where: Annotated[str, At("written.where")]
     form: Annotated[str, At("written.form")]
@@ -96,7 +96,7 @@ def _asked(found: Examination) -> dict[str, Any]:
 
 
 class Omitted(Result):
-    """What the result does not hold, since it is no setting or not known."""
+    """Text that the result omits because it is not a setting, or is unknown."""
 
     text: str
     why: str
@@ -127,7 +127,7 @@ def fix_json(
 
 
 class UsedFlag(Result):
-    """What became of a flag in a module."""
+    """The outcome of a flag in a module."""
 
     name: str
     outcome: str
@@ -170,7 +170,7 @@ class SourceRead(Result):
 
 
 class ProcessLayout(Result):
-    """How processes are laid out; null: not given."""
+    """The layout of processes; null: not given."""
 
     hosts: int | None
     processes_per_host: int | None
@@ -179,7 +179,7 @@ class ProcessLayout(Result):
 
 
 class LeftOutJson(Result):
-    """What a source holds that is in no setting."""
+    """Text of a source that is not part of the settings."""
 
     where: str
     line: int | None
@@ -257,7 +257,7 @@ class SettingChange(Result):
 
 
 class FlagsRenderDiff(Result, tag_field="schema", tag="counterpoint.flags.render-diff/1"):
-    """What two settings differ in: `counterpoint flags render --diff --json`."""
+    """The differences of two settings: `counterpoint flags render --diff --json`."""
 
     before: tuple[str, ...]
     after: str
@@ -382,7 +382,7 @@ class NotRecommended(Result):
 
 
 class AdviceJson(Result):
-    """What settings can't do."""
+    """Advice that no setting can express."""
 
     about: str
     text: str
