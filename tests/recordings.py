@@ -7,15 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from counterpoint.timeline.device import Device
-from counterpoint.timeline.tables.recording import (
-    EXECUTIONS,
-    MARKERS,
-    OPS,
-    SPANS,
-    EmbeddedProgram,
-    Recording,
-)
+from counterpoint.timeline.model import Device, EmbeddedProgram
+from counterpoint.timeline.recording import EXECUTIONS, MARKERS, OPS, SPANS, Recording
 
 NS = 1000
 

@@ -26,10 +26,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
+from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
+from counterpoint.timeline.recording import Recording
 from recordings import Span, recording
 
 MS = 1_000_000  # nanoseconds

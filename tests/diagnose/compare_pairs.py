@@ -9,8 +9,7 @@ import pytest
 
 from counterpoint.diagnose.compare.comparison import StepDifference, compare
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.tables.recording import EmbeddedProgram
+from counterpoint.timeline.model import EmbeddedProgram, Timeline
 from recordings import Span, recording
 
 MS = 1_000_000  # nanoseconds

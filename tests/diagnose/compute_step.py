@@ -17,9 +17,9 @@ from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.hardware import Target
 from counterpoint.runs import Run
-from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.tables.recording import HOST_EVENTS, EmbeddedProgram
+from counterpoint.timeline.model import Device, EmbeddedProgram
+from counterpoint.timeline.recording import HOST_EVENTS
 from recordings import Span, recording
 
 US = 1_000

@@ -18,10 +18,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.tables.recording import HOST_EVENTS, EmbeddedProgram, Recording
+from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
+from counterpoint.timeline.recording import HOST_EVENTS, Recording
 from recordings import Span, recording
 
 US = 1_000  # nanoseconds

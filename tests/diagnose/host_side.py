@@ -19,7 +19,7 @@ from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.tables.recording import HOST_EVENTS, Recording
+from counterpoint.timeline.recording import HOST_EVENTS, Recording
 from recordings import Span, recording
 
 US = 1_000

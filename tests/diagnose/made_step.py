@@ -10,9 +10,8 @@ import polars as pl
 from counterpoint.diagnose.collectives.requirement import SCHEMA, classify
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import Context, StepData
-from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.tables.recording import EmbeddedProgram
+from counterpoint.timeline.model import Device, EmbeddedProgram
 from recordings import Span, recording
 
 MS = 1_000_000  # nanoseconds

@@ -12,7 +12,7 @@ from counterpoint.diagnose.explanation import Explanation, explain
 from counterpoint.report.explain.explain_document import explain_document
 from counterpoint.report.terminal import plain_text
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.tables.recording import EmbeddedProgram
+from counterpoint.timeline.model import EmbeddedProgram
 from recordings import Span, recording
 
 HLO = """\

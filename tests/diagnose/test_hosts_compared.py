@@ -17,10 +17,9 @@ from counterpoint.core.basis import Range, Unknown
 from counterpoint.diagnose.host.consistency import clocks, divergences
 from counterpoint.diagnose.host.stragglers import stragglers, waited_most_ms
 from counterpoint.diagnose.rules import clocks_apart, ranks_differ
-from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
+from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
+from counterpoint.timeline.recording import Recording
 from real_profiles import opened
 from recordings import Span, recording
 

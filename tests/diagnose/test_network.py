@@ -39,10 +39,8 @@ from counterpoint.diagnose.network.demand import demand
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.hardware.targets import parse_target
-from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.tables.recording import EmbeddedProgram
+from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
 from recordings import Span, recording
 
 NS = 1_000_000  # of a millisecond

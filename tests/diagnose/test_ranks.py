@@ -6,7 +6,7 @@ import pytest
 
 from counterpoint.diagnose.explanation import explain
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.tables.recording import EmbeddedProgram
+from counterpoint.timeline.model import EmbeddedProgram
 from recordings import Span, recording
 
 HLO = """\

@@ -20,8 +20,8 @@ from counterpoint.diagnose.step_data import Context
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.run import Compile, Rank, Run, RunSettings, StepStart
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
+from counterpoint.timeline.model import EmbeddedProgram, Timeline
+from counterpoint.timeline.recording import Recording
 
 STEP = 10_000  # us
 COMPILE = Event("XlaCompile:#module=jit_step,program_id=7#", 3 * STEP + 100, 5_000)

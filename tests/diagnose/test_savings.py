@@ -20,7 +20,7 @@ from counterpoint.diagnose.savings import Savings, savings_of
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.tables.recording import EmbeddedProgram
+from counterpoint.timeline.model import EmbeddedProgram
 from recordings import Span, recording
 
 MS = 1_000_000  # nanoseconds

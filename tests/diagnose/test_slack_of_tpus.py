@@ -22,10 +22,8 @@ import pytest
 
 from counterpoint.diagnose.collectives.slack import slacks
 from counterpoint.diagnose.selection import select
-from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.tables.recording import EmbeddedProgram
+from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
 from recordings import Span, recording
 
 NS = 1_000_000

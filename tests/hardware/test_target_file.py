@@ -13,7 +13,7 @@ from counterpoint.hardware.targets import (
     parse_target,
     resize_advice,
 )
-from counterpoint.timeline.device import Device
+from counterpoint.timeline.model import Device
 
 WHOLE = """
 base = "H100"

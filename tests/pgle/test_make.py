@@ -14,10 +14,9 @@ from counterpoint.hardware.targets import parse_target
 from counterpoint.pgle.making import make_profile
 from counterpoint.pgle.making.origin import other_recorded
 from counterpoint.pgle.profiles import ProfileBuild, read_profile, write_profile
-from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
+from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
+from counterpoint.timeline.recording import Recording
 from recordings import Span, recording
 
 CHIP = "NVIDIA A100-SXM4-40GB"

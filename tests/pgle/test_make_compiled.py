@@ -12,7 +12,7 @@ from counterpoint.pgle.applying.evidence import ProfileUse, read_evidence
 from counterpoint.pgle.making import make_profile
 from counterpoint.pgle.profiles import write_profile
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.tables.recording import EmbeddedProgram
+from counterpoint.timeline.model import EmbeddedProgram
 from recordings import Span, recording
 from xla_compiler import CHECKER_FLAG, Compilation, Compiler
 

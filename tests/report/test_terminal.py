@@ -29,9 +29,8 @@ from counterpoint.runs.run import (
     RunSettings,
     StepStart,
 )
-from counterpoint.timeline.device import Host
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.model import Host, Timeline
 from recordings import Span, recording
 
 GOLDEN = Path(__file__).parent / "golden"

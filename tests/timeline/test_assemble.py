@@ -8,10 +8,9 @@ import polars as pl
 import pytest
 
 from counterpoint.core.errors import InputError
-from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
+from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
+from counterpoint.timeline.recording import Recording
 from recordings import NS, Span, recording
 
 

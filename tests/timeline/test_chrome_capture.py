@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 from trace_builder import wide
 
 from counterpoint.timeline.chrome.reader import read_trace_json
-from counterpoint.timeline.tables.recording import Recording
+from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.xplane.reader import read_xplane
 
 # Waiting after every step keeps the virtual devices, which share a few cores, from starving each

@@ -14,7 +14,7 @@ from trace_builder import Event, packed, process, span, spans_of, text_of, threa
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.chrome import reader
 from counterpoint.timeline.chrome.reader import is_trace_json, read_trace_json
-from counterpoint.timeline.device import Device
+from counterpoint.timeline.model import Device
 
 HLO = "%all-reduce.7 = f32[1024]{0} all-reduce(f32[1024]{0} %x), replica_groups={{0,1}}"
 

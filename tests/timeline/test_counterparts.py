@@ -10,7 +10,7 @@ import pytest
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.hosts.counterparts import LAST, HostRuns, find_shifts
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.tables.recording import Recording
+from counterpoint.timeline.recording import Recording
 from recordings import NS, Span, recording
 
 LENGTHS = (100, 130, 105, 160, 110, 95, 140, 120)

@@ -23,10 +23,10 @@ from xspace_builder import (
 
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Action, Timeline
-from counterpoint.timeline.ops.operations import host_transfers
+from counterpoint.timeline.ops import host_transfers
 from counterpoint.timeline.reading import read
+from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.storage.parquet import read_parquet, write_parquet
-from counterpoint.timeline.tables.recording import Recording
 from counterpoint.timeline.xplane.reader import read_xplane
 
 PLANE = "/device:CUSTOM:Megascale Trace"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.timeline.ops import operations
+from counterpoint.timeline import ops
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from counterpoint.timeline.ops import operations
     ],
 )
 def test_collectives_are_told_by_their_names(name: str, kind: str | None) -> None:
-    assert operations.collective_kind(name) == kind
+    assert ops.collective_kind(name) == kind
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_collectives_are_told_by_their_names(name: str, kind: str | None) -> Non
     ],
 )
 def test_kernels_are_told_by_theirs(name: str, category: str) -> None:
-    assert operations.category_by_name(name, name, None) == category
+    assert ops.category_by_name(name, name, None) == category
 
 
 def test_a_fusion_that_transposes_is_a_kernel() -> None:
-    assert operations.lane("copy", "fusion") == "compute"
-    assert operations.lane("copy", "copy-start") == "copy"
+    assert ops.lane("copy", "fusion") == "compute"
+    assert ops.lane("copy", "copy-start") == "copy"

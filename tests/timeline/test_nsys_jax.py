@@ -32,7 +32,7 @@ from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.proto_reader import program_from_proto
 from counterpoint.timeline.nsys.archive import is_nsys_jax
 from counterpoint.timeline.nsys.bundle import read_nsys_jax, read_nsys_jax_ranks
-from counterpoint.timeline.tables.recording import Recording
+from counterpoint.timeline.recording import Recording
 
 STEP = "jit_step,program_id=3"
 OTHER = "jit_other,program_id=4"

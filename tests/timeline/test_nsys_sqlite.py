@@ -14,7 +14,7 @@ from nsys_export import NEW, OLD, PID, Export, thread
 
 from counterpoint.timeline.nsys.database import is_sqlite
 from counterpoint.timeline.nsys.sqlite import read_sqlite
-from counterpoint.timeline.tables.recording import (
+from counterpoint.timeline.recording import (
     EXECUTIONS,
     HOST_EVENTS,
     MARKERS,

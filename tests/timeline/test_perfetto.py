@@ -21,13 +21,12 @@ from counterpoint.core.basis import Basis, Range
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hlo.wire_schema import message_classes
 from counterpoint.timeline.chrome.reader import read_trace_json
-from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.perfetto import write_perfetto
-from counterpoint.timeline.perfetto.layout import order, rows
+from counterpoint.timeline.model import Device, Timeline
 from counterpoint.timeline.reading import read
-from counterpoint.timeline.tables.recording import Recording
+from counterpoint.timeline.recording import Recording
+from counterpoint.timeline.storage import write_perfetto
+from counterpoint.timeline.storage.trace_layout import order, rows
 from recordings import Span, recording
 
 Slice = tuple[str, str, str, int, int]

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.timeline.sessions import in_order
-from counterpoint.timeline.source import find_sources
+from counterpoint.timeline.source import find_sources, in_order
 
 
 def session(log: Path, stamp: str, *hosts: str) -> None:

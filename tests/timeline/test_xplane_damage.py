@@ -29,7 +29,7 @@ from xspace_builder import (
 )
 
 from counterpoint.core.errors import InputError
-from counterpoint.timeline.tables.recording import Recording
+from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.xplane.reader import is_xplane, read_xplane
 
 MODULE = ("jit_step", 7)

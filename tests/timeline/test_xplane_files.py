@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counterpoint.timeline.tables.recording import Recording
+from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.xplane.reader import read_xplane
 
 FILES = [

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from counterpoint.timeline.tables.recording import Recording
+from counterpoint.timeline.recording import Recording
 
 Event = dict[str, object]
 

@@ -20,9 +20,8 @@ from counterpoint.report import Document, plain_text, print_document, printable
 from counterpoint.runs import is_run, read_run
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Timeline, refuse_url
-from counterpoint.timeline.perfetto import SUFFIXES as TRACES
-from counterpoint.timeline.perfetto import write_perfetto
-from counterpoint.timeline.storage import write_parquet
+from counterpoint.timeline.storage import SUFFIXES as TRACES
+from counterpoint.timeline.storage import write_parquet, write_perfetto
 
 ENDINGS = (".json", ".txt", ".md")
 

@@ -25,8 +25,8 @@ from counterpoint.timeline import (
     Timeline,
 )
 from counterpoint.timeline.ops import describe_ops
-from counterpoint.timeline.tables import OPS as RECORDED_OPS
-from counterpoint.timeline.tables import EmbeddedProgram
+from counterpoint.timeline.recording import OPS as RECORDED_OPS
+from counterpoint.timeline.recording import EmbeddedProgram
 
 _PS: Final = 1e12
 _LONGEST_PS: Final = 2**63 - 1

@@ -1,9 +1,9 @@
 """The Timeline: spans on lanes of devices over steps, measured or predicted.
 
-model.py defines the type; reading.py finds the profiles that a user names (source.py, sessions.py)
+model.py defines the type; reading.py finds the profiles that a user names (source.py)
 and passes each to a reader: `xplane`, `nsys`, `chrome`. Readers yield Recordings
-(`timeline.tables.recording`), which `timeline.hosts` assembles into one Timeline; steps.py finds
-the steps. `perfetto` and parquet.py write Timelines.
+(`recording.py`), which `timeline.hosts` assembles into one Timeline; steps.py finds
+the steps. `storage` writes Timelines.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
-    from counterpoint.timeline.device import Device as Device
-    from counterpoint.timeline.device import Host as Host
     from counterpoint.timeline.model import HOST_EVENTS as HOST_EVENTS
     from counterpoint.timeline.model import PRICED as PRICED
     from counterpoint.timeline.model import RUNS as RUNS
     from counterpoint.timeline.model import SPANS as SPANS
     from counterpoint.timeline.model import STEPS as STEPS
     from counterpoint.timeline.model import Action as Action
+    from counterpoint.timeline.model import Device as Device
+    from counterpoint.timeline.model import Host as Host
     from counterpoint.timeline.model import Lane as Lane
     from counterpoint.timeline.model import ProgramEntry as ProgramEntry
     from counterpoint.timeline.model import Timeline as Timeline
     from counterpoint.timeline.reading import Progress as Progress
     from counterpoint.timeline.reading import read as read
-    from counterpoint.timeline.sessions import refuse_url as refuse_url
     from counterpoint.timeline.steps import EACH_RUN as EACH_RUN
+    from counterpoint.timeline.storage.parquet import refuse_url as refuse_url
 
 __getattr__ = lazy(
     __name__,
     {
         "Action": "counterpoint.timeline.model",
-        "Device": "counterpoint.timeline.device",
+        "Device": "counterpoint.timeline.model",
         "EACH_RUN": "counterpoint.timeline.steps",
         "HOST_EVENTS": "counterpoint.timeline.model",
-        "Host": "counterpoint.timeline.device",
+        "Host": "counterpoint.timeline.model",
         "Lane": "counterpoint.timeline.model",
         "PRICED": "counterpoint.timeline.model",
         "ProgramEntry": "counterpoint.timeline.model",
@@ -46,6 +46,6 @@ __getattr__ = lazy(
         "STEPS": "counterpoint.timeline.model",
         "Timeline": "counterpoint.timeline.model",
         "read": "counterpoint.timeline.reading",
-        "refuse_url": "counterpoint.timeline.sessions",
+        "refuse_url": "counterpoint.timeline.storage.parquet",
     },
 )

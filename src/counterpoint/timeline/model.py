@@ -12,8 +12,9 @@ wide table for interactive use. Docs: docs/concepts/timeline.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
@@ -22,8 +23,8 @@ import polars as pl
 
 from counterpoint.core import Basis, Range, shorten_names
 from counterpoint.hlo import Program, read_program
-from counterpoint.timeline.device import Device, Host
-from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording, Schema
+
+Schema = dict[str, type[pl.DataType]]
 
 
 class Lane(StrEnum):
@@ -128,6 +129,15 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class EmbeddedProgram:
+    """A compiled module in the profile; `load` returns its HLO, proto or text."""
+
+    name: str
+    load: Callable[[], bytes]
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ProgramEntry:
     """A compiled module that ran, with its HLO if the profile contains it.
 
@@ -207,31 +217,42 @@ class Timeline:
         )
 
 
-def without_idle_devices(recording: Recording) -> Recording:
-    """Return the Recording with only its busy devices, in order, and a note on the others.
+_PROCESS: Final = re.compile(r" (#\d+|\(process \d+\))$")
 
-    A host shows all its devices, though a program may use only one.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One accelerator (or one virtual CPU device), as the profile describes it."""
+
+    ordinal: int  # number on its host
+    kind: str  # "gpu", "tpu", "cpu"
+    host: int = 0
+    chip: str | None = None
+    peak_flops: float | None = None  # FLOP/s of the widest matrix type, if the profile has it
+    peak_bytes: float | None = None  # bytes/s of device memory, if the profile has it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """One machine (or one process) that wrote a profile.
+
+    `clock_offset_ps` was subtracted from its times; None if there was nothing to align on.
+    `clock_spread_ps` is the median deviation of single collectives from it: times of this host and
+    the first host cannot be compared more precisely than that.
     """
-    used: list[int] = recording.spans["device"].unique().to_list()
-    busy = sorted(used, key=lambda index: recording.devices[index].ordinal)
-    if busy == list(range(len(recording.devices))):
-        return recording
-    new_index = {old: new for new, old in enumerate(busy)}
 
-    renamed = pl.col("device").replace_strict(new_index, default=None, return_dtype=pl.UInt16)
+    name: str
+    source: str
+    clock_offset_ps: int | None = None
+    clock_spread_ps: int | None = None
 
-    def renumbered(frame: pl.DataFrame) -> pl.DataFrame:
-        busy_rows = frame.filter(pl.col("device").is_in(busy) | pl.col("device").is_null())
-        return busy_rows.with_columns(renamed)
+    @property
+    def target(self) -> str | None:
+        """The target in the name: earlier versions stored that of a prediction only there."""
+        _, _, target = self.name.removeprefix("one device stands for ").partition(" of ")
+        return target or None
 
-    idle = len(recording.devices) - len(busy)
-    idle_note = [f"{idle} of {len(recording.devices)} devices did nothing and are left out"]
-    return replace(
-        recording,
-        devices=tuple(recording.devices[index] for index in busy),
-        spans=renumbered(recording.spans),
-        executions=renumbered(recording.executions),
-        markers=renumbered(recording.markers),
-        transfers=recording.transfers.with_columns(renamed),
-        notes=(*recording.notes, *(idle_note if idle else ())),
-    )
+    @property
+    def machine(self) -> str:
+        """The name without the number that distinguishes processes of one machine."""
+        return _PROCESS.sub("", self.name)

@@ -16,20 +16,23 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass, fields
+from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any, Final, cast
 
-from counterpoint.core import InputError
+import polars as pl
+
+from counterpoint.core import Basis, InputError, Range
+from counterpoint.timeline.model import Device, EmbeddedProgram
+from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.source import ProfileSource
-from counterpoint.timeline.storage.parquet import open_parcel
-from counterpoint.timeline.tables.recording import Recording
 
 SourceProgress = Callable[[int, int, int], None]
 """Callback that receives the number of the source, the bytes of it done, and its total bytes."""
 
-_MODULE: Final = "counterpoint.timeline.reading_process"
+_SERVE: Final = "from counterpoint.timeline.reading import serve; serve()"
 _ALONE: Final = "--jobs 1"
 
 
@@ -98,7 +101,7 @@ def _start(directory: Path, jobs: int) -> _ReaderProcess:
     # The child must find the package where this process finds it.
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)  # noqa: PTH109
     process = subprocess.Popen(  # noqa: S603  our own module and interpreter
-        [sys.executable, "-P", "-m", _MODULE, str(directory)],
+        [sys.executable, "-P", "-c", _SERVE, str(directory)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -167,3 +170,70 @@ def _fetch(place: Path, directory: Path, known: dict[str, bytes]) -> Recording:
     recording = open_parcel(place, directory / "hlo", known)
     shutil.rmtree(place)
     return recording
+
+
+_MANIFEST: Final = "recording.json"
+
+
+def write_parcel(recording: Recording, into: Path, hlo: Path) -> None:
+    """Write a Recording as a new directory; its HLO goes to the directory `hlo`.
+
+    A parcel passes a Recording between processes: its columns as Arrow files, the rest as JSON. A
+    profile has millions of rows, and none of them becomes a Python object here. The HLO of a
+    program is stored once for all hosts, under the digest of its content.
+    """
+    into.mkdir()
+    rest: dict[str, Any] = {}
+    for name in (field.name for field in fields(recording)):
+        value = getattr(recording, name)
+        if isinstance(value, pl.DataFrame):
+            value.write_ipc(into / f"{name}.arrow")
+        else:
+            rest[name] = value
+    rest["devices"] = [asdict(device) for device in recording.devices]
+    rest["programs"] = {
+        key: (program.name, program.fingerprint, _store(program.load(), hlo))
+        for key, program in recording.programs.items()
+    }
+    rest["environment"] = dict(recording.environment)
+    rest["predicted_range"] = recording.predicted_range and astuple(recording.predicted_range)
+    (into / _MANIFEST).write_text(json.dumps(rest), encoding="utf-8")
+
+
+def _store(content: bytes, hlo: Path) -> str:
+    digest = sha256(content).hexdigest()
+    place = hlo / digest
+    if not place.exists():
+        # Two hosts may write the same HLO at once: the name must appear with complete content.
+        partial = place.with_name(f"{digest}.{os.getpid()}")
+        partial.write_bytes(content)
+        partial.rename(place)
+    return digest
+
+
+def open_parcel(place: Path, hlo: Path, known: dict[str, bytes]) -> Recording:
+    """Read the Recording back. `known` caches the HLO, so that hosts share it."""
+    rest: dict[str, Any] = json.loads((place / _MANIFEST).read_text(encoding="utf-8"))
+    # Read into memory, so that nothing refers to files about to be deleted.
+    tables: dict[str, Any] = {
+        file.stem: pl.read_ipc(file.read_bytes()) for file in sorted(place.glob("*.arrow"))
+    }
+    programs = {
+        key: EmbeddedProgram(name, _digest_loader(digest, hlo, known), fingerprint)
+        for key, (name, fingerprint, digest) in rest["programs"].items()
+    }
+    rest |= {name: tuple(rest[name]) for name in ("lines", "host_names", "notes")}
+    rest |= {
+        "devices": tuple(Device(**device) for device in rest["devices"]),
+        "basis": Basis(rest["basis"]),
+        "predicted_range": Range(*bounds) if (bounds := rest["predicted_range"]) else None,
+        "programs": programs,
+    }
+    return Recording(**rest, **tables)
+
+
+def _digest_loader(digest: str, hlo: Path, known: dict[str, bytes]) -> Callable[[], bytes]:
+    if digest not in known:
+        known[digest] = (hlo / digest).read_bytes()
+    content = known[digest]
+    return lambda: content

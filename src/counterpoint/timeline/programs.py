@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.timeline.model import OPS, ProgramEntry
+from counterpoint.timeline.model import OPS, EmbeddedProgram, ProgramEntry
+from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, FoundRuns, Programs
-from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
+import re
+import signal
+import sys
 import tempfile
+import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.timeline.hosts.assemble import Gathered, finish, gather
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.parallel_reading import read_in_parallel, worthwhile_jobs
-from counterpoint.timeline.sessions import refuse_others
+from counterpoint.timeline.parallel_reading import read_in_parallel, worthwhile_jobs, write_parcel
+from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.source import ProfileSource, find_sources
 from counterpoint.timeline.storage.parquet import is_timeline, read_parquet
-from counterpoint.timeline.tables.recording import Recording
 from counterpoint.timeline.xplane.reader import is_xplane, read_xplane
 
 Progress = Callable[[str, int, int], None]
@@ -250,3 +254,120 @@ def _unzipped(archive: zipfile.ZipFile, member: str, name: str) -> memoryview:
             f"{name}/{member}: can't be unpacked: {failure}",
             next="unpack the archive with `unzip`, and name the profile",
         ) from None
+
+
+def refuse_others(head: bytes, name: str, *, size_known: bool) -> None:
+    """Raise the error for a file that starts like a known other format."""
+    if not head:
+        capture = size_known and name.endswith(".pb")
+        raise InputError(
+            f"{name}: the file is empty (0 bytes)",
+            why="a capture above 2 GB can't be written as one protobuf and leaves an empty file"
+            if capture
+            else None,
+            next="capture fewer steps, or set python_tracer_level=0 and host_tracer_level=1"
+            if capture
+            else "name the profile itself, or check the command that writes into this pipe",
+        )
+    start = head.lstrip()[:64].lower()
+    if start.startswith((b"<!doctype html", b"<html", b"<?xml")):
+        raise InputError(
+            f"{name}: a web page, not a profile",
+            why="the download saved the page that shows the file",
+            next="download the raw file",
+        )
+    if start.startswith(b"version https://git-lfs"):
+        raise InputError(
+            f"{name}: a Git LFS pointer, not the file it stands for", next="git lfs pull"
+        )
+    if name.endswith(".riegeli") or head[:2] == b"\x83\xaf":
+        raise InputError(
+            f"{name}: XSpace in a Riegeli container, which this version does not read",
+            next="capture fewer steps so that the profile stays below 2 GB and is an .xplane.pb",
+        )
+    if head[257:262] == b"ustar":
+        raise InputError(
+            f"{name}: a tar archive, which is not looked into",
+            next="unpack it with `tar xf`, and name the directory with the profile",
+        )
+    _refuse_relatives(head, name)
+
+
+def _refuse_relatives(head: bytes, name: str) -> None:
+    """Refuse files around a profile that are not the profile: a trace made from it, its HLO."""
+    kind = _kind(head)
+    if kind == "trace" or name.endswith((".pftrace", ".perfetto-trace")):
+        raise InputError(
+            f"{name}: a Perfetto trace, which is for looking at and is not read",
+            next="name the profile it was made from",
+        )
+    if kind == "module":
+        raise InputError(
+            f"{name}: an HLO module, not a profile",
+            why="it tells what is computed, and no times",
+            next="name a profile (.xplane.pb); counterpoint.read_program reads this file",
+        )
+
+
+def _kind(head: bytes) -> str | None:
+    """Detect the kind from the first field, which XPlane profiles, traces and HLO all number 1."""
+    if head.lstrip().startswith(b"HloModule "):
+        return "module"
+    if head[:1] != b"\x0a":
+        return None
+    size, at = 0, 1
+    while at < min(len(head), 6):
+        size |= (head[at] & 0x7F) << 7 * (at - 1)
+        at += 1
+        if head[at - 1] < 0x80:
+            break
+    first, behind = head[at : at + size], head[at + size : at + size + 1]
+    if first[:1] == b"\x0a" and first[2:3].isalnum():  # an HloProto: its module, the module's name
+        return "module"
+    if behind == b"\x12" and len(first) == size and re.fullmatch(rb"[\w.\-]+", first):
+        return "module"  # a bare HloModuleProto: its name, its entry's name
+    return "trace" if first[:1] in (b"\x40", b"\x50") else None  # a packet's time or sequence
+
+
+_PAUSE: Final = 0.2
+"""Minimum seconds between two progress reports on a source."""
+
+
+def serve() -> None:
+    """Read profiles for another process, until stdin ends; interrupts are left to that process.
+
+    Each line of stdin names a source and a number: `{"name": ..., "number": 3}`. Answers go to
+    stdout, a line of JSON each: progress (`at`, `of`), and finally either the number of Recordings
+    written to the directory (`made`), or the error.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    directory = Path(sys.argv[1])
+    for line in sys.stdin:
+        _answer(_serve_one(json.loads(line), directory))
+
+
+def _serve_one(task: dict[str, Any], directory: Path) -> dict[str, Any]:
+    answered = 0.0
+
+    def progress(what: str, done: int, total: int) -> None:
+        nonlocal answered
+        del what
+        if time.monotonic() - answered > _PAUSE:
+            answered = time.monotonic()
+            _answer({"at": done, "of": total})
+
+    try:
+        recordings = read_source(ProfileSource(task["name"]), progress)
+        for part, recording in enumerate(recordings):
+            place = directory / f"{task['number']}-{part}"
+            write_parcel(recording, place, directory / "hlo")
+    except InputError as failure:
+        return {"failed": [failure.what, failure.why, failure.next]}
+    except OSError as failure:
+        return {"lost": f"{failure.strerror or failure}"}
+    return {"made": len(recordings)}
+
+
+def _answer(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()

@@ -7,6 +7,7 @@ before the first mark were cut off by the start of the profile, and belong to no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +16,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import distinct
-from counterpoint.timeline.tables.recording import Recording, Schema
+from counterpoint.timeline.model import Schema
+from counterpoint.timeline.recording import Recording
 
 FOUND: Final[Schema] = {
     "device": pl.UInt16,
@@ -218,3 +220,46 @@ def _starts(ordered: pl.DataFrame, op: int) -> NDArray[np.int64]:
 def _most_common(counts: pl.DataFrame) -> int:
     shared = counts.group_by("count").len("ops").sort("ops", "count")
     return int(shared["count"][-1])
+
+
+def number_runs(runs: pl.DataFrame, host_of_device: Sequence[int]) -> pl.DataFrame:
+    """Return the runs with the column `index`, in the order given.
+
+    The same run of a program gets the same number on all devices. Devices of one host that share
+    the profiler's run ids are matched by them. Otherwise runs are counted on each device, and
+    matched from the last one backward if counts differ: a profile that starts within a step lacks
+    runs at its beginning.
+    """
+    hosts = dict(enumerate(host_of_device))
+    runs = runs.with_row_index("row").with_columns(
+        host=pl.col("device").replace_strict(hosts, default=None, return_dtype=pl.UInt32)
+    )
+    of_host = ["host", "program"]
+    shared = runs.group_by(of_host).agg(
+        shared=(pl.col("key").null_count() == 0)
+        & ((pl.col("key").n_unique() < pl.len()) | (pl.col("device").n_unique() == 1))
+    )
+    by_key = (
+        runs.group_by(*of_host, "key")
+        .agg(pl.col("start_ps").min())
+        .sort("start_ps")
+        .with_columns(by_key=pl.int_range(pl.len()).over(of_host))
+        .drop("start_ps")
+    )
+    counted = runs.sort("start_ps").with_columns(
+        turn=pl.int_range(pl.len()).over("device", "program"),
+        count=pl.len().over("device", "program"),
+    )
+    most = pl.col("count").max().over("program")
+    return (
+        counted.join(shared, on=of_host)
+        .join(by_key, on=[*of_host, "key"], how="left", nulls_equal=True)
+        .with_columns(
+            index=pl.when("shared")
+            .then(pl.col("by_key"))
+            .otherwise(pl.col("turn") + most - pl.col("count"))
+            .cast(pl.UInt32)
+        )
+        .sort("row")
+        .select("device", "program", "index", "key", "start_ps", "end_ps")
+    )

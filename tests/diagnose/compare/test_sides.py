@@ -15,7 +15,7 @@ from counterpoint.diagnose.compare.experiment import DifferenceKind
 from counterpoint.diagnose.compare.step_time import StepChange, StepVerdict
 from counterpoint.runs import Run
 from counterpoint.runs.run import RunSettings, StepStart
-from counterpoint.timeline.device import Host
+from counterpoint.timeline.model import Host
 
 HLO = program(sine("first", "mlp/sin"))
 SPANS = [("first", 0.0, 4.0, 0)]

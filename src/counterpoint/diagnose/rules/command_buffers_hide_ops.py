@@ -56,7 +56,7 @@ from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.recomputed import rows_as_evidence
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
-from counterpoint.timeline.tables import IN_GRAPHS
+from counterpoint.timeline.recording import IN_GRAPHS
 
 CODE: Final = "STEP601"
 NAME: Final = "command-buffers-hide-ops"

@@ -22,7 +22,7 @@ from counterpoint.pgle.lookups.needed import costs_found
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.timeline import Lane, Timeline
 from counterpoint.timeline.hosts import meetings, stays, with_groups
-from counterpoint.timeline.tables import Schema
+from counterpoint.timeline.recording import Schema
 
 SAMPLES: Final[Schema] = {
     "program": pl.UInt16,

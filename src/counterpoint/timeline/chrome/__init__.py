@@ -3,6 +3,6 @@
 They hold less than the XPlane (no HLO, at most a million events, no peak rates of the chip), but
 are what people keep and share. Traces from other tools are read as far as they show device work.
 
-    unpack -> stream -> tracks -> columns -> Recording
-    bytes     events    rows      frames
+    stream -> tracks -> columns -> reader
+    events    rows      frames     Recording
 """

@@ -26,23 +26,21 @@ from counterpoint.timeline.chrome.tracks import (
     role_of,
     step_of_kind,
 )
-from counterpoint.timeline.device import Device
-from counterpoint.timeline.megascale.transfers import (
+from counterpoint.timeline.megascale import (
     NUMBERS,
     TRANSFER_EVENTS,
     TransferCollector,
     message_action,
 )
-from counterpoint.timeline.megascale.transfers import PLANE as MEGASCALE
-from counterpoint.timeline.model import Lane
-from counterpoint.timeline.tables.recording import (
+from counterpoint.timeline.megascale import PLANE as MEGASCALE
+from counterpoint.timeline.model import Device, Lane, Schema
+from counterpoint.timeline.recording import (
     EXECUTIONS,
     HOST_EVENTS,
     MARKERS,
     OPS,
     SPANS,
     TIMELINE_COLUMNS,
-    Schema,
 )
 
 Rows = NDArray[np.int64]

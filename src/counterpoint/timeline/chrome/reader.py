@@ -21,8 +21,8 @@ from counterpoint.timeline.chrome.stream import (
     text_blocks,
 )
 from counterpoint.timeline.chrome.tracks import Tracks, gather
-from counterpoint.timeline.device import Device, Host
-from counterpoint.timeline.tables.recording import Recording
+from counterpoint.timeline.model import Device, Host
+from counterpoint.timeline.recording import Recording
 
 _WRITER: Final = "counterpoint "
 

@@ -19,9 +19,8 @@ from decimal import Decimal
 from enum import Enum, auto
 from typing import Final, NamedTuple, cast
 
-from counterpoint.timeline.chrome.stream import CutOff, Event
-from counterpoint.timeline.chrome.times import TraceClock, duration_ps
-from counterpoint.timeline.megascale.transfers import NUMBERS, TEXTS, TRANSFER_PREFIXES
+from counterpoint.timeline.chrome.stream import CutOff, Event, TraceClock, duration_ps
+from counterpoint.timeline.megascale import NUMBERS, TEXTS, TRANSFER_PREFIXES
 
 ThreadKey = tuple[int | str, int | str]
 """Process and thread."""

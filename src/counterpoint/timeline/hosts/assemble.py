@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from counterpoint.core import Basis, InputError
 from counterpoint.hlo import Program
-from counterpoint.timeline.device import Device, Host
 from counterpoint.timeline.hosts.alignment import Offset, find_offsets, step_ends
 from counterpoint.timeline.hosts.consistency import (
     absent_hosts,
@@ -34,11 +33,13 @@ from counterpoint.timeline.model import (
     RUNS,
     SPANS,
     TRANSFERS,
+    Device,
+    EmbeddedProgram,
+    Host,
     ProgramEntry,
     Timeline,
-    without_idle_devices,
 )
-from counterpoint.timeline.ops.operations import describe_ops
+from counterpoint.timeline.ops import describe_ops
 from counterpoint.timeline.programs import (
     SharedOps,
     assign_programs,
@@ -46,16 +47,15 @@ from counterpoint.timeline.programs import (
     program_keys,
     program_order,
 )
-from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, FoundRuns, find_runs
-from counterpoint.timeline.step_markers import number_runs
-from counterpoint.timeline.steps import dominant, find_steps
-from counterpoint.timeline.tables.recording import (
-    EmbeddedProgram,
+from counterpoint.timeline.recording import (
     Recording,
     RecordingSummary,
     on_clock_of,
     summarize_recording,
+    without_idle_devices,
 )
+from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, FoundRuns, find_runs, number_runs
+from counterpoint.timeline.steps import dominant, find_steps
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ from typing import Final
 
 from counterpoint.core import Basis, InputError
 from counterpoint.hlo import Program
-from counterpoint.timeline.device import Device
-from counterpoint.timeline.tables.recording import RecordingSummary
+from counterpoint.timeline.model import Device
+from counterpoint.timeline.recording import RecordingSummary
 
 _LISTED: Final = 3
 _NUMBER: Final = re.compile(r"(.*?)(\d+)(\D*)$")

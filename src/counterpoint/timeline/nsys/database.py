@@ -18,14 +18,8 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core import InputError
-from counterpoint.timeline.tables.recording import (
-    EXECUTIONS,
-    HOST_EVENTS,
-    MARKERS,
-    OPS,
-    SPANS,
-    Schema,
-)
+from counterpoint.timeline.model import Schema
+from counterpoint.timeline.recording import EXECUTIONS, HOST_EVENTS, MARKERS, OPS, SPANS
 
 _MAGIC: Final = b"SQLite format 3\x00"
 _BATCH: Final = 1 << 16

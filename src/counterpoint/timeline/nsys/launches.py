@@ -3,6 +3,16 @@
     work ──(process, correlation)──► CUDA API call ──(thread, start)──► innermost XLA range
     node of a CUDA graph ──► the call that made the node ──► innermost XLA range
 
+The text of a range names the op or the module:
+
+    TSL:Thunk:#name=<op_name>,hlo_op=<instruction>#           `name` is a prefix of the op_name path
+    TSL:XlaModule:#prefix=<path>,hlo_module=<module>,program_id=<id>#
+    XlaLauncher:#global=3,local=3,process=3,slice=0#          the name of a launching thread
+    Xla:#global=3,local=3,process=3,slice=0#                  the name of a device
+
+`TSL:` is the NVTX domain; some exports leave it out. `name`, `prefix` and `program_id` may be
+missing: modules that XLA measures while it autotunes have no id.
+
 A launched CUDA graph has one correlation for all its nodes: it identifies the module execution, but
 its op is the whole command buffer. XLA names each command while it builds the graph, so a node's op
 is known if the profile recorded the node's creation, and null otherwise.
@@ -10,6 +20,7 @@ is known if the profile recorded the node's creation, and null otherwise.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,9 +28,52 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core import InputError
-from counterpoint.timeline.nsys.annotations import MODULE, THUNK
 from counterpoint.timeline.nsys.database import Database
+
+THUNK: Final = "thunk"
+MODULE: Final = "module"
+
+_THUNK: Final = r"^(?:TSL:)?Thunk:#"
+_MODULE: Final = r"^(?:TSL:)?XlaModule:#"
+_STEP: Final = r"#(?:.*,)?step_num=(\d{1,18})[,#]"
+_PLACE: Final = re.compile(
+    r"^(?:XlaLauncher|Xla):#global=(\d{1,9}),local=(\d{1,9}),process=(\d{1,9})(?:,|#)"
+)
+
+
+def parse_annotations(text: pl.Series) -> pl.DataFrame:
+    """Return columns kind, op, module, program_key, scope and step, one row per text.
+
+    `step` comes from JAX's step markers (`train#step_num=3#`).
+    """
+    name = pl.col("text")
+    frame = pl.DataFrame({"text": text.cast(pl.String)})
+    is_thunk, is_module = name.str.contains(_THUNK), name.str.contains(_MODULE)
+    return frame.select(
+        "text",
+        kind=pl.when(is_thunk).then(pl.lit(THUNK)).when(is_module).then(pl.lit(MODULE)),
+        op=pl.when(is_thunk).then(name.str.extract(r"[#,]hlo_op=([^,#]+)")),
+        module=pl.when(is_module).then(name.str.extract(r"[#,]hlo_module=([^,#]+)")),
+        program_key=pl.when(is_module).then(name.str.extract(r"[#,]program_id=(\d+)")),
+        scope=pl.when(is_thunk).then(name.str.extract(_THUNK + r"name=(.+),hlo_op=")),
+        step=pl.when(~is_thunk & ~is_module).then(name.str.extract(_STEP).cast(pl.Int64)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceIds:
+    """The ids of a device in its job, as XLA names threads and devices by them."""
+
+    global_id: int
+    local_id: int
+    process: int
+
+
+def parse_device_ids(name: str) -> DeviceIds | None:
+    """Parse the name of an XLA thread or device; None for other names."""
+    match = _PLACE.match(name)
+    return DeviceIds(int(match[1]), int(match[2]), int(match[3])) if match else None
+
 
 Longs = NDArray[np.int64]
 
@@ -274,96 +328,3 @@ def _node_thunks(
     ).fill_null(OUTSIDE)
     thunk, node_module = found["thunk"].to_numpy(), found["module"].to_numpy()
     return np.where((thunk != launch) & (node_module == module), thunk, OUTSIDE)
-
-
-_OLD: Final = ("Name", "Projected Start", "Projected Duration", "RangeId", "ParentId", "PID", "TID")
-_NEW: Final = ("Text", "Start", "End", "Range ID", "Parent ID", "PID", "TID")
-
-
-def normalize_ranges(trace: pl.DataFrame, source: str) -> pl.DataFrame:
-    """Return columns id, parent, text, start, end (on the GPU), pid, tid; drop unnamed ranges.
-
-    `trace` is the output of `nsys recipe nvtx_gpu_proj_trace`. A range's projection lasts from the
-    start of the first GPU operation launched in it to the end of the last. Layouts by Nsight
-    Systems release:
-
-        to 2024.4   Name, Projected Start, Projected Duration, RangeId, ParentId, PID, TID
-        2024.5 on   Text, Start, End (projected), Range ID, Parent ID, PID, TID; names lack domains
-        2026.1 on   the same with Domain
-    """
-    for layout, select in ((_OLD, _from_old), (_NEW, _from_new)):
-        if set(layout) <= set(trace.columns):
-            try:
-                ranges = select(trace)
-            except pl.exceptions.PolarsError as failure:
-                raise _odd(trace, source, str(failure).partition("\n")[0]) from None
-            needed = pl.col("id", "text", "start", "end", "pid", "tid")
-            return ranges.filter(pl.all_horizontal(needed.is_not_null()))
-    raise _odd(trace, source, f"its columns are {', '.join(trace.columns[:12])}")
-
-
-def _odd(trace: pl.DataFrame, source: str, why: str) -> InputError:
-    return InputError(
-        f"{source}: trace.parquet ({len(trace):,} rows) has a layout that is not known",
-        why=f"{why}; bundles of nsys-jax with Nsight Systems 2024.4 to 2026.1 are read",
-        next="nsys export --type sqlite FILE.nsys-rep",
-    )
-
-
-def _from_old(trace: pl.DataFrame) -> pl.DataFrame:
-    start = pl.col("Projected Start").cast(pl.Int64)
-    return trace.select(
-        id=_whole("RangeId"),
-        parent=_whole("ParentId"),
-        text=pl.col("Name").cast(pl.String),
-        start=start,
-        end=start + pl.col("Projected Duration").cast(pl.Int64),
-        pid=_whole("PID"),
-        tid=_whole("TID"),
-    )
-
-
-def _from_new(trace: pl.DataFrame) -> pl.DataFrame:
-    text = pl.col("Text").cast(pl.String)
-    if "Domain" in trace.columns:
-        domain = pl.col("Domain").cast(pl.String)
-        text = pl.when(domain.is_null() | (domain == "")).then(text).otherwise(domain + ":" + text)
-    return trace.select(
-        id=_whole("Range ID"),
-        parent=_whole("Parent ID"),
-        text=text,
-        start=pl.col("Start").cast(pl.Int64),
-        end=pl.col("End").cast(pl.Int64),
-        pid=_whole("PID"),
-        tid=_whole("TID"),
-    )
-
-
-def _whole(name: str) -> pl.Expr:
-    """Convert ids, which pandas writes as floats if any of them is missing."""
-    return pl.col(name).cast(pl.Float64).fill_nan(None).cast(pl.Int64)
-
-
-def parents(ranges: pl.DataFrame) -> tuple[Longs, int]:
-    """Return the row of each range's parent or OUTSIDE, and the number of ambiguous ids.
-
-    Nsight Systems 2024.5 and 2024.6 give ranges around CUDA graphs the same id: their children are
-    then unknown, so such an id is nobody's parent.
-    """
-    ids = ranges["id"].to_numpy()
-    distinct, first, count = np.unique(ids, return_index=True, return_counts=True)
-    if not len(distinct):
-        return np.zeros(0, np.int64), 0
-    wanted = ranges["parent"].fill_null(-1).to_numpy()
-    at = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
-    found = (distinct[at] == wanted) & (count[at] == 1) & ranges["parent"].is_not_null().to_numpy()
-    rows = np.where(found, first[at], OUTSIDE)
-    return _without_circles(rows), int((count > 1).sum())
-
-
-def _without_circles(parent: Longs) -> Longs:
-    """Remove the parents of ranges that a damaged file makes their own ancestors."""
-    root = parent.copy()
-    for _ in range(max(len(parent), 1).bit_length() + 1):
-        root = np.where(root == OUTSIDE, OUTSIDE, root[root])
-    return np.where(root == OUTSIDE, parent, OUTSIDE)

@@ -19,8 +19,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import InputError
-from counterpoint.timeline.device import Device
-from counterpoint.timeline.nsys.annotations import parse_annotations
+from counterpoint.timeline.model import Device
 from counterpoint.timeline.nsys.database import (
     Database,
     ReportClock,
@@ -32,6 +31,7 @@ from counterpoint.timeline.nsys.database import (
     number_lines,
     place_events,
 )
+from counterpoint.timeline.nsys.launches import parse_annotations
 from counterpoint.timeline.nsys.target import (
     HostRanges,
     find_devices,
@@ -53,7 +53,7 @@ from counterpoint.timeline.nsys.work import (
     executions,
     read_activities,
 )
-from counterpoint.timeline.tables.recording import Recording
+from counterpoint.timeline.recording import Recording
 
 _NSYS_TABLES: Final = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "TARGET_INFO_", "META_DATA_EXPORT")
 _STREAM: Final = ("device", "stream", "layer")

@@ -8,11 +8,10 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import InputError
-from counterpoint.timeline.nsys.annotations import MODULE
 from counterpoint.timeline.nsys.database import Database, ReportClock, build_executions
-from counterpoint.timeline.nsys.launches import find_xla_ranges, link, read_nodes
+from counterpoint.timeline.nsys.launches import MODULE, find_xla_ranges, link, read_nodes
 from counterpoint.timeline.nsys.target import HostRanges
-from counterpoint.timeline.tables.recording import IN_GRAPHS
+from counterpoint.timeline.recording import IN_GRAPHS
 
 KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
 COPIES: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, astuple, fields
-from hashlib import sha256
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any, Final, cast
 
 import polars as pl
 
-from counterpoint.core import Basis, InputError, Range, parse_json
-from counterpoint.timeline.device import Device, Host
+from counterpoint.core import Basis, InputError, Range, UsageError, parse_json
 from counterpoint.timeline.model import (
     HOST_EVENTS,
     OPS,
@@ -28,11 +27,13 @@ from counterpoint.timeline.model import (
     SPANS,
     STEPS,
     TRANSFERS,
+    Device,
+    EmbeddedProgram,
+    Host,
     ProgramEntry,
+    Schema,
     Timeline,
 )
-from counterpoint.timeline.sessions import refuse_url
-from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording, Schema
 
 FORMAT: Final = "counterpoint.timeline/1"
 MANIFEST: Final = "timeline.json"
@@ -287,68 +288,11 @@ def _loader(path: Path, program: int, host: int) -> Callable[[], bytes]:
     return load
 
 
-_MANIFEST: Final = "recording.json"
-
-
-def write_parcel(recording: Recording, into: Path, hlo: Path) -> None:
-    """Write a Recording as a new directory; its HLO goes to the directory `hlo`.
-
-    A parcel passes a Recording between processes: its columns as Arrow files, the rest as JSON. A
-    profile has millions of rows, and none of them becomes a Python object here. The HLO of a
-    program is stored once for all hosts, under the digest of its content.
-    """
-    into.mkdir()
-    rest: dict[str, Any] = {}
-    for name in (field.name for field in fields(recording)):
-        value = getattr(recording, name)
-        if isinstance(value, pl.DataFrame):
-            value.write_ipc(into / f"{name}.arrow")
-        else:
-            rest[name] = value
-    rest["devices"] = [asdict(device) for device in recording.devices]
-    rest["programs"] = {
-        key: (program.name, program.fingerprint, _store(program.load(), hlo))
-        for key, program in recording.programs.items()
-    }
-    rest["environment"] = dict(recording.environment)
-    rest["predicted_range"] = _bounds(recording.predicted_range)
-    (into / _MANIFEST).write_text(json.dumps(rest), encoding="utf-8")
-
-
-def _store(content: bytes, hlo: Path) -> str:
-    digest = sha256(content).hexdigest()
-    place = hlo / digest
-    if not place.exists():
-        # Two hosts may write the same HLO at once: the name must appear with complete content.
-        partial = place.with_name(f"{digest}.{os.getpid()}")
-        partial.write_bytes(content)
-        partial.rename(place)
-    return digest
-
-
-def open_parcel(place: Path, hlo: Path, known: dict[str, bytes]) -> Recording:
-    """Read the Recording back. `known` caches the HLO, so that hosts share it."""
-    rest: dict[str, Any] = json.loads((place / _MANIFEST).read_text(encoding="utf-8"))
-    # Read into memory, so that nothing refers to files about to be deleted.
-    tables: dict[str, Any] = {
-        file.stem: pl.read_ipc(file.read_bytes()) for file in sorted(place.glob("*.arrow"))
-    }
-    programs = {
-        key: EmbeddedProgram(name, _digest_loader(digest, hlo, known), fingerprint)
-        for key, (name, fingerprint, digest) in rest["programs"].items()
-    }
-    rest |= {name: tuple(rest[name]) for name in ("lines", "host_names", "notes")}
-    rest |= {
-        "devices": tuple(Device(**device) for device in rest["devices"]),
-        "basis": Basis(rest["basis"]),
-        "predicted_range": Range(*bounds) if (bounds := rest["predicted_range"]) else None,
-        "programs": programs,
-    }
-    return Recording(**rest, **tables)
-
-
-def _digest_loader(digest: str, hlo: Path, known: dict[str, bytes]) -> Callable[[], bytes]:
-    if digest not in known:
-        known[digest] = (hlo / digest).read_bytes()
-    content = known[digest]
-    return lambda: content
+def refuse_url(path: str | Path) -> None:
+    """Refuse a URL as an output path; a Path has only one slash left of it."""
+    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)", str(path))
+    if scheme and not Path(scheme.group()).is_dir():
+        raise UsageError(
+            f"can't write {path}: URLs can be read, not written",
+            next="write to a local path, and copy it from there",
+        )

@@ -11,19 +11,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import distinct
-from counterpoint.timeline.device import Device
-from counterpoint.timeline.megascale.transfers import TransferCollector
-from counterpoint.timeline.model import Action
-from counterpoint.timeline.tables.recording import (
+from counterpoint.timeline.megascale import TransferCollector
+from counterpoint.timeline.model import Action, Device, EmbeddedProgram, Schema
+from counterpoint.timeline.recording import (
     EXECUTIONS,
     HOST_EVENTS,
     IN_GRAPHS,
     MARKERS,
     OPS,
     SPANS,
-    EmbeddedProgram,
     Recording,
-    Schema,
 )
 from counterpoint.timeline.xplane import transfers
 from counterpoint.timeline.xplane.events import Events, Stat

@@ -19,9 +19,9 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.timeline.device import Device
-from counterpoint.timeline.megascale.transfers import PLANE as _MEGASCALE
-from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
+from counterpoint.timeline.megascale import PLANE as _MEGASCALE
+from counterpoint.timeline.model import Device, EmbeddedProgram
+from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.xplane.collect import Collector
 from counterpoint.timeline.xplane.events import EventSelection, read_events
 from counterpoint.timeline.xplane.planes import (

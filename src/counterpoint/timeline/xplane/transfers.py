@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import distinct
-from counterpoint.timeline.megascale.transfers import (
+from counterpoint.timeline.megascale import (
     NUMBERS,
     TEXTS,
     TRANSFER_EVENTS,

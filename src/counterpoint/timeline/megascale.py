@@ -9,9 +9,8 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.timeline.device import Device
-from counterpoint.timeline.model import Action
-from counterpoint.timeline.tables.recording import TRANSFERS, Schema
+from counterpoint.timeline.model import Action, Device, Schema
+from counterpoint.timeline.recording import TRANSFERS
 
 RAW: Final[Schema] = {
     **TRANSFERS,

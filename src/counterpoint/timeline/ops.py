@@ -25,8 +25,11 @@ from counterpoint.hlo.collectives import (
 from counterpoint.hlo.origin import phase_of_name, provenance, scope
 from counterpoint.hlo.schedule import async_pairs, start_of
 from counterpoint.hlo.work import bytes_accessed, category, flops
-from counterpoint.timeline.model import OPS, Lane, Timeline
-from counterpoint.timeline.tables.recording import TIMELINE_COLUMNS, Schema
+from counterpoint.timeline.model import OPS, Lane, Schema, Timeline
+from counterpoint.timeline.recording import TIMELINE_COLUMNS
+
+__all__ = ["describe_ops", "host_transfers", "lane"]
+
 
 _NUMBERING: Final = re.compile(r"(\.(\d+|clone|remat\d*|sunk))+$")
 

@@ -15,8 +15,8 @@ import numpy as np
 from counterpoint import __version__
 from counterpoint.core import InputError, UsageError
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.perfetto.as_proto import proto_blocks
-from counterpoint.timeline.perfetto.layout import (
+from counterpoint.timeline.storage.parquet import refuse_url
+from counterpoint.timeline.storage.trace_layout import (
     NO_STEP,
     Label,
     Longs,
@@ -26,7 +26,7 @@ from counterpoint.timeline.perfetto.layout import (
     processes,
     tracks,
 )
-from counterpoint.timeline.sessions import refuse_url
+from counterpoint.timeline.storage.trace_proto import proto_blocks
 
 _PS_PER_NS: Final = 1_000
 _NS_PER_US: Final = 1_000

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.hlo import message_classes
-from counterpoint.timeline.perfetto.layout import NO_STEP, Argument, Label, TraceProcess, Track
+from counterpoint.timeline.storage.trace_layout import NO_STEP, Argument, Label, TraceProcess, Track
 
 _PS_PER_NS: Final = 1_000
 _AT_A_TIME: Final = 1 << 15

@@ -8,7 +8,7 @@ is written once, for all formats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final
@@ -16,9 +16,9 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.timeline.device import Device
+from counterpoint.timeline.model import Device, EmbeddedProgram, Schema
 
-Schema = dict[str, type[pl.DataType]]
+__all__ = ["IN_GRAPHS", "OPS", "EmbeddedProgram", "Schema"]
 
 IN_GRAPHS: Final = "inside CUDA graphs"
 """Phrase in every note on work in CUDA graphs that names no instruction."""
@@ -102,15 +102,6 @@ TRANSFERS: Final[Schema] = {
     "peer": pl.String,
 }
 """Transfers of a runtime between hosts or slices."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EmbeddedProgram:
-    """A compiled module in the profile; `load` returns its HLO, proto or text."""
-
-    name: str
-    load: Callable[[], bytes]
-    fingerprint: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -217,4 +208,34 @@ def on_clock_of(first: RecordingSummary, own: RecordingSummary, recording: Recor
         markers=later(recording.markers),
         host_events=later(recording.host_events),
         transfers=later(recording.transfers),
+    )
+
+
+def without_idle_devices(recording: Recording) -> Recording:
+    """Return the Recording with only its busy devices, in order, and a note on the others.
+
+    A host shows all its devices, though a program may use only one.
+    """
+    used: list[int] = recording.spans["device"].unique().to_list()
+    busy = sorted(used, key=lambda index: recording.devices[index].ordinal)
+    if busy == list(range(len(recording.devices))):
+        return recording
+    new_index = {old: new for new, old in enumerate(busy)}
+
+    renamed = pl.col("device").replace_strict(new_index, default=None, return_dtype=pl.UInt16)
+
+    def renumbered(frame: pl.DataFrame) -> pl.DataFrame:
+        busy_rows = frame.filter(pl.col("device").is_in(busy) | pl.col("device").is_null())
+        return busy_rows.with_columns(renamed)
+
+    idle = len(recording.devices) - len(busy)
+    idle_note = [f"{idle} of {len(recording.devices)} devices did nothing and are left out"]
+    return replace(
+        recording,
+        devices=tuple(recording.devices[index] for index in busy),
+        spans=renumbered(recording.spans),
+        executions=renumbered(recording.executions),
+        markers=renumbered(recording.markers),
+        transfers=recording.transfers.with_columns(renamed),
+        notes=(*recording.notes, *(idle_note if idle else ())),
     )
