@@ -43,7 +43,7 @@ WRONG = {
     "hlo/frames.py": ("import polars", POLARS, "counterpoint.hlo.frames -> polars"),
     "hlo/spans.py": ("import counterpoint.timeline", ROOMS, "counterpoint.hlo.spans -> "),
     "timeline/table.py": ("import rich", TERMINAL, "counterpoint.timeline.table -> rich"),
-    "timeline/device.py": ("import jax", JAX, "counterpoint.timeline.model -> jax"),
+    "timeline/model.py": ("import jax", JAX, "counterpoint.timeline.model -> jax"),
 }
 """By module: a line that is wrong there, the contract it breaks, and how the place is named."""
 
