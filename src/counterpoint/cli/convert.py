@@ -22,12 +22,12 @@ from counterpoint.cli.profiles import (
     write_timeline,
 )
 from counterpoint.cli.progress import Progress
-from counterpoint.core import UsageError
+from counterpoint.core import UsageError, refuse_url
 from counterpoint.diagnose.network import analyze_network
 from counterpoint.hardware.targets import parse_target
 from counterpoint.report.explain import network_document, network_json
 from counterpoint.runs.timeline import read
-from counterpoint.timeline import Timeline, refuse_url
+from counterpoint.timeline import Timeline
 
 
 def convert(

@@ -15,8 +15,7 @@ from typing import Annotated
 
 from cyclopts import Parameter, Token
 
-from counterpoint.core import UsageError
-from counterpoint.timeline import refuse_url
+from counterpoint.core import UsageError, refuse_url
 
 
 def check_output(path: Path, *, force: bool, endings: tuple[str, ...]) -> None:

@@ -15,11 +15,11 @@ from typing import Final, TextIO, TypeVar
 from counterpoint.cli.explained_run import refuse_directory_of_runs
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.progress import Progress
-from counterpoint.core import InputError, UsageError
+from counterpoint.core import InputError, UsageError, refuse_url
 from counterpoint.report import Document, plain_text, print_document, printable
 from counterpoint.runs import is_run, read_run
 from counterpoint.runs.timeline import read
-from counterpoint.timeline import Timeline, refuse_url
+from counterpoint.timeline import Timeline
 from counterpoint.timeline.storage import SUFFIXES as TRACES
 from counterpoint.timeline.storage import write_parquet, write_perfetto
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
-from counterpoint.core import UsageError, unused_path
-from counterpoint.timeline import refuse_url
+from counterpoint.core import UsageError, refuse_url, unused_path
 from counterpoint.tune import Budget
 
 if TYPE_CHECKING:

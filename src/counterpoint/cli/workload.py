@@ -12,11 +12,10 @@ from cyclopts import Parameter
 
 from counterpoint.capture import ProfileSchedule, RunRequest, find_interpreter
 from counterpoint.cli.output import MaybeWholeNumber
-from counterpoint.core import UsageError
+from counterpoint.core import UsageError, refuse_url
 from counterpoint.flags import Settings
 from counterpoint.flags.advice import recipes
 from counterpoint.flags.lines import load_settings, parse_settings
-from counterpoint.timeline import refuse_url
 
 _SHORTEST: Final = 0.001  # seconds
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]

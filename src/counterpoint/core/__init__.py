@@ -12,6 +12,7 @@ from counterpoint.core.basis import set_html_renderer as set_html_renderer
 from counterpoint.core.basis import shorten_names as shorten_names
 from counterpoint.core.documents import parse_json as parse_json
 from counterpoint.core.documents import parse_toml as parse_toml
+from counterpoint.core.documents import refuse_url as refuse_url
 from counterpoint.core.documents import unused_path as unused_path
 from counterpoint.core.errors import CounterpointError as CounterpointError
 from counterpoint.core.errors import InputError as InputError

@@ -14,6 +14,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
+from counterpoint.core.errors import UsageError
+
 _LARGEST: Final = 1 << 22
 """Maximum number of characters, beyond any handwritten file; tomllib takes seconds for them."""
 _DEEPEST: Final = 64
@@ -67,3 +69,13 @@ def unused_path(path: Path) -> Path:
     stem, first = (stem, int(last) + 1) if again else (path.name, 2)
     names = (path.with_name(f"{stem}-{number}") for number in count(first))
     return next(name for name in names if not name.exists())
+
+
+def refuse_url(path: str | Path) -> None:
+    """Refuse a URL as an output path; a Path has only one slash left of it."""
+    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)", str(path))
+    if scheme and not Path(scheme.group()).is_dir():
+        raise UsageError(
+            f"can't write {path}: URLs can be read, not written",
+            next="write to a local path, and copy it from there",
+        )

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from counterpoint.timeline.reading import Progress as Progress
     from counterpoint.timeline.reading import read as read
     from counterpoint.timeline.steps import EACH_RUN as EACH_RUN
-    from counterpoint.timeline.storage.parquet import refuse_url as refuse_url
 
 __getattr__ = lazy(
     __name__,
@@ -46,6 +45,5 @@ __getattr__ = lazy(
         "STEPS": "counterpoint.timeline.model",
         "Timeline": "counterpoint.timeline.model",
         "read": "counterpoint.timeline.reading",
-        "refuse_url": "counterpoint.timeline.storage.parquet",
     },
 )

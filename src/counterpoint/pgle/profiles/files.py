@@ -20,7 +20,7 @@ import polars as pl
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
-from counterpoint.core import InputError, UsageError
+from counterpoint.core import InputError, UsageError, refuse_url
 from counterpoint.hlo import Message
 from counterpoint.pgle.profiles.modules import ModuleCosts
 from counterpoint.pgle.profiles.profile import (
@@ -36,7 +36,7 @@ from counterpoint.pgle.profiles.profile import (
     origin_of,
     profile_text,
 )
-from counterpoint.timeline import Timeline, refuse_url
+from counterpoint.timeline import Timeline
 
 _RECORDING: Final = ".xplane.pb"
 _RECORDINGS: Final = (".zip", ".xplane.pb.gz", ".sqlite", ".nsys-rep", ".json.gz")

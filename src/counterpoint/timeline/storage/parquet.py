@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, astuple
@@ -18,7 +17,7 @@ from typing import Any, Final, cast
 
 import polars as pl
 
-from counterpoint.core import Basis, InputError, Range, UsageError, parse_json
+from counterpoint.core import Basis, InputError, Range, parse_json, refuse_url
 from counterpoint.timeline.model import (
     HOST_EVENTS,
     OPS,
@@ -286,13 +285,3 @@ def _loader(path: Path, program: int, host: int) -> Callable[[], bytes]:
             raise _not_whole(path.parent, f"{path.name}: {_reason(failure)}") from None
 
     return load
-
-
-def refuse_url(path: str | Path) -> None:
-    """Refuse a URL as an output path; a Path has only one slash left of it."""
-    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)", str(path))
-    if scheme and not Path(scheme.group()).is_dir():
-        raise UsageError(
-            f"can't write {path}: URLs can be read, not written",
-            next="write to a local path, and copy it from there",
-        )

@@ -13,9 +13,8 @@ from typing import Final
 import numpy as np
 
 from counterpoint import __version__
-from counterpoint.core import InputError, UsageError
+from counterpoint.core import InputError, UsageError, refuse_url
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.storage.parquet import refuse_url
 from counterpoint.timeline.storage.trace_layout import (
     NO_STEP,
     Label,
