@@ -283,7 +283,7 @@ class TestWrongUse:
             (["-o", "out.html"], [".html", ".json, .txt, .md"]),
             (["-o", "out.txt", "--json"], ["out.txt", ".json"]),
             (["-o", "memory://out.json"], ["URLs can be read, not written"]),
-            (["-o", "no/where/out.json"], ["no directory"]),
+            (["-o", "no/where/out.json"], ["does not exist"]),
         ],
         ids=lambda value: value[0] if isinstance(value, list) else "",
     )

@@ -121,5 +121,5 @@ def told(case: StepData, **rows: Mapping[str, object]) -> StepData:
     """The same where the network analysis says this of collectives, by name."""
     found = [{**dict.fromkeys(SCHEMA), "program": 0, "op": op, **row} for op, row in rows.items()]
     network = pl.DataFrame(found, schema=SCHEMA)
-    case.made[classify] = network
+    case.tables[classify] = network
     return case

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from counterpoint.core.columns import Intervals, union
 from counterpoint.diagnose.explanation import explain
-from counterpoint.diagnose.metrics.attribution import attribute, self_times
 from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step import attribute, self_times
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from recordings import NS, Span, recording

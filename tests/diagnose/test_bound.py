@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.cost import PriceFamily, PriceSource, price_around
 from counterpoint.diagnose.collectives.bound import Bound, ExecutionFigures, judge
-from counterpoint.diagnose.collectives.wire import Link, Wire
+from counterpoint.diagnose.collectives.links import Link, Wire
 
 MIB = 2**20
 

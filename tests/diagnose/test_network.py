@@ -115,8 +115,8 @@ def test_it_has_twelve_spans(made: StepData) -> None:
 
 def test_slack_over_devices(made: StepData) -> None:
     gather, scatter = (
-        row_of(made.ask(slack_table), "gather"),
-        row_of(made.ask(slack_table), "scatter"),
+        row_of(made.cached(slack_table), "gather"),
+        row_of(made.cached(slack_table), "scatter"),
     )
     assert gather["slack_ms"] == pytest.approx(1.5)
     assert gather["slack_p5_ms"] == pytest.approx(1.05)
@@ -128,7 +128,10 @@ def test_slack_over_devices(made: StepData) -> None:
 
 
 def test_bandwidth_required_and_achieved(made: StepData) -> None:
-    gather, scatter = row_of(made.ask(classify), "gather"), row_of(made.ask(classify), "scatter")
+    gather, scatter = (
+        row_of(made.cached(classify), "gather"),
+        row_of(made.cached(classify), "scatter"),
+    )
     assert gather["link"] == scatter["link"] == Link.DOMAIN
     assert gather["wire_bytes"] == scatter["wire_bytes"] == WIRE
     assert gather["required_gbps"] == pytest.approx(34.953, rel=1e-4)
@@ -186,29 +189,32 @@ def test_a_collective_over_the_end_of_a_step_is_wrapped_to_its_beginning() -> No
 
 
 def test_without_a_chip_no_capacity_is_made_up() -> None:
-    network = case_of(twelve_spans(chip=None)).ask(classify)
+    network = case_of(twelve_spans(chip=None)).cached(classify)
     assert network["capacity_gbps"].to_list() == [None, None]
     assert network["link"].to_list() == [Link.DOMAIN] * 2
     assert all("not known" in why for why in network["why"] if why.startswith("20.2"))
 
 
 def test_the_target_says_what_joins_hosts() -> None:
-    named = case_of(twelve_spans(), "2x1xH100:400G").ask(classify)
+    named = case_of(twelve_spans(), "2x1xH100:400G").cached(classify)
     assert named["link"].to_list() == [Link.NETWORK] * 2
     assert named["capacity_gbps"].to_list() == [50, 50]
-    unnamed = case_of(twelve_spans(), "2x1xH100").ask(classify)
+    unnamed = case_of(twelve_spans(), "2x1xH100").cached(classify)
     assert unnamed["link"].to_list() == [Link.NETWORK] * 2
     assert unnamed["capacity_gbps"].to_list() == [None, None]
 
 
 def test_a_tpu_has_the_rate_of_its_links_between_chips() -> None:
-    network = case_of(twelve_spans("TPU v6 Lite", "tpu")).ask(classify)
+    network = case_of(twelve_spans("TPU v6 Lite", "tpu")).cached(classify)
     assert network["link"].to_list() == [Link.ICI] * 2
     assert network["capacity_gbps"].to_list() == [400, 400]
 
 
 def test_what_a_chain_allows_to_be_moved(made: StepData) -> None:
-    gather, scatter = row_of(made.ask(classify), "gather"), row_of(made.ask(classify), "scatter")
+    gather, scatter = (
+        row_of(made.cached(classify), "gather"),
+        row_of(made.cached(classify), "scatter"),
+    )
     # d depends on neither c nor the gather; a and b stand within already. c needs the gather.
     assert gather["movable_ms"] == pytest.approx(2)
     # a and b could stand beside the scatter.

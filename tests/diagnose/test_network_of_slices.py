@@ -16,7 +16,7 @@ from counterpoint.report.explain.network_document import calls_section
 
 def test_slack_is_the_work_between_send_and_recv_done() -> None:
     case = case_of(Scene(slack_ms=7))
-    (row,) = case.ask(slack_table).to_dicts()
+    (row,) = case.cached(slack_table).to_dicts()
     assert row["kind"] == "all-reduce"
     assert row["slack_ms"] == pytest.approx(7)
     assert row["no_slack_share"] == 0
@@ -24,7 +24,7 @@ def test_slack_is_the_work_between_send_and_recv_done() -> None:
 
 def test_a_device_sends_its_gradients_over_the_network_between_slices() -> None:
     case = case_of(Scene(slack_ms=8))
-    (row,) = case.ask(classify).to_dicts()
+    (row,) = case.cached(classify).to_dicts()
     assert row["link"] == Link.DCN
     assert row["wire_bytes"] == BYTES  # 2 S (n - 1) / n, of two slices
     assert row["required_gbps"] == pytest.approx(BYTES / 8e-3 / 1e9)
@@ -33,16 +33,16 @@ def test_a_device_sends_its_gradients_over_the_network_between_slices() -> None:
 
 
 def test_what_its_slack_covers_is_hidden() -> None:
-    assert case_of(Scene()).ask(classify)["bound"].to_list() == [Bound.HIDDEN]
-    assert case_of(Scene(slack_ms=1)).ask(classify)["bound"].to_list() != [Bound.HIDDEN]
+    assert case_of(Scene()).cached(classify)["bound"].to_list() == [Bound.HIDDEN]
+    assert case_of(Scene(slack_ms=1)).cached(classify)["bound"].to_list() != [Bound.HIDDEN]
 
 
 def test_what_reads_nothing_of_the_received_could_hide_it() -> None:
     # 4 of the 5 ms show; fusion.3, 4 ms, reads fusion.2 alone.
-    (row,) = case_of(Scene(slack_ms=1)).ask(classify).to_dicts()
+    (row,) = case_of(Scene(slack_ms=1)).cached(classify).to_dicts()
     assert row["movable_ms"] == pytest.approx(4)
     assert row["bound"] == Bound.SCHEDULE
-    (short,) = case_of(Scene(slack_ms=0.5)).ask(classify).to_dicts()
+    (short,) = case_of(Scene(slack_ms=0.5)).cached(classify).to_dicts()
     assert short["bound"] == Bound.UNKNOWN
 
 

@@ -49,7 +49,7 @@ def case(many_ms: float, others: int = 2) -> StepData:
     ("given", "slow"), [(case(4.0), True), (case(1.5), False), (case(4.0, others=1), False)]
 )
 def test_it_must_be_far_slower_than_two_others(given: StepData, slow: bool) -> None:
-    rows = {row["op"]: row for row in given.ask(classify).to_dicts()}
+    rows = {row["op"]: row for row in given.cached(classify).to_dicts()}
     assert (rows["many"]["bound"] == Bound.OPERANDS) == slow
     assert rows["one.1"]["bound"] != Bound.OPERANDS
     if slow:

@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.chains import host_transposes
 from counterpoint.diagnose.explanation import Explanation, explain
+from counterpoint.diagnose.network.host_work import host_transposes
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.timeline.model import Timeline

@@ -9,7 +9,7 @@ import pytest
 from compute_step import made, priced, where
 
 from counterpoint.core.basis import Basis
-from counterpoint.diagnose.metrics.ops import utilization
+from counterpoint.diagnose.ops import utilization
 from counterpoint.diagnose.rules.exposed_copy import check
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import StepData

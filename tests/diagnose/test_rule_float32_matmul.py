@@ -6,8 +6,7 @@ import pytest
 from compute_step import made, priced, where
 
 from counterpoint.core.basis import Basis
-from counterpoint.diagnose.recomputed import multiplied_as
-from counterpoint.diagnose.rules.float32_matmul import check
+from counterpoint.diagnose.rules.float32_matmul import check, multiplied_as
 
 N = 8192
 FLOPS = 2 * N**3

@@ -6,7 +6,7 @@ import pytest
 from compute_step import made, priced, where
 
 from counterpoint.core.basis import Basis
-from counterpoint.diagnose.chains import host_transposes
+from counterpoint.diagnose.network.host_work import host_transposes
 from counterpoint.diagnose.rules.layout_copies import check
 
 

@@ -115,7 +115,7 @@ def test_a_profile_that_jax_makes_itself_is_one(tmp_path: Path) -> None:
 
 def replace_context(of: StepData, context: object) -> StepData:
     made_of = StepData(selection=of.selection, context=context)  # pyright: ignore[reportArgumentType]
-    made_of.made[classify] = of.ask(classify)
+    made_of.tables[classify] = of.cached(classify)
     return made_of
 
 

@@ -90,7 +90,7 @@ def test_a_generator_of_batches_is_input_and_named() -> None:
 def test_evidence_leaves_out_what_not_waiting_would_hide() -> None:
     """The 90 us of waiting hide all that follows but the call: no Python is left to name."""
     looked = case(loop([READ, Event("$train.py:5 log", 10, 40)]))
-    assert looked.ask(idle_of).top(IdleCause.PYTHON) == []
+    assert looked.cached(idle_of).top(IdleCause.PYTHON) == []
 
 
 def test_a_read_behind_a_busy_device_costs_nothing() -> None:

@@ -76,7 +76,9 @@ def savings(idle: float = 0.0, late: float = 0.0, hlo: str | None = HLO) -> Savi
     ]
     programs = {"jit_step": EmbeddedProgram("jit_step", hlo.encode)} if hlo else {}
     made = recording(spans, markers=markers, programs=programs)
-    return StepData(selection=select(assemble([made], ["made"])), context=Context()).ask(savings_of)
+    return StepData(selection=select(assemble([made], ["made"])), context=Context()).cached(
+        savings_of
+    )
 
 
 def middle(found: Range | None) -> float:

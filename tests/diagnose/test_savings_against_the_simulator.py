@@ -55,7 +55,7 @@ def step_ms(text: str, seconds: Mapping[str, float]) -> tuple[float, StepData]:
 def test_what_a_step_would_gain_is_what_the_simulator_says(text: str, name: str) -> None:
     now, case = step_ms(text, SECONDS)
     then, _ = step_ms(text, {**SECONDS, name: 0.0})
-    found = case.ask(savings_of).without([name])
+    found = case.cached(savings_of).without([name])
     assert found is not None
     assert found.low - 1e-6 <= now - then <= found.high + 1e-6
     assert found.high - found.low <= 0.11 * (now - then) + (0.7 * 5 if name == "gather" else 1e-6)

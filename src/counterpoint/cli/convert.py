@@ -9,13 +9,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.explained_run import find_run
 from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.profiles import (
     as_typed,
     check_options,
     check_timeline_output,
     device_numbers,
+    find_run,
     is_trace,
     read_and_analyze,
     write_answer,

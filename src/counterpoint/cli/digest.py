@@ -70,7 +70,7 @@ def _asked(path: Path, seconds: int) -> list[str]:
 
 
 def _told(path: str) -> list[str]:
-    from counterpoint.cli.explained_run import find_run
+    from counterpoint.cli.profiles import find_run
     from counterpoint.diagnose import explain as explain_timeline
     from counterpoint.report.explain import digest
     from counterpoint.runs.timeline import read

@@ -9,19 +9,19 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from counterpoint.cli.explained_run import find_run
 from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.profiles import (
     as_typed,
     check_options,
     device_numbers,
+    find_run,
     read_and_analyze,
     write_answer,
 )
 from counterpoint.core import UsageError
 from counterpoint.core.rules import DocumentedRule, as_text, find_rule, read_page, similar_codes
+from counterpoint.diagnose import Grouping
 from counterpoint.diagnose import explain as explain_timeline
-from counterpoint.diagnose.metrics import Grouping
 from counterpoint.diagnose.rules import RULES as STEP_RULES
 from counterpoint.doctor.checks import CHECKS
 from counterpoint.doctor.cluster import CLUSTER_CHECKS

@@ -1,4 +1,4 @@
-"""Shared code of commands that read profiles: reading, printing, and checking options."""
+"""Shared code of commands that read profiles or Runs: reading, printing, and checking options."""
 
 from __future__ import annotations
 
@@ -12,16 +12,79 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TextIO, TypeVar
 
-from counterpoint.cli.explained_run import refuse_directory_of_runs
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError, refuse_url
 from counterpoint.report import Document, plain_text, print_document, printable
-from counterpoint.runs import is_run, read_run
+from counterpoint.report.runs import profiled_run_command
+from counterpoint.runs import OutcomeKind, Run, find_runs, is_run, list_runs, read_run
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Timeline
 from counterpoint.timeline.storage import SUFFIXES as TRACES
 from counterpoint.timeline.storage import write_parquet, write_perfetto
+
+
+def find_run(paths: Sequence[str]) -> Run | None:
+    """Return the Run among the paths, which must have a profile; None for none or several."""
+    named = sorted({path for path in paths if is_run(path)})
+    if len(named) != 1:
+        return None
+    run = _read(named[0])
+    if not run.profiles:
+        ending = "" if run.outcome.ok else f"{run.outcome}; "
+        raise InputError(
+            f"{named[0]}: {ending}this run has no profile",
+            why=run.why_no_profile,
+            next=_how_to_get_one(run, named[0]),
+        )
+    return run
+
+
+def refuse_directory_of_runs(paths: Sequence[str]) -> None:
+    """Raise an error that names the newest run if a directory of runs was given."""
+    for path in paths:
+        if not _holds_runs(path):
+            continue
+        known = list_runs(path)
+        newest = ([run for run in known if run.profiles] or known)[-1:]
+        inside = "1 run" if len(known) == 1 else f"{len(known)} runs"
+        raise InputError(
+            f"{path} is not a profile but a directory of {inside}",
+            next=" ".join(f"counterpoint explain {shlex.quote(str(run.path))}" for run in newest)
+            or f"counterpoint runs {shlex.quote(path)}",
+        )
+
+
+def _holds_runs(path: str) -> bool:
+    try:
+        return not is_run(path) and bool(find_runs(path))
+    except InputError:
+        return False  # no readable directory, which has been reported already
+
+
+def _read(path: str) -> Run:
+    """Read the Run; if it is damaged, raise an error that points to its remaining profiles."""
+    try:
+        return read_run(path)
+    except InputError as damage:
+        quoted = shlex.quote(path)
+        whole = any(Path(path).glob("rank*/profile/plugins/profile/*/*.xplane.pb*"))
+        next_ = f"counterpoint explain {quoted}/rank*/profile" if whole else None
+        raise InputError(
+            damage.what, why=damage.why, next=next_ or damage.next or f"ls {quoted}"
+        ) from None
+
+
+def _how_to_get_one(run: Run, shown: str) -> str:
+    """Return the next command: wait, read the error, or repeat the run with a profile."""
+    if run.outcome.kind is OutcomeKind.RUNNING:
+        return f"counterpoint explain {shlex.quote(shown)}   # when it has ended"
+    seen = any(rank.steps for rank in run.ranks)
+    failed = next((r for r in run.ranks if r.outcome.kind is run.outcome.kind), None)
+    if failed is not None and not run.outcome.ok and not seen:
+        return f"less {shlex.quote(str(failed.stderr))}"
+    return profiled_run_command(run, Path(shown))
+
 
 ENDINGS = (".json", ".txt", ".md")
 
@@ -144,7 +207,9 @@ def refuse_over_input(out: str, timeline: Timeline) -> None:
 
 
 _PARQUET: Final = ".parquet"
+
 _ENDING: Final = re.compile(r"\.[A-Za-z]\w*")
+
 """`.txt` names a format; the `.2` of `run-1.2` is part of a name."""
 
 

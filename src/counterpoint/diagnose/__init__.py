@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.explanation import explain as explain
     from counterpoint.diagnose.finding import Finding as Finding
     from counterpoint.diagnose.finding import Remedy as Remedy
+    from counterpoint.diagnose.ops import GROUPINGS as GROUPINGS
+    from counterpoint.diagnose.ops import Grouping as Grouping
     from counterpoint.diagnose.selection import WindowKind as WindowKind
     from counterpoint.diagnose.selection import select as select
+    from counterpoint.diagnose.step import PHASES as PHASES
     from counterpoint.diagnose.step import Breakdown as Breakdown
     from counterpoint.diagnose.step import Phases as Phases
     from counterpoint.diagnose.step_data import StepData as StepData
@@ -26,8 +29,11 @@ __getattr__ = lazy(
         "StepData": "counterpoint.diagnose.step_data",
         "Explanation": "counterpoint.diagnose.explanation",
         "Finding": "counterpoint.diagnose.finding",
+        "PHASES": "counterpoint.diagnose.step",
         "Phases": "counterpoint.diagnose.step",
         "Remedy": "counterpoint.diagnose.finding",
+        "GROUPINGS": "counterpoint.diagnose.ops",
+        "Grouping": "counterpoint.diagnose.ops",
         "MIN_REPORTED_SHARE": "counterpoint.diagnose.explanation",
         "WindowKind": "counterpoint.diagnose.selection",
         "context_of": "counterpoint.diagnose.step_data",

@@ -13,8 +13,16 @@ from counterpoint.core import InputError, Range, UsageError, as_html, shorten_na
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.host.compiles import startup
-from counterpoint.diagnose.metrics.ops import GROUPINGS, Grouping, Utilization, grouped, utilization
 from counterpoint.diagnose.network.analysis import check_target
+from counterpoint.diagnose.ops import (
+    GROUPINGS,
+    Grouping,
+    Utilization,
+    all_groups,
+    finest,
+    grouped,
+    utilization,
+)
 from counterpoint.diagnose.outliers import outlier_notes, outliers
 from counterpoint.diagnose.rules import RULES
 from counterpoint.diagnose.selection import Selection, select
@@ -37,18 +45,18 @@ MIN_REPORTED_SHARE: Final = 0.01
 """Share of the step below which losses are left out."""
 
 
-def judge(case: StepData) -> tuple[Finding, ...]:
+def judge(data: StepData) -> tuple[Finding, ...]:
     """Run all rules: priced findings first, largest saving first, then unpriced ones by code."""
-    doubt = _doubt(case)
-    found = [_doubted(finding, doubt) for rule in RULES for finding in rule.check(case)]
-    priced = [finding for finding in found if _most(finding) > MIN_REPORTED_SHARE * case.step_ms]
+    doubt = _doubt(data)
+    found = [_doubted(finding, doubt) for rule in RULES for finding in rule.check(data)]
+    priced = [finding for finding in found if _most(finding) > MIN_REPORTED_SHARE * data.step_ms]
     unpriced = [finding for finding in found if not isinstance(finding.saves_ms, Range)]
     return (*sorted(priced, key=_rank), *unpriced)
 
 
-def _doubt(case: StepData) -> str | None:
+def _doubt(data: StepData) -> str | None:
     """Return a general reason to doubt every finding on this Timeline, if there is one."""
-    timeline = case.timeline
+    timeline = data.timeline
     if {device.kind for device in timeline.devices} == {"cpu"}:
         return "virtual CPU devices share the machine's cores; times differ on an accelerator"
     if timeline.step_program is None and timeline.steps["step"].n_unique() == 1:
@@ -130,6 +138,15 @@ class Explanation:
             raise UsageError(f"unknown grouping {by!r}; allowed: {', '.join(GROUPINGS)}")
         return grouped(self.ops, by)
 
+    @property
+    def groups(self) -> pl.DataFrame:
+        """The op time by scope, by source and by category, one after the other."""
+        return all_groups(self.ops)
+
+    def finest_grouping(self, rows: int) -> Grouping:
+        """Return the finest grouping of which `rows` rows cover most of the time."""
+        return finest(self.ops, rows)
+
     def __repr__(self) -> str:
         median = self.steps.median_ms
         step = "no whole step" if median is None else f"step {median:,.2f} ms"
@@ -165,18 +182,18 @@ def explain(
         timeline = read(str(timeline))
     _require_device(timeline)
     selection = select(timeline, step=step, devices=devices)
-    case = StepData(selection=selection, context=context_of(run, target, settings))
-    attributed, ops, collectives = case.attributed, case.ops, case.ask(collective_profile)
-    parts = case.breakdown if selection.occurrences else None
+    data = StepData(selection=selection, context=context_of(run, target, settings))
+    attributed, ops, collectives = data.attributed, data.ops, data.cached(collective_profile)
+    parts = data.breakdown if selection.occurrences else None
     how = timeline.step_rule if step is None else f"step {step} alone; {timeline.step_rule}"
     return Explanation(
         inputs=timeline.inputs,
         notes=(
-            *outlier_notes(outliers(case)),
+            *outlier_notes(outliers(data)),
             *timeline.notes,
-            *check_target(case),
+            *check_target(data),
             *_more_notes(timeline, selection),
-            *startup(case),
+            *startup(data),
         ),
         step=step,
         subject=selection.subject,
@@ -195,7 +212,7 @@ def explain(
         ops=ops,
         collectives=collectives,
         utilisation=utilization(selection, ops, parts.idle_ms if parts else None),
-        findings=judge(case) if parts else (),
+        findings=judge(data) if parts else (),
     )
 
 

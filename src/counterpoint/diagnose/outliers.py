@@ -13,8 +13,8 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.diagnose.metrics.attribution import IDLE, STATES, attribute
 from counterpoint.diagnose.selection import PS_PER_MS, Selection
+from counterpoint.diagnose.step import IDLE, STATES, attribute
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 
@@ -50,36 +50,36 @@ class Outlier:
         return max(self.more_ms, key=lambda state: self.more_ms[state])
 
 
-def outliers(case: StepData) -> tuple[Outlier, ...]:
+def outliers(data: StepData) -> tuple[Outlier, ...]:
     """Return outliers in step order; none if one step was requested or too few were recorded."""
-    longer = _longer(case.selection)
+    longer = _longer(data.selection)
     if not longer:
         return ()
     windows = (
-        case.timeline.steps.filter(
+        data.timeline.steps.filter(
             pl.col("steady")
             & pl.col("step").is_in([*longer])
-            & pl.col("device").is_in(case.selection.devices)
+            & pl.col("device").is_in(data.selection.devices)
         )
         .select("step", "device", "start_ps", "end_ps")
         .sort("device", "start_ps")
     )
     devices = dict(windows.group_by("step").agg(pl.len()).iter_rows())
-    chosen = replace(case.selection, windows=windows)
+    chosen = replace(data.selection, windows=windows)
     spans = chosen.spans()
     parts = _by_state(attribute(chosen, spans))
-    usual = dict(_by_state(case.attributed).group_by("state").agg(pl.col("ps").sum()).iter_rows())
+    usual = dict(_by_state(data.attributed).group_by("state").agg(pl.col("ps").sum()).iter_rows())
     result: list[Outlier] = []
     for step, ms in sorted(longer.items()):
         own = dict(parts.filter(pl.col("step") == step).select("state", "ps").iter_rows())
         more = {
             state: own.get(state, 0) / PS_PER_MS / devices[step]
-            - usual.get(state, 0) * case.selection.scale
+            - usual.get(state, 0) * data.selection.scale
             for state in (*map(str, STATES), IDLE)
         }
         outlier = Outlier(step=step, longer_ms=ms, more_ms=more, op=None)
         step_spans = spans.filter(pl.col("step") == step)
-        result.append(replace(outlier, op=_grown(case, step_spans, devices[step], outlier.cause)))
+        result.append(replace(outlier, op=_grown(data, step_spans, devices[step], outlier.cause)))
     return tuple(result)
 
 
@@ -106,19 +106,19 @@ def _by_state(attributed: pl.DataFrame) -> pl.DataFrame:
     return attributed.group_by("step", "state").agg(pl.col("ps").sum())
 
 
-def _grown(case: StepData, spans: pl.DataFrame, devices: int, state: str) -> str | None:
+def _grown(data: StepData, spans: pl.DataFrame, devices: int, state: str) -> str | None:
     """Return the op of a lane whose time grew most."""
-    ops = case.timeline.ops.with_row_index("row").filter(pl.col("lane") == state)
+    ops = data.timeline.ops.with_row_index("row").filter(pl.col("lane") == state)
     shown = ops.select(op="row", shown=pl.coalesce("pair", "op", "name"))
 
     def total(of: pl.DataFrame, scale: float) -> pl.DataFrame:
         named = of.join(shown, on="op").group_by("shown")
         return named.agg(ms=pl.col("dur_ps").sum() * scale)
 
-    typical = case.spans.filter(pl.col("step").is_not_null())
+    typical = data.spans.filter(pl.col("step").is_not_null())
     grown = (
         total(spans, 1 / PS_PER_MS / devices)
-        .join(total(typical, case.selection.scale), on="shown", how="left", suffix="_usual")
+        .join(total(typical, data.selection.scale), on="shown", how="left", suffix="_usual")
         .with_columns(more=pl.col("ms") - pl.col("ms_usual").fill_null(0.0))
         .filter(pl.col("more") > 0)
         .sort("more", "shown", descending=[True, False])

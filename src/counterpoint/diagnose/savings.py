@@ -117,77 +117,77 @@ class SimulatedSavings:
         return frozenset(self.replay.names)
 
 
-def savings_of(case: StepData) -> Savings:
+def savings_of(data: StepData) -> Savings:
     """Return savings for the step's program, based on measured instruction times."""
-    if case.program is None or not case.program.is_scheduled:
+    if data.program is None or not data.program.is_scheduled:
         return _UnknownSavings()
-    measured_ms = _without_waiting(case)
+    measured_ms = _without_waiting(data)
     if not measured_ms:
         return _UnknownSavings()
-    seconds = {name: ms / 1e3 for name, ms in _costs(case).items()}
+    seconds = {name: ms / 1e3 for name, ms in _costs(data).items()}
     try:
-        own = replay(case.program, seconds, _gap_s(case))
+        own = replay(data.program, seconds, _gap_s(data))
     except CounterpointError:  # the program cannot run: it launches nothing, or nests too deep
         return _UnknownSavings()
     now_ms = own.step_s() * 1e3
     error = abs(now_ms / measured_ms - 1)
     if error > _BELIEVED:
         return _UnknownSavings()
-    return SimulatedSavings(case.program, seconds, own, now_ms, error, _relief(case))
+    return SimulatedSavings(data.program, seconds, own, now_ms, error, _relief(data))
 
 
-def longer_ms(case: StepData, device: int) -> Mapping[str, float]:
+def longer_ms(data: StepData, device: int) -> Mapping[str, float]:
     """Return the excess time on `device` over the mean of the others, by compute instruction."""
-    timeline = case.timeline
-    others = len(case.selection.devices) - 1
+    timeline = data.timeline
+    others = len(data.selection.devices) - 1
     if others < 1:
         return {}
-    alone = StepData(selection=select(timeline, devices=[device]), context=case.context)
+    alone = StepData(selection=select(timeline, devices=[device]), context=data.context)
     own = (pl.col("program") == timeline.step_program) & (pl.col("lane") != Lane.COLLECTIVE)
-    both = alone.ops.filter(own).join(case.ops.filter(own), on=["program", "op"], how="left")
+    both = alone.ops.filter(own).join(data.ops.filter(own), on=["program", "op"], how="left")
     # The mean over all devices includes this device.
     more = (pl.col("self_ms") - pl.col("self_ms_right").fill_null(0)) * (others + 1) / others
     return dict(both.select("op", more).drop_nulls().iter_rows())
 
 
-def _costs(case: StepData) -> Mapping[str, float]:
+def _costs(data: StepData) -> Mapping[str, float]:
     """Return milliseconds per step by instruction; for collectives the transfer without waiting."""
-    own = pl.col("program") == case.timeline.step_program
-    work = case.ops.filter(own & (pl.col("lane") != Lane.COLLECTIVE)).select("op", "self_ms")
+    own = pl.col("program") == data.timeline.step_program
+    work = data.ops.filter(own & (pl.col("lane") != Lane.COLLECTIVE)).select("op", "self_ms")
     talk = (
-        case.ask(collective_profile)
+        data.cached(collective_profile)
         .filter(own)
         .select("op", self_ms=pl.col("total_ms") - pl.col("wait_ms").fill_null(0.0))
     )
     return dict(pl.concat([work, talk]).drop_nulls().iter_rows())
 
 
-def _relief(case: StepData) -> Mapping[str, float]:
+def _relief(data: StepData) -> Mapping[str, float]:
     """Return the slowdown of compute next to each collective, as a rule of thumb."""
-    slowdown = default_scalars(case.timeline.devices[0].chip or "").slowdown.value
+    slowdown = default_scalars(data.timeline.devices[0].chip or "").slowdown.value
     hidden = (pl.col("total_ms") - pl.col("exposed_ms")).clip(lower_bound=0.0)
-    own = case.ask(collective_profile).filter(pl.col("program") == case.timeline.step_program)
+    own = data.cached(collective_profile).filter(pl.col("program") == data.timeline.step_program)
     return dict(own.select("op", hidden * slowdown).iter_rows())
 
 
-def _without_waiting(case: StepData) -> float:
+def _without_waiting(data: StepData) -> float:
     """Return the program's run time in a step minus its waits for late devices; 0 if not known."""
-    runs = case.timeline.runs.filter(pl.col("program") == case.timeline.step_program).join(
-        case.selection.windows, on=["step", "device"], how="semi"
+    runs = data.timeline.runs.filter(pl.col("program") == data.timeline.step_program).join(
+        data.selection.windows, on=["step", "device"], how="semi"
     )
-    whole = int((runs["end_ps"] - runs["start_ps"]).sum()) * case.selection.scale
-    waits = case.ask(collective_profile).select(
+    whole = int((runs["end_ps"] - runs["start_ps"]).sum()) * data.selection.scale
+    waits = data.cached(collective_profile).select(
         pl.min_horizontal(pl.col("wait_ms").fill_null(0.0), "exposed_ms")
     )
     return max(0.0, whole - float(waits.to_series().sum()))
 
 
-def _gap_s(case: StepData) -> float:
+def _gap_s(data: StepData) -> float:
     """Return the median gap in seconds between one piece of work and the next, if not waiting."""
-    work = case.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COMPUTE)["row"]
+    work = data.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COMPUTE)["row"]
     end = pl.col("start_ps") + pl.col("dur_ps")
     gaps = (
-        case.spans.filter(pl.col("op").is_in(work.implode()) & pl.col("run").is_not_null())
+        data.spans.filter(pl.col("op").is_in(work.implode()) & pl.col("run").is_not_null())
         .sort("device", "line", "start_ps")
         .select(gap=(pl.col("start_ps") - end.shift(1)).over("device", "line", "run"))
         .filter(pl.col("gap").is_between(0, _LONGEST_GAP_PS))

@@ -11,10 +11,9 @@ import polars as pl
 
 from counterpoint.core import Basis
 from counterpoint.diagnose.finding import Evidence
-from counterpoint.diagnose.metrics.attribution import attribute
-from counterpoint.diagnose.metrics.ops import op_profile
+from counterpoint.diagnose.ops import op_profile
 from counterpoint.diagnose.selection import Selection
-from counterpoint.diagnose.step import Breakdown, breakdown
+from counterpoint.diagnose.step import Breakdown, attribute, breakdown
 from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
@@ -73,8 +72,8 @@ class StepData:
 
     selection: Selection
     context: Context
-    made: dict[Callable[[StepData], Any], Any] = field(
-        default_factory=dict[Callable[["StepData"], Any], Any], repr=False
+    tables: dict[Callable[[StepData], Any], Any] = field(
+        default_factory=dict[Callable[["StepData"], Any], Any], init=False, repr=False
     )
 
     @property
@@ -104,7 +103,7 @@ class StepData:
 
     @cached_property
     def attributed(self) -> pl.DataFrame:
-        """Time per device, step, state and phase; see `metrics.attribution`."""
+        """Time per device, step, state and phase; see `step.attribute`."""
         return attribute(self.selection, self.spans)
 
     @cached_property
@@ -114,17 +113,17 @@ class StepData:
 
     @cached_property
     def ops(self) -> pl.DataFrame:
-        """The op profile; see `metrics.ops`."""
+        """The op profile; see `ops.op_profile`."""
         return op_profile(self.selection, self.spans)
 
-    def ask(self, make: Callable[[StepData], _T]) -> _T:
-        """Return `make(case)`, computed once and cached: `case.ask(slack_table)`.
+    def cached(self, make: Callable[[StepData], _T]) -> _T:
+        """Return `make(data)`, computed once and cached: `data.cached(slack_table)`.
 
         This way, tables that depend on `StepData` can be shared without this module importing them.
         """
-        if make not in self.made:
-            self.made[make] = make(self)
-        return cast("_T", self.made[make])
+        if make not in self.tables:
+            self.tables[make] = make(self)
+        return cast("_T", self.tables[make])
 
     def evidence(self, row: dict[str, Any], ms: str) -> Evidence:
         """Return a row of `ops` or `collectives` as evidence; `ms` names the column of its cost."""

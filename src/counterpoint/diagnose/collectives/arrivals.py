@@ -5,18 +5,165 @@ without a trace), it is the end of the last work that the schedule places betwee
 including iterations of loops there; without any, the start itself.
 
 Executions are matched by their turn: the k-th execution of a computation within a run. An
-instruction with several spans per execution (kernels) is counted the same way.
+instruction with several spans per execution (kernels) is counted the same way. Instructions of
+loops, calls and branches are in computations of their own, so they are found by time: what runs
+there after the start and before the first work behind the done.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import polars as pl
 
-from counterpoint.diagnose.collectives.between import work_in_calls
 from counterpoint.diagnose.selection import Selection
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.collectives import transfer_of
+from counterpoint.hlo.schedule import async_pairs
 from counterpoint.timeline import Lane
+
+_CALLING: Final = ("while", "conditional", "call")
+
+_RUN: Final = ("device", "run")
+
+
+def work_in_calls(
+    selection: Selection, spans: pl.DataFrame, starts: pl.DataFrame, work: pl.DataFrame
+) -> pl.DataFrame:
+    """Add `called_ps` to starts: the end of the last such work; null if there is none.
+
+    `starts` and `work` are executions with their turns, as numbered by `arrivals`.
+    """
+    called = _called(selection, starts)
+    if not called:
+        return starts.with_columns(called_ps=pl.lit(None, pl.Int64))
+    limited = _limits(starts, work)
+    rows = _rows_of(selection, called)
+    parts = [
+        _last_in(spans, limited, program, names, rows[program, inside])
+        for (program, inside), names in _by_callees(called).items()
+    ]
+    keys = ["program", "name", "device", "run", "turn"]
+    return starts.join(pl.concat(parts), on=keys, how="left")
+
+
+_Called = Mapping[tuple[int, str], frozenset[str]]
+
+
+def _called(selection: Selection, starts: pl.DataFrame) -> _Called:
+    """Return for each start, by program and name, the computations that run before its done."""
+    found: dict[tuple[int, str], frozenset[str]] = {}
+    awaited = starts.filter(pl.col("awaited")).select("program", "name").drop_nulls().unique()
+    for index, name in awaited.sort("program", "name").rows():
+        program = selection.timeline.programs[int(index)].hlo()
+        inside = frozenset(_between(program, name)) if program else frozenset[str]()
+        if inside:
+            found[index, name] = inside
+    return found
+
+
+def _between(program: Program, name: str) -> Iterator[str]:
+    start = program.instruction(name)
+    done = done_of(program, start) if start else None
+    if start is None or done is None:
+        return
+    instructions = program.computations[start.computation].instructions
+    for instruction in instructions[start.index + 1 : done.index]:
+        yield from callees(program, instruction)
+
+
+def done_of(program: Program, start: Instruction) -> Instruction | None:
+    """Return what waits for a start; for a transfer between slices, the end of its receive."""
+    transfer = transfer_of(program, start)
+    if transfer is not None:
+        return program.instruction(transfer.recv_done or transfer.send_done or "")
+    return program.instruction(async_pairs(program).get(start.name, ""))
+
+
+def callees(program: Program, instruction: Instruction) -> Iterator[str]:
+    """Yield the computations that a loop, call or branch runs, including nested ones."""
+    if instruction.opcode not in _CALLING:
+        return
+    for name in instruction.calls:
+        yield name
+        for inner in program.computations[name].instructions:
+            yield from callees(program, inner)
+
+
+def _by_callees(called: _Called) -> dict[tuple[int, frozenset[str]], list[str]]:
+    grouped: dict[tuple[int, frozenset[str]], list[str]] = {}
+    for (program, name), inside in called.items():
+        grouped.setdefault((program, inside), []).append(name)
+    return grouped
+
+
+def _rows_of(selection: Selection, called: _Called) -> dict[tuple[int, frozenset[str]], list[int]]:
+    """Return the rows of the ops that compute or copy in those computations."""
+    ops = (
+        selection.timeline.ops.with_row_index("row")
+        .filter(pl.col("lane").is_in([Lane.COMPUTE, Lane.COPY]) & pl.col("pair").is_null())
+        .select("row", "program", "computation")
+    )
+
+    def rows(program: int, inside: Iterable[str]) -> list[int]:
+        wanted = (pl.col("program") == program) & pl.col("computation").is_in(list(inside))
+        return ops.filter(wanted)["row"].to_list()
+
+    computations = {(program, inside) for (program, _), inside in called.items()}
+    return {key: rows(*key) for key in computations}
+
+
+def _limits(starts: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
+    """Add `limit_ps` to starts: when the first work behind the done, or the next turn, starts."""
+    after_done = (
+        work.select("device", "run", "program", "computation", "turn", "work_position", "begin_ps")
+        .rename({"work_position": "behind", "begin_ps": "limit_ps"})
+        .sort("behind")
+    )
+    following = pl.col("start_ps").sort().shift(-1).over("device", "run", "program", "name")
+    return (
+        starts.with_columns(next_ps=following.sort_by("start_ps"))
+        .sort("done_position")
+        .join_asof(
+            after_done,
+            left_on="done_position",
+            right_on="behind",
+            by=["device", "run", "program", "computation", "turn"],
+            strategy="forward",
+            allow_exact_matches=False,
+            check_sortedness=False,
+        )
+        .with_columns(limit_ps=pl.coalesce("limit_ps", "next_ps", pl.lit(2**63 - 1)))
+    )
+
+
+def _last_in(
+    spans: pl.DataFrame, starts: pl.DataFrame, program: int, names: list[str], rows: list[int]
+) -> pl.DataFrame:
+    inside = (
+        spans.filter(pl.col("op").is_in(rows))
+        .with_columns(pl.col("run").cast(pl.Int64).fill_null(-1))
+        .select(*_RUN, begin_ps="start_ps", called_ps=pl.col("start_ps") + pl.col("dur_ps"))
+        .sort("begin_ps")
+    )
+    own = (pl.col("program") == program) & pl.col("name").is_in(names)
+    return (
+        starts.filter(own)
+        .sort("limit_ps")
+        .join_asof(
+            inside,
+            left_on="limit_ps",
+            right_on="begin_ps",
+            by=[*_RUN],
+            strategy="backward",
+            allow_exact_matches=False,
+            check_sortedness=False,
+        )
+        .filter(pl.col("called_ps") > pl.col("start_ps"))
+        .select("program", "name", *_RUN, "turn", "called_ps")
+    )
+
 
 SCHEMA: Final = {
     "program": pl.UInt16,
@@ -30,6 +177,7 @@ SCHEMA: Final = {
 }
 
 _TURN: Final = ("device", "run", "computation", "turn")
+
 _KEYS: Final = ("device", "run", "program", "name", "turn")
 
 

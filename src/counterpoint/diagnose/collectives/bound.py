@@ -24,7 +24,7 @@ from typing import Any, Final
 from counterpoint.core import Basis
 from counterpoint.cost import Price
 from counterpoint.cost.collectives import steps
-from counterpoint.diagnose.collectives.wire import Link, Wire
+from counterpoint.diagnose.collectives.links import Link, Wire
 from counterpoint.diagnose.step_data import StepData
 
 
@@ -311,7 +311,7 @@ class _Candidate:
 
 
 def many_pieces(
-    case: StepData, rows: Sequence[dict[str, Any]], wires: Sequence[Wire]
+    data: StepData, rows: Sequence[dict[str, Any]], wires: Sequence[Wire]
 ) -> dict[tuple[int | None, str], str]:
     """Describe, by program and name, the collectives slowed down by many operands.
 
@@ -320,12 +320,12 @@ def many_pieces(
     may slow it down, too, so there must be others with fewer operands, on the same link and as
     large, that are faster.
     """
-    if case.timeline.basis is Basis.PREDICTED:
+    if data.timeline.basis is Basis.PREDICTED:
         return {}  # the model's prices ignore the number of operands
     candidates = [
         candidate
         for row, wire in zip(rows, wires, strict=True)
-        if (candidate := _candidate(case, row, wire))
+        if (candidate := _candidate(data, row, wire))
     ]
     slow: dict[tuple[int | None, str], str] = {}
     fewest = min((candidate.operands for candidate in candidates), default=0)
@@ -355,11 +355,11 @@ def _describe_pieces(one: _Candidate, usual: float, others: Sequence[_Candidate]
     )
 
 
-def _candidate(case: StepData, row: dict[str, Any], wire: Wire) -> _Candidate | None:
+def _candidate(data: StepData, row: dict[str, Any], wire: Wire) -> _Candidate | None:
     index, transfer_ms = row["program"], row["transfer_ms"]
     if index is None or not transfer_ms or not wire.bytes:
         return None
-    program = case.timeline.programs[int(index)].hlo()
+    program = data.timeline.programs[int(index)].hlo()
     instruction = program.instruction(row["op"]) if program else None
     if instruction is None or program is None:
         return None

@@ -51,10 +51,10 @@ SCHEMA: Final = {
 }
 
 
-def collective_profile(case: StepData) -> pl.DataFrame:
+def collective_profile(data: StepData) -> pl.DataFrame:
     """Return one row per collective instruction, most exposed first."""
-    selection, spans = case.selection, case.spans
-    found = case.ask(exposed_executions)
+    selection, spans = data.selection, data.spans
+    found = data.cached(exposed_executions)
     if not len(found):
         return pl.DataFrame(schema=SCHEMA)
     ops = selection.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
@@ -87,17 +87,17 @@ def collective_profile(case: StepData) -> pl.DataFrame:
     )
 
 
-def exposed_executions(case: StepData) -> pl.DataFrame:
+def exposed_executions(data: StepData) -> pl.DataFrame:
     """Return all executions of collectives in the typical steps, with `exposed_ps`.
 
     If a collective has a span for its whole duration, the spans of its parts are not counted again.
     """
-    ops = case.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
+    ops = data.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
     windowed = pl.col("async_window").any().over("collective")
-    found = executions_of(case.spans, ops).filter(pl.col("async_window") | ~windowed)
+    found = executions_of(data.spans, ops).filter(pl.col("async_window") | ~windowed)
     if not len(found):
         return found
-    return found.with_columns(exposed_ps=exposed_parts(case.selection, case.spans, found))
+    return found.with_columns(exposed_ps=exposed_parts(data.selection, data.spans, found))
 
 
 def executions_of(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:

@@ -14,11 +14,11 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core import Basis
-from counterpoint.diagnose.collectives.between import callees, done_of
+from counterpoint.diagnose.collectives.arrivals import callees, done_of
 from counterpoint.diagnose.collectives.bound import Bound, ExecutionFigures, judge, many_pieces
 from counterpoint.diagnose.collectives.collectives import collective_profile
+from counterpoint.diagnose.collectives.links import Link, Wire, wires
 from counterpoint.diagnose.collectives.slack import NO_SLACK_PS, slack_table
-from counterpoint.diagnose.collectives.wire import Link, Wire, wires
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hlo import Instruction, Program
@@ -36,7 +36,7 @@ _TOP: Final = 5
 _Row = tuple[int | None, str, float | None, list[str]]
 
 
-def movable_work(case: StepData) -> pl.DataFrame:
+def movable_work(data: StepData) -> pl.DataFrame:
     """Return, per collective, independent work outside its start and done: MOVABLE_SCHEMA.
 
     Independent work is in the same computation, does not need the collective's result (is no
@@ -44,11 +44,11 @@ def movable_work(case: StepData) -> pl.DataFrame:
     loop or a call moves as a unit. This is an upper bound: it ignores the memory that a move takes,
     and other collectives that could use the same work.
     """
-    collectives = case.ask(collective_profile).select("program", "op", "count")
+    collectives = data.cached(collective_profile).select("program", "op", "count")
     works = {
-        index: _MovableWork(program, _measured(case, index))
+        index: _MovableWork(program, _measured(data, index))
         for index in collectives["program"].drop_nulls().unique().to_list()
-        if (program := case.timeline.programs[int(index)].hlo()) and program.is_scheduled
+        if (program := data.timeline.programs[int(index)].hlo()) and program.is_scheduled
     }
     rows = [
         _work_row(works.get(program), program, op, count)
@@ -65,11 +65,11 @@ def _work_row(work: _MovableWork | None, program: int | None, op: str, count: fl
     return program, op, sum(found.values()) / count, longest
 
 
-def _measured(case: StepData, program: int) -> dict[str, float]:
+def _measured(data: StepData, program: int) -> dict[str, float]:
     """Return milliseconds in a median step of each op that computes or copies, by instruction."""
     works = pl.col("lane").is_in([Lane.COMPUTE, Lane.COPY]) & pl.col("pair").is_null()
-    kinds = case.timeline.ops.filter(works).select("program", op=pl.coalesce("op", "name"))
-    rows = case.ops.filter(pl.col("program") == program).join(
+    kinds = data.timeline.ops.filter(works).select("program", op=pl.coalesce("op", "name"))
+    rows = data.ops.filter(pl.col("program") == program).join(
         kinds, on=["program", "op"], how="semi"
     )
     return {op: ms for op, ms in rows.select("op", "self_ms").iter_rows() if ms > 0}
@@ -146,40 +146,40 @@ SCHEMA: Final = {
 _GIGA: Final = 1e9
 
 
-def classify(case: StepData) -> pl.DataFrame:
-    """Return one row per collective, in the order of `case.ask(collective_profile)`: SCHEMA.
+def classify(data: StepData) -> pl.DataFrame:
+    """Return one row per collective, in the order of `data.cached(collective_profile)`: SCHEMA.
 
     Considers links and schedule alone; `exposure.shares.causes` adds what follows from its place in
     the program, and is what commands show.
     """
     keys = ["program", "op"]
-    slack = case.ask(slack_table).select(*keys, "slack_p5_ms", "slack_p95_ms", "no_slack_share")
-    movable = movable_work(case).select(*keys, "movable_ms")
+    slack = data.cached(slack_table).select(*keys, "slack_p5_ms", "slack_p95_ms", "no_slack_share")
+    movable = movable_work(data).select(*keys, "movable_ms")
     joined = (
-        case.ask(collective_profile)
+        data.cached(collective_profile)
         .join(slack, on=keys, how="left", nulls_equal=True, maintain_order="left")
         .join(movable, on=keys, how="left", nulls_equal=True, maintain_order="left")
     )
-    found_wires = wires(case)
-    busy = _busy(case, found_wires)
+    found_wires = wires(data)
+    busy = _busy(data, found_wires)
     collectives = joined.to_dicts()
-    pieces = many_pieces(case, collectives, found_wires)
-    predicted = case.basis is Basis.PREDICTED
+    pieces = many_pieces(data, collectives, found_wires)
+    predicted = data.basis is Basis.PREDICTED
     rows = [
         _row(
             {**row, "pieces": pieces.get((row["program"], row["op"])), "predicted": predicted},
             wire,
-            busy.get(wire.link, 0.0) / case.step_ms if case.step_ms else 0.0,
+            busy.get(wire.link, 0.0) / data.step_ms if data.step_ms else 0.0,
         )
         for row, wire in zip(collectives, found_wires, strict=True)
     ]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def _busy(case: StepData, found: list[Wire]) -> dict[Link | None, float]:
+def _busy(data: StepData, found: list[Wire]) -> dict[Link | None, float]:
     """Return milliseconds of a median step in which each link carries a collective."""
     busy: dict[Link | None, float] = {}
-    for row, wire in zip(case.ask(collective_profile).iter_rows(named=True), found, strict=True):
+    for row, wire in zip(data.cached(collective_profile).iter_rows(named=True), found, strict=True):
         busy[wire.link] = busy.get(wire.link, 0.0) + row["total_ms"] - (row["wait_ms"] or 0.0)
     return busy
 

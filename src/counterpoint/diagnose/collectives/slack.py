@@ -45,9 +45,9 @@ _NO_SCHEDULE: Final = "the profile holds no schedule of it, so where it is await
 Longs = NDArray[np.int64]
 
 
-def slack_table(case: StepData) -> pl.DataFrame:
+def slack_table(data: StepData) -> pl.DataFrame:
     """Return one row per collective and host transfer of a step, least slack first: SCHEMA."""
-    return slacks(case.selection, case.spans)
+    return slacks(data.selection, data.spans)
 
 
 def slacks(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:

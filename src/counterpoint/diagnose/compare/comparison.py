@@ -35,8 +35,8 @@ from counterpoint.diagnose.compare.side import (
     side_of,
 )
 from counterpoint.diagnose.compare.step_time import StepChange, step_change
-from counterpoint.diagnose.metrics.attribution import PHASES
 from counterpoint.diagnose.selection import WindowKind
+from counterpoint.diagnose.step import PHASES
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hlo import Program
 from counterpoint.pgle.applying import CollectiveMove, movement
@@ -163,7 +163,7 @@ def networks_of(
     rows: Iterable[OpChange], cases: tuple[StepData, StepData]
 ) -> tuple[CollectiveChange, ...]:
     """Return the rows that are collectives, in the order of the rows."""
-    a, b = (_collective_rows(case) for case in cases)
+    a, b = (_collective_rows(data) for data in cases)
     return tuple(
         CollectiveChange(
             row=row,
@@ -176,10 +176,10 @@ def networks_of(
     )
 
 
-def _collective_rows(case: StepData) -> _Told:
+def _collective_rows(data: StepData) -> _Told:
     return {
-        (label_of(case.timeline, row["program"]), row["op"]): row
-        for row in case.ask(collective_profile).iter_rows(named=True)
+        (label_of(data.timeline, row["program"]), row["op"]): row
+        for row in data.cached(collective_profile).iter_rows(named=True)
     }
 
 
@@ -376,7 +376,7 @@ def _work(a: Side, b: Side, differ: float) -> StepDifference | Unknown:
     cases = cases_of(a, b)
     if isinstance(cases, Unknown):
         return cases
-    items = [items_of(case) for case in cases]
+    items = [items_of(data) for data in cases]
     matches = match_items(*items)
     step = PartChange("step", cases[0].step_ms, cases[1].step_ms)
     parts = _parts(cases)
@@ -399,12 +399,12 @@ def _work(a: Side, b: Side, differ: float) -> StepDifference | Unknown:
 
 def _measured_steps(cases: Sequence[StepData]) -> int | None:
     """Return the number of steps on the side with fewer; None for predictions (no noise)."""
-    measured = [case.selection for case in cases if case.basis is Basis.MEASURED]
+    measured = [data.selection for data in cases if data.basis is Basis.MEASURED]
     return min((selection.windows["step"].n_unique() for selection in measured), default=None)
 
 
 def _schedule(cases: tuple[StepData, StepData], matches: Sequence[OpMatch]) -> ScheduleChanges:
-    a, b = (step_hlo(case.timeline) for case in cases)
+    a, b = (step_hlo(data.timeline) for data in cases)
     return schedule_changes(a, b, matches)
 
 
@@ -417,17 +417,17 @@ _PARTS = (
 
 
 def _parts(cases: tuple[StepData, StepData]) -> tuple[PartChange, ...]:
-    a, b = (case.breakdown for case in cases)
+    a, b = (data.breakdown for data in cases)
     return tuple(PartChange(name, getattr(a, key), getattr(b, key)) for name, key in _PARTS)
 
 
 def _phases(cases: tuple[StepData, StepData]) -> tuple[PartChange, ...] | Unknown:
-    for name, case in zip("AB", cases, strict=True):
-        if not case.timeline.ops["phase"].is_not_null().any():
+    for name, data in zip("AB", cases, strict=True):
+        if not data.timeline.ops["phase"].is_not_null().any():
             return Unknown(f"no op of {name} has a phase")
     sums: list[dict[str, float]] = []
-    for case in cases:
-        totals = case.attributed.group_by("phase").agg(pl.col("ps").sum())
+    for data in cases:
+        totals = data.attributed.group_by("phase").agg(pl.col("ps").sum())
         by_phase: dict[str, float] = dict(totals.select("phase", "ps").iter_rows())
-        sums.append({name: by_phase.get(name, 0) * case.selection.scale for name in PHASES})
+        sums.append({name: by_phase.get(name, 0) * data.selection.scale for name in PHASES})
     return tuple(PartChange(name, sums[0][name], sums[1][name]) for name in PHASES)

@@ -23,8 +23,8 @@ import polars as pl
 from counterpoint.core import Basis, InputError, Unknown
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.compare.step_time import RunSteps
-from counterpoint.diagnose.metrics.attribution import holding
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, WindowKind, select, select_runs
+from counterpoint.diagnose.step import holding
 from counterpoint.diagnose.step_data import StepData, context_of
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.origin import provenance, stable_key
@@ -250,23 +250,23 @@ class ComparedOp:
         return self.kind is not None
 
 
-def items_of(case: StepData) -> tuple[ComparedOp, ...]:
+def items_of(data: StepData) -> tuple[ComparedOp, ...]:
     """Return all ops that did work in the selected steps, in order of the schedule."""
-    ops = _named(case)
-    held = holding(case.selection, case.spans).join(
+    ops = _named(data)
+    held = holding(data.selection, data.spans).join(
         ops.select("row", "program", name="op"), left_on="op", right_on="row"
     )
     per_step = held.group_by("program", "name", "step").agg(pl.col("held_ps").sum())
     totals = per_step.group_by("program", "name").agg(
-        pl.col("held_ps").sum() * case.selection.scale,
+        pl.col("held_ps").sum() * data.selection.scale,
         pl.col("held_ps").filter(pl.col("step").is_not_null()).alias("each_ps"),
     )
     facts = ops.group_by(program="program", name="op", maintain_order=True).agg(
         pl.col(*_FACTS).drop_nulls().first()
     )
     known = totals.join(facts, on=["program", "name"], nulls_equal=True)
-    rows = known.join(_costs(case), on=["program", "name"], how="left", nulls_equal=True)
-    items = [_item(case, row) for row in rows.iter_rows(named=True)]
+    rows = known.join(_costs(data), on=["program", "name"], how="left", nulls_equal=True)
+    items = [_item(data, row) for row in rows.iter_rows(named=True)]
     return tuple(sorted(items, key=lambda item: (item.program, item.order, item.op)))
 
 
@@ -276,26 +276,26 @@ _FACTS: Final = (
 )
 
 
-def _named(case: StepData) -> pl.DataFrame:
+def _named(data: StepData) -> pl.DataFrame:
     """Return the Timeline's working ops under the names used by `ops` and `collectives`."""
     start = pl.when(pl.col("lane") == Lane.COLLECTIVE).then("pair")
-    return case.timeline.ops.with_columns(
+    return data.timeline.ops.with_columns(
         row=pl.int_range(pl.len(), dtype=pl.UInt32), op=pl.coalesce(start, "op", "name")
     ).filter(pl.col("lane") != Lane.CONTROL)
 
 
-def _costs(case: StepData) -> pl.DataFrame:
+def _costs(data: StepData) -> pl.DataFrame:
     """Return executions and self time; for collectives with windows only, those of the windows."""
-    own = case.ops.select("program", pl.col("op").alias("name"), "count", "self_ms")
-    windows = case.ask(collective_profile).select(
+    own = data.ops.select("program", pl.col("op").alias("name"), "count", "self_ms")
+    windows = data.cached(collective_profile).select(
         "program", pl.col("op").alias("name"), "count", pl.col("total_ms").alias("self_ms")
     )
     both = pl.concat([own, windows], how="vertical_relaxed")
     return both.unique(["program", "name"], keep="first")
 
 
-def _item(case: StepData, row: dict[str, Any]) -> ComparedOp:
-    timeline = case.timeline
+def _item(data: StepData, row: dict[str, Any]) -> ComparedOp:
+    timeline = data.timeline
     index: int | None = row["program"]
     program = None if index is None else timeline.programs[index].hlo()
     found = program.instruction(row["name"]) if program else None
@@ -323,7 +323,7 @@ def _item(case: StepData, row: dict[str, Any]) -> ComparedOp:
         count=row["count"] or 0.0,
         self_ms=row["self_ms"] or 0.0,
         held_ms=row["held_ps"],
-        error_ms=_error(row["each_ps"], case),
+        error_ms=_error(row["each_ps"], data),
     )
 
 
@@ -341,13 +341,13 @@ def label_of(timeline: Timeline, program: int | None) -> str:
     return STEP if program == timeline.step_program else timeline.programs[program].name
 
 
-def _error(each_ps: list[float], case: StepData) -> float | None:
+def _error(each_ps: list[float], data: StepData) -> float | None:
     """Return the standard error of the mean over steps; an op may be absent from some steps."""
-    steps = case.selection.windows["step"].n_unique()
+    steps = data.selection.windows["step"].n_unique()
     if steps < 2:
         return None
     each = [*each_ps, *([0.0] * max(steps - len(each_ps), 0))]
-    a_step = case.selection.scale * steps  # from a sum over devices to the mean of a step
+    a_step = data.selection.scale * steps  # from a sum over devices to the mean of a step
     return stdev(each) * a_step / steps**0.5
 
 

@@ -76,38 +76,38 @@ class ExposureShares:
         return sorted(own, key=lambda row: -row["own_ms"])
 
 
-def shares_of(case: StepData) -> ExposureShares:
+def shares_of(data: StepData) -> ExposureShares:
     """Return the shares of all collectives of the typical steps."""
-    rows = _exposed(case)
-    slices = set(host_transfers(case.timeline).select("program", "name").unique().rows())
+    rows = _exposed(data)
+    slices = set(host_transfers(data.timeline).select("program", "name").unique().rows())
     between = [row for row in rows if (row["program"], row["op"]) in slices]
     within = [row for row in rows if (row["program"], row["op"]) not in slices]
-    own = [row for row in within if row["program"] == case.timeline.step_program]
-    why = synchronous(case, own)
-    merged = mergers(case, own)
+    own = [row for row in within if row["program"] == data.timeline.step_program]
+    why = synchronous(data, own)
+    merged = mergers(data, own)
     small = {name for merger in merged for names in merger.sets for name in names}
-    ends = at_ends(case, own)
+    ends = at_ends(data, own)
     for row in between:
         row["code"] = BETWEEN_SLICES if row["own_ms"] > 0 else None
     for row in within:
-        in_step = row["program"] == case.timeline.step_program
+        in_step = row["program"] == data.timeline.step_program
         name = str(row["op"]) if in_step else ""
         row["code"] = _code(row, why.get(name), small=name in small, at_end=name in ends)
     return ExposureShares(tuple(rows), why, merged, ends)
 
 
-def causes(case: StepData) -> pl.DataFrame:
+def causes(data: StepData) -> pl.DataFrame:
     """Add causes that depend on a collective's place in the program to `classify`.
 
     This is the one classification that `network` shows and rules use. `causes` splits the exposed
     time as rules do, largest part first; `bound`, `why` and `code` are those of the first. `code`
     is that of the rule that reports a cause; null if there is none.
     """
-    shares = case.ask(shares_of)
+    shares = data.cached(shares_of)
     known = {(row["program"], row["op"]): row for row in shares.rows}
     rows = [
         _with_causes(shares, row, known.get((row["program"], row["op"])))
-        for row in case.ask(classify).to_dicts()
+        for row in data.cached(classify).to_dicts()
     ]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
@@ -146,15 +146,15 @@ def _own_cause(shares: ExposureShares, row: dict[str, Any], code: str | None) ->
     return {"bound": bound, "why": why, "code": code}
 
 
-def _exposed(case: StepData) -> list[dict[str, Any]]:
+def _exposed(data: StepData) -> list[dict[str, Any]]:
     # Waiting while compute continues costs nothing. If slack would cover a transfer and part of it
     # is still exposed, a device arrived late.
     wait = pl.min_horizontal(pl.col("wait_ms").fill_null(0.0), "exposed_ms").clip(lower_bound=0.0)
     return (
-        case.ask(collective_profile)
+        data.cached(collective_profile)
         .filter(pl.col("exposed_ms") > 0)
         .join(
-            case.ask(classify).select("program", "op", *_TOLD),
+            data.cached(classify).select("program", "op", *_TOLD),
             on=["program", "op"],
             how="left",
             nulls_equal=True,
@@ -212,23 +212,23 @@ def exposed_ms(rows: Rows) -> float:
     return sum(row["own_ms"] for row in rows)
 
 
-def hiding(case: StepData, rows: Rows) -> Saving:
+def hiding(data: StepData, rows: Rows) -> Saving:
     """Return the gain if the collectives overlapped compute: at most known independent work.
 
     None of it is certain: the scheduler may lack memory or accurate costs. If there is next to no
     such work, only removing them helps, or overlapping them with the next iteration of their loop.
     """
-    gone = removing(case, rows)
+    gone = removing(data, rows)
     covered = _covered(rows)
     if covered is None or covered < _LITTLE * gone.ms.high:
         return gone
     return Saving(Range(0.0, min(gone.ms.high, covered)), gone.basis)
 
 
-def meanwhile(case: StepData, rows: Rows) -> str:
+def meanwhile(data: StepData, rows: Rows) -> str:
     """Describe what the current schedule would allow; empty if the simulator cannot tell."""
-    step = case.timeline.step_program
-    gain = case.ask(savings_of).beside(row["op"] for row in rows if row["program"] == step)
+    step = data.timeline.step_program
+    gain = data.cached(savings_of).beside(row["op"] for row in rows if row["program"] == step)
     if gain is None or gain.high < _LITTLE * exposed_ms(rows):
         return ""
     return (
@@ -244,26 +244,26 @@ def _covered(rows: Rows) -> float | None:
     return sum(min(row["own_ms"], row["movable_ms"] * row["count"]) for row in rows)
 
 
-def removing(case: StepData, rows: Rows) -> Saving:
+def removing(data: StepData, rows: Rows) -> Saving:
     """Return the gain if the collectives took no time: simulated, at most the exposed time."""
     exposed = exposed_ms(rows)
-    step = case.timeline.step_program
-    gain = case.ask(savings_of).without(row["op"] for row in rows if row["program"] == step)
+    step = data.timeline.step_program
+    gain = data.cached(savings_of).without(row["op"] for row in rows if row["program"] == step)
     if gain is None:
-        return Saving(Range(0.0, exposed), case.basis)
+        return Saving(Range(0.0, exposed), data.basis)
     high = min(gain.high, exposed)
     return Saving(Range(min(gain.low, high), high), Basis.PREDICTED)
 
 
-def lessening(case: StepData, rows: Rows, share: float) -> Saving:
+def lessening(data: StepData, rows: Rows, share: float) -> Saving:
     """Return the gain if the collectives took less by at most `share`."""
-    gone = removing(case, rows)
+    gone = removing(data, rows)
     return Saving(Range(0.0, gone.ms.high * share), gone.basis)
 
 
-def evidence(case: StepData, rows: Rows, ms: str = "own_ms") -> tuple[Evidence, ...]:
+def evidence(data: StepData, rows: Rows, ms: str = "own_ms") -> tuple[Evidence, ...]:
     """Return the most expensive collectives as evidence."""
-    return tuple(case.evidence(row, ms) for row in rows[:_SHOWN])
+    return tuple(data.evidence(row, ms) for row in rows[:_SHOWN])
 
 
 def kinds(rows: Rows) -> str:
@@ -277,13 +277,13 @@ def kinds(rows: Rows) -> str:
     return " and ".join([", ".join(most[:-1]), most[-1]] if len(most) > 1 else most)
 
 
-def longest_chain(case: StepData, names: Collection[str]) -> int:
+def longest_chain(data: StepData, names: Collection[str]) -> int:
     """Return the length of the longest dependency chain among these instructions.
 
     Chains are within one computation of the step's program: what a loop repeats counts once. 0
     without HLO.
     """
-    program = case.program
+    program = data.program
     if program is None:
         return 0
     selected = {

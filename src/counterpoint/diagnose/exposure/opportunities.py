@@ -8,9 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.core import Basis
-from counterpoint.diagnose.collectives.collectives import exposed_executions
-from counterpoint.diagnose.exposure.given import given_flags, on_gpu
+from counterpoint.diagnose.environment import given_flags, on_gpu
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.combining import (
@@ -23,7 +21,6 @@ from counterpoint.flags.combining import (
     flag_of,
 )
 from counterpoint.timeline import Lane
-from counterpoint.timeline.hosts import number_collectives, one_clock, stays, with_groups
 
 _AT_THE_END: Final = 0.1
 """Share of compute time allowed between a collective and the end of its program, for the
@@ -45,7 +42,7 @@ class StepEnd:
     beside_ms: float
 
 
-def at_ends(case: StepData, rows: list[dict[str, Any]]) -> Mapping[str, StepEnd]:
+def at_ends(data: StepData, rows: list[dict[str, Any]]) -> Mapping[str, StepEnd]:
     """Return the exposed ones of `rows` (with `own_ms`) at an end of the step, by name.
 
     Nothing is left there to run beside them. Gradients merged into one collective can only be sent
@@ -55,14 +52,14 @@ def at_ends(case: StepData, rows: list[dict[str, Any]]) -> Mapping[str, StepEnd]
     large = [
         row
         for row in rows
-        if row["program"] == case.timeline.step_program
-        and row["own_ms"] > _GIANT * case.step_ms
+        if row["program"] == data.timeline.step_program
+        and row["own_ms"] > _GIANT * data.step_ms
         and row["own_ms"] > 0.5 * row["total_ms"]
         and row["count"] <= _ONCE
     ]
     if not large:
         return {}
-    compute = _around(case, [row["op"] for row in large])
+    compute = _around(data, [row["op"] for row in large])
     ends: dict[str, StepEnd] = {}
     for name, runs, before, after in compute.iter_rows():
         whole = before + after
@@ -73,15 +70,15 @@ def at_ends(case: StepData, rows: list[dict[str, Any]]) -> Mapping[str, StepEnd]
     return ends
 
 
-def _around(case: StepData, names: list[str]) -> pl.DataFrame:
+def _around(data: StepData, names: list[str]) -> pl.DataFrame:
     """Return, per name, its runs on all devices and the compute (ps) before and after it.
 
     The number of windows may differ from the number of runs they show parts of.
     """
-    ops = case.timeline.ops.with_row_index("row").with_columns(
+    ops = data.timeline.ops.with_row_index("row").with_columns(
         shown=pl.coalesce("pair", "op", "name")
     )
-    spans = case.spans.filter(pl.col("run").is_not_null())
+    spans = data.spans.filter(pl.col("run").is_not_null())
     own = ops.filter(pl.col("shown").is_in(names) & (pl.col("lane") == Lane.COLLECTIVE))
     collectives = (
         spans.join(own.select("row", "shown"), left_on="op", right_on="row")
@@ -131,7 +128,7 @@ class Merger:
         return flag_of(self.kind)
 
 
-def mergers(case: StepData, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, ...]:
+def mergers(data: StepData, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, ...]:
     """Return the mergers among the step's exposed collectives, given as `rows`.
 
     `flags.combining.combiner` computes what XLA:GPU may merge: collectives of one computation, kind
@@ -140,15 +137,15 @@ def mergers(case: StepData, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, 
     it is known, only larger ones are tried.
     """
     small = {row["op"] for row in rows if row["kind"] in KINDS and _is_small(row)}
-    if case.program is None or len(small) < 2 or not on_gpu(case):
+    if data.program is None or len(small) < 2 or not on_gpu(data):
         return ()
-    flags = given_flags(case)
+    flags = given_flags(data)
     kinds = {row["kind"] for row in rows if row["op"] in small}
     return tuple(
         found
         for kind in KINDS
         if kind in kinds
-        for place in combiner_inputs(case.program, kind)
+        for place in combiner_inputs(data.program, kind)
         if (found := _merger(kind, place, small, _in_force(kind, flags))) is not None
     )
 
@@ -205,60 +202,3 @@ def _sets(
         )
         if len(names) > 1:
             yield tuple(names)
-
-
-SCHEMA: Final = {"device": pl.UInt16, "step": pl.Int32, "waited_ps": pl.Int64}
-
-_STAY: Final = ("collective", "device", "step", "turn")
-_MEETING: Final = ("collective", "step", "turn", "group")
-
-
-def waits(case: StepData) -> pl.DataFrame:
-    """Return one row per device and typical step in which it met others in a collective.
-
-    Only exposed waiting counts; beside compute it costs nothing. Between hosts a wait is only as
-    accurate as their clocks, so anything below their uncertainty is zero. If the hosts have no
-    common clock, the shortest stay is taken for that of the last device to arrive.
-    """
-    timeline = case.timeline
-    if len(timeline.devices) < 2 or timeline.basis is Basis.PREDICTED:
-        return pl.DataFrame(schema=SCHEMA)
-    found = case.ask(exposed_executions)
-    if not len(found):
-        return pl.DataFrame(schema=SCHEMA)
-    ops = timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
-    grouped = with_groups(timeline, number_collectives(ops), stays(found, "step"), "step")
-    exposed = found.group_by(_STAY).agg(pl.col("exposed_ps").sum())
-    several = pl.col("host").n_unique().over(_MEETING) > 1
-    return (
-        grouped.filter(pl.col("group").is_not_null())
-        .filter(pl.len().over(_MEETING) > 1)
-        .join(exposed, on=_STAY)
-        .with_columns(host=pl.col("device").replace_strict(_hosts(case), return_dtype=pl.UInt16))
-        .with_columns(doubt=pl.col("host").replace_strict(_spreads(case), return_dtype=pl.Int64))
-        .with_columns(
-            wait=_wait(one_clock(timeline)),
-            doubt=pl.when(several).then(pl.col("doubt").max().over(_MEETING)).otherwise(0),
-        )
-        .with_columns(wait=pl.when(pl.col("wait") > pl.col("doubt")).then("wait").otherwise(0))
-        .group_by("device", "step")
-        .agg(waited_ps=pl.min_horizontal("wait", "exposed_ps").sum())
-        .cast({**SCHEMA})
-        .select(*SCHEMA)
-        .sort("device", "step")
-    )
-
-
-def _wait(comparable: bool) -> pl.Expr:
-    start, stay = pl.col("start_ps"), pl.col("dur_ps")
-    if not comparable:
-        return stay - stay.min().over(_MEETING)
-    return (start.max().over(_MEETING) - start).clip(0, stay)
-
-
-def _hosts(case: StepData) -> dict[int, int]:
-    return {index: device.host for index, device in enumerate(case.timeline.devices)}
-
-
-def _spreads(case: StepData) -> dict[int, int]:
-    return {i: host.clock_spread_ps or 0 for i, host in enumerate(case.timeline.hosts)}

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.diagnose.exposure.given import given_flags, is_true, on_gpu
+from counterpoint.diagnose.environment import given_flags, is_true, on_gpu
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.versions import (
     DISABLED_PASSES,
@@ -41,7 +41,7 @@ class SchedulerState:
     why: str
 
 
-def scheduler_of(case: StepData) -> SchedulerState:
+def scheduler_of(data: StepData) -> SchedulerState:
     """Return whether the latency-hiding scheduler ran on the step's program.
 
     The latency-hiding scheduler notes the name by which it knew an instruction, so one such note
@@ -53,19 +53,19 @@ def scheduler_of(case: StepData) -> SchedulerState:
     Source: xla/service/gpu/gpu_hlo_schedule.cc, model/sol_latency_estimator.cc
     (HasOnlySupportedCollectives), transforms/scheduling_instruction_annotator.cc.
     """
-    program = case.program
+    program = data.program
     if program is None:
         return SchedulerState(None, "the profile has no HLO")
     if any(instruction.scheduling_name for instruction in program.instructions):
         return SchedulerState(True, "its notes are in the HLO")
-    flags = given_flags(case)
+    flags = given_flags(data)
     if flags is None:
         return SchedulerState(None, "the flags are unknown")
-    return _by_settings(case, program, flags)
+    return _by_settings(data, program, flags)
 
 
-def _by_settings(case: StepData, program: Program, flags: Mapping[str, str]) -> SchedulerState:
-    version, chip = case.context.jaxlib, case.timeline.devices[0].chip
+def _by_settings(data: StepData, program: Program, flags: Mapping[str, str]) -> SchedulerState:
+    version, chip = data.context.jaxlib, data.timeline.devices[0].chip
     enabled = is_true(flags, LHS)
     stopped = _switched_off(
         flags, obeyed=scheduler_can_be_disabled(version) or lhs_flag_needed(version, chip)
@@ -146,7 +146,7 @@ class SyncReason:
         return self.cause not in (SyncCause.NOTHING, SyncCause.KERNEL, SyncCause.UNTOLD)
 
 
-def synchronous(case: StepData, rows: list[dict[str, Any]]) -> Mapping[str, SyncReason]:
+def synchronous(data: StepData, rows: list[dict[str, Any]]) -> Mapping[str, SyncReason]:
     """Return the step's synchronous collectives by name; `rows` have their `movable_ms`.
 
     XLA makes every collective a start and a done, then the scheduler moves work between them. If
@@ -158,14 +158,14 @@ def synchronous(case: StepData, rows: list[dict[str, Any]]) -> Mapping[str, Sync
     Source: convert_async_collectives_to_sync.cc in xla/hlo/transforms/collectives and in
     xla/backends/gpu/transforms/collectives.
     """
-    if any(device.kind == "cpu" for device in case.timeline.devices):
+    if any(device.kind == "cpu" for device in data.timeline.devices):
         return {}  # XLA:CPU has no others
-    program = case.program
+    program = data.program
     if program is None:
-        named = _without_done(case)
+        named = _without_done(data)
         return {row["op"]: _UNTOLD for row in rows if row["op"] in named}
-    flags = given_flags(case) or {}
-    scheduler = scheduler_of(case)
+    flags = given_flags(data) or {}
+    scheduler = scheduler_of(data)
     found: dict[str, SyncReason] = {}
     for row in rows:
         instruction = program.instruction(row["op"])
@@ -177,7 +177,7 @@ def synchronous(case: StepData, rows: list[dict[str, Any]]) -> Mapping[str, Sync
             or instruction.opcode == "fusion"
         ):
             continue
-        if on_gpu(case):
+        if on_gpu(data):
             found[row["op"]] = _cause(program, instruction, row, scheduler, flags)
         else:
             found[row["op"]] = _by_surroundings(program, instruction, row, flags)
@@ -190,9 +190,9 @@ _UNTOLD: Final = SyncReason(
 )
 
 
-def _without_done(case: StepData) -> set[str]:
+def _without_done(data: StepData) -> set[str]:
     """Return the names of collectives with a known instruction that have no start and done."""
-    ops = case.timeline.ops.filter(pl.col("lane") == Lane.COLLECTIVE)
+    ops = data.timeline.ops.filter(pl.col("lane") == Lane.COLLECTIVE)
     plain = (
         (pl.col("opcode") == pl.col("collective"))
         & pl.col("pair").is_null()

@@ -14,16 +14,14 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core.columns import Intervals, union
-from counterpoint.diagnose.chains import host_transposes
-from counterpoint.diagnose.host.hosts import IdleCause, cause_of
-from counterpoint.diagnose.network.host_work import WorkTotals, host_work
+from counterpoint.diagnose.host.hosts import CALL, IdleCause, cause_of
+from counterpoint.diagnose.network.host_work import WorkTotals, host_transposes, host_work
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.runs import Compile, Rank, Run
 from counterpoint.timeline import Action, ProgramEntry
 
 _MODULE: Final = re.compile(r"(?:hlo_)?module=([^,#]+)")
-_CALL: Final = re.compile(r"^(?:TSL:)?PjitFunction\((.*)\)$")
 WARM: Final = 3
 """Steps of a Run in which compiles count as startup: the first call, and a second one if the first
 one's outputs differ from its inputs in layout or sharding.
@@ -43,9 +41,9 @@ class StepCompiles:
     cost_ms: float  # per step, on average over all steps: by how much the waiting steps were longer
 
 
-def compiled_in_steps(case: StepData) -> StepCompiles | None:
+def compiled_in_steps(data: StepData) -> StepCompiles | None:
     """Return what hosts compiled between the first steady step and the end of the last."""
-    timeline = case.timeline
+    timeline = data.timeline
     steady = timeline.steps.filter("steady")
     wanted = [
         i for i, name in enumerate(timeline.host_names) if cause_of(name) is IdleCause.COMPILE
@@ -63,7 +61,7 @@ def compiled_in_steps(case: StepData) -> StepCompiles | None:
     if not steps:
         return None
     return StepCompiles(
-        names=_functions(case, times, events), ms=times.total / PS_PER_MS, steps=steps, cost_ms=cost
+        names=_functions(data, times, events), ms=times.total / PS_PER_MS, steps=steps, cost_ms=cost
     )
 
 
@@ -103,15 +101,15 @@ def _holding(steady: pl.DataFrame, times: Intervals) -> frozenset[int]:
     return frozenset(int(step) for step in most["step"].to_list())
 
 
-def _functions(case: StepData, times: Intervals, compiles: pl.DataFrame) -> tuple[str, ...]:
+def _functions(data: StepData, times: Intervals, compiles: pl.DataFrame) -> tuple[str, ...]:
     """Return modules named by the compiler, or else the calls around the compiles."""
-    names = case.timeline.host_names
+    names = data.timeline.host_names
     ranked = compiles.group_by("name").agg(pl.col("dur_ps").max()).sort("dur_ps", descending=True)
     modules = [m[1] for n in ranked["name"].to_list() if (m := _MODULE.search(names[int(n)]))]
     if modules:
         return tuple(dict.fromkeys(modules))
-    calls = [index for index, name in enumerate(names) if _CALL.match(name)]
-    around = case.timeline.host_events.filter(pl.col("name").is_in(calls))
+    calls = [index for index, name in enumerate(names) if CALL.match(name)]
+    around = data.timeline.host_events.filter(pl.col("name").is_in(calls))
     start = around["start_ps"].to_numpy()
     covered = times.covered(start, start + around["dur_ps"].to_numpy())
     seen = (
@@ -121,7 +119,7 @@ def _functions(case: StepData, times: Intervals, compiles: pl.DataFrame) -> tupl
         .agg(pl.col("ps").sum())
         .sort("ps", descending=True)
     )
-    called = (_CALL.match(names[int(index)]) for index in seen["name"].to_list())
+    called = (CALL.match(names[int(index)]) for index in seen["name"].to_list())
     return tuple(match[1] for match in called if match)
 
 
@@ -358,21 +356,21 @@ _MIN_REPORTED_MS: Final = 100.0
 """Startup times below this are not reported."""
 
 
-def startup(case: StepData) -> Iterator[str]:
+def startup(data: StepData) -> Iterator[str]:
     """Describe the startup; nothing if it was short or the profile shows none.
 
     Profiles that begin with the program show seconds in which buffers are registered and arrays
     brought into the device's layout, which could be mistaken for the cost of steps. What matters is
     whether that continues in the steps, so both are reported.
     """
-    if registered := host_work(case, Action.MAP_BUFFER):
+    if registered := host_work(data, Action.MAP_BUFFER):
         before, per_step = registered.before, registered.per_step
         if before.ms > _MIN_REPORTED_MS:
             yield (
                 f"startup: {_describe(before, 'DMA registrations')}"
                 f" {before.ms / 1e3:,.2f} s, summed over threads; {_in_steps(per_step)}"
             )
-    transposed = host_transposes(case)
+    transposed = host_transposes(data)
     if transposed.busy_ms > _MIN_REPORTED_MS and transposed.before_ms > transposed.in_steps_ms:
         steps = (
             f"in steps {transposed.in_steps_ms:,.2f} ms each"

@@ -17,7 +17,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, union
-from counterpoint.diagnose.host.launches import calling_line, enqueuing
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Timeline
 
@@ -284,9 +283,9 @@ class HostActivity:
         return found
 
 
-def host_activity(case: StepData, host: int) -> HostActivity:
+def host_activity(data: StepData, host: int) -> HostActivity:
     """Read one host's events around the typical steps."""
-    timeline, windows = case.timeline, case.selection.windows
+    timeline, windows = data.timeline, data.selection.windows
     everything = events = timeline.host_events.filter(pl.col("host") == host)
     if len(windows) and len(events):
         first, last = windows["start_ps"].min(), windows["end_ps"].max()
@@ -358,3 +357,37 @@ def profiler_of(timeline: Timeline) -> ProfilerKind:
     if _OF_NSYS in timeline.environment or suffixes & {*_SUFFIXES}:
         return ProfilerKind.NSYS
     return ProfilerKind.JAX
+
+
+CALL: Final = re.compile(r"^(?:TSL:)?PjitFunction\((.*)\)$")
+"""A call of a jitted function, with its name."""
+
+_CALLS: Final = (
+    CALL,
+    re.compile(r"PJRT_LoadedExecutable_Execute|LoadedExecutable::Execute$|ExecuteReplicated"),
+    re.compile(
+        r"XlaModule:|GpuExecutable::ExecuteThunks|^(?:cu|cuda|hip)(?:Ext)?(?:Module)?Launch"
+    ),
+)
+"""The most reliable sign first."""
+
+
+_ENQUEUES: Final = re.compile(r"ExecuteThunks|EnqueueExecution|XlaModule:|XLA GPU module")
+"""Events that enqueue a program's kernels on the device's streams, in order."""
+
+
+def calling_line(events: pl.DataFrame, names: tuple[str, ...]) -> int | None:
+    """Return the line of the launching thread; None if nothing shows it."""
+    for sign in _CALLS:
+        matching = [index for index, name in enumerate(names) if sign.search(name)]
+        seen = events.filter(pl.col("name").is_in(matching))
+        if len(seen):
+            by_line = seen.group_by("line").agg(pl.len(), pl.col("dur_ps").sum())
+            return int(by_line.sort("dur_ps", "len", "line")["line"][-1])
+    return None
+
+
+def enqueuing(events: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
+    """Return the events that put kernels on streams."""
+    matching = [index for index, name in enumerate(names) if _ENQUEUES.search(name)]
+    return events.filter(pl.col("name").is_in(matching) & (pl.col("dur_ps") > 0))

@@ -6,6 +6,10 @@ been launched, or if the gap is no longer than a launch takes. The rest is the h
 to what the launching thread does at that moment, or, if that thread waits, to what the other
 threads do. Every moment of idle time has one cause, so the causes add up to it.
 
+The k-th call of `f` belongs to the k-th run of `jit_f`, minus the calls from before the profile: as
+few as keep every call before its run. That is the latest a call can have been, so a run that counts
+as launched in time was.
+
 From the moment at which the host waits for a result, a gap is *held*: the host could have called
 the next run instead, and what it does in the rest of the gap would have been hidden.
 """
@@ -22,15 +26,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, union
-from counterpoint.diagnose.host.hosts import HostActivity, IdleCause, IdleEvent, host_activity
-from counterpoint.diagnose.host.launches import launched_at, while_launching
+from counterpoint.diagnose.host.hosts import CALL, HostActivity, IdleCause, IdleEvent, host_activity
+from counterpoint.diagnose.selection import device_slices
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Lane
+from counterpoint.timeline import Lane, Timeline
 
 _READ: Final = re.compile(r"(?i)d2h|dtoh|device ?to ?host")
 
 
-def compute_longer(case: StepData) -> pl.DataFrame:
+def compute_longer(data: StepData) -> pl.DataFrame:
     """Return `longer` by device and step: excess compute of the slowest other host, in picoseconds.
 
     Based on lengths, which need no common clock. A host counts by its device with the least
@@ -40,9 +44,9 @@ def compute_longer(case: StepData) -> pl.DataFrame:
     A device that has finished its step and waits for a slower host or slice is idle, but not
     because of a late launch.
     """
-    work = case.timeline.ops["lane"].is_in([Lane.COMPUTE, Lane.COPY]).to_numpy()
-    spans = case.spans.filter(pl.Series(work[case.spans["op"].to_numpy()]) & (pl.col("step") >= 0))
-    host = dict(enumerate(device.host for device in case.timeline.devices))
+    work = data.timeline.ops["lane"].is_in([Lane.COMPUTE, Lane.COPY]).to_numpy()
+    spans = data.spans.filter(pl.Series(work[data.spans["op"].to_numpy()]) & (pl.col("step") >= 0))
+    host = dict(enumerate(device.host for device in data.timeline.devices))
     per_device = spans.group_by("device", "step").agg(ps=pl.col("dur_ps").sum())
     per_device = per_device.with_columns(
         host=pl.col("device").replace_strict(host, return_dtype=pl.UInt16, default=None)
@@ -54,10 +58,10 @@ def compute_longer(case: StepData) -> pl.DataFrame:
     )
 
 
-def waiting_for_hosts(case: StepData, longer: pl.DataFrame, device: int) -> Intervals:
+def waiting_for_hosts(data: StepData, longer: pl.DataFrame, device: int) -> Intervals:
     """Return the time after each of the device's runs in which another host still computes."""
     runs = (
-        case.timeline.runs.filter((pl.col("device") == device) & pl.col("step").is_not_null())
+        data.timeline.runs.filter((pl.col("device") == device) & pl.col("step").is_not_null())
         .group_by("step")
         .agg(pl.col("end_ps").max())
         .join(longer.filter(pl.col("device") == device), on="step")
@@ -66,9 +70,9 @@ def waiting_for_hosts(case: StepData, longer: pl.DataFrame, device: int) -> Inte
     return union(end, end + runs["longer"].to_numpy())
 
 
-def reads(case: StepData) -> NDArray[np.int64]:
+def reads(data: StepData) -> NDArray[np.int64]:
     """Return the rows of ops that copy to the host and are no op of a program."""
-    names = case.timeline.ops.with_row_index("row").filter(pl.col("op").is_null())
+    names = data.timeline.ops.with_row_index("row").filter(pl.col("op").is_null())
     rows = names.select("row", "name").iter_rows()
     return np.array([row for row, name in rows if _READ.search(name)], np.int64)
 
@@ -88,35 +92,27 @@ def after_reads(reading: NDArray[np.int64], gaps: Intervals, spans: pl.DataFrame
 Longs = NDArray[np.int64]
 
 
-def by_device(case: StepData) -> Iterator[tuple[int, tuple[Longs, Longs], pl.DataFrame]]:
+def by_device(data: StepData) -> Iterator[tuple[int, tuple[Longs, Longs], pl.DataFrame]]:
     """Yield each device with starts and ends of its windows and its spans around them."""
-    devices = case.spans["device"].to_numpy()
-    windows = case.selection.windows
-    of_window = windows["device"].to_numpy()
-    for device in case.selection.devices:
-        first, last = np.searchsorted(of_window, [device, device + 1])
-        if last > first:
-            own = windows[int(first) : int(last)]
-            begin, end = np.searchsorted(devices, [device, device + 1])
-            yield (
-                device,
-                (own["start_ps"].to_numpy(), own["end_ps"].to_numpy()),
-                case.spans[int(begin) : int(end)],
-            )
+    spans = device_slices(data.spans)
+    for device, rows in device_slices(data.selection.windows).items():
+        own = data.selection.windows[rows]
+        windows = own["start_ps"].to_numpy(), own["end_ps"].to_numpy()
+        yield device, windows, data.spans[spans.get(device, slice(0, 0))]
 
 
-def busy(case: StepData, spans: pl.DataFrame) -> Intervals:
+def busy(data: StepData, spans: pl.DataFrame) -> Intervals:
     """Return when any of these spans works; loops and calls only contain spans that do."""
-    contains = (case.timeline.ops["lane"] == Lane.CONTROL).to_numpy()
+    contains = (data.timeline.ops["lane"] == Lane.CONTROL).to_numpy()
     start = spans["start_ps"].to_numpy()
     end = start + spans["dur_ps"].to_numpy()
     works = ~contains[spans["op"].to_numpy()]
     return union(start[works], end[works])
 
 
-def busy_anywhere(case: StepData) -> Intervals:
+def busy_anywhere(data: StepData) -> Intervals:
     """Return when any device works, by their common clock."""
-    return busy(case, case.spans)
+    return busy(data, data.spans)
 
 
 PARTS: Final = {"device": pl.UInt16, "cause": pl.String, "held": pl.Boolean, "ms": pl.Float64}
@@ -214,26 +210,26 @@ class IdleTime:
         return [(what, ms) for what, ms in rows.head(count).rows()]
 
 
-def idle_of(case: StepData) -> IdleTime:
+def idle_of(data: StepData) -> IdleTime:
     """Attribute the idle time of the typical steps."""
-    scale = case.selection.scale
+    scale = data.selection.scale
     sides = {
-        index: host_activity(case, index)
-        for index in sorted({device.host for device in case.timeline.devices})
+        index: host_activity(data, index)
+        for index in sorted({device.host for device in data.timeline.devices})
     }
     parts: list[tuple[int, IdleCause, bool, float]] = []
     blocked = 0
     ends: list[tuple[int, int]] = []
     tops: dict[tuple[IdleEvent, bool], int] = {}
-    anywhere = busy_anywhere(case)
-    longer, reading = compute_longer(case), reads(case)
-    for device, windows, spans in by_device(case):
-        side = sides[case.timeline.devices[device].host]
-        gaps = union(*windows) - busy(case, spans)
-        own, late = _split(case, device, windows, gaps, side)
+    anywhere = busy_anywhere(data)
+    longer, reading = compute_longer(data), reads(data)
+    for device, windows, spans in by_device(data):
+        side = sides[data.timeline.devices[device].host]
+        gaps = union(*windows) - busy(data, spans)
+        own, late = _split(data, device, windows, gaps, side)
         blocked_here = union(*windows) & side.blocked
         if not side.known:
-            elsewhere = late & waiting_for_hosts(case, longer, device)
+            elsewhere = late & waiting_for_hosts(data, longer, device)
             own, late = {**own, IdleCause.OTHERS: elsewhere}, late - elsewhere
             blocked_here = after_reads(reading, late, spans)
         held = _from_wait(late, blocked_here)
@@ -251,7 +247,7 @@ def idle_of(case: StepData) -> IdleTime:
         for gap, is_held in ((free, False), (held, True)):
             for behind, ps in side.tops(gap).items():
                 tops[behind, is_held] = tops.get((behind, is_held), 0) + ps
-    names = case.timeline.host_names
+    names = data.timeline.host_names
     rows = [
         (event.cause, is_held, event.text(names), ps * scale)
         for (event, is_held), ps in tops.items()
@@ -285,10 +281,10 @@ def _from_wait(gaps: Intervals, blocked: Intervals) -> Intervals:
 
 
 def _split(
-    case: StepData, device: int, windows: tuple[Longs, Longs], gaps: Intervals, side: HostActivity
+    data: StepData, device: int, windows: tuple[Longs, Longs], gaps: Intervals, side: HostActivity
 ) -> tuple[dict[IdleCause, Intervals], Intervals]:
     """Split gaps into the device's own and the rest: gaps before runs that were launched late."""
-    runs = case.timeline.runs.filter(pl.col("device") == device).sort("start_ps")
+    runs = data.timeline.runs.filter(pl.col("device") == device).sort("start_ps")
     if not len(runs):
         return {IdleCause.DEVICE: EMPTY}, gaps
     start, end = runs["start_ps"].to_numpy(), runs["end_ps"].to_numpy()
@@ -300,7 +296,7 @@ def _split(
     between = gaps - inside
     short = between.end - between.start <= _LAUNCH_PS
     following = np.searchsorted(start, between.start, side="right")
-    launched = np.append(launched_at(case.timeline, side.calls, runs), np.iinfo(np.int64).max)
+    launched = np.append(launched_at(data.timeline, side.calls, runs), np.iinfo(np.int64).max)
     # The gap after the profile's last run has no run behind it.
     own = short | (launched[following] <= between.start)
     device_own = (inside - launching) | union(between.start[own], between.end[own])
@@ -308,3 +304,80 @@ def _split(
         {IdleCause.DEVICE: device_own, IdleCause.LAUNCHING: launching},
         union(between.start[~own], between.end[~own]),
     )
+
+
+_JIT: Final = re.compile(r"^p?jit_(.*)$")
+
+
+_NEVER: Final = int(np.iinfo(np.int64).max)
+
+
+def launched_at(timeline: Timeline, calls: pl.DataFrame, runs: pl.DataFrame) -> Longs:
+    """Return when the call that launched each run had returned; never if no call is known.
+
+    `runs` are those of one device in order of start; `calls` the events of the calling thread. Both
+    must cover the whole profile: a run after the last call would look as if a call was lost.
+    """
+    found = np.full(len(runs), _NEVER, np.int64)
+    functions = np.array(
+        [_function(timeline.programs[int(program)].name) for program in runs["program"].to_list()]
+    )
+    start = runs["start_ps"].to_numpy()
+    for function in np.unique(functions):
+        of_function = np.flatnonzero(functions == function)
+        named = [
+            index for index, name in enumerate(timeline.host_names) if _called(name) == function
+        ]
+        begin, end = _outermost(calls.filter(pl.col("name").is_in(named)))
+        if function and len(begin):
+            found[of_function] = _matched(begin, end, start[of_function])
+    return found
+
+
+def _matched(begin: Longs, end: Longs, runs: Longs) -> Longs:
+    """Return the ends of the calls of these runs; no call begins after its run."""
+    before = np.searchsorted(begin, runs, side="right")
+    missing = max(0, int((np.arange(1, len(runs) + 1) - before).max()))
+    call = np.arange(len(runs)) - missing
+    known = (call >= 0) & (call < len(end))
+    return np.where(known, end[np.clip(call, 0, len(end) - 1)], _NEVER)
+
+
+def _outermost(calls: pl.DataFrame) -> tuple[Longs, Longs]:
+    """Return calls without nested ones: `jit` within `jit`, and a wrapper's own event."""
+    ordered = calls.sort("start_ps", "dur_ps", descending=[False, True])
+    begin = ordered["start_ps"].to_numpy()
+    end = begin + ordered["dur_ps"].to_numpy()
+    latest_end = np.maximum.accumulate(end) if len(end) else end
+    outer = np.ones(len(begin), bool)
+    outer[1:] = end[1:] > latest_end[:-1]
+    return begin[outer], end[outer]
+
+
+def while_launching(runs: pl.DataFrame, enqueues: pl.DataFrame) -> Intervals:
+    """Return the parts of runs in which their own kernels were still being launched.
+
+    The event that enqueues a run is in progress when its first kernel starts; an event that began
+    later belongs to a later run.
+    """
+    begin = enqueues["start_ps"].to_numpy()
+    order = np.argsort(begin, kind="stable")
+    begin = begin[order]
+    end = (enqueues["start_ps"] + enqueues["dur_ps"]).to_numpy()[order]
+    start, stop = runs["start_ps"].to_numpy(), runs["end_ps"].to_numpy()
+    if not len(begin):
+        return union(start, start)
+    latest_end = np.maximum.accumulate(end)
+    last = np.searchsorted(begin, start, side="right") - 1
+    until = np.where(last >= 0, latest_end[np.maximum(last, 0)], start)
+    return union(start, np.minimum(until, stop))
+
+
+def _function(program: str) -> str:
+    found = _JIT.match(program)
+    return found[1] if found else ""
+
+
+def _called(name: str) -> str | None:
+    found = CALL.match(name)
+    return found[1] if found else None

@@ -16,12 +16,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.diagnose.exposure.opportunities import waits
-from counterpoint.diagnose.metrics.attribution import IDLE
+from counterpoint.core import Basis
+from counterpoint.diagnose.collectives.collectives import exposed_executions
 from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.diagnose.step import IDLE
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
-from counterpoint.timeline.hosts import one_clock
+from counterpoint.timeline.hosts import number_collectives, one_clock, stays, with_groups
 
 _WORTH: Final = 0.005
 """Minimum share of the step that the others wait longer: some device is always last."""
@@ -64,27 +65,27 @@ class Straggler:
         return self.compute_ms - self.others_compute_ms >= _MOSTLY * self.others_wait_ms
 
 
-def waited_most_ms(case: StepData) -> float:
+def waited_most_ms(data: StepData) -> float:
     """Return the wait of the device that waits most in each step, as a mean over steps.
 
     This is what the device's own work leaves of a step. No earlier arrival of others shortens a
     step by more, as long as no device becomes faster than the fastest.
     """
-    waited = _waited(case, case.ask(waits))
+    waited = _waited(data, data.cached(waits))
     return float(np.nanmax(waited, axis=0).mean()) if waited.size else 0.0
 
 
-def stragglers(case: StepData) -> tuple[Straggler, ...]:
+def stragglers(data: StepData) -> tuple[Straggler, ...]:
     """Return the devices and hosts that are last more often than by chance, most costly first."""
-    waited = _waited(case, case.ask(waits))
-    if not waited.size or not one_clock(case.timeline):
+    waited = _waited(data, data.cached(waits))
+    if not waited.size or not one_clock(data.timeline):
         return ()
-    host = np.array([device.host for device in case.timeline.devices])
-    named = _hosts(case, waited, host)
+    host = np.array([device.host for device in data.timeline.devices])
+    named = _hosts(data, waited, host)
     of_hosts = {straggler.number for straggler in named}
     single = [
-        _straggler(case, waited, device, _members(len(host), device), last)
-        for device, last in _often_last(case, waited, _doubt_ms(case)).items()
+        _straggler(data, waited, device, _members(len(host), device), last)
+        for device, last in _often_last(data, waited, _doubt_ms(data)).items()
         if int(host[device]) not in of_hosts
     ]
     return tuple(
@@ -94,29 +95,29 @@ def stragglers(case: StepData) -> tuple[Straggler, ...]:
     )
 
 
-def _hosts(case: StepData, waited: Waited, host: NDArray[np.int64]) -> list[Straggler]:
+def _hosts(data: StepData, waited: Waited, host: NDArray[np.int64]) -> list[Straggler]:
     """Find hosts whose every device waits little, nearly as little as any device at all."""
     count = int(host.max()) + 1
     if count < 2 or count == len(host):
         return []
     worst: Waited = np.array([_most(waited[host == index]) for index in range(count)], np.float64)
     _, any_device = _lateness(waited)
-    often = _often_last(case, worst, np.maximum(_MOSTLY * any_device, _doubt_ms(case)))
+    often = _often_last(data, worst, np.maximum(_MOSTLY * any_device, _doubt_ms(data)))
     return [
-        _straggler(case, waited, index, host == index, last, among=count)
+        _straggler(data, waited, index, host == index, last, among=count)
         for index, last in often.items()
     ]
 
 
-def _doubt_ms(case: StepData) -> float:
+def _doubt_ms(data: StepData) -> float:
     """Return the clock uncertainty within a step, twice: lateness must exceed it clearly."""
-    return 2 * max(host.clock_spread_ps or 0 for host in case.timeline.hosts) / PS_PER_MS
+    return 2 * max(host.clock_spread_ps or 0 for host in data.timeline.hosts) / PS_PER_MS
 
 
-def _often_last(case: StepData, waited: Waited, least: Waited | float) -> dict[int, int]:
+def _often_last(data: StepData, waited: Waited, least: Waited | float) -> dict[int, int]:
     """Return in how many steps each is last by a relevant amount, and by at least `least`."""
     first, late = _lateness(waited)
-    counts = (late > _WORTH * case.step_ms) & (late >= least)
+    counts = (late > _WORTH * data.step_ms) & (late >= least)
     costly, among = int(counts.sum()), int(np.isfinite(waited).any(axis=1).sum())
     found: dict[int, int] = {}
     for number in np.unique(first[counts]):
@@ -136,7 +137,7 @@ def _lateness(waited: Waited) -> tuple[NDArray[np.int64], Waited]:
 
 
 def _straggler(
-    case: StepData,
+    data: StepData,
     waited: Waited,
     number: int,
     its: NDArray[np.bool_],
@@ -145,7 +146,7 @@ def _straggler(
     among: int | None = None,
 ) -> Straggler:
     more = _median(waited[~its]) - _median(waited[its])
-    compute, idle = _per_device(case, Lane.COMPUTE), _per_device(case, IDLE)
+    compute, idle = _per_device(data, Lane.COMPUTE), _per_device(data, IDLE)
     return Straggler(
         number=number,
         whole_host=among is not None,
@@ -161,35 +162,35 @@ def _straggler(
     )
 
 
-def _waited(case: StepData, table: pl.DataFrame) -> Waited:
+def _waited(data: StepData, table: pl.DataFrame) -> Waited:
     """Return waits by device and step, at most the exposed collectives; NaN if it met no other."""
     if not len(table):
         return np.empty((0, 0))
-    shown = case.attributed.filter(pl.col("state") == Lane.COLLECTIVE)
+    shown = data.attributed.filter(pl.col("state") == Lane.COLLECTIVE)
     capped = table.join(
         shown.group_by("device", "step").agg(pl.col("ps").sum()), on=["device", "step"], how="left"
     ).with_columns(ps=pl.min_horizontal("waited_ps", pl.col("ps").fill_null(0)))
     steps, column = np.unique(capped["step"].to_numpy(), return_inverse=True)
-    result = np.full((len(case.timeline.devices), len(steps)), np.nan)
-    result[capped["device"].to_numpy(), column] = capped["ps"].to_numpy() * _step_of(case)
+    result = np.full((len(data.timeline.devices), len(steps)), np.nan)
+    result[capped["device"].to_numpy(), column] = capped["ps"].to_numpy() * _step_of(data)
     return result
 
 
-def _per_device(case: StepData, state: str) -> Waited:
+def _per_device(data: StepData, state: str) -> Waited:
     """Return milliseconds per step that each device spends in a state; NaN if it is in no step."""
-    windows = case.selection.windows.group_by("device").agg(pl.len().alias("windows"))
-    spent = case.attributed.filter(pl.col("state") == state)
+    windows = data.selection.windows.group_by("device").agg(pl.len().alias("windows"))
+    spent = data.attributed.filter(pl.col("state") == state)
     per_window = windows.join(
         spent.group_by("device").agg(pl.col("ps").sum()), on="device", how="left"
     ).select("device", ps=pl.col("ps").fill_null(0) / pl.col("windows"))
-    result = np.full(len(case.timeline.devices), np.nan)
-    result[per_window["device"].to_numpy()] = per_window["ps"].to_numpy() * _step_of(case)
+    result = np.full(len(data.timeline.devices), np.nan)
+    result[per_window["device"].to_numpy()] = per_window["ps"].to_numpy() * _step_of(data)
     return result
 
 
-def _step_of(case: StepData) -> float:
+def _step_of(data: StepData) -> float:
     """Return milliseconds of a median step per picosecond of a single step."""
-    scale = case.selection.scale * case.selection.occurrences
+    scale = data.selection.scale * data.selection.occurrences
     return scale or 1 / PS_PER_MS
 
 
@@ -214,3 +215,63 @@ def _at_least(last: int, of: int, chance: float) -> float:
     return sum(
         comb(of, hits) * chance**hits * (1 - chance) ** (of - hits) for hits in range(last, of + 1)
     )
+
+
+SCHEMA: Final = {"device": pl.UInt16, "step": pl.Int32, "waited_ps": pl.Int64}
+
+
+_STAY: Final = ("collective", "device", "step", "turn")
+
+
+_MEETING: Final = ("collective", "step", "turn", "group")
+
+
+def waits(data: StepData) -> pl.DataFrame:
+    """Return one row per device and typical step in which it met others in a collective.
+
+    Only exposed waiting counts; beside compute it costs nothing. Between hosts a wait is only as
+    accurate as their clocks, so anything below their uncertainty is zero. If the hosts have no
+    common clock, the shortest stay is taken for that of the last device to arrive.
+    """
+    timeline = data.timeline
+    if len(timeline.devices) < 2 or timeline.basis is Basis.PREDICTED:
+        return pl.DataFrame(schema=SCHEMA)
+    found = data.cached(exposed_executions)
+    if not len(found):
+        return pl.DataFrame(schema=SCHEMA)
+    ops = timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
+    grouped = with_groups(timeline, number_collectives(ops), stays(found, "step"), "step")
+    exposed = found.group_by(_STAY).agg(pl.col("exposed_ps").sum())
+    several = pl.col("host").n_unique().over(_MEETING) > 1
+    return (
+        grouped.filter(pl.col("group").is_not_null())
+        .filter(pl.len().over(_MEETING) > 1)
+        .join(exposed, on=_STAY)
+        .with_columns(host=pl.col("device").replace_strict(_host_of(data), return_dtype=pl.UInt16))
+        .with_columns(doubt=pl.col("host").replace_strict(_spreads(data), return_dtype=pl.Int64))
+        .with_columns(
+            wait=_wait(one_clock(timeline)),
+            doubt=pl.when(several).then(pl.col("doubt").max().over(_MEETING)).otherwise(0),
+        )
+        .with_columns(wait=pl.when(pl.col("wait") > pl.col("doubt")).then("wait").otherwise(0))
+        .group_by("device", "step")
+        .agg(waited_ps=pl.min_horizontal("wait", "exposed_ps").sum())
+        .cast({**SCHEMA})
+        .select(*SCHEMA)
+        .sort("device", "step")
+    )
+
+
+def _wait(comparable: bool) -> pl.Expr:
+    start, stay = pl.col("start_ps"), pl.col("dur_ps")
+    if not comparable:
+        return stay - stay.min().over(_MEETING)
+    return (start.max().over(_MEETING) - start).clip(0, stay)
+
+
+def _host_of(data: StepData) -> dict[int, int]:
+    return {index: device.host for index, device in enumerate(data.timeline.devices)}
+
+
+def _spreads(data: StepData) -> dict[int, int]:
+    return {i: host.clock_spread_ps or 0 for i, host in enumerate(data.timeline.hosts)}

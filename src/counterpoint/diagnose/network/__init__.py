@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
+    from counterpoint.diagnose.collectives.bound import Bound as Bound
+    from counterpoint.diagnose.collectives.links import Link as Link
     from counterpoint.diagnose.network.analysis import NetworkAnalysis as NetworkAnalysis
     from counterpoint.diagnose.network.analysis import analyze_network as analyze_network
     from counterpoint.diagnose.network.calls import LatencyPattern as LatencyPattern
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
+        "Bound": "counterpoint.diagnose.collectives.bound",
+        "Link": "counterpoint.diagnose.collectives.links",
         "RemoteCalls": "counterpoint.diagnose.network.calls",
         "Demand": "counterpoint.diagnose.network.demand",
         "NetworkAnalysis": "counterpoint.diagnose.network.analysis",

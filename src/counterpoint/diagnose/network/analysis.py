@@ -11,7 +11,7 @@ import polars as pl
 
 from counterpoint.core import Basis, InputError, UsageError, shorten_names
 from counterpoint.diagnose.collectives.collectives import collective_profile
-from counterpoint.diagnose.collectives.fabric import fabric_of, target_of
+from counterpoint.diagnose.collectives.links import fabric_of, target_of
 from counterpoint.diagnose.collectives.requirement import classify
 from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.exposure.causes import causes
@@ -27,21 +27,21 @@ from counterpoint.timeline import Timeline
 _NEXT: Final = "leave --target out"
 
 
-def check_target(case: StepData) -> tuple[str, ...]:
+def check_target(data: StepData) -> tuple[str, ...]:
     """Return notes on an unusual target; raise UsageError if it can't be the profile's machine.
 
     A profile of other chips or of more devices, or a prediction for another machine, would be
     compared with links that it never had. Unknown properties contradict nothing.
     """
-    target = case.context.target
+    target = data.context.target
     if target is None:
         return ()
-    if (predicted_for := target_of(case.timeline)) is not None:
+    if (predicted_for := target_of(data.timeline)) is not None:
         _check_prediction(target, predicted_for)
         return ()
-    _check_chip(case, target)
-    _check_devices(case, target)
-    machines = Counter(case.timeline.hosts[device.host].machine for device in case.timeline.devices)
+    _check_chip(data, target)
+    _check_devices(data, target)
+    machines = Counter(data.timeline.hosts[device.host].machine for device in data.timeline.devices)
     most = max(machines.values(), default=0)
     if most <= target.gpus_per_host:
         return ()
@@ -58,17 +58,17 @@ def _check_prediction(target: Target, said: Target) -> None:
         )
 
 
-def _check_chip(case: StepData, target: Target) -> None:
+def _check_chip(data: StepData, target: Target) -> None:
     """A100s of 40 and of 80 GB have the same links."""
-    other = mismatched_devices(case.timeline.devices, target, links=True)
+    other = mismatched_devices(data.timeline.devices, target, links=True)
     if other is not None:
         raise UsageError(f"--target {target}, but the profile is of {other}", next=_NEXT)
 
 
-def _check_devices(case: StepData, target: Target) -> None:
-    program = case.program
+def _check_devices(data: StepData, target: Target) -> None:
+    program = data.program
     count = program.num_partitions * program.num_replicas if program else 0
-    devices = max(count, len(case.timeline.devices))
+    devices = max(count, len(data.timeline.devices))
     if devices > target.devices:
         raise UsageError(
             f"--target {target} has {target.devices:,} devices, the profile's program runs on"
@@ -130,11 +130,11 @@ def analyze_network(
             next="capture again while steps run, e.g. from step 3 on, after compilation",
         )
     selection = select(timeline, step=step, devices=devices)
-    case = StepData(selection=selection, context=context_of(run, target))
-    odd = check_target(case)
+    data = StepData(selection=selection, context=context_of(run, target))
+    odd = check_target(data)
     return NetworkAnalysis(
         inputs=timeline.inputs,
-        notes=(*odd, *timeline.notes, *_more_notes(case)),
+        notes=(*odd, *timeline.notes, *_more_notes(data)),
         basis=str(timeline.basis),
         step=step,
         selected_devices=None if devices is None else selection.devices,
@@ -145,24 +145,25 @@ def analyze_network(
         device_kind=" and ".join(sorted({d.kind for d in timeline.devices})),
         subject=selection.subject,
         window=selection.window,
-        window_ms=case.step_ms,
-        links_source=fabric_of(case).source,
-        slack=case.ask(slack_table),
-        collectives=case.ask(collective_profile),
-        network=case.ask(causes),
-        demand=demand(case),
+        window_ms=data.step_ms,
+        links_source=fabric_of(data).source,
+        slack=data.cached(slack_table),
+        collectives=data.cached(collective_profile),
+        network=data.cached(causes),
+        demand=demand(data),
         calls=remote_calls(timeline, target),
     )
 
 
-def _more_notes(case: StepData) -> list[str]:
+def _more_notes(data: StepData) -> list[str]:
     notes: list[str] = []
-    if not case.selection.occurrences:
+    if not data.selection.occurrences:
         notes.append("no complete step was found, so there are no figures per step")
-    unsized = len(case.ask(classify).filter(pl.col("wire_bytes").is_null()))
+    unsized = len(data.cached(classify).filter(pl.col("wire_bytes").is_null()))
     if unsized:
         notes.append(
-            f"the bytes of {unsized:,} of {len(case.ask(classify)):,} collectives are unknown; the"
+            f"the bytes of {unsized:,} of {len(data.cached(classify)):,} collectives are unknown;"
+            " the"
             " demand excludes them"
         )
     return notes

@@ -36,7 +36,7 @@ SCHEMA: Final = {
 _KEYS: Final = ("collective", "device", "step", "turn")
 
 
-def sendings(case: StepData) -> pl.DataFrame:
+def sendings(data: StepData) -> pl.DataFrame:
     """Return one row per execution in a step of each collective of known size: SCHEMA.
 
     A collective sends the bytes that `wire` gives, evenly over its transfer, which is the end of
@@ -45,20 +45,20 @@ def sendings(case: StepData) -> pl.DataFrame:
     placed at its average position over steps and devices. So order within a step is preserved, and
     bytes add up.
     """
-    selection = case.selection
-    ops = case.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
-    found = executions_of(case.spans, ops)
-    classified = case.ask(classify).select("program", "op", "link", "wire_bytes")
+    selection = data.selection
+    ops = data.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
+    found = executions_of(data.spans, ops)
+    classified = data.cached(classify).select("program", "op", "link", "wire_bytes")
     if not len(found) or not selection.occurrences:
         return pl.DataFrame(schema=SCHEMA)
     numbered = number_collectives(ops)
     exposed = (
-        found.with_columns(exposed_parts(selection, case.spans, found))
+        found.with_columns(exposed_parts(selection, data.spans, found))
         .group_by(_KEYS)
         .agg(pl.col("exposed_ps").sum())
     )
-    grouped = with_groups(case.timeline, numbered, stays(found, "step"), "step")
-    fastest = meetings(case.timeline, grouped, "step").select(
+    grouped = with_groups(data.timeline, numbered, stays(found, "step"), "step")
+    fastest = meetings(data.timeline, grouped, "step").select(
         "collective", "step", "turn", "group", "fastest"
     )
     wait = (
@@ -151,22 +151,22 @@ class Demand:
     saturated: pl.DataFrame
 
 
-def demand(case: StepData) -> Demand:
-    """Return the demand of the typical steps of a case."""
-    sent = sendings(case)
+def demand(data: StepData) -> Demand:
+    """Return the demand of the typical steps of a data."""
+    sent = sendings(data)
     pieces: list[dict[str, Any]] = []
     bursts: list[dict[str, Any]] = []
     full: list[dict[str, Any]] = []
-    bounds = {(row["program"], row["op"]): row["bound"] for row in case.ask(causes).to_dicts()}
+    bounds = {(row["program"], row["op"]): row["bound"] for row in data.cached(causes).to_dicts()}
     links: list[str | None] = sent["link"].unique().sort().to_list()
     for link in links:
         own = sent.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))
         profile = _course(own)
-        pieces += _pieces(link, profile, case.step_ms)
-        bursts += _bursts(link, profile, own, case.step_ms, bounds)
-        full += _full(link, profile, case)
+        pieces += _pieces(link, profile, data.step_ms)
+        bursts += _bursts(link, profile, own, data.step_ms, bounds)
+        full += _full(link, profile, data)
     return Demand(
-        case.step_ms,
+        data.step_ms,
         pl.DataFrame(pieces, schema=PIECES, orient="row"),
         pl.DataFrame(bursts, schema=BURSTS, orient="row"),
         pl.DataFrame(full, schema=SATURATED, orient="row"),
@@ -289,25 +289,25 @@ def _bound(
     return max(exposed, key=lambda bound: exposed[bound])
 
 
-def _full(link: str | None, course: _ByteProfile, case: StepData) -> list[dict[str, Any]]:
+def _full(link: str | None, course: _ByteProfile, data: StepData) -> list[dict[str, Any]]:
     capacity = (
-        case.ask(classify)
+        data.cached(classify)
         .filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))["capacity_gbps"]
         .max()
     )
     known = isinstance(capacity, float)
-    gbps = course.gbps(case.step_ms)
+    gbps = course.gbps(data.step_ms)
     limit = capacity if isinstance(capacity, float) else float(gbps.max())
     if not limit:
         return []
     runs = _stretches(gbps >= limit * (SATURATION if known else _SEEN), course.edges)
     found: list[dict[str, Any]] = []
     for first, last in runs:
-        length = float(course.edges[last] - course.edges[first]) * case.step_ms
+        length = float(course.edges[last] - course.edges[first]) * data.step_ms
         found.append(
             {
                 "link": link,
-                "start_ms": float(course.edges[first]) * case.step_ms,
+                "start_ms": float(course.edges[first]) * data.step_ms,
                 "length_ms": length,
                 "mean_gbps": float(course.bytes[first:last].sum()) / length / 1e6,
                 "limit_gbps": limit,

@@ -17,9 +17,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import Intervals, union
+from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES, shares_of
 from counterpoint.diagnose.finding import Remedy
-from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Action, Timeline
@@ -118,9 +118,9 @@ class HostWork:
         return min(self.host_ms, self.waits_ms)
 
 
-def host_work(case: StepData, action: Action) -> HostWork | None:
+def host_work(data: StepData, action: Action) -> HostWork | None:
     """Return the work of one kind; None if the profile has none, or no steady step."""
-    timeline = case.timeline
+    timeline = data.timeline
     rows = timeline.transfers.filter(pl.col("action") == action)
     steady = timeline.steps.filter("steady")
     if not len(rows) or not len(steady):
@@ -144,7 +144,7 @@ def host_work(case: StepData, action: Action) -> HostWork | None:
         first_step=_whole(own["step"].min()),
         largest_bytes=_whole(summed) if own["bytes"].null_count() < len(own) else None,
         region_bytes=_region(timeline, host),
-        waits_ms=_waits(case),
+        waits_ms=_waits(data),
     )
 
 
@@ -180,10 +180,10 @@ def _busiest(rows: pl.DataFrame, steps: int) -> tuple[int, float]:
     return host, found[host][1]
 
 
-def _waits(case: StepData) -> float:
-    if len(host_transfers(case.timeline)):
-        return sum(row["exposed_ms"] for row in case.ask(shares_of).of(BETWEEN_SLICES))
-    return case.step_ms - case.breakdown.compute_ms
+def _waits(data: StepData) -> float:
+    if len(host_transfers(data.timeline)):
+        return sum(row["exposed_ms"] for row in data.cached(shares_of).of(BETWEEN_SLICES))
+    return data.step_ms - data.breakdown.compute_ms
 
 
 def _whole(value: object) -> int | None:
@@ -234,14 +234,14 @@ class Premap:
         )
 
 
-def spans_slices(case: StepData) -> bool:
+def spans_slices(data: StepData) -> bool:
     """Return whether the profile shows any transfers between slices."""
-    timeline = case.timeline
+    timeline = data.timeline
     carried = timeline.transfers.select(pl.col("action").is_in([*_MEGASCALES_OWN]).any()).item()
     return bool(carried) or len(host_transfers(timeline)) > 0
 
 
-def premap(case: StepData, work: HostWork) -> Premap | None:
+def premap(data: StepData, work: HostWork) -> Premap | None:
     """Return the size the region should have; None if the profile has no sizes.
 
     `--megascale_grpc_premap_memory_bytes` is a flag of libtpu, read from LIBTPU_INIT_ARGS once per
@@ -250,8 +250,8 @@ def premap(case: StepData, work: HostWork) -> Premap | None:
     """
     if not work.largest_bytes:
         return None
-    given = _GIVEN.search((case.context.environment or {}).get(_VARIABLE, ""))
-    flag = (case.context.flags or {}).get(FLAG, "")
+    given = _GIVEN.search((data.context.environment or {}).get(_VARIABLE, ""))
+    flag = (data.context.flags or {}).get(FLAG, "")
     setting = given[1] if given else flag
     if setting.isdecimal():
         return Premap(int(setting), "its setting", work.largest_bytes)
@@ -267,26 +267,89 @@ def _rounded(size: int) -> int:
     return power if abs(size - power) <= _NEARLY * power else size
 
 
-def enlarged(case: StepData, work: HostWork) -> Remedy:
+def enlarged(data: StepData, work: HostWork) -> Remedy:
     """Return the remedy: the flag with a computed value, added to LIBTPU_INIT_ARGS."""
-    found = premap(case, work)
+    found = premap(data, work)
     if found is None:
         return advise(
-            case,
+            data,
             f"double --{FLAG} (in {_VARIABLE}; default {DEFAULT >> 30} GiB) and profile again:"
             " the profile has no sizes from which to compute a value",
         )
     if not found.is_possible:
         return advise(
-            case,
+            data,
             "reuse buffers instead of allocating new ones for each transfer, and send fewer or"
             f" smaller pieces: --{FLAG} would have to be {found}, more than a host can spare",
         )
-    given = (case.context.environment or {}).get(_VARIABLE, "")
+    given = (data.context.environment or {}).get(_VARIABLE, "")
     kept = _GIVEN.sub("", given).split()
     value = " ".join([*kept, f"--{FLAG}={found.value}"])
     return advise(
-        case,
+        data,
         f"raise --{FLAG} to {found.value} in {_VARIABLE}: {found}",
         environment={_VARIABLE: value},
     )
+
+
+_NAME: Final = re.compile(r"^Transpose(Plan)?::Execute|^(Parallel|DelinearizeUsing)Transpose")
+
+
+@dataclass(frozen=True, slots=True)
+class HostTransposes:
+    """Transposes on the hosts, in milliseconds; only `busy_ms` adds up threads."""
+
+    name: str
+    events: int
+    busy_ms: float
+    before_ms: float  # before the first step
+    in_steps_ms: float  # in a median step, mean over hosts
+
+
+def host_transposes(data: StepData) -> HostTransposes:
+    """Return the transposes of all hosts; empty if no step was found.
+
+    The runtime reorders arrays into the device's layout, or back into NumPy's, on threads of the
+    host and records it (xla/pjrt/transpose.cc). These events nest and overlap; except in `busy_ms`,
+    the time in which at least one is active counts.
+    """
+    timeline = data.timeline
+    codes = [code for code, name in enumerate(timeline.host_names) if _NAME.match(name)]
+    events = timeline.host_events.filter(pl.col("name").is_in(codes) & (pl.col("dur_ps") > 0))
+    windows = data.selection.windows
+    if not len(events) or not len(windows):
+        return HostTransposes("", 0, 0.0, 0.0, 0.0)
+    first = int(timeline.steps["start_ps"].to_numpy().min())
+    hosts = [union_of(group) for _, group in events.group_by("host", maintain_order=True)]
+    steps = union(windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy())
+    share = data.step_ms * PS_PER_MS / max(_mean_length(windows), 1.0) / _per_device(windows)
+    busiest = events.group_by("name").agg(pl.col("dur_ps").sum()).sort("dur_ps", "name")
+    last: int = busiest["name"].to_list()[-1]
+    return HostTransposes(
+        name=timeline.host_names[last],
+        events=len(events),
+        busy_ms=float(events["dur_ps"].sum()) / PS_PER_MS,
+        before_ms=max(_before(intervals, first) for intervals in hosts) / PS_PER_MS,
+        in_steps_ms=sum((intervals & steps).total for intervals in hosts)
+        / len(hosts)
+        / PS_PER_MS
+        * share,
+    )
+
+
+def union_of(events: pl.DataFrame) -> Intervals:
+    """Return the time in which at least one event is running."""
+    start = events["start_ps"].to_numpy()
+    return union(start, start + events["dur_ps"].to_numpy())
+
+
+def _before(of: Intervals, moment: int) -> int:
+    return of.clip(int(np.iinfo(np.int64).min), moment).total
+
+
+def _mean_length(windows: pl.DataFrame) -> float:
+    return float((windows["end_ps"] - windows["start_ps"]).to_numpy().mean())
+
+
+def _per_device(windows: pl.DataFrame) -> float:
+    return len(windows) / windows["device"].n_unique()

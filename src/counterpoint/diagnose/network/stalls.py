@@ -52,7 +52,7 @@ class StallCause(StrEnum):
 class Stall:
     """One transfer; medians of one execution in milliseconds, `waits_ms` per median step."""
 
-    row: dict[str, Any]  # of case.ask(collective_profile), with its share
+    row: dict[str, Any]  # of data.cached(collective_profile), with its share
     waits_ms: float
     slack_ms: float | None
     lasts_ms: float
@@ -67,24 +67,24 @@ class Stall:
         return max(self.by_cause, key=lambda cause: self.by_cause[cause])
 
 
-def stalls(case: StepData) -> tuple[Stall, ...]:
+def stalls(data: StepData) -> tuple[Stall, ...]:
     """Return transfers between slices that devices wait for, most expensive first."""
-    rows = case.ask(shares_of).of(BETWEEN_SLICES)
+    rows = data.cached(shares_of).of(BETWEEN_SLICES)
     if not rows:
         return ()
-    calls = remote_calls(case.timeline, case.context.target)
-    by_transfer = _recorded_transfers(case, calls)
+    calls = remote_calls(data.timeline, data.context.target)
+    by_transfer = _recorded_transfers(data, calls)
     return tuple(
-        _stall(case, row, by_transfer.get((row["program"], row["op"])), calls) for row in rows
+        _stall(data, row, by_transfer.get((row["program"], row["op"])), calls) for row in rows
     )
 
 
 def _stall(
-    case: StepData, row: dict[str, Any], told: dict[str, Any] | None, calls: RemoteCalls
+    data: StepData, row: dict[str, Any], told: dict[str, Any] | None, calls: RemoteCalls
 ) -> Stall:
     count = row["count"] or 1.0
-    wire = (row["bytes"] or 0) * (_factor(case, row) or 0.0)
-    needed = BASE_MS + wire * _devices_of_a_host(case) / calls.rate * 1e3 if wire else None
+    wire = (row["bytes"] or 0) * (_factor(data, row) or 0.0)
+    needed = BASE_MS + wire * _devices_of_a_host(data) / calls.rate * 1e3 if wire else None
     if told is not None:
         parts = _recorded_parts(row["own_ms"], told)
     else:
@@ -120,28 +120,28 @@ def _estimated_parts(
     return {StallCause.SCHEDULE: scheduled, StallCause.UNTOLD: waits - scheduled}
 
 
-def _factor(case: StepData, row: dict[str, Any]) -> float | None:
-    ops = case.timeline.ops.filter(
+def _factor(data: StepData, row: dict[str, Any]) -> float | None:
+    ops = data.timeline.ops.filter(
         (pl.col("pair") == row["op"]) & pl.col("program").eq_missing(pl.lit(row["program"]))
     )
     factors = ops["bus_factor"].drop_nulls()
     return float(factors[0]) if len(factors) else None
 
 
-def _devices_of_a_host(case: StepData) -> int:
-    hosts = [device.host for device in case.timeline.devices]
+def _devices_of_a_host(data: StepData) -> int:
+    hosts = [device.host for device in data.timeline.devices]
     return max((hosts.count(host) for host in set(hosts)), default=1)
 
 
 def _recorded_transfers(
-    case: StepData, calls: RemoteCalls
+    data: StepData, calls: RemoteCalls
 ) -> dict[tuple[int, str], dict[str, Any]]:
     """Return, per transfer, medians of runtime records and shares of the wait by cause."""
-    executions = _executions(case)
+    executions = _executions(data)
     if not len(executions) or not len(calls.rows):
         return {}
     waits, rest = pl.col("wait_ms"), pl.col("wait_ms")
-    measured = _with_host_work(case, _with_arrivals(case, executions, calls))
+    measured = _with_host_work(data, _with_arrivals(data, executions, calls))
     for share, ms in zip(_SHARES, ("late_ms", "host_ms", "slow_ms"), strict=True):
         measured = measured.with_columns(pl.min_horizontal(rest, ms).alias(share))
         rest = rest - pl.col(share)
@@ -153,7 +153,7 @@ def _recorded_transfers(
     return {(row["program"], row["name"]): row for row in found.iter_rows(named=True)}
 
 
-def _with_arrivals(case: StepData, executions: pl.DataFrame, calls: RemoteCalls) -> pl.DataFrame:
+def _with_arrivals(data: StepData, executions: pl.DataFrame, calls: RemoteCalls) -> pl.DataFrame:
     """Join executions with the last message received for each; others are dropped."""
     arrivals = (
         calls.rows.filter(pl.col("device").is_not_null())
@@ -173,28 +173,28 @@ def _with_arrivals(case: StepData, executions: pl.DataFrame, calls: RemoteCalls)
             check_sortedness=False,
         )
         .filter(pl.col("came_ps") >= pl.col("send_ps"))
-        .join(_fetches(case), on="rendezvous", how="left")
+        .join(_fetches(data), on="rendezvous", how="left")
         .with_columns(
             late_ms=(after / PS_PER_MS).clip(0), network_ms="latency_ms", slow_ms="excess_ms"
         )
     )
 
 
-def _with_host_work(case: StepData, executions: pl.DataFrame) -> pl.DataFrame:
+def _with_host_work(data: StepData, executions: pl.DataFrame) -> pl.DataFrame:
     """Add `host_ms`, the time of host work between send and recv-done."""
-    host_of = [device.host for device in case.timeline.devices]
+    host_of = [device.host for device in data.timeline.devices]
     own = np.array(host_of, np.int64)[executions["device"].to_numpy()]
-    busy = host_busy(case.timeline)
+    busy = host_busy(data.timeline)
     spent = spent_within(busy, own, executions["send_ps"], executions["done_ps"])
     return executions.with_columns(host_ms=pl.Series(spent) / PS_PER_MS)
 
 
-def _executions(case: StepData) -> pl.DataFrame:
+def _executions(data: StepData) -> pl.DataFrame:
     """Return one row per execution: when it was sent, and when its recv-done ended."""
-    parts = host_transfers(case.timeline).drop_nulls("rendezvous")
+    parts = host_transfers(data.timeline).drop_nulls("rendezvous")
     end = pl.col("start_ps") + pl.col("dur_ps")
     return (
-        case.spans.filter(pl.col("step").is_not_null())
+        data.spans.filter(pl.col("step").is_not_null())
         .join(parts, left_on="op", right_on="row")
         .sort("start_ps")
         .with_columns(turn=pl.int_range(pl.len()).over("device", "run", "op"))
@@ -209,9 +209,9 @@ def _executions(case: StepData) -> pl.DataFrame:
     )
 
 
-def _fetches(case: StepData) -> pl.DataFrame:
+def _fetches(data: StepData) -> pl.DataFrame:
     """Return the median time the host takes to fetch what is sent."""
-    rows = case.timeline.transfers.filter(pl.col("action") == Action.DEVICE_TO_HOST)
+    rows = data.timeline.transfers.filter(pl.col("action") == Action.DEVICE_TO_HOST)
     return rows.group_by(rendezvous="name").agg(fetch_ps=pl.col("dur_ps").median())
 
 
@@ -233,35 +233,35 @@ class SlowerHost:
         return self.compute_ms - self.others_ms
 
 
-def slower_host(case: StepData) -> SlowerHost | None:
+def slower_host(data: StepData) -> SlowerHost | None:
     """Return the host that computes longest; None if there is only one, or all compute alike.
 
     A profile does not number slices; each host belongs to one of them. The compute time of a device
     in a step can be compared between hosts whatever their clocks show.
     """
     by_host: dict[int, list[float]] = {}
-    for device, parts in device_breakdowns(case.selection, case.attributed).items():
-        by_host.setdefault(case.timeline.devices[device].host, []).append(parts.compute_ms)
+    for device, parts in device_breakdowns(data.selection, data.attributed).items():
+        by_host.setdefault(data.timeline.devices[device].host, []).append(parts.compute_ms)
     means = {host: float(np.mean(values)) for host, values in by_host.items()}
     if len(means) < 2:
         return None
     worst = max(means, key=lambda host: means[host])
     others = float(np.median([ms for host, ms in means.items() if host != worst]))
     found = SlowerHost(worst, means[worst], others)
-    return found if found.longer_ms > _OF_STEP * case.step_ms else None
+    return found if found.longer_ms > _OF_STEP * data.step_ms else None
 
 
-def longest_wait_ms(case: StepData, *, idle: bool) -> float:
+def longest_wait_ms(data: StepData, *, idle: bool) -> float:
     """Return the wait in transfers between slices of the device that waits longest, per step.
 
     With `idle`, its idle time counts too: a device that waits for a late slice may do so there. A
     step can't gain more: the longest-waiting device has nothing else to wait for.
     """
-    ops = host_transfers(case.timeline)["row"].to_list()
-    inside = case.spans.filter(pl.col("op").is_in(ops) & pl.col("step").is_not_null())
+    ops = host_transfers(data.timeline)["row"].to_list()
+    inside = data.spans.filter(pl.col("op").is_in(ops) & pl.col("step").is_not_null())
     waited = dict(inside.group_by("device").agg(pl.col("dur_ps").sum()).iter_rows())
-    whole = case.selection.scale * case.selection.occurrences
-    slices = device_slices(case.selection.windows)
+    whole = data.selection.scale * data.selection.occurrences
+    slices = device_slices(data.selection.windows)
     return max(
         (
             # An asynchronous window is no wait: exposed time bounds it.
@@ -270,7 +270,7 @@ def longest_wait_ms(case: StepData, *, idle: bool) -> float:
                 parts.collective_exposed_ms,
             )
             + (parts.idle_ms if idle else 0.0)
-            for device, parts in device_breakdowns(case.selection, case.attributed).items()
+            for device, parts in device_breakdowns(data.selection, data.attributed).items()
         ),
         default=0.0,
     )

@@ -60,8 +60,8 @@ from counterpoint.diagnose.step_data import StepData
 class StepRule(DocumentedRule, Protocol):
     """One rule: a module of this package."""
 
-    def check(self, case: StepData) -> Iterator[Finding]:
-        """Yield the findings in a case: none, one or several."""
+    def check(self, data: StepData) -> Iterator[Finding]:
+        """Yield the findings: none, one or several."""
         ...
 
 

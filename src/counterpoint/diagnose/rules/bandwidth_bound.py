@@ -50,6 +50,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import (
     BANDWIDTH,
     evidence,
@@ -59,7 +60,6 @@ from counterpoint.diagnose.exposure.causes import (
     shares_of,
 )
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.step_data import StepData, place_of
 
 CODE: Final = BANDWIDTH
@@ -70,12 +70,12 @@ _HALF: Final = 0.5
 """The bytes saved by a type of half the width."""
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all of them."""
-    rows = case.ask(shares_of).of(CODE)
+    rows = data.cached(shares_of).of(CODE)
     if not rows:
         return
-    saving = lessening(case, rows, _HALF)
+    saving = lessening(data, rows, _HALF)
     first = rows[0]
     yield Finding(
         code=CODE,
@@ -86,9 +86,9 @@ def check(case: StepData) -> Iterator[Finding]:
         ),
         saves_ms=saving.ms,
         basis=saving.basis,
-        evidence=evidence(case, rows),
+        evidence=evidence(data, rows),
         remedy=advise(
-            case,
+            data,
             "send fewer bytes (bfloat16 or float8 gradients and gathers, accumulation over several"
             " micro-batches), keep them on fast links (FSDP within hosts, data parallel across), or"
             " compute more per byte with a larger batch",

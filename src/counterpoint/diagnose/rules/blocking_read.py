@@ -61,11 +61,11 @@ NAME: Final = "blocking-read"
 SINCE: Final = "0.1"
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    idle = case.ask(idle_of)
+    idle = data.cached(idle_of)
     waiting = idle.hidden_by_not_waiting_ms
-    if waiting <= WORTH * case.step_ms:
+    if waiting <= WORTH * data.step_ms:
         return
     rows = idle.top(IdleCause.BLOCKED)
     inside = idle.ms(IdleCause.BLOCKED)
@@ -85,7 +85,7 @@ def check(case: StepData) -> Iterator[Finding]:
             " as in a loop that reads a result (float(loss))"
         ),
         saves_ms=Range(0.0, waiting),
-        basis=case.basis,
+        basis=data.basis,
         evidence=(
             Evidence(what="gaps from the start of the wait", ms=waiting, spans=idle.after),
             *(Evidence(what=what, ms=ms) for what, ms in rows),

@@ -48,11 +48,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+import polars as pl
+
 from counterpoint.core import Basis, Unknown
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.host.consistency import clocks
 from counterpoint.diagnose.network.host_work import spans_slices
+from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
+from counterpoint.timeline import Timeline
+from counterpoint.timeline.hosts import shared_ends
 
 CODE: Final = "STEP608"
 NAME: Final = "clocks-apart"
@@ -65,34 +69,34 @@ _OF_STEP: Final = 0.01
 _UNKNOWN: Final = Unknown("it shows which times are comparable, not a possible gain")
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding on unrelated clocks, and one on uncertain or drifting clocks."""
-    if len(case.timeline.hosts) < 2 or case.basis is Basis.PREDICTED:
+    if len(data.timeline.hosts) < 2 or data.basis is Basis.PREDICTED:
         return
-    rows = clocks(case.timeline).to_dicts()[1:]
+    rows = clocks(data.timeline).to_dicts()[1:]
     # Slices meet on the network only: without a common collective nothing is wrong with them.
-    slices = spans_slices(case)
+    slices = spans_slices(data)
     apart = [row for row in rows if not row["aligned"] and not (slices and row["apart_ms"] == 0)]
     if apart:
-        yield _apart(case, apart)
-    limit = _OF_STEP * case.step_ms
+        yield _apart(data, apart)
+    limit = _OF_STEP * data.step_ms
     strays = [row for row in rows if row["aligned"] and _most(row) > limit > 0]
     if strays:
-        yield _strays(case, strays)
+        yield _strays(data, strays)
 
 
 def _most(row: dict[str, Any]) -> float:
     return max(row["spread_ms"] or 0.0, abs(row["drift_ms"] or 0.0))
 
 
-def _apart(case: StepData, rows: list[dict[str, Any]]) -> Finding:
+def _apart(data: StepData, rows: list[dict[str, Any]]) -> Finding:
     distant = [row for row in rows if row["apart_ms"]]
     seconds = max((row["apart_ms"] for row in distant), default=0.0) / 1e3
     return Finding(
         code=CODE,
         title=(
-            f"the clocks of {len(rows)} of {len(case.timeline.hosts)} hosts can't be compared with"
-            f" the first host's ({case.timeline.hosts[0].name})"
+            f"the clocks of {len(rows)} of {len(data.timeline.hosts)} hosts can't be compared with"
+            f" the first host's ({data.timeline.hosts[0].name})"
         ),
         detail=(
             "they share no collective of all devices in the same run of a program"
@@ -105,9 +109,9 @@ def _apart(case: StepData, rows: list[dict[str, Any]]) -> Finding:
             )
         ),
         saves_ms=_UNKNOWN,
-        basis=case.basis,
+        basis=data.basis,
         evidence=tuple(
-            Evidence(what=case.timeline.hosts[int(row["host"])].name, ms=row["apart_ms"])
+            Evidence(what=data.timeline.hosts[int(row["host"])].name, ms=row["apart_ms"])
             for row in rows[:_LISTED]
         ),
         remedy=Remedy(
@@ -116,9 +120,9 @@ def _apart(case: StepData, rows: list[dict[str, Any]]) -> Finding:
     )
 
 
-def _strays(case: StepData, rows: list[dict[str, Any]]) -> Finding:
+def _strays(data: StepData, rows: list[dict[str, Any]]) -> Finding:
     worst = max(rows, key=_most)
-    name = case.timeline.hosts[int(worst["host"])].name
+    name = data.timeline.hosts[int(worst["host"])].name
     drift = worst["drift_ppm"]
     return Finding(
         code=CODE,
@@ -128,10 +132,98 @@ def _strays(case: StepData, rows: list[dict[str, Any]]) -> Finding:
             + (f", and its clock drifts by {drift:+,.1f} ppm" if drift is not None else "")
         ),
         saves_ms=_UNKNOWN,
-        basis=case.basis,
+        basis=data.basis,
         evidence=tuple(
-            Evidence(what=case.timeline.hosts[int(row["host"])].name, ms=_most(row))
+            Evidence(what=data.timeline.hosts[int(row["host"])].name, ms=_most(row))
             for row in rows[:_LISTED]
         ),
         remedy=Remedy("ignore lateness below that; synchronize the clocks to one source (PTP)"),
     )
+
+
+SCHEMA: Final = {
+    "host": pl.UInt16,
+    "aligned": pl.Boolean,
+    "offset_ms": pl.Float64,  # the value subtracted; null: not known
+    "spread_ms": pl.Float64,  # median deviation of single collectives
+    "collectives": pl.UInt32,  # shared with the first host
+    "drift_ppm": pl.Float64,  # against the first host's clock; null: too few to estimate
+    "drift_ms": pl.Float64,  # from the first shared collective to the last
+    "apart_ms": pl.Float64,  # of an unaligned host: from its time on devices to the first host's
+}
+
+
+_ENOUGH: Final = 16
+"""Minimum number of collectives for a slope."""
+
+
+def clocks(timeline: Timeline) -> pl.DataFrame:
+    """Return the clock offset, spread and drift, one row per host.
+
+    `timeline.hosts.alignment` subtracted one offset per host. The differences that remain between
+    the ends of shared collectives show how finely times of two hosts can be compared; their slope
+    over the profile shows whether a clock runs faster than the first host's.
+    """
+    if not timeline.hosts or not timeline.devices:
+        return pl.DataFrame(schema=SCHEMA)
+    given = pl.DataFrame(
+        [
+            (index, host.clock_offset_ps is not None, host.clock_offset_ps, host.clock_spread_ps)
+            for index, host in enumerate(timeline.hosts)
+        ],
+        schema={"host": pl.UInt16, "aligned": pl.Boolean, "offset": pl.Int64, "spread": pl.Int64},
+        orient="row",
+    )
+    return (
+        given.join(_drift(timeline), on="host", how="left")
+        .join(_distance(timeline), on="host", how="left")
+        .with_columns(
+            offset_ms=pl.col("offset") / PS_PER_MS,
+            spread_ms=pl.col("spread") / PS_PER_MS,
+            apart_ms=pl.when(~pl.col("aligned")).then("apart_ms"),
+        )
+        .select(*SCHEMA)
+        .cast({**SCHEMA})
+        .sort("host")
+    )
+
+
+def _drift(timeline: Timeline) -> pl.DataFrame:
+    """Return the slope of the remaining differences, by least squares on those near the median."""
+    hosts = [device.host for device in timeline.devices]
+    left = shared_ends(timeline.spans, timeline.ops, timeline.runs, hosts)
+    rest = pl.col("difference") - pl.col("difference").median().over("host")
+    near = rest.abs() <= 5 * rest.abs().median().over("host")
+    x, y = pl.col("end_ps_first").cast(pl.Float64), pl.col("difference").cast(pl.Float64)
+    slope = pl.cov(x, y) / x.var()
+    enough = (pl.len() >= _ENOUGH) & (pl.col("host").first() != hosts[0])
+    return (
+        left.filter(near)
+        .group_by("host")
+        .agg(
+            pl.len().alias("collectives"),
+            pl.when(enough).then(slope * 1e6).alias("drift_ppm"),
+            pl.when(enough).then(slope * (x.max() - x.min()) / PS_PER_MS).alias("drift_ms"),
+        )
+        .with_columns(pl.col("host").cast(pl.UInt16))
+    )
+
+
+def _distance(timeline: Timeline) -> pl.DataFrame:
+    """Return the time between a host's device work and the first host's; 0 if they overlap."""
+    host_of = {index: device.host for index, device in enumerate(timeline.devices)}
+    end = (pl.col("start_ps") + pl.col("dur_ps")).max()
+    extent = timeline.spans.group_by("device").agg(pl.col("start_ps").min(), end.alias("end_ps"))
+    by_host = (
+        extent.with_columns(
+            host=pl.col("device").replace_strict(host_of, return_dtype=pl.UInt16),
+        )
+        .group_by("host")
+        .agg(pl.col("start_ps").min(), pl.col("end_ps").max())
+        .sort("host")
+    )
+    if not len(by_host):
+        return pl.DataFrame(schema={"host": pl.UInt16, "apart_ms": pl.Float64})
+    _, start, last = by_host.row(0)
+    gap = pl.max_horizontal(pl.col("start_ps") - last, start - pl.col("end_ps"), 0)
+    return by_host.select("host", apart_ms=gap / PS_PER_MS)

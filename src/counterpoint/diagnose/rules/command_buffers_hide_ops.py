@@ -51,9 +51,9 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Unknown
+from counterpoint.diagnose.environment import advise
+from counterpoint.diagnose.executed_ops import rows_as_evidence
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.machines import advise
-from counterpoint.diagnose.recomputed import rows_as_evidence
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 from counterpoint.timeline.recording import IN_GRAPHS
@@ -66,29 +66,29 @@ _LEAST_SHARE: Final = 0.02
 """Minimum share of the step: below it, other findings remain valid."""
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    if not any(IN_GRAPHS in note for note in case.timeline.notes) or not case.step_ms:
+    if not any(IN_GRAPHS in note for note in data.timeline.notes) or not data.step_ms:
         return
-    named = case.timeline.ops.filter(pl.col("op").is_not_null()).select("program", "op").unique()
-    hidden = case.ops.filter(pl.col("lane") != Lane.CONTROL).join(
+    named = data.timeline.ops.filter(pl.col("op").is_not_null()).select("program", "op").unique()
+    hidden = data.ops.filter(pl.col("lane") != Lane.CONTROL).join(
         named, on=["program", "op"], how="anti", nulls_equal=True
     )
     total = float(hidden["self_ms"].sum())
-    if total <= _LEAST_SHARE * case.step_ms:
+    if total <= _LEAST_SHARE * data.step_ms:
         return
     yield Finding(
         code=CODE,
         title=f"kernels of CUDA graphs without instruction names take {total:,.2f} ms per step",
         detail=(
-            f"{total / case.step_ms:.0%} of the step has no source line in the tables of ops, in"
+            f"{total / data.step_ms:.0%} of the step has no source line in the tables of ops, in"
             " these findings, or in a PGLE profile"
         ),
         saves_ms=Unknown("it hides information and costs no time"),
-        basis=case.basis,
-        evidence=rows_as_evidence(case, hidden.iter_rows(named=True)),
+        basis=data.basis,
+        evidence=rows_as_evidence(data, hidden.iter_rows(named=True)),
         remedy=advise(
-            case,
+            data,
             "profile again without command buffers; use this flag for the profiled run only",
             {"xla_gpu_enable_command_buffer": ""},
         ),

@@ -52,16 +52,15 @@ import polars as pl
 
 from counterpoint.compile import VARIABLES
 from counterpoint.core import Range, Unknown
-from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.machines import advise
-from counterpoint.diagnose.recomputed import (
-    by_compiler,
+from counterpoint.diagnose.environment import advise
+from counterpoint.diagnose.executed_ops import (
     executed_rows,
     gain_without,
-    original,
     rows_as_evidence,
     with_noun,
 )
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.memory import by_compiler, original
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.runs.reports import variables_of
 
@@ -74,27 +73,27 @@ _MORE: Final = "0.92"
 """Share of the device's memory; the rest is for NCCL, cuBLAS and CUDA graphs."""
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding: clones that ran, or else the compiler's warning."""
-    rows, warning = by_compiler(case), _warning(case)
+    rows, warning = by_compiler(data), _warning(data)
     if len(rows):
-        yield _of_clones(case, rows, warning)
+        yield _of_clones(data, rows, warning)
     elif warning:
         yield Finding(
             code=CODE,
             title="XLA could not reduce the step to its memory limit",
             detail=f"{warning}: the step may run out of memory, and its schedule minimizes memory",
             saves_ms=Unknown("no instruction in this profile was repeated"),
-            basis=case.basis,
+            basis=data.basis,
             evidence=(Evidence(what=warning, ms=None),),
-            remedy=_remedy(case),
+            remedy=_remedy(data),
         )
 
 
-def _of_clones(case: StepData, rows: pl.DataFrame, warning: str | None) -> Finding:
+def _of_clones(data: StepData, rows: pl.DataFrame, warning: str | None) -> Finding:
     total = float(rows["ms"].sum())
-    known = list(executed_rows(case, rows))
-    saves, basis = gain_without(case, known, total) if known else (Range(0.0, total), case.basis)
+    known = list(executed_rows(data, rows))
+    saves, basis = gain_without(data, known, total) if known else (Range(0.0, total), data.basis)
     first = rows.row(0, named=True)
     suffix = f". {warning}" if warning else ""
     return Finding(
@@ -106,14 +105,14 @@ def _of_clones(case: StepData, rows: pl.DataFrame, warning: str | None) -> Findi
         ),
         saves_ms=saves,
         basis=basis,
-        evidence=rows_as_evidence(case, rows.iter_rows(named=True)),
-        remedy=_remedy(case),
+        evidence=rows_as_evidence(data, rows.iter_rows(named=True)),
+        remedy=_remedy(data),
     )
 
 
-def _warning(case: StepData) -> str | None:
+def _warning(data: StepData) -> str | None:
     """Return XLA's last warning in the logs of the Run's ranks."""
-    run = case.context.run
+    run = data.context.run
     lines = (line.text for rank in run.ranks for line in rank.compiler_lines) if run else ()
     found = [match for line in lines if (match := _GAVE_UP.search(line))]
     if not found:
@@ -121,14 +120,14 @@ def _warning(case: StepData) -> str | None:
     return f"XLA's limit was {found[-1]['wanted']}, and it reached {found[-1]['got']}"
 
 
-def _remedy(case: StepData) -> Remedy:
+def _remedy(data: StepData) -> Remedy:
     """Advise more memory for XLA on GPUs with the default share, otherwise lower use."""
     advice = "donate the state, set a checkpoint policy, or give each device less"
-    kinds = {device.kind for device in case.timeline.devices}
-    run = case.context.run
-    known = dict(case.context.environment or {}) | (variables_of(run) if run else {})
+    kinds = {device.kind for device in data.timeline.devices}
+    run = data.context.run
+    known = dict(data.context.environment or {}) | (variables_of(run) if run else {})
     if kinds != {"gpu"} or any(known.get(name) for name in VARIABLES):
-        return advise(case, advice)
+        return advise(data, advice)
     return Remedy(
         f"give XLA more of the device's memory than the default 75%, or {advice}",
         environment=(("XLA_PYTHON_CLIENT_MEM_FRACTION", _MORE),),

@@ -61,12 +61,12 @@ NAME: Final = "copies-in-transfers"
 SINCE: Final = "0.1"
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    work = host_work(case, Action.MEMORY_COPY)
+    work = host_work(data, Action.MEMORY_COPY)
     if work is None or not work.goes_on:
         return
-    host = case.timeline.hosts[work.host].name
+    host = data.timeline.hosts[work.host].name
     yield Finding(
         code=CODE,
         title=(
@@ -75,9 +75,9 @@ def check(case: StepData) -> Iterator[Finding]:
         ),
         detail=_describe(work, host),
         saves_ms=Range(0.0, work.at_most_ms),
-        basis=case.basis,
+        basis=data.basis,
         evidence=(Evidence(what=f"memory copies on {host}", ms=work.host_ms),),
-        remedy=enlarged(case, work),
+        remedy=enlarged(data, work),
     )
 
 

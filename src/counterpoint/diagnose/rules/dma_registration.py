@@ -60,8 +60,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
+from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.network.host_work import HostWork, enlarged, host_work, spans_slices
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Action
@@ -71,9 +71,9 @@ NAME: Final = "dma-registration"
 SINCE: Final = "0.1"
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    work = host_work(case, Action.MAP_BUFFER)
+    work = host_work(data, Action.MAP_BUFFER)
     if work is None or not work.goes_on:
         return
     step = work.per_step
@@ -82,24 +82,24 @@ def check(case: StepData) -> Iterator[Finding]:
         title=(
             f"each step registers {step.count:,.1f} host buffers for DMA, in {work.host_ms:,.2f} ms"
         ),
-        detail=describe(case, work),
+        detail=describe(data, work),
         saves_ms=Range(0.0, work.at_most_ms),
-        basis=case.basis,
-        evidence=(Evidence(what=f"MapDmaBuffer on {_host(case, work)}", ms=work.host_ms),),
-        remedy=_remedy(case, work),
+        basis=data.basis,
+        evidence=(Evidence(what=f"MapDmaBuffer on {_host(data, work)}", ms=work.host_ms),),
+        remedy=_remedy(data, work),
         doubt=None
-        if spans_slices(case)
+        if spans_slices(data)
         else "no transfers between slices: the buffers are not Megascale's",
     )
 
 
-def describe(case: StepData, work: HostWork) -> str:
+def describe(data: StepData, work: HostWork) -> str:
     """Describe which registrations are startup and which recur, in figures."""
     before, step = work.own_before, work.per_step
     return (
         f"{work.steps} of {work.of_steps} steady steps have such calls, from step"
         f" {work.first_step} on: {step.count:,.1f} per step{_sized(step.bytes)} on"
-        f" {_host(case, work)}, {step.ms:,.2f} ms summed over its threads. Startup before them:"
+        f" {_host(data, work)}, {step.ms:,.2f} ms summed over its threads. Startup before them:"
         f" {before.count:,.0f} calls{_sized(before.bytes)}, {before.ms:,.0f} ms summed over threads"
     )
 
@@ -112,15 +112,15 @@ def _sized(amount: float | None) -> str:
     return f" ({amount / 1e6:,.1f} MB)"
 
 
-def _host(case: StepData, work: HostWork) -> str:
-    return case.timeline.hosts[work.host].name
+def _host(data: StepData, work: HostWork) -> str:
+    return data.timeline.hosts[work.host].name
 
 
-def _remedy(case: StepData, work: HostWork) -> Remedy:
-    if spans_slices(case):
-        return enlarged(case, work)
+def _remedy(data: StepData, work: HostWork) -> Remedy:
+    if spans_slices(data):
+        return enlarged(data, work)
     return advise(
-        case,
+        data,
         "reuse the buffers that move between host and device: donate pinned_host arrays that a"
         " step returns, and create no new host array per step",
     )

@@ -59,6 +59,7 @@ from typing import Any, Final
 
 from counterpoint.core import Range
 from counterpoint.diagnose.collectives.bound import Bound
+from counterpoint.diagnose.environment import advise, on_gpu
 from counterpoint.diagnose.exposure.causes import (
     EXPOSED,
     Rows,
@@ -70,7 +71,6 @@ from counterpoint.diagnose.exposure.causes import (
     removing,
     shares_of,
 )
-from counterpoint.diagnose.exposure.given import on_gpu
 from counterpoint.diagnose.exposure.synchrony import (
     PIPELINED,
     SchedulerState,
@@ -78,7 +78,6 @@ from counterpoint.diagnose.exposure.synchrony import (
     scheduler_of,
 )
 from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.pgle_use import use_of
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.flags.combining import KINDS, flag_of
@@ -95,18 +94,18 @@ _ELSEWHERE: Final = (
 )
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield a finding for all that could be overlapped; for predictions, one for the others."""
-    rows = case.ask(shares_of).of(CODE)
+    rows = data.cached(shares_of).of(CODE)
     alone = [row for row in rows if row["bound"] == Bound.TOO_LITTLE]
     others = [row for row in rows if row["bound"] != Bound.TOO_LITTLE]
-    yield from (_finding(case, group) for group in (others, alone) if group)
+    yield from (_finding(data, group) for group in (others, alone) if group)
 
 
-def _finding(case: StepData, rows: Rows) -> Finding:
-    looped = [row["kind"] for row in rows if _is_looped(case, row["op"])]
-    saving = removing(case, rows) if looped else hiding(case, rows)
-    parts = case.breakdown
+def _finding(data: StepData, rows: Rows) -> Finding:
+    looped = [row["kind"] for row in rows if _is_looped(data, row["op"])]
+    saving = removing(data, rows) if looped else hiding(data, rows)
+    parts = data.breakdown
     whole = parts.collective_exposed_ms + parts.collective_hidden_ms
     hidden = parts.collective_hidden_ms / whole if whole else 0.0
     first = rows[0]
@@ -116,14 +115,14 @@ def _finding(case: StepData, rows: Rows) -> Finding:
         detail=(
             f"{hidden:.0%} of {whole:,.2f} ms of communication is hidden behind compute; of the"
             f" rest, {place_of(first)} takes {first['own_ms']:,.2f} ms:"
-            f" {first['why'] or _beside(first)}{_too_long(first)}{meanwhile(case, rows)}"
+            f" {first['why'] or _beside(first)}{_too_long(first)}{meanwhile(data, rows)}"
         ),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
-        evidence=evidence(case, rows),
-        remedy=_remedy(case, rows, looped),
+        evidence=evidence(data, rows),
+        remedy=_remedy(data, rows, looped),
         doubt=None
-        if case.program
+        if data.program
         else "without HLO in the profile, work that could overlap them is unknown",
     )
 
@@ -150,21 +149,21 @@ def _too_long(row: dict[str, Any]) -> str:
     )
 
 
-def _remedy(case: StepData, rows: Rows, looped: Sequence[str]) -> Remedy:
+def _remedy(data: StepData, rows: Rows, looped: Sequence[str]) -> Remedy:
     if rows[0]["bound"] == Bound.OPERANDS:
-        return advise(case, _fewer(rows[0]["kind"]))
+        return advise(data, _fewer(rows[0]["kind"]))
     nothing = all(row["movable_ms"] == 0 for row in rows) and not looped
     nothing |= all(row["bound"] == Bound.TOO_LITTLE for row in rows)
-    if not on_gpu(case):
-        return advise(case, _ELSEWHERE)
+    if not on_gpu(data):
+        return advise(data, _ELSEWHERE)
     if nothing:
         flags = {pipelining_flag(kind): "true" for kind in looped if kind in PIPELINED}
         moved = "; or move collectives of the loop to another iteration" if flags else ""
-        return advise(case, _ELSEWHERE + moved, flags)
-    scheduler = scheduler_of(case)
+        return advise(data, _ELSEWHERE + moved, flags)
+    scheduler = scheduler_of(data)
     flags = {} if scheduler.ran else {LHS: "true"}
     flags |= {pipelining_flag(kind): "true" for kind in dict.fromkeys(looped) if kind in PIPELINED}
-    return advise(case, _words(scheduler, _costs(case), pipelined=bool(looped)), flags)
+    return advise(data, _words(scheduler, _costs(data), pipelined=bool(looped)), flags)
 
 
 def _fewer(kind: str) -> str:
@@ -176,9 +175,9 @@ def _fewer(kind: str) -> str:
     )
 
 
-def _costs(case: StepData) -> str:
+def _costs(data: StepData) -> str:
     """Advise a PGLE profile, or a check of the one that was given."""
-    use = use_of(case)
+    use = use_of(data)
     if use is not None and (use.path or use.auto):
         return "check that the PGLE profile fits this program: counterpoint pgle check"
     return "give the latency-hiding scheduler measured costs: a PGLE profile of this program"
@@ -195,8 +194,8 @@ def _words(scheduler: SchedulerState, costs: str, *, pipelined: bool) -> str:
     return f"{first}{more}"
 
 
-def _is_looped(case: StepData, name: str) -> bool:
-    program = case.program
+def _is_looped(data: StepData, name: str) -> bool:
+    program = data.program
     instruction = program.instruction(name) if program is not None else None
     return (
         program is not None

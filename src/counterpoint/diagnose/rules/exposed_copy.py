@@ -57,17 +57,17 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core import Range
-from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.diagnose.machines import advise
-from counterpoint.diagnose.metrics.attribution import attribute
-from counterpoint.diagnose.recomputed import (
+from counterpoint.diagnose.environment import advise
+from counterpoint.diagnose.executed_ops import (
     ExecutedOp,
     executed_ops,
     gain_without,
     rows_as_evidence,
     writer_of,
 )
+from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.rules.layout_copies import relaid
+from counterpoint.diagnose.step import attribute
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.schedule import is_done, start_of
@@ -112,57 +112,57 @@ _NAMES: Final = (
 )
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all copies."""
-    exposed, rows = _exposed(case)
-    if exposed <= _LEAST_SHARE * case.step_ms or not rows:
+    exposed, rows = _exposed(data)
+    if exposed <= _LEAST_SHARE * data.step_ms or not rows:
         return
     known = {
         (copy.row["program"], copy.row["op"]): copy
-        for copy in executed_ops(case, pl.col("lane") == Lane.COPY)
+        for copy in executed_ops(data, pl.col("lane") == Lane.COPY)
     }
-    ways = _ways(case, rows, known)
+    ways = _ways(data, rows, known)
     copied = [copy for row in rows if (copy := known.get((row["program"], row["op"])))]
     saves, basis = (
-        gain_without(case, copied, exposed)
+        gain_without(data, copied, exposed)
         if len(copied) == len(rows)
-        else (Range(0.0, exposed), case.basis)
+        else (Range(0.0, exposed), data.basis)
     )
     yield Finding(
         code=CODE,
         title=f"exposed copies take {exposed:,.2f} ms per step",
-        detail=_detail(case, exposed, rows, ways),
+        detail=_detail(data, exposed, rows, ways),
         saves_ms=saves,
         basis=basis,
-        evidence=rows_as_evidence(case, rows),
-        remedy=_remedy(case, ways[0].way, exposed),
+        evidence=rows_as_evidence(data, rows),
+        remedy=_remedy(data, ways[0].way, exposed),
     )
 
 
-def _exposed(case: StepData) -> tuple[float, list[dict[str, Any]]]:
+def _exposed(data: StepData) -> tuple[float, list[dict[str, Any]]]:
     """Return the exposed milliseconds of copies, and the copies, without those of STEP504."""
-    other = {(copy.row["program"], copy.row["op"]) for copy in relaid(case)}
-    copies = case.ops.filter(pl.col("lane") == Lane.COPY).rows(named=True)
+    other = {(copy.row["program"], copy.row["op"]) for copy in relaid(data)}
+    copies = data.ops.filter(pl.col("lane") == Lane.COPY).rows(named=True)
     rows = [row for row in copies if (row["program"], row["op"]) not in other]
     if len(rows) == len(copies):
-        return case.breakdown.copy_exposed_ms, rows
+        return data.breakdown.copy_exposed_ms, rows
     excluded = [
-        code for row in copies if (row["program"], row["op"]) in other for code in case.rows_of(row)
+        code for row in copies if (row["program"], row["op"]) in other for code in data.rows_of(row)
     ]
-    attributed = attribute(case.selection, case.spans.filter(~pl.col("op").is_in(excluded)))
+    attributed = attribute(data.selection, data.spans.filter(~pl.col("op").is_in(excluded)))
     ps = attributed.filter(pl.col("state") == Lane.COPY)["ps"].sum()
-    return float(ps) * case.selection.scale, rows
+    return float(ps) * data.selection.scale, rows
 
 
 def _ways(
-    case: StepData, rows: Sequence[dict[str, Any]], known: Mapping[tuple[int, str], ExecutedOp]
+    data: StepData, rows: Sequence[dict[str, Any]], known: Mapping[tuple[int, str], ExecutedOp]
 ) -> list[_CopyTotal]:
     """Return time and bytes by kind, longest first."""
     by_way: dict[_CopyKind, list[tuple[float, float]]] = {}
     for row in rows:
         copy = known.get((row["program"], row["op"]))
         size = _bytes(copy) * float(row["count"]) if copy else 0.0
-        by_way.setdefault(_way(case, row, copy), []).append((float(row["self_ms"]), size))
+        by_way.setdefault(_way(data, row, copy), []).append((float(row["self_ms"]), size))
     return sorted(starmap(_moved, by_way.items()), key=lambda moved: -moved.ms)
 
 
@@ -179,9 +179,9 @@ def _bytes(one: ExecutedOp) -> int:
     return next(one.instruction.shape.leaves, one.instruction.shape).bytes
 
 
-def _way(case: StepData, row: dict[str, Any], known: ExecutedOp | None) -> _CopyKind:
+def _way(data: StepData, row: dict[str, Any], known: ExecutedOp | None) -> _CopyKind:
     """Return the kind by the profiler's names, which give a copy's ends; else by the HLO."""
-    names = case.timeline.ops["name"].gather(case.rows_of(row)).to_list()
+    names = data.timeline.ops["name"].gather(data.rows_of(row)).to_list()
     for name in (str(row["op"]), *names):
         if found := next((way for mark, way in _NAMES if mark.search(name)), None):
             return found
@@ -208,12 +208,12 @@ def _is_undonated(program: Program, copy: Instruction) -> bool:
 
 
 def _detail(
-    case: StepData, exposed: float, rows: Sequence[dict[str, Any]], ways: Sequence[_CopyTotal]
+    data: StepData, exposed: float, rows: Sequence[dict[str, Any]], ways: Sequence[_CopyTotal]
 ) -> str:
     least = _WORTH_NAMING * exposed
     text = ", ".join(str(moved) for moved in ways if moved.ms > least) or str(ways[0])
     text += f"; {_longest(rows)}"
-    computing = case.breakdown.compute_ms
+    computing = data.breakdown.compute_ms
     if exposed > computing:
         text += (
             f". Kernels run for {computing:,.2f} ms, the most that could hide copies; the rest"
@@ -236,7 +236,7 @@ def _longest(rows: Sequence[dict[str, Any]]) -> str:
     return f"{len(times)} of {len(rows)} are from {line}, {sum(times):,.2f} ms per step"
 
 
-def _remedy(case: StepData, way: _CopyKind, exposed: float) -> Remedy:
+def _remedy(data: StepData, way: _CopyKind, exposed: float) -> Remedy:
     if way is _CopyKind.UNDONATED:
         text = "donate the argument (jax.jit(step, donate_argnums=...)): its buffer is then reused"
     elif way is _CopyKind.ON_DEVICE:
@@ -244,7 +244,7 @@ def _remedy(case: StepData, way: _CopyKind, exposed: float) -> Remedy:
             "look at its source line: a sharding change between two uses, a buffer that is not"
             " donated, a slice from a stack of layers"
         )
-    elif exposed > case.breakdown.compute_ms:
+    elif exposed > data.breakdown.compute_ms:
         text = (
             "move less: keep what fits on the device, move it as bfloat16, offload only what is"
             " not needed soon; there is too little compute to hide the copies"
@@ -256,4 +256,4 @@ def _remedy(case: StepData, way: _CopyKind, exposed: float) -> Remedy:
         )
     else:
         text = "offload earlier and less, and read metrics from the device only every few steps"
-    return advise(case, text)
+    return advise(data, text)

@@ -51,6 +51,7 @@ configured otherwise, and the profile does not record that.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -59,15 +60,9 @@ import polars as pl
 
 from counterpoint.core import Basis, Range
 from counterpoint.cost.compute import ComputeDevice, Gemm, gemms, price_gemm
+from counterpoint.diagnose.environment import advise, gpu_machine
+from counterpoint.diagnose.executed_ops import ExecutedOp, executed_ops, rows_as_evidence, with_noun
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.machines import advise, gpu_machine
-from counterpoint.diagnose.recomputed import (
-    ExecutedOp,
-    executed_ops,
-    multiplied_as,
-    rows_as_evidence,
-    with_noun,
-)
 from counterpoint.diagnose.step_data import StepData, place_of
 
 CODE: Final = "STEP501"
@@ -100,15 +95,15 @@ class _WideProduct:
         return float(self.row["self_ms"])
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all products."""
-    machine = gpu_machine(case)
+    machine = gpu_machine(data)
     if machine is None:
         return
     long = (pl.col("category") == "matmul") & (pl.col("share") > _LEAST_SHARE)
-    known = list(executed_ops(case, long))
+    known = list(executed_ops(data, long))
     wide = [judged for product in known if (judged := _judged(product, machine))]
-    wide += _by_kernel(case, case.ops.filter(long), known, machine)
+    wide += _by_kernel(data, data.ops.filter(long), known, machine)
     if not wide:
         return
     wide.sort(key=lambda product: -product.ms)
@@ -128,9 +123,9 @@ def check(case: StepData) -> Iterator[Finding]:
         ),
         saves_ms=saves,
         basis=Basis.RULE_OF_THUMB,
-        evidence=rows_as_evidence(case, (product.row for product in wide)),
+        evidence=rows_as_evidence(data, (product.row for product in wide)),
         remedy=advise(
-            case,
+            data,
             "cast the operands to bfloat16 and keep the sum in float32:"
             " preferred_element_type=jnp.float32 (Flax: dtype=jnp.bfloat16 with"
             " param_dtype=jnp.float32)",
@@ -168,14 +163,14 @@ def _judged(one: ExecutedOp, machine: ComputeDevice) -> _WideProduct | None:
 
 
 def _by_kernel(
-    case: StepData, rows: pl.DataFrame, known: Iterable[ExecutedOp], machine: ComputeDevice
+    data: StepData, rows: pl.DataFrame, known: Iterable[ExecutedOp], machine: ComputeDevice
 ) -> Iterator[_WideProduct]:
     """Yield products without HLO that kernel names identify: their shapes are not known."""
     met = {(product.row["program"], product.row["op"]) for product in known}
     for row in rows.iter_rows(named=True):
         if (row["program"], row["op"]) in met:
             continue
-        names = case.timeline.ops["name"].gather(case.rows_of(row)).to_list()
+        names = data.timeline.ops["name"].gather(data.rows_of(row)).to_list()
         kinds = {multiplied_as(str(name)) for name in names}
         kind = kinds.pop() if len(kinds) == 1 else None
         if kind is not None:
@@ -198,3 +193,23 @@ def _cast_bytes(gemm: Gemm) -> float:
 
 def _shape(one: ExecutedOp, machine: ComputeDevice) -> str:
     return " and ".join(str(_as_run(gemm, machine)) for gemm in gemms(one.program, one.instruction))
+
+
+_TYPES: Final = (
+    (re.compile(r"[bh]f?16|fp16|f16f16|bf16|e4m3|e5m2|s8|i8"), None),
+    (re.compile(r"d884|(?<![a-z])dgemm|f64f64|simt_d"), "f64"),
+    (re.compile(r"tf32|s1688gemm"), "tf32"),
+    (re.compile(r"ffma|(?<![a-z])sgemm|gemm_f32f32_f32f32|simt_s"), "f32"),
+)
+"""The first match wins: a name with a narrow type is not searched further."""
+
+
+def multiplied_as(kernel: str) -> str | None:
+    """Return the type a kernel multiplies in: `f64`, `f32`, `tf32`, or None.
+
+    This is read from the kernel names of cuBLAS and CUTLASS: `ampere_sgemm_128x64_tn` and
+    `..._ffma_...` multiply float32 on the scalar units, `tf32` and `s1688gemm` TF32 on the matrix
+    units, `d884gemm` and `dgemm` float64. None means an unknown or a 16-bit or narrower type.
+    """
+    name = kernel.lower()
+    return next((kind for mark, kind in _TYPES if mark.search(name)), None)

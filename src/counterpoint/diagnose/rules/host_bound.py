@@ -58,10 +58,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Basis, Range
+from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.hosts import TRACED, IdleCause, profiler_of
 from counterpoint.diagnose.host.idle import WORTH, IdleTime, idle_of
-from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP301"
@@ -93,14 +93,14 @@ _WORTH_NAMING: Final = 0.05
 _BUFFERS: Final = "xla_gpu_enable_command_buffer"
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding. A predicted step has no host."""
-    if case.basis is Basis.PREDICTED:
+    if data.basis is Basis.PREDICTED:
         return
-    idle = case.ask(idle_of)
+    idle = data.cached(idle_of)
     by_cause = {cause: idle.host_ms(cause) for cause in _CAUSES}
     total = sum(by_cause.values())
-    if total <= WORTH * case.step_ms:
+    if total <= WORTH * data.step_ms:
         return
     relevant = [cause for cause in _CAUSES if by_cause[cause] > _WORTH_NAMING * total]
     ranked = sorted(relevant, key=lambda cause: -by_cause[cause])
@@ -114,15 +114,15 @@ def check(case: StepData) -> Iterator[Finding]:
     yield Finding(
         code=CODE,
         title=_title(total, shown=visible),
-        detail=f"{total / case.step_ms:.0%} of the step; {meanwhile}",
+        detail=f"{total / data.step_ms:.0%} of the step; {meanwhile}",
         saves_ms=Range(0.0, total),
-        basis=case.basis,
+        basis=data.basis,
         evidence=(
             Evidence(what=gaps, ms=total, spans=idle.after),
             *(Evidence(what=what, ms=ms) for what, ms in idle.top(*_CAUSES)),
         ),
-        remedy=_remedy(case, ranked[0]),
-        doubt=_doubt(case, idle, known),
+        remedy=_remedy(data, ranked[0]),
+        doubt=_doubt(data, idle, known),
     )
 
 
@@ -132,21 +132,21 @@ def _title(total: float, *, shown: bool) -> str:
     return f"devices are idle for {total:,.2f} ms per step; the profile does not show why"
 
 
-def _remedy(case: StepData, cause: IdleCause) -> Remedy:
-    switched_off = (case.context.flags or {}).get(_BUFFERS) == ""
+def _remedy(data: StepData, cause: IdleCause) -> Remedy:
+    switched_off = (data.context.flags or {}).get(_BUFFERS) == ""
     if cause is IdleCause.LAUNCHING and switched_off:
         return Remedy(f"command buffers are disabled (--{_BUFFERS}=): enable them again")
     if cause is IdleCause.UNKNOWN:
-        more = profiler_of(case.timeline).see_the_host
+        more = profiler_of(data.timeline).see_the_host
         return Remedy(f"{more}: the host may work, sleep, or wait for a result")
-    return advise(case, _REMEDIES[cause])
+    return advise(data, _REMEDIES[cause])
 
 
-def _doubt(case: StepData, idle: IdleTime, known: float) -> str | None:
+def _doubt(data: StepData, idle: IdleTime, known: float) -> str | None:
     if not idle.seen:
         return "the profile does not show the launching thread"
     if not known:
         return "the host's activity in the gaps is not recorded"
-    if any(name.startswith(TRACED) for name in case.timeline.host_names):
+    if any(name.startswith(TRACED) for name in data.timeline.host_names):
         return "the Python tracer was on: it slows Python down and may cause the gaps"
     return None

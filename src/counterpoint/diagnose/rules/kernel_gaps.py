@@ -57,29 +57,29 @@ NAME: Final = "kernel-gaps"
 SINCE: Final = "0.1"
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    if not case.selection.occurrences:
+    if not data.selection.occurrences:
         return
-    predicted = case.basis is Basis.PREDICTED
-    gaps = case.breakdown.idle_ms if predicted else case.ask(idle_of).ms(IdleCause.DEVICE)
-    if gaps <= WORTH * case.step_ms:
+    predicted = data.basis is Basis.PREDICTED
+    gaps = data.breakdown.idle_ms if predicted else data.cached(idle_of).ms(IdleCause.DEVICE)
+    if gaps <= WORTH * data.step_ms:
         return
     yield Finding(
         code=CODE,
         title=f"devices are idle for {gaps:,.2f} ms per step between kernels",
         detail=(
-            f"{gaps / case.step_ms:.0%} of the step: gaps from one kernel to the next; "
+            f"{gaps / data.step_ms:.0%} of the step: gaps from one kernel to the next; "
             + (
                 "late launches by the host are not predicted"
                 if predicted
                 else "the host had launched them"
-                if case.ask(idle_of).seen
+                if data.cached(idle_of).seen
                 else "the profile does not show whether the host had launched them"
             )
         ),
         saves_ms=Range(0.0, gaps),
-        basis=case.basis,
+        basis=data.basis,
         evidence=(Evidence(what="gaps between kernels", ms=gaps),),
         remedy=Remedy("fewer and larger kernels: more work per device, or settings that fuse more"),
         doubt=None if predicted else "tracing each kernel lengthens the gaps between them",

@@ -58,23 +58,25 @@ NAME: Final = "late-batch"
 SINCE: Final = "0.1"
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    waiting = case.ask(idle_of).host_ms(IdleCause.TRANSFER)
-    if waiting <= WORTH * case.step_ms:
+    waiting = data.cached(idle_of).host_ms(IdleCause.TRANSFER)
+    if waiting <= WORTH * data.step_ms:
         return
-    rows = case.ask(idle_of).top(IdleCause.TRANSFER)
+    rows = data.cached(idle_of).top(IdleCause.TRANSFER)
     yield Finding(
         code=CODE,
         title=f"devices wait {waiting:,.2f} ms per step while the host copies data to them",
         detail=(
-            f"{waiting / case.step_ms:.0%} of the step: the host transfers arguments while devices"
+            f"{waiting / data.step_ms:.0%} of the step: the host transfers arguments while devices"
             " are idle"
         ),
         saves_ms=Range(0.0, waiting),
-        basis=case.basis,
+        basis=data.basis,
         evidence=(
-            Evidence(what="gaps before the next step", ms=waiting, spans=case.ask(idle_of).after),
+            Evidence(
+                what="gaps before the next step", ms=waiting, spans=data.cached(idle_of).after
+            ),
             *(Evidence(what=what, ms=ms) for what, ms in rows),
         ),
         remedy=Remedy(

@@ -61,10 +61,10 @@ from typing import Any, Final
 
 from counterpoint.core import Basis, Range
 from counterpoint.diagnose.collectives.requirement import Bound
+from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import evidence, shares_of
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.host.stragglers import Straggler, stragglers, waited_most_ms
-from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.savings import longer_ms, savings_of
 from counterpoint.diagnose.step_data import StepData, place_of
 
@@ -75,18 +75,18 @@ SINCE: Final = "0.1"
 _NAMED: Final = 3
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding: the waiting in all collectives."""
     rows = sorted(
-        (row for row in case.ask(shares_of).rows if row["late_ms"] > 0),
+        (row for row in data.cached(shares_of).rows if row["late_ms"] > 0),
         key=lambda row: -row["late_ms"],
     )
     if not rows:
         return
     mean = sum(row["late_ms"] for row in rows)
-    most = max(mean, waited_most_ms(case))
-    late = stragglers(case)
-    gain = _simulated(case, late, most)
+    most = max(mean, waited_most_ms(data))
+    late = stragglers(data)
+    gain = _simulated(data, late, most)
     low = min(sum(map(_certain, rows)), mean)
     yield Finding(
         code=CODE,
@@ -95,22 +95,22 @@ def check(case: StepData) -> Iterator[Finding]:
             f"{mean:,.2f} ms is the mean over devices; the device that waits most waits"
             f" {most:,.2f} ms, the gain if the others arrived as early. The transfers of these"
             f" collectives take {sum(map(_transfer, rows)):,.2f} ms; the longest wait is in"
-            f" {place_of(rows[0])}, {rows[0]['late_ms']:,.2f} ms. {_who(case, late)}"
+            f" {place_of(rows[0])}, {rows[0]['late_ms']:,.2f} ms. {_who(data, late)}"
             f"{_without(gain)}"
         ),
         saves_ms=Range(max(low, gain.low) if gain else low, most),
-        basis=Basis.PREDICTED if gain and gain.low > low else case.basis,
-        evidence=evidence(case, rows, "late_ms"),
-        remedy=_remedy(case, late),
-        doubt=_doubt(case),
+        basis=Basis.PREDICTED if gain and gain.low > low else data.basis,
+        evidence=evidence(data, rows, "late_ms"),
+        remedy=_remedy(data, late),
+        doubt=_doubt(data),
     )
 
 
-def _simulated(case: StepData, late: tuple[Straggler, ...], most: float) -> Range | None:
+def _simulated(data: StepData, late: tuple[Straggler, ...], most: float) -> Range | None:
     """Simulate a step in which the slow device is as fast as the others, if it alone is late."""
     if len(late) != 1 or not late[0].slow or not late[0].persistent or late[0].whole_host:
         return None
-    gain = case.ask(savings_of).as_quick(longer_ms(case, late[0].number))
+    gain = data.cached(savings_of).as_quick(longer_ms(data, late[0].number))
     return Range(min(gain.low, most), min(gain.high, most)) if gain is not None else None
 
 
@@ -131,33 +131,33 @@ def _certain(row: dict[str, Any]) -> float:
     return max(0.0, float(row["exposed_ms"]) - _transfer(row))
 
 
-def _who(case: StepData, late: tuple[Straggler, ...]) -> str:
+def _who(data: StepData, late: tuple[Straggler, ...]) -> str:
     if not late:
-        steps = case.selection.windows["step"].n_unique()
+        steps = data.selection.windows["step"].n_unique()
         if steps == 1:
             return "One step does not show which device is last more often than by chance"
         return f"No device is last more often than by chance in these {steps} steps"
-    return "; ".join(_one(case, straggler) for straggler in late[:_NAMED])
+    return "; ".join(_one(data, straggler) for straggler in late[:_NAMED])
 
 
-def _one(case: StepData, one: Straggler) -> str:
+def _one(data: StepData, one: Straggler) -> str:
     how = "in every step" if one.last == one.steps else f"in {one.last} of {one.steps} steps"
     chance = f"by chance in one of {one.among}"
     kind = "persistent" if one.persistent else "sporadic"
     worst = "" if one.persistent else f" ({one.most_ms:,.2f} ms in its worst)"
     more = one.compute_ms - one.others_compute_ms
     return (
-        f"{_named(case, one)} {kind}: it waits least {how} ({chance}), and the others wait"
+        f"{_named(data, one)} {kind}: it waits least {how} ({chance}), and the others wait"
         f" {one.others_wait_ms:,.2f} ms per step longer than it does{worst}. Its compute takes"
         f" {one.compute_ms:,.2f} ms per step, {abs(more):,.2f} ms {'more' if more > 0 else 'less'}"
         f" than that of the others by the median: {_why(one)}"
     )
 
 
-def _named(case: StepData, one: Straggler) -> str:
+def _named(data: StepData, one: Straggler) -> str:
     if one.whole_host:
-        return f"All devices of {case.timeline.hosts[one.number].name} are late together,"
-    host = case.timeline.hosts[case.timeline.devices[one.number].host].name
+        return f"All devices of {data.timeline.hosts[one.number].name} are late together,"
+    host = data.timeline.hosts[data.timeline.devices[one.number].host].name
     return f"Device {one.number} ({host}) is"
 
 
@@ -172,14 +172,14 @@ def _why(one: Straggler) -> str:
     return "that does not explain its lateness, so it starts late"
 
 
-def _place(case: StepData, one: Straggler) -> str:
-    return case.timeline.hosts[one.number].name if one.whole_host else f"device {one.number}"
+def _place(data: StepData, one: Straggler) -> str:
+    return data.timeline.hosts[one.number].name if one.whole_host else f"device {one.number}"
 
 
-def _remedy(case: StepData, late: tuple[Straggler, ...]) -> Remedy:
+def _remedy(data: StepData, late: tuple[Straggler, ...]) -> Remedy:
     if not late:
         return advise(
-            case,
+            data,
             "balance the work of devices between collectives, or use fewer collectives; profile"
             " more steps to see whether the same device is always late",
         )
@@ -189,19 +189,19 @@ def _remedy(case: StepData, late: tuple[Straggler, ...]) -> Remedy:
             "" if first.whole_host else f" (`counterpoint explain ... --device {first.number}`)"
         )
         return advise(
-            case,
-            f"find out why {_place(case, first)} computes longer: clocks and temperature, or more"
+            data,
+            f"find out why {_place(data, first)} computes longer: clocks and temperature, or more"
             f" work in its shard{command}",
         )
     return advise(
-        case,
-        f"look at what the host {'' if first.whole_host else 'of '}{_place(case, first)} does"
+        data,
+        f"look at what the host {'' if first.whole_host else 'of '}{_place(data, first)} does"
         " before its collectives: input, logging, checkpoints, other processes on its cores",
     )
 
 
-def _doubt(case: StepData) -> str | None:
-    apart = [host.name for host in case.timeline.hosts[1:] if host.clock_offset_ps is None]
+def _doubt(data: StepData) -> str | None:
+    apart = [host.name for host in data.timeline.hosts[1:] if host.clock_offset_ps is None]
     if not apart:
         return None
     return f"clocks of {len(apart)} hosts are not aligned: the late device is unknown"

@@ -54,6 +54,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from counterpoint.core import Range
+from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import (
     LATENCY,
     Rows,
@@ -66,7 +67,6 @@ from counterpoint.diagnose.exposure.causes import (
 )
 from counterpoint.diagnose.exposure.opportunities import SMALL_BYTES
 from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.step_data import StepData, place_of
 
 CODE: Final = LATENCY
@@ -80,14 +80,14 @@ _CHAIN: Final = 2
 _MOST: Final = 0.5
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all of them."""
-    rows = case.ask(shares_of).of(CODE)
+    rows = data.cached(shares_of).of(CODE)
     if not rows:
         return
-    saving = removing(case, rows)
+    saving = removing(data, rows)
     first = rows[0]
-    depth = longest_chain(case, [row["op"] for row in rows if _of_step(case, row)])
+    depth = longest_chain(data, [row["op"] for row in rows if _of_step(data, row)])
     yield Finding(
         code=CODE,
         title=(f"devices wait {exposed_ms(rows):,.2f} ms per step for {_named(rows)}"),
@@ -97,8 +97,8 @@ def check(case: StepData) -> Iterator[Finding]:
         ),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
-        evidence=evidence(case, rows),
-        remedy=_remedy(case, rows, depth),
+        evidence=evidence(data, rows),
+        remedy=_remedy(data, rows, depth),
         doubt=None
         if any(row["wait_ms"] is not None for row in rows)
         else "waiting for late devices may be included: the profile does not show when each"
@@ -106,8 +106,8 @@ def check(case: StepData) -> Iterator[Finding]:
     )
 
 
-def _of_step(case: StepData, row: dict[str, Any]) -> bool:
-    return row["program"] == case.timeline.step_program
+def _of_step(data: StepData, row: dict[str, Any]) -> bool:
+    return row["program"] == data.timeline.step_program
 
 
 def _is_small(row: dict[str, Any]) -> bool:
@@ -138,7 +138,7 @@ def _is_chain(rows: Rows, depth: int) -> bool:
     return depth >= _CHAIN and depth > _MOST * len(rows)
 
 
-def _remedy(case: StepData, rows: Rows, depth: int) -> Remedy:
+def _remedy(data: StepData, rows: Rows, depth: int) -> Remedy:
     text = "use fewer of them: stack values with the same reduction, and reduce once per step"
     large = sum(row["own_ms"] for row in rows if not _is_small(row))
     if large > _MOST * exposed_ms(rows):
@@ -152,9 +152,9 @@ def _remedy(case: StepData, rows: Rows, depth: int) -> Remedy:
             "make the chain shorter: reduce once instead of in several steps, or compute on each"
             " device what all would send each other"
         )
-    given = case.context.environment or case.timeline.environment
+    given = data.context.environment or data.timeline.environment
     if given.get(_NVLS) == "0":
         text += f"; {_NVLS}=0 disables the fast path within a host"
     if given.get(_PROTOCOL, "").lower() in ("simple", "^ll,ll128"):
         text += f"; {_PROTOCOL}={given[_PROTOCOL]} excludes the protocols for small messages"
-    return advise(case, text)
+    return advise(data, text)

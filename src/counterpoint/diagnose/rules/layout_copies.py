@@ -54,10 +54,8 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.chains import HostTransposes, host_transposes
-from counterpoint.diagnose.finding import Evidence, Finding
-from counterpoint.diagnose.machines import advise
-from counterpoint.diagnose.recomputed import (
+from counterpoint.diagnose.environment import advise
+from counterpoint.diagnose.executed_ops import (
     ExecutedOp,
     evidence_of,
     executed_ops,
@@ -67,6 +65,8 @@ from counterpoint.diagnose.recomputed import (
     with_noun,
     writer_of,
 )
+from counterpoint.diagnose.finding import Evidence, Finding
+from counterpoint.diagnose.network.host_work import HostTransposes, host_transposes
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Shape
 
@@ -78,30 +78,30 @@ _LEAST_SHARE: Final = 0.0002
 """Minimum share of the step for one kernel: many small ones add up, tiny ones need no list."""
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding for the device and one for the host."""
-    found = relaid(case)
+    found = relaid(data)
     if found:
-        yield _on_device(case, found)
-    on_host = host_transposes(case)
+        yield _on_device(data, found)
+    on_host = host_transposes(data)
     if on_host.in_steps_ms > 0:
-        yield _in_steps(case, on_host)
+        yield _in_steps(data, on_host)
 
 
-def relaid(case: StepData) -> list[ExecutedOp]:
+def relaid(data: StepData) -> list[ExecutedOp]:
     """Return device kernels that only change the order in memory, longest first."""
     long = (pl.col("category") == "copy") & (pl.col("share") > _LEAST_SHARE)
     return [
         kernel
-        for kernel in executed_ops(case, long)
+        for kernel in executed_ops(data, long)
         if moves_only(kernel.program, kernel.instruction)
     ]
 
 
-def _on_device(case: StepData, found: Sequence[ExecutedOp]) -> Finding:
+def _on_device(data: StepData, found: Sequence[ExecutedOp]) -> Finding:
     total = sum(kernel.ms for kernel in found)
     moved = sum((kernel.row["bytes_accessed"] or 0) * kernel.row["count"] for kernel in found)
-    saves, basis = gain_without(case, found, total)
+    saves, basis = gain_without(data, found, total)
     first = found[0]
     return Finding(
         code=CODE,
@@ -113,9 +113,9 @@ def _on_device(case: StepData, found: Sequence[ExecutedOp]) -> Finding:
         ),
         saves_ms=saves,
         basis=basis,
-        evidence=evidence_of(case, found),
+        evidence=evidence_of(data, found),
         remedy=advise(
-            case,
+            data,
             "keep data in the layout in which it is used: channels last for convolutions, an einsum"
             " instead of transpose and product, weights stored as they are read",
         ),
@@ -149,8 +149,8 @@ def _for_whom(one: ExecutedOp) -> str:
     return f"because {writer.name}{called} writes a result of the step in another layout"
 
 
-def _in_steps(case: StepData, on_host: HostTransposes) -> Finding:
-    idle = case.breakdown.idle_ms + case.breakdown.copy_exposed_ms
+def _in_steps(data: StepData, on_host: HostTransposes) -> Finding:
+    idle = data.breakdown.idle_ms + data.breakdown.copy_exposed_ms
     return Finding(
         code=CODE,
         title=f"layout changes on the host take {on_host.in_steps_ms:,.2f} ms per step",
@@ -162,7 +162,7 @@ def _in_steps(case: StepData, on_host: HostTransposes) -> Finding:
         basis=Basis.MEASURED,
         evidence=(Evidence(what=on_host.name, ms=on_host.in_steps_ms),),
         remedy=advise(
-            case,
+            data,
             "keep the data of steps on the device, and pass arrays in row-major order"
             " (np.ascontiguousarray)",
         ),

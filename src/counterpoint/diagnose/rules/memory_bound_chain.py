@@ -55,16 +55,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Final
+from typing import Any, Final
+
+import polars as pl
 
 from counterpoint.core import Basis, Range
 from counterpoint.cost.compute import gemms
-from counterpoint.diagnose.chains import KernelChain, chains
+from counterpoint.diagnose.environment import advise, chip_of, gpu_machine, is_nvidia
+from counterpoint.diagnose.executed_ops import (
+    ExecutedOp,
+    evidence_of,
+    executed_ops,
+    moves_only,
+    readers,
+    with_noun,
+)
 from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.diagnose.machines import advise, chip_of, gpu_machine, is_nvidia
-from counterpoint.diagnose.recomputed import ExecutedOp, evidence_of, with_noun
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hardware import Chip
+from counterpoint.hlo import Instruction
 
 CODE: Final = "STEP503"
 NAME: Final = "memory-bound-chain"
@@ -91,21 +100,21 @@ class _ChainKind:
         return sorted(by_id.values(), key=lambda kernel: -kernel.ms)
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield one finding for each of the three most costly kinds of chain."""
-    chip = chip_of(case)
-    if chip is None or not case.step_ms:
+    chip = chip_of(data)
+    if chip is None or not data.step_ms:
         return
-    candidates = [(kind, _saves(case, kind, chip)) for kind in _sorts(chains(case, chip))]
+    candidates = [(kind, _saves(data, kind, chip)) for kind in _sorts(chains(data, chip))]
     relevant = [
-        candidate for candidate in candidates if candidate[1].high > _LEAST_SHARE * case.step_ms
+        candidate for candidate in candidates if candidate[1].high > _LEAST_SHARE * data.step_ms
     ]
     relevant.sort(key=lambda candidate: -candidate[1].high)
     for kind, saves in relevant[:_MOST]:
-        yield _finding(case, kind, saves, chip)
+        yield _finding(data, kind, saves, chip)
 
 
-def _finding(case: StepData, kind: _ChainKind, saves: Range, chip: Chip) -> Finding:
+def _finding(data: StepData, kind: _ChainKind, saves: Range, chip: Chip) -> Finding:
     members = kind.members
     ms = sum(kernel.ms for kernel in members)
     moved = sum(kernel.row["bytes_accessed"] * kernel.row["count"] for kernel in members)
@@ -113,7 +122,7 @@ def _finding(case: StepData, kind: _ChainKind, saves: Range, chip: Chip) -> Find
     rate = moved / ms * 1e3
     what = "attention" if kind.name == _ATTENTION else kind.name
     moving = f"at {rate / 1e12:,.2f} TB/s ({rate / chip.hbm_bytes:.0%} of {chip.name}'s)"
-    if case.basis is Basis.PREDICTED:
+    if data.basis is Basis.PREDICTED:
         moving = f"priced at {rate / 1e12:,.2f} TB/s"
     return Finding(
         code=CODE,
@@ -125,8 +134,8 @@ def _finding(case: StepData, kind: _ChainKind, saves: Range, chip: Chip) -> Find
         ),
         saves_ms=saves,
         basis=Basis.RULE_OF_THUMB,
-        evidence=evidence_of(case, members),
-        remedy=_remedy(case, kind),
+        evidence=evidence_of(data, members),
+        remedy=_remedy(data, kind),
     )
 
 
@@ -161,10 +170,10 @@ def _is_attention(chain: KernelChain) -> bool:
     return batched and any(kernel.row["category"] == "reduction" for kernel in chain.members)
 
 
-def _saves(case: StepData, kind: _ChainKind, chip: Chip) -> Range:
+def _saves(data: StepData, kind: _ChainKind, chip: Chip) -> Range:
     if kind.name != _ATTENTION:
         return Range(0.0, sum(chain.handed_ms for chain in kind.chains))
-    machine = gpu_machine(case)
+    machine = gpu_machine(data)
     shared = machine.attention("backward") if machine else _FLASH_RATE
     flops = sum(
         (kernel.row["flops"] or 0.0) * kernel.row["count"]
@@ -182,27 +191,146 @@ def _pair(chain: KernelChain) -> str:
     )
 
 
-def _remedy(case: StepData, kind: _ChainKind) -> Remedy:
+def _remedy(data: StepData, kind: _ChainKind) -> Remedy:
     if kind.name == _ATTENTION:
-        return advise(case, f"use a flash attention kernel: {_flash(case)}")
+        return advise(data, f"use a flash attention kernel: {_flash(data)}")
     words = " ".join(str(kernel.row["scope"]).lower() for kernel in kind.members)
-    if "norm" in words and is_nvidia(case):
+    if "norm" in words and is_nvidia(data):
         return advise(
-            case,
+            data,
             "use one kernel for the norm: Transformer Engine's, one in Pallas, or cuDNN's",
             {"xla_gpu_enable_cudnn_layer_norm": "true"},
         )
     return advise(
-        case,
+        data,
         "use one kernel for the chain (Pallas, Triton), or move less: bfloat16 instead of float32,"
         " a loss in parts over the tokens",
     )
 
 
-def _flash(case: StepData) -> str:
-    if is_nvidia(case):
+def _flash(data: StepData) -> str:
+    if is_nvidia(data):
         cudnn = 'jax.nn.dot_product_attention(..., implementation="cudnn")'
         return f"{cudnn}, Transformer Engine's, or one in Pallas"
-    if {device.kind for device in case.timeline.devices} == {"tpu"}:
+    if {device.kind for device in data.timeline.devices} == {"tpu"}:
         return "splash attention (jax.experimental.pallas.ops.tpu.splash_attention)"
     return "Transformer Engine's, or one in Pallas"
+
+
+_OTHER_WORK: Final = ("collective", "host", "control")
+
+
+_CACHE_BYTES: Final = 64 << 20
+"""Larger than the caches of most chips (A100 40 MB, H100 50 MB); a smaller buffer may stay in
+them."""
+
+
+_SAME_PART: Final = {"remat": "backward"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Handover:
+    """A buffer that one kernel writes and another reads."""
+
+    writer: ExecutedOp
+    reader: ExecutedOp
+    bytes: int  # of one execution
+    kept: bool  # has other readers too, so it has to be written in any case
+
+    @property
+    def ms(self) -> float:
+        """The kernels' own time for it, in proportion to its share of their bytes."""
+        written = 0.0 if self.kept else _share(self.writer, self.bytes)
+        return written + _share(self.reader, self.bytes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelChain:
+    """Kernels, longest first, and the buffers they pass on."""
+
+    members: tuple[ExecutedOp, ...]
+    handovers: tuple[Handover, ...]
+
+    @property
+    def handed_ms(self) -> float:
+        return sum(handover.ms for handover in self.handovers)
+
+
+def chains(data: StepData, chip: Chip) -> list[KernelChain]:
+    """Return the chains, most expensive first."""
+    bound = {
+        (kernel.row["program"], kernel.instruction.computation, kernel.instruction.name): kernel
+        for kernel in executed_ops(data, ~pl.col("category").is_in(_OTHER_WORK))
+        if is_memory_bound(kernel.row, chip) and not moves_only(kernel.program, kernel.instruction)
+    }
+    found = [handover for writer in bound.values() for handover in _handovers(writer, bound)]
+    return sorted(_joined(found), key=lambda chain: -chain.handed_ms)
+
+
+def is_memory_bound(row: dict[str, Any], chip: Chip) -> bool:
+    """Return whether the op's bytes take longer than its operations; False if not known."""
+    moved, flops = row["bytes_accessed"], row["flops"]
+    if not moved or flops is None:
+        return False
+    return moved / chip.hbm_bytes > flops / chip.bf16_flops
+
+
+_Key = tuple[int, str, str]
+
+
+def _handovers(writer: ExecutedOp, bound: dict[_Key, ExecutedOp]) -> Iterator[Handover]:
+    program, own = writer.row["program"], writer.instruction
+    pairs = list(readers(writer.program, own))
+    for reader, moved in pairs:
+        kernel = bound.get((program, reader.computation, reader.name))
+        if kernel is None or moved < _CACHE_BYTES or _part(kernel) != _part(writer):
+            continue
+        yield Handover(writer, kernel, moved, kept=_is_kept(writer, pairs, bound))
+
+
+def _is_kept(
+    writer: ExecutedOp, readers: Sequence[tuple[Instruction, int]], bound: dict[_Key, ExecutedOp]
+) -> bool:
+    """Return whether the buffer also has readers outside the chain or has several readers."""
+    program = writer.row["program"]
+    kernels = [
+        bound.get((program, instruction.computation, instruction.name))
+        for instruction, _ in readers
+    ]
+    return len(readers) > 1 or any(
+        kernel is None or _part(kernel) != _part(writer) for kernel in kernels
+    )
+
+
+def _part(one: ExecutedOp) -> str | None:
+    phase = one.row["phase"]
+    return _SAME_PART.get(phase, phase)
+
+
+def _share(one: ExecutedOp, moved: int) -> float:
+    return one.ms * min(1.0, moved / one.row["bytes_accessed"])
+
+
+def _joined(found: Sequence[Handover]) -> Iterator[KernelChain]:
+    """Group handovers that share kernels."""
+    leader: dict[int, int] = {}
+
+    def lead(of: int) -> int:
+        while leader.setdefault(of, of) != of:
+            leader[of] = leader[leader[of]]
+            of = leader[of]
+        return of
+
+    for handover in found:
+        leader[lead(id(handover.writer))] = lead(id(handover.reader))
+    groups: dict[int, list[Handover]] = {}
+    for handover in found:
+        groups.setdefault(lead(id(handover.writer)), []).append(handover)
+    for group in groups.values():
+        members = {
+            id(kernel): kernel
+            for handover in group
+            for kernel in (handover.writer, handover.reader)
+        }
+        longest = sorted(members.values(), key=lambda kernel: -kernel.ms)
+        yield KernelChain(tuple(longest), tuple(group))

@@ -47,10 +47,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Unknown
+from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.machines import advise
-from counterpoint.diagnose.pgle_use import GIB, DeviceMemory, memory_of
-from counterpoint.diagnose.recomputed import by_compiler, by_request
+from counterpoint.diagnose.memory import GIB, DeviceMemory, by_compiler, by_request, memory_of
 from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP403"
@@ -65,19 +64,19 @@ _MORE: Final = 0.92
 _ROOM: Final = 0.02  # minimum share of the chip that a larger fraction must add
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    memory = memory_of(case)
+    memory = memory_of(data)
     if memory is None:
         return
     if memory.limit is not None and memory.peak > _NEAR * memory.limit:
-        yield _near(case, memory, memory.limit)
+        yield _near(data, memory, memory.limit)
     elif memory.whole is not None and memory.peak < _LITTLE * memory.whole:
-        yield _much_left(case, memory, memory.whole)
+        yield _much_left(data, memory, memory.whole)
 
 
-def _near(case: StepData, memory: DeviceMemory, limit: int) -> Finding:
-    repeated = float(by_compiler(case)["ms"].sum())
+def _near(data: StepData, memory: DeviceMemory, limit: int) -> Finding:
+    repeated = float(by_compiler(data)["ms"].sum())
     suffix = f"; XLA recomputes for {repeated:,.2f} ms per step to stay below" if repeated else ""
     return Finding(
         code=CODE,
@@ -87,25 +86,25 @@ def _near(case: StepData, memory: DeviceMemory, limit: int) -> Finding:
             f" fragmentation, and it runs out of memory{suffix}"
         ),
         saves_ms=Unknown("a risk, and a schedule that minimizes memory"),
-        basis=case.basis,
+        basis=data.basis,
         evidence=(Evidence(what=f"peak {_gib(memory.peak)} of {_gib(limit)}", ms=None),),
-        remedy=_more(case, memory, limit),
+        remedy=_more(data, memory, limit),
     )
 
 
-def _more(case: StepData, memory: DeviceMemory, limit: int) -> Remedy:
+def _more(data: StepData, memory: DeviceMemory, limit: int) -> Remedy:
     advice = "donate the state, keep less for the backward pass, or shard more"
-    whole, kinds = memory.whole, {device.kind for device in case.timeline.devices}
+    whole, kinds = memory.whole, {device.kind for device in data.timeline.devices}
     if whole is None or kinds != {"gpu"} or limit > (_MORE - _ROOM) * whole:
-        return advise(case, advice)
+        return advise(data, advice)
     return Remedy(
         f"give the program a larger share of the chip's {_gib(whole)}, or {advice}",
         environment=((_FRACTION, str(_MORE)),),
     )
 
 
-def _much_left(case: StepData, memory: DeviceMemory, whole: int) -> Finding:
-    repeated = float(by_request(case)["ms"].sum())
+def _much_left(data: StepData, memory: DeviceMemory, whole: int) -> Finding:
+    repeated = float(by_request(data)["ms"].sum())
     use = (
         f"keep more for the backward pass, which recomputes for {repeated:,.2f} ms per step"
         if repeated
@@ -116,9 +115,9 @@ def _much_left(case: StepData, memory: DeviceMemory, whole: int) -> Finding:
         title=f"{1 - memory.peak / whole:.0%} of device memory is never used",
         detail=f"the fullest device used {_gib(memory.peak)} of the chip's {_gib(whole)}",
         saves_ms=Unknown("depends on what the memory is used for"),
-        basis=case.basis,
+        basis=data.basis,
         evidence=(Evidence(what=f"peak {_gib(memory.peak)} of {_gib(whole)}", ms=None),),
-        remedy=advise(case, use),
+        remedy=advise(data, use),
     )
 
 

@@ -52,11 +52,10 @@ from typing import Any, Final
 
 from counterpoint.core import Range
 from counterpoint.diagnose.collectives.collectives import collective_profile
-from counterpoint.diagnose.collectives.wire import wires
+from counterpoint.diagnose.collectives.links import wires
+from counterpoint.diagnose.environment import advise, given_flags, on_gpu
 from counterpoint.diagnose.exposure.causes import AT_END, evidence, removing, shares_of
-from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.flags.combining import KINDS, combiner_inputs, flag_of
 
@@ -68,16 +67,16 @@ _PARTS: Final = 4
 """Number of parts: of four, three can be hidden; more parts cost starts and bandwidth."""
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield one finding per collective: at most a few are this large."""
-    for row in case.ask(shares_of).of(CODE):
-        yield _finding(case, row)
+    for row in data.cached(shares_of).of(CODE):
+        yield _finding(data, row)
 
 
-def _finding(case: StepData, row: dict[str, Any]) -> Finding:
-    end = case.ask(shares_of).ends[row["op"]]
-    sizes = _sizes(case, row)
-    saving = removing(case, [row])
+def _finding(data: StepData, row: dict[str, Any]) -> Finding:
+    end = data.cached(shares_of).ends[row["op"]]
+    sizes = _sizes(data, row)
+    saving = removing(data, [row])
     merged = f", merged from {len(sizes):,} values," if len(sizes) > 1 else ""
     side = "after" if end.where == "end" else "before"
     return Finding(
@@ -87,15 +86,15 @@ def _finding(case: StepData, row: dict[str, Any]) -> Finding:
             " step"
         ),
         detail=(
-            f"{place_of(row)}{merged} runs where {_alone(case)} it: {side} it the program"
+            f"{place_of(row)}{merged} runs where {_alone(data)} it: {side} it the program"
             f" computes for {end.beside_ms:,.2f} ms"
         ),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
-        evidence=evidence(case, [row]),
-        remedy=_remedy(case, row, sizes),
+        evidence=evidence(data, [row]),
+        remedy=_remedy(data, row, sizes),
         doubt=None
-        if case.program
+        if data.program
         else "without HLO in the profile, work that could overlap it is unknown",
     )
 
@@ -106,23 +105,23 @@ def _named(row: dict[str, Any]) -> str:
     return op if op.startswith(kind) else f"the {kind} {op}"
 
 
-def _alone(case: StepData) -> str:
+def _alone(data: StepData) -> str:
     """Describe what could run beside the collective; without HLO, only what did."""
-    return "nothing can overlap" if case.program else "almost nothing overlaps"
+    return "nothing can overlap" if data.program else "almost nothing overlaps"
 
 
-def _sizes(case: StepData, row: dict[str, Any]) -> list[int]:
+def _sizes(data: StepData, row: dict[str, Any]) -> list[int]:
     """Return the bytes of the merged values, as the combiner counts them."""
-    if case.program is None or row["kind"] not in KINDS or not on_gpu(case):
+    if data.program is None or row["kind"] not in KINDS or not on_gpu(data):
         return []
-    found = (part for place in combiner_inputs(case.program, row["kind"]) for part in place.parts)
+    found = (part for place in combiner_inputs(data.program, row["kind"]) for part in place.parts)
     return [part.bytes for part in found if part.instruction == row["op"]]
 
 
-def _is_mostly_start(case: StepData, row: dict[str, Any]) -> bool:
+def _is_mostly_start(data: StepData, row: dict[str, Any]) -> bool:
     """Return whether its time is mostly latency in the cost model, which parts would have too."""
-    rows = case.ask(collective_profile).iter_rows(named=True)
-    for other, wire in zip(rows, wires(case), strict=True):
+    rows = data.cached(collective_profile).iter_rows(named=True)
+    for other, wire in zip(rows, wires(data), strict=True):
         if (other["program"], other["op"]) == (row["program"], row["op"]):
             price, took = wire.price, other["mean_transfer_ms"]
             if price is None or took is None:
@@ -131,26 +130,26 @@ def _is_mostly_start(case: StepData, row: dict[str, Any]) -> bool:
     return False
 
 
-def _remedy(case: StepData, row: dict[str, Any], sizes: list[int]) -> Remedy:
-    if _is_mostly_start(case, row):
+def _remedy(data: StepData, row: dict[str, Any], sizes: list[int]) -> Remedy:
+    if _is_mostly_start(data, row):
         return advise(
-            case,
+            data,
             "use fewer and larger ones of its kind, or fewer devices in each (shard within a host,"
             " replicate across hosts): its start and rounds take most of its time, so several"
             " smaller ones would cost more",
         )
     if len(sizes) < _PARTS:
         return advise(
-            case,
+            data,
             "reduce or gather it layer by layer, overlapped with the compute of other layers; or"
             " with several micro-batches, one ahead of the other",
         )
     wanted = max(sum(sizes) // _PARTS, *sizes)
     flag = flag_of(row["kind"])
-    given = (given_flags(case) or {}).get(flag, "")
+    given = (given_flags(data) or {}).get(flag, "")
     wanted = min(wanted, int(given) // 2) if given.isdecimal() and int(given) else wanted
     return advise(
-        case,
+        data,
         f"merge less into it: this threshold splits it into about {_PARTS} parts",
         {flag: str(wanted)},
     )

@@ -49,9 +49,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range, Unknown
+from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import hiding
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.pgle_use import coverage_of, ill_informed, missing_costs, use_of
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.pgle.checking import COVERAGE, TIME, Coverage
@@ -62,28 +62,28 @@ NAME: Final = "pgle-coverage"
 SINCE: Final = "0.1"
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    rows = ill_informed(case)
-    use = use_of(case)
+    rows = ill_informed(data)
+    use = use_of(data)
     if not rows or use is None or use.path is None:
         return
-    coverage = coverage_of(case, use.path)
+    coverage = coverage_of(data, use.path)
     if coverage is None or coverage.staleness.fit in (ProfileFit.STALE, ProfileFit.FOREIGN):
         return
     lacking = _lacking(coverage)
     if lacking is None:
         return
-    saving = hiding(case, rows)
+    saving = hiding(data, rows)
     yield Finding(
         code=CODE,
         title=f"the PGLE profile lacks the cost of {lacking}",
         detail=f"{use.path} has costs of {_counted(coverage)}; XLA estimates the others",
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
-        evidence=missing_costs(case, coverage),
+        evidence=missing_costs(data, coverage),
         remedy=advise(
-            case,
+            data,
             "make the profile from whole steps of all hosts, recorded without command buffers, and"
             " verify it: counterpoint pgle check",
             {"xla_gpu_enable_command_buffer": ""},

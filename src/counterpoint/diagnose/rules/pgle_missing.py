@@ -51,11 +51,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Unknown
+from counterpoint.diagnose.environment import advise, on_gpu
 from counterpoint.diagnose.exposure.causes import evidence, exposed_ms
-from counterpoint.diagnose.exposure.given import on_gpu
 from counterpoint.diagnose.exposure.synchrony import scheduler_of
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.pgle_use import ill_informed, use_of
 from counterpoint.diagnose.step_data import StepData, place_of
 
@@ -64,15 +63,15 @@ NAME: Final = "pgle-missing"
 SINCE: Final = "0.1"
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    if not on_gpu(case) or case.program is None:
+    if not on_gpu(data) or data.program is None:
         return
-    rows = ill_informed(case)
-    use = use_of(case)
+    rows = ill_informed(data)
+    use = use_of(data)
     if not rows or use is None or use.path is not None or use.auto:
         return
-    scheduler = scheduler_of(case)
+    scheduler = scheduler_of(data)
     if not scheduler.ran:
         return
     yield Finding(
@@ -84,10 +83,10 @@ def check(case: StepData) -> Iterator[Finding]:
             f" estimated the time of {place_of(rows[0])} and of the work beside it"
         ),
         saves_ms=Unknown("this time is part of STEP101"),
-        basis=case.basis,
-        evidence=evidence(case, rows),
+        basis=data.basis,
+        evidence=evidence(data, rows),
         remedy=advise(
-            case,
+            data,
             "give the compiler a profile of this program: counterpoint pgle auto, or counterpoint"
             " pgle make from this recording",
         ),

@@ -50,9 +50,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
+from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import evidence, exposed_ms, hiding
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.pgle_use import coverage_of, ill_informed, use_of
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.pgle.lookups import ProfileFit
@@ -64,26 +64,26 @@ SINCE: Final = "0.1"
 _WRONG: Final = (ProfileFit.STALE, ProfileFit.FOREIGN)
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    rows = ill_informed(case)
-    use = use_of(case)
+    rows = ill_informed(data)
+    use = use_of(data)
     if not rows or use is None or use.path is None:
         return
-    coverage = coverage_of(case, use.path)
+    coverage = coverage_of(data, use.path)
     if coverage is None or coverage.staleness.fit not in _WRONG:
         return
     staleness = coverage.staleness
-    saving = hiding(case, rows)
+    saving = hiding(data, rows)
     yield Finding(
         code=CODE,
         title=f"the PGLE profile is of another program, and {exposed_ms(rows):,.2f} ms are exposed",
         detail="; ".join((f"{use.path}: {staleness.reason}", *staleness.differences)),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
-        evidence=evidence(case, rows),
+        evidence=evidence(data, rows),
         remedy=advise(
-            case,
+            data,
             "make a new profile from this recording: counterpoint pgle make; or run without one",
         ),
         doubt="the file may have been replaced since",

@@ -56,17 +56,17 @@ _WORDS: Final = ("cut at", "cut off", "dropped", "truncated", "ends in the middl
 """Words in readers' notes on lost data."""
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    if not case.timeline.truncated:
+    if not data.timeline.truncated:
         return
-    notes = [note for note in case.timeline.notes if any(word in note for word in _WORDS)]
+    notes = [note for note in data.timeline.notes if any(word in note for word in _WORDS)]
     yield Finding(
         code=CODE,
         title="the profile is incomplete: events were lost",
         detail="; ".join(notes) or "the file reports dropped events",
         saves_ms=Unknown("the lost events are unknown"),
-        basis=case.basis,
+        basis=data.basis,
         evidence=tuple(Evidence(what=note, ms=None) for note in notes),
         remedy=Remedy(
             "profile fewer steps, without the Python tracer (python_tracer_level=0); read the"

@@ -64,9 +64,9 @@ _ENOUGH: Final = 3
 _SLOWER: Final = 1.05
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for the rank whose steps represent the Run."""
-    found = slowest_rank(case.context.run) if case.context.run is not None else None
+    found = slowest_rank(data.context.run) if data.context.run is not None else None
     if found is None or found[1].disturbed:
         return
     rank, outside = found
@@ -76,7 +76,7 @@ def check(case: StepData) -> Iterator[Finding]:
     slow, usual = median_low(inside) * 1e3, outside.seconds * 1e3
     if slow <= _SLOWER * usual:
         return
-    traced = any(name.startswith("$") for name in case.timeline.host_names)
+    traced = any(name.startswith("$") for name in data.timeline.host_names)
     yield Finding(
         code=CODE,
         title=f"steps take {slow - usual:,.1f} ms longer while they are profiled",
@@ -85,13 +85,13 @@ def check(case: StepData) -> Iterator[Finding]:
             f" steps outside: {usual:,.1f} ms" + ("; the Python tracer was on" if traced else "")
         ),
         saves_ms=Unknown("training without a profile is not affected"),
-        basis=case.basis,
+        basis=data.basis,
         evidence=(
             Evidence(what="steps inside the profile", ms=slow),
             Evidence(what="steps outside it", ms=usual),
         ),
         remedy=Remedy(
-            f"{profiler_of(case.timeline).cost_less} and fewer steps; gaps in this profile are"
+            f"{profiler_of(data.timeline).cost_less} and fewer steps; gaps in this profile are"
             " upper bounds"
         ),
     )

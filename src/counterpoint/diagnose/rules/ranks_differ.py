@@ -46,17 +46,21 @@ Programs that differ on purpose (pipeline stages by host) have different HLO und
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.core import Range, Unknown
+from counterpoint.core import Range, Unknown, parse_json
+from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.host.consistency import Divergence, divergences
 from counterpoint.diagnose.host.idle import WORTH
-from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.step_data import StepData
+from counterpoint.hlo import Instruction, Program
+from counterpoint.timeline import Timeline
 
 CODE: Final = "STEP607"
 NAME: Final = "ranks-differ"
@@ -65,34 +69,34 @@ SINCE: Final = "0.1"
 _LISTED: Final = 4
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield one finding per program that ran in the steps and differs between hosts."""
-    ran = set(case.timeline.runs.filter(pl.col("step").is_not_null())["program"].to_list())
-    for divergence in divergences(case.timeline):
+    ran = set(data.timeline.runs.filter(pl.col("step").is_not_null())["program"].to_list())
+    for divergence in divergences(data.timeline):
         if divergence.program in ran:
             yield (
-                _structural(case, divergence) if divergence.structural else _tuned(case, divergence)
+                _structural(data, divergence) if divergence.structural else _tuned(data, divergence)
             )
 
 
-def _structural(case: StepData, one: Divergence) -> Finding:
+def _structural(data: StepData, one: Divergence) -> Finding:
     more = ", ".join(f"{count:+d} {opcode}" for opcode, count in one.opcodes[:_LISTED])
     return Finding(
         code=CODE,
-        title=f"{_few(case, one)} of {_all(one)} hosts run another build of {one.name}",
+        title=f"{_few(data, one)} of {_all(one)} hosts run another build of {one.name}",
         detail=(
             f"{one.instructions[1]:,} instructions there, {one.instructions[0]:,} elsewhere: "
             + (more or "the same ones in another order")
         ),
         saves_ms=Unknown("the time of the same build on all hosts is unknown"),
-        basis=case.basis,
-        evidence=_hosts(case, one),
+        basis=data.basis,
+        evidence=_hosts(data, one),
         remedy=Remedy("start all ranks with the same flags, versions, code and autotune results"),
     )
 
 
-def _tuned(case: StepData, one: Divergence) -> Finding:
-    took = [_took(case, one, hosts) for hosts in one.hosts[:2]]
+def _tuned(data: StepData, one: Divergence) -> Finding:
+    took = [_took(data, one, hosts) for hosts in one.hosts[:2]]
     known = [ms for ms in took if ms is not None]
     apart = abs(known[0] - known[1]) if len(known) == len(took) else None
     times = (
@@ -103,18 +107,18 @@ def _tuned(case: StepData, one: Divergence) -> Finding:
     return Finding(
         code=CODE,
         title=(
-            f"{_few(case, one)} of {_all(one)} hosts are tuned differently:"
+            f"{_few(data, one)} of {_all(one)} hosts are tuned differently:"
             f" {len(one.tuned)} instructions of {one.name}"
         ),
         detail=(
             f"only the configuration of the HLO differs, first in {one.tuned[0]}: each rank was"
             f" autotuned separately{times}"
         ),
-        saves_ms=_saved(case, apart),
-        basis=case.basis,
+        saves_ms=_saved(data, apart),
+        basis=data.basis,
         evidence=tuple(Evidence(what=name, ms=None) for name in one.tuned[:_LISTED]),
         remedy=advise(
-            case,
+            data,
             "tune once for all ranks: keep autotuning sharded, or load one file of autotune results"
             " on all ranks (--xla_gpu_load_autotune_results_from)",
             {"xla_gpu_shard_autotuning": "true"},
@@ -122,16 +126,16 @@ def _tuned(case: StepData, one: Divergence) -> Finding:
     )
 
 
-def _saved(case: StepData, apart: float | None) -> Range | Unknown:
+def _saved(data: StepData, apart: float | None) -> Range | Unknown:
     if apart is None:
         return Unknown("the profile does not show these ops")
-    if apart <= WORTH * case.step_ms:
+    if apart <= WORTH * data.step_ms:
         return Unknown(f"these ops take only {apart:,.2f} ms longer in one build than in the other")
     return Range(0.0, apart)
 
 
-def _few(case: StepData, one: Divergence) -> str:
-    few = [case.timeline.hosts[host].name for hosts in one.hosts[1:] for host in hosts]
+def _few(data: StepData, one: Divergence) -> str:
+    few = [data.timeline.hosts[host].name for hosts in one.hosts[1:] for host in hosts]
     return f"{len(few)} ({', '.join(few[:_LISTED])}{', ...' if few[_LISTED:] else ''})"
 
 
@@ -139,26 +143,163 @@ def _all(one: Divergence) -> int:
     return sum(len(hosts) for hosts in one.hosts)
 
 
-def _hosts(case: StepData, one: Divergence) -> tuple[Evidence, ...]:
+def _hosts(data: StepData, one: Divergence) -> tuple[Evidence, ...]:
     return tuple(
-        Evidence(what=f"{case.timeline.hosts[hosts[0]].name}: {count:,} instructions", ms=None)
+        Evidence(what=f"{data.timeline.hosts[hosts[0]].name}: {count:,} instructions", ms=None)
         for hosts, count in zip(one.hosts, one.instructions, strict=True)
     )
 
 
-def _took(case: StepData, one: Divergence, hosts: tuple[int, ...]) -> float | None:
+def _took(data: StepData, one: Divergence, hosts: tuple[int, ...]) -> float | None:
     """Return milliseconds per step of the differently tuned ops on these hosts, mean by device."""
-    devices = [index for index, device in enumerate(case.timeline.devices) if device.host in hosts]
-    ops = case.timeline.ops.with_row_index("row").filter(
+    devices = [index for index, device in enumerate(data.timeline.devices) if device.host in hosts]
+    ops = data.timeline.ops.with_row_index("row").filter(
         (pl.col("program") == one.program) & pl.col("op").is_in(one.tuned)
     )
-    spans = case.spans.filter(
+    spans = data.spans.filter(
         pl.col("device").is_in(devices)
         & pl.col("op").is_in(ops["row"].to_list())
         & pl.col("step").is_not_null()
     )
-    windows = case.selection.windows.filter(pl.col("device").is_in(devices))
+    windows = data.selection.windows.filter(pl.col("device").is_in(devices))
     if not len(spans) or not len(windows):
         return None
-    whole = case.selection.scale * case.selection.occurrences
+    whole = data.selection.scale * data.selection.occurrences
     return float(spans["dur_ps"].sum()) * whole / len(windows)
+
+
+_IDS: Final = ("operation_queue_id", "wait_on_operation_queues", "reification_cost", "stats")
+"""Fields of backend configurations that do not change how an instruction runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Builds of one program that differ; the hosts of each, most common build first.
+
+    `opcodes`: how many more of each the second build has (fewer: negative). `order`: both have the
+    same instructions in a different order. `tuned`: instructions whose configuration differs.
+    """
+
+    program: int
+    name: str
+    hosts: tuple[tuple[int, ...], ...]
+    instructions: tuple[int, ...]
+    opcodes: tuple[tuple[str, int], ...]
+    order: bool
+    tuned: tuple[str, ...]
+
+    @property
+    def structural(self) -> bool:
+        """True if more than tuning differs."""
+        return self.order or bool(self.opcodes)
+
+
+def divergences(timeline: Timeline) -> tuple[Divergence, ...]:
+    """Compare all programs that ran on several hosts and whose HLO the profile contains.
+
+    Names, ids, fingerprints and metadata are not compared: two compiles of one program number their
+    instructions differently, and a line of Python that moved changes a fingerprint. Builds are the
+    same if every computation has the same instructions in the same order with the same operands.
+    They are only tuned differently if nothing but backend configurations differ (the algorithm of a
+    GEMM, the tiles of a fusion), which happens when each rank autotunes by itself.
+    """
+    found = (_compare(timeline, index) for index in range(len(timeline.programs)))
+    return tuple(divergence for divergence in found if divergence is not None)
+
+
+def _compare(timeline: Timeline, index: int) -> Divergence | None:
+    entry = timeline.programs[index]
+    builds = {id(variant): variant for variant in entry.variants.values()}
+    if len(builds) < 2:
+        return None
+    read = {host: entry.hlo(host) for host in entry.variants}
+    programs = {host: program for host, program in read.items() if program is not None}
+    groups: dict[tuple[int, int], list[int]] = {}
+    for host, program in programs.items():
+        key = (_structure(program, program.entry, {}), _tuning(program))
+        groups.setdefault(key, []).append(host)
+    if len(groups) < 2:
+        return None
+    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[1]))
+    (first, _), (other, _) = ordered[0], ordered[1]
+    one, two = (programs[hosts[0]] for _, hosts in ordered[:2])
+    tuned = tuple(_retuned(one, two)) if first[0] == other[0] else ()
+    opcodes = _opcodes(one, two)
+    return Divergence(
+        program=index,
+        name=entry.name,
+        hosts=tuple(tuple(hosts) for _, hosts in ordered),
+        instructions=tuple(len(list(programs[hosts[0]].instructions)) for _, hosts in ordered),
+        opcodes=opcodes,
+        order=first[0] != other[0] and not opcodes,
+        tuned=tuned,
+    )
+
+
+def _tuning(program: Program) -> int:
+    return hash(tuple(_configuration(instruction) for instruction in _configured(program)))
+
+
+def _configured(program: Program) -> Iterator[Instruction]:
+    return (instruction for instruction in program.instructions if instruction.backend_config)
+
+
+def _retuned(one: Program, two: Program) -> Iterator[str]:
+    """Yield instructions of the first that are configured differently in the second."""
+    pairs = zip(_configured(one), _configured(two), strict=False)
+    return (a.name for a, b in pairs if _configuration(a) != _configuration(b))
+
+
+def _configuration(it: Instruction) -> str:
+    """Return the configuration as text, independent of the order of its keys."""
+    try:
+        read: Any = parse_json(it.backend_config)
+    except ValueError:
+        return it.backend_config
+    if isinstance(read, dict):
+        read = {name: value for name, value in read.items() if name not in _IDS}  # pyright: ignore[reportUnknownVariableType]
+    return json.dumps(read, sort_keys=True)
+
+
+def _opcodes(one: Program, two: Program) -> tuple[tuple[str, int], ...]:
+    """Return the changes in opcode counts from first to second, largest first."""
+    difference = Counter(instruction.opcode for instruction in two.instructions)
+    difference.subtract(Counter(instruction.opcode for instruction in one.instructions))
+    changed = [(opcode, count) for opcode, count in difference.items() if count]
+    return tuple(sorted(changed, key=lambda change: (-abs(change[1]), change[0])))
+
+
+def _structure(program: Program, computation: str, known: dict[str, int]) -> int:
+    """Return a hash that is equal for computations that do the same in the same order."""
+    if computation not in known:
+        body = program.computations[computation]
+        place = {instruction.name: index for index, instruction in enumerate(body.instructions)}
+        known[computation] = hash(
+            (
+                place.get(body.root),
+                *(_does(program, instruction, place, known) for instruction in body.instructions),
+            )
+        )
+    return known[computation]
+
+
+def _does(program: Program, it: Instruction, place: dict[str, int], known: dict[str, int]) -> int:
+    return hash(
+        (
+            it.opcode,
+            str(it.shape),
+            tuple(place.get(name) for name in it.operands),
+            tuple(_structure(program, called, known) for called in it.calls),
+            str(it.groups),
+            it.source_target_pairs,
+            it.custom_call_target,
+            it.fusion_kind,
+            it.parameter_number,
+            it.tuple_index,
+            it.literal,
+            it.comparison,
+            it.dimensions,
+            it.dot,
+            it.convolution,
+        )
+    )

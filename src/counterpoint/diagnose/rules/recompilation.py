@@ -79,18 +79,18 @@ _WORTH_S: Final = 1.0
 """Minimum seconds of compiling for functions other than the step's."""
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield what the profile shows, else what the Run recorded; then repeated startup compiles."""
-    found = [*_in_profile(case)] or [*_in_run(case)]
+    found = [*_in_profile(data)] or [*_in_run(data)]
     reported = {evidence.what for finding in found for evidence in finding.evidence}
     # Calls have the function's name, without the module's prefix.
     reported |= {f"jit_{name}" for name in reported}
     yield from found
-    yield from (finding for finding in _at_start(case) if finding.evidence[0].what not in reported)
+    yield from (finding for finding in _at_start(data) if finding.evidence[0].what not in reported)
 
 
-def _in_profile(case: StepData) -> Iterator[Finding]:
-    seen = compiled_in_steps(case)
+def _in_profile(data: StepData) -> Iterator[Finding]:
+    seen = compiled_in_steps(data)
     if seen is None:
         return
     what = ", ".join(seen.names[:_NAMED]) or "a function without a name in the profile"
@@ -102,27 +102,27 @@ def _in_profile(case: StepData) -> Iterator[Finding]:
         ),
         detail=(
             f"{what}; this makes steps {seen.cost_ms:,.2f} ms longer on average"
-            f"{_shapes(case, seen.names)}"
+            f"{_shapes(data, seen.names)}"
         ),
         saves_ms=Range(0.0, seen.cost_ms),
-        basis=case.basis,
+        basis=data.basis,
         evidence=tuple(Evidence(what=name, ms=None) for name in seen.names[:_NAMED]),
         remedy=_remedy(),
-        doubt=_doubt(case, seen),
+        doubt=_doubt(data, seen),
     )
 
 
-def _doubt(case: StepData, seen: StepCompiles) -> str | None:
-    first = set(case.timeline.steps["step"].unique().sort().to_list()[:WARM])
-    if case.context.run is None and seen.steps <= first:
+def _doubt(data: StepData, seen: StepCompiles) -> str | None:
+    first = set(data.timeline.steps["step"].unique().sort().to_list()[:WARM])
+    if data.context.run is None and seen.steps <= first:
         return (
             "these are the first steps of the profile; if also of the program, they always compile"
         )
     return None
 
 
-def _in_run(case: StepData) -> Iterator[Finding]:
-    run = case.context.run
+def _in_run(data: StepData) -> Iterator[Finding]:
+    run = data.context.run
     again = compiled_in_run(run) if run is not None else {}
     if run is None or not again:
         return
@@ -136,10 +136,10 @@ def _in_run(case: StepData) -> Iterator[Finding]:
             "; ".join(
                 f"{name} {count} times, {took:,.1f} s" for name, (count, took) in ranked[:_NAMED]
             )
-            + _shapes(case, tuple(name for name, _ in ranked))
+            + _shapes(data, tuple(name for name, _ in ranked))
         ),
         saves_ms=Range(0.0, per_step_ms(run, seconds)),
-        basis=case.basis,
+        basis=data.basis,
         evidence=tuple(
             Evidence(what=name, ms=per_step_ms(run, took)) for name, (_, took) in ranked[:_NAMED]
         ),
@@ -147,10 +147,10 @@ def _in_run(case: StepData) -> Iterator[Finding]:
     )
 
 
-def _at_start(case: StepData) -> Iterator[Finding]:
+def _at_start(data: StepData) -> Iterator[Finding]:
     """Yield functions with several builds in a Run: their compiles cost time once."""
-    run, index = case.context.run, case.timeline.step_program
-    step = case.timeline.programs[index].name if index is not None else None
+    run, index = data.context.run, data.timeline.step_program
+    step = data.timeline.programs[index].name if index is not None else None
     if run is None or run.timed is None:
         return
     names = dict.fromkeys(compile_.name for compile_ in run.timed.compiles if compile_.name)
@@ -163,7 +163,7 @@ def _at_start(case: StepData) -> Iterator[Finding]:
     for build in sorted(relevant, key=lambda build: -build.seconds):
         place = f", called at {build.where}" if build.where else ""
         yield _once(
-            case,
+            data,
             build.name,
             f"{build.name} is compiled {_times(build.times)};"
             f" all but the first take {build.seconds:,.2f} s",
@@ -172,13 +172,13 @@ def _at_start(case: StepData) -> Iterator[Finding]:
         )
 
 
-def _once(case: StepData, name: str, title: str, detail: str, why: str) -> Finding:
+def _once(data: StepData, name: str, title: str, detail: str, why: str) -> Finding:
     return Finding(
         code=CODE,
         title=title,
         detail=detail,
         saves_ms=Unknown(why),
-        basis=case.basis,
+        basis=data.basis,
         evidence=(Evidence(what=name, ms=None),),
         remedy=Remedy(
             "pass the same arguments in the first call as in all others: place parameters before it"
@@ -192,12 +192,12 @@ def _times(count: int) -> str:
     return "twice" if count == 2 else f"{count:,} times"
 
 
-def _shapes(case: StepData, names: tuple[str, ...]) -> str:
-    run = case.context.run
+def _shapes(data: StepData, names: tuple[str, ...]) -> str:
+    run = data.context.run
     for name in names:
         if run is not None and (known := recompilation_of(run, name)) is not None and known.apart:
             return f"; {name}: {known.apart}"
-        apart = shapes_apart(case.timeline.programs, name)
+        apart = shapes_apart(data.timeline.programs, name)
         if apart is not None:
             return f"; an argument of {name} is first {apart[0]}, then {apart[1]}"
     return ""

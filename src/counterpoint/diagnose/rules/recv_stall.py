@@ -61,9 +61,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import Range
+from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES
 from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.network.calls import listed, remote_calls, silent_hosts
 from counterpoint.diagnose.network.stalls import (
     SlowerHost,
@@ -107,24 +107,24 @@ _REMEDIES: Final = {
 }
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all transfers."""
-    found = stalls(case)
+    found = stalls(data)
     if not found:
         return
     waits = sum(stall.waits_ms for stall in found)
     sums = _by_cause(found)
     cause = next(iter(sums))
-    slower = slower_host(case) if cause in _OF_OTHERS else None
+    slower = slower_host(data) if cause in _OF_OTHERS else None
     yield Finding(
         code=CODE,
         title=f"devices wait {waits:,.2f} ms per step for data of other slices: {cause}",
-        detail=f"{_causes(sums)}. {_slower(case, slower)}{_describe(found[0])}",
-        saves_ms=_saves(case, sums, waits),
-        basis=case.basis,
-        evidence=tuple(case.evidence(stall.row, "own_ms") for stall in found[:_SHOWN]),
-        remedy=_remedy(case, cause, found[0], slower),
-        doubt=_doubt(case),
+        detail=f"{_causes(sums)}. {_slower(data, slower)}{_describe(found[0])}",
+        saves_ms=_saves(data, sums, waits),
+        basis=data.basis,
+        evidence=tuple(data.evidence(stall.row, "own_ms") for stall in found[:_SHOWN]),
+        remedy=_remedy(data, cause, found[0], slower),
+        doubt=_doubt(data),
     )
 
 
@@ -137,21 +137,21 @@ def _by_cause(found: Sequence[Stall]) -> dict[StallCause, float]:
     return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
-def _saves(case: StepData, sums: dict[StallCause, float], waits: float) -> Range:
+def _saves(data: StepData, sums: dict[StallCause, float], waits: float) -> Range:
     """Return at most the wait of the longest-waiting device, including idle time for late peers."""
     late = any(sums.get(cause, 0.0) > 0 for cause in _OF_OTHERS)
-    return Range(0.0, max(waits, longest_wait_ms(case, idle=late)))
+    return Range(0.0, max(waits, longest_wait_ms(data, idle=late)))
 
 
 def _causes(sums: dict[StallCause, float]) -> str:
     return "; ".join(f"{ms:,.2f} ms because {cause}" for cause, ms in sums.items() if ms > 0)
 
 
-def _slower(case: StepData, slower: SlowerHost | None) -> str:
+def _slower(data: StepData, slower: SlowerHost | None) -> str:
     if slower is None:
         return ""
     return (
-        f"{case.timeline.hosts[slower.host].name} computes {slower.compute_ms:,.2f} ms per step,"
+        f"{data.timeline.hosts[slower.host].name} computes {slower.compute_ms:,.2f} ms per step,"
         f" other hosts {slower.others_ms:,.2f} ms: {slower.longer_ms:,.2f} ms more. "
     )
 
@@ -174,27 +174,27 @@ def _describe(stall: Stall) -> str:
     return "; ".join(parts)
 
 
-def _remedy(case: StepData, cause: StallCause, stall: Stall, slower: SlowerHost | None) -> Remedy:
+def _remedy(data: StepData, cause: StallCause, stall: Stall, slower: SlowerHost | None) -> Remedy:
     words = _REMEDIES[cause].format(op=stall.row["op"])
     if slower is not None:
-        name = case.timeline.hosts[slower.host].name
+        name = data.timeline.hosts[slower.host].name
         words = f"make {name} as fast as the others: compare its ops with theirs"
-    if case.program is None:
+    if data.program is None:
         words += (
             "; to see work that could overlap, dump the HLO on one worker: --xla_dump_to=/tmp/hlo"
             " in"
             " XLA_FLAGS"
         )
-    return advise(case, words)
+    return advise(data, words)
 
 
-def _doubt(case: StepData) -> str | None:
+def _doubt(data: StepData) -> str | None:
     reasons: list[str] = []
-    if any(host.clock_offset_ps is None for host in case.timeline.hosts[1:]):
+    if any(host.clock_offset_ps is None for host in data.timeline.hosts[1:]):
         reasons.append(
             "the slices' clocks are not aligned: lateness is based on the runtime's own times"
         )
-    silent = silent_hosts(case.timeline, remote_calls(case.timeline, case.context.target))
+    silent = silent_hosts(data.timeline, remote_calls(data.timeline, data.context.target))
     if silent:
         reasons.append(
             f"the profile of {listed(silent)} has no Megascale events: causes are those of the"

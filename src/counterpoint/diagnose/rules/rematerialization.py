@@ -57,10 +57,10 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, Range
+from counterpoint.diagnose.environment import advise
+from counterpoint.diagnose.executed_ops import ExecutedOp, executed_rows, gain_without
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.machines import advise
-from counterpoint.diagnose.pgle_use import GIB, DeviceMemory, memory_of
-from counterpoint.diagnose.recomputed import ExecutedOp, by_request, executed_rows, gain_without
+from counterpoint.diagnose.memory import GIB, DeviceMemory, by_request, memory_of
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Shape
 
@@ -99,26 +99,26 @@ class _RecomputedResult:
         return str(row["source"] or row["scope"] or row["op"])
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    rows = by_request(case)
+    rows = by_request(data)
     total = float(rows["ms"].sum())
-    if not case.step_ms or total <= _LEAST_SHARE * case.step_ms:
+    if not data.step_ms or total <= _LEAST_SHARE * data.step_ms:
         return
-    known = list(executed_rows(case, rows))
-    saves, basis = gain_without(case, known, total) if known else (Range(0.0, total), case.basis)
-    memory = memory_of(case)
+    known = list(executed_rows(data, rows))
+    saves, basis = gain_without(data, known, total) if known else (Range(0.0, total), data.basis)
+    memory = memory_of(data)
     results = _results(known)
     fitting = _fitting(results, memory)
     certain = min(sum(result.ms for result in fitting), saves.high)
     yield Finding(
         code=CODE,
         title=_title(rows, total),
-        detail=_detail(case, rows, total, results, memory),
+        detail=_detail(data, rows, total, results, memory),
         saves_ms=Range(certain if memory else 0.0, saves.high),
         basis=Basis.RULE_OF_THUMB if certain else basis,
-        evidence=_evidence(case, rows),
-        remedy=_remedy(case, rows, results, fitting),
+        evidence=_evidence(data, rows),
+        remedy=_remedy(data, rows, results, fitting),
         doubt=None if fitting else "it may be necessary to fit into memory",
     )
 
@@ -137,25 +137,25 @@ def _talking(rows: pl.DataFrame) -> float:
     return float(rows.filter(_COLLECTIVE)["ms"].sum())
 
 
-def _evidence(case: StepData, rows: pl.DataFrame) -> tuple[Evidence, ...]:
+def _evidence(data: StepData, rows: pl.DataFrame) -> tuple[Evidence, ...]:
     """Return the most expensive rows of both kinds as evidence."""
     shown = pl.concat([rows.filter(kind).head(_NAMED) for kind in (_COLLECTIVE, ~_COLLECTIVE)])
     largest = shown.sort("ms", "op", descending=[True, False])
     return tuple(
-        replace(case.evidence(row, "ms"), what=place_of(row))
+        replace(data.evidence(row, "ms"), what=place_of(row))
         for row in largest.iter_rows(named=True)
     )
 
 
 def _detail(
-    case: StepData,
+    data: StepData,
     rows: pl.DataFrame,
     total: float,
     results: Sequence[_RecomputedResult],
     memory: DeviceMemory | None,
 ) -> str:
     where = _places(rows)
-    text = f"{total / case.step_ms:.0%} of the step, mostly in {where}"
+    text = f"{total / data.step_ms:.0%} of the step, mostly in {where}"
     communicating = _talking(rows)
     if 0.005 <= communicating <= _LARGE * total:
         text += f"; {communicating:,.2f} ms of it is repeated collectives"
@@ -224,7 +224,7 @@ def _made(one: ExecutedOp) -> Shape:
 
 
 def _remedy(
-    case: StepData,
+    data: StepData,
     rows: pl.DataFrame,
     results: Sequence[_RecomputedResult],
     fitting: Sequence[_RecomputedResult],
@@ -240,7 +240,7 @@ def _remedy(
             " device"
         )
         text = f"{advice}; for the compute: {text}" if results else advice
-    return advise(case, text)
+    return advise(data, text)
 
 
 def _keep(results: Sequence[_RecomputedResult], fitting: Sequence[_RecomputedResult]) -> str:

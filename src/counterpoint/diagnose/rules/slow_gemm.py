@@ -60,9 +60,9 @@ from counterpoint.core import Basis, Range
 from counterpoint.cost import Price, PriceFamily, PriceSource
 from counterpoint.cost.compute import Gemm, gemms, price_compute
 from counterpoint.diagnose.collectives.collectives import shares_beside
+from counterpoint.diagnose.environment import advise, chip_of, gpu_machine
+from counterpoint.diagnose.executed_ops import ExecutedOp, evidence_of, executed_ops, with_noun
 from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.diagnose.machines import advise, chip_of, gpu_machine
-from counterpoint.diagnose.recomputed import ExecutedOp, evidence_of, executed_ops, with_noun
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hardware import Chip
 
@@ -103,12 +103,12 @@ class _SlowProduct:
         )
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all products; a prediction's times are the model's own."""
-    if case.basis is Basis.PREDICTED:
+    if data.basis is Basis.PREDICTED:
         return
-    chip = chip_of(case)
-    slow = _alone(case, list(_slow(case, chip))) if chip else []
+    chip = chip_of(data)
+    slow = _alone(data, list(_slow(data, chip))) if chip else []
     if chip is None or not slow:
         return
     slow.sort(key=lambda product: -product.saves.high)
@@ -128,16 +128,16 @@ def check(case: StepData) -> Iterator[Finding]:
         ),
         saves_ms=saves,
         basis=Basis.RULE_OF_THUMB,
-        evidence=evidence_of(case, (product.ran for product in slow)),
-        remedy=_remedy(case, slow),
+        evidence=evidence_of(data, (product.ran for product in slow)),
+        remedy=_remedy(data, slow),
         doubt="a chip below its nominal clock slows all products alike",
     )
 
 
-def _slow(case: StepData, chip: Chip) -> Iterator[_SlowProduct]:
-    machine = gpu_machine(case)
+def _slow(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
+    machine = gpu_machine(data)
     long = (pl.col("category") == "matmul") & (pl.col("share") > _LEAST_SHARE)
-    for product in executed_ops(case, long):
+    for product in executed_ops(data, long):
         found = tuple(gemms(product.program, product.instruction))
         if not found or product.instruction.opcode == "ragged-dot":
             continue
@@ -159,13 +159,13 @@ def _by_rates(one: ExecutedOp, chip: Chip) -> Price:
     return Price(likely, least, _TILING * least, PriceSource.ANALYTIC, PriceFamily.MATMUL)
 
 
-def _alone(case: StepData, slow: list[_SlowProduct]) -> list[_SlowProduct]:
+def _alone(data: StepData, slow: list[_SlowProduct]) -> list[_SlowProduct]:
     """Drop products that a collective slows down."""
     if not slow:
         return []
-    rows = {id(product): case.rows_of(product.ran.row) for product in slow}
+    rows = {id(product): data.rows_of(product.ran.row) for product in slow}
     shares = shares_beside(
-        case.timeline, case.spans, [row for op_rows in rows.values() for row in op_rows]
+        data.timeline, data.spans, [row for op_rows in rows.values() for row in op_rows]
     )
     return [
         product for product in slow if all(shares[row] <= _IN_COMPANY for row in rows[id(product)])
@@ -176,14 +176,14 @@ def _shapes(slow: _SlowProduct) -> str:
     return " and ".join(map(str, slow.gemms))
 
 
-def _remedy(case: StepData, slow: list[_SlowProduct]) -> Remedy:
+def _remedy(data: StepData, slow: list[_SlowProduct]) -> Remedy:
     level = {"xla_gpu_autotune_level": "4"}
-    given = (case.context.flags or {}).get("xla_gpu_autotune_level", "4")
+    given = (data.context.flags or {}).get("xla_gpu_autotune_level", "4")
     flags = level if given in ("0", "1", "2", "3") else {}
     odd = [product for product in slow if _is_odd(product)]
-    if {device.kind for device in case.timeline.devices} == {"tpu"}:
+    if {device.kind for device in data.timeline.devices} == {"tpu"}:
         return advise(
-            case,
+            data,
             "pad dimensions to multiples of 128 (of 256 from v6e on), and avoid"
             " precision=HIGHEST, which multiplies float32 in six passes",
         )
@@ -199,7 +199,7 @@ def _remedy(case: StepData, slow: list[_SlowProduct]) -> Remedy:
     else:
         text = "compare cuBLASLt with cuBLAS, and use fewer and larger products"
         flags = {"xla_gpu_enable_cublaslt": "true"}
-    return advise(case, text, flags)
+    return advise(data, text, flags)
 
 
 def _is_odd(slow: _SlowProduct) -> bool:

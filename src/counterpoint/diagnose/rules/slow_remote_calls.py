@@ -61,8 +61,8 @@ import polars as pl
 
 from counterpoint.core import Range
 from counterpoint.core.columns import Intervals, union
+from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.network.calls import (
     LatencyPattern,
     RemoteCalls,
@@ -82,9 +82,9 @@ _SHOWN: Final = 3
 _WHEN: Final = {LatencyPattern.SUSTAINED: "throughout", LatencyPattern.SPORADIC: "occasionally"}
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    calls = remote_calls(case.timeline, case.context.target)
+    calls = remote_calls(data.timeline, data.context.target)
     inside = calls.rows.filter(pl.col("steady"))
     steady = RemoteCalls(inside, calls.rate, calls.rate_source)
     if steady.pattern is LatencyPattern.NORMAL:
@@ -96,26 +96,26 @@ def check(case: StepData) -> Iterator[Finding]:
             f"{len(slow):,} of {len(inside):,} messages between slices are slow"
             f" ({_WHEN[steady.pattern]}), up to {slow['latency_ms'].max():,.1f} ms"
         ),
-        detail=_detail(case, steady, slow),
-        saves_ms=Range(0.0, _waited_ms(case, slow)),
-        basis=case.basis,
-        evidence=tuple(_link(case, row) for row in _slow_links(steady)),
-        remedy=_remedy(case, steady.pattern),
-        doubt=_doubt(case, calls),
+        detail=_detail(data, steady, slow),
+        saves_ms=Range(0.0, _waited_ms(data, slow)),
+        basis=data.basis,
+        evidence=tuple(_link(data, row) for row in _slow_links(steady)),
+        remedy=_remedy(data, steady.pattern),
+        doubt=_doubt(data, calls),
     )
 
 
-def _doubt(case: StepData, calls: RemoteCalls) -> str | None:
+def _doubt(data: StepData, calls: RemoteCalls) -> str | None:
     reasons: list[str] = []
-    if case.context.target is None:
+    if data.context.target is None:
         reasons.append(f"the expected latency is based on a {calls.rate_source}")
-    silent = silent_hosts(case.timeline, calls)
+    silent = silent_hosts(data.timeline, calls)
     if silent:
         reasons.append(f"{listed(silent)} recorded no messages: only those of others count")
     return "; ".join(reasons) or None
 
 
-def _detail(case: StepData, calls: RemoteCalls, slow: pl.DataFrame) -> str:
+def _detail(data: StepData, calls: RemoteCalls, slow: pl.DataFrame) -> str:
     rows = calls.rows
     latency, expected = rows["latency_ms"], rows["expected_ms"].median()
     steps = slow["step"].n_unique()
@@ -123,7 +123,7 @@ def _detail(case: StepData, calls: RemoteCalls, slow: pl.DataFrame) -> str:
     links = calls.links.filter(pl.col("slow_share") > 0)
     where = f"{len(links)} of {len(calls.links)} links"
     if len(links) == 1:
-        where = f"one link, {_name(case, links.row(0, named=True))}"
+        where = f"one link, {_name(data, links.row(0, named=True))}"
     return (
         f"the median message takes {latency.median():,.2f} ms, 5% take more than"
         f" {latency.quantile(0.95, 'linear'):,.2f} ms; the median load explains {expected:,.2f} ms."
@@ -136,37 +136,37 @@ def _slow_links(calls: RemoteCalls) -> list[dict[str, Any]]:
     return links.head(_SHOWN).to_dicts()
 
 
-def _link(case: StepData, row: dict[str, Any]) -> Evidence:
+def _link(data: StepData, row: dict[str, Any]) -> Evidence:
     what = (
-        f"{_name(case, row)}: median {row['median_ms']:,.2f} ms, 95% within {row['p95_ms']:,.2f}"
+        f"{_name(data, row)}: median {row['median_ms']:,.2f} ms, 95% within {row['p95_ms']:,.2f}"
         f" ms, {row['slow_share']:.0%} slow"
     )
     return Evidence(what=what, ms=None)
 
 
-def _name(case: StepData, row: dict[str, Any]) -> str:
+def _name(data: StepData, row: dict[str, Any]) -> str:
     return (
-        f"from {row['peer'] or 'an unknown peer'} to {case.timeline.hosts[int(row['host'])].name}"
+        f"from {row['peer'] or 'an unknown peer'} to {data.timeline.hosts[int(row['host'])].name}"
     )
 
 
-def _waited_ms(case: StepData, slow: pl.DataFrame) -> float:
+def _waited_ms(data: StepData, slow: pl.DataFrame) -> float:
     """Return the time per median step that a device spent in a send or recv for overdue calls.
 
     For the device that lost most: if all wait for each other, a step gains what that one does.
     """
-    parts = host_transfers(case.timeline)["row"].to_list()
-    spans = case.spans.filter(pl.col("op").is_in(parts) & pl.col("step").is_not_null())
-    windows = device_slices(case.selection.windows)
+    parts = host_transfers(data.timeline)["row"].to_list()
+    spans = data.spans.filter(pl.col("op").is_in(parts) & pl.col("step").is_not_null())
+    windows = device_slices(data.selection.windows)
     most = 0.0
     for (index,), rows in spans.group_by("device"):
         device = int(str(index))
-        late = slow.filter(pl.col("host") == case.timeline.devices[device].host)
+        late = slow.filter(pl.col("host") == data.timeline.devices[device].host)
         start = rows["start_ps"].to_numpy()
         waits = union(start, start + rows["dur_ps"].to_numpy())
         steps = windows[device].stop - windows[device].start
         most = max(most, (_overdue(late, waits) & waits).total / steps)
-    return most * case.selection.scale * case.selection.occurrences
+    return most * data.selection.scale * data.selection.occurrences
 
 
 def _overdue(late: pl.DataFrame, waits: Intervals) -> Intervals:
@@ -183,14 +183,14 @@ def _overdue(late: pl.DataFrame, waits: Intervals) -> Intervals:
     return union(end - excess, end)
 
 
-def _remedy(case: StepData, pattern: LatencyPattern) -> Remedy:
+def _remedy(data: StepData, pattern: LatencyPattern) -> Remedy:
     more = (
         "make sure that Megascale uses all NICs of a host"
         if pattern is LatencyPattern.SUSTAINED
         else "look for lost packets and other traffic at those times"
     )
     return advise(
-        case,
+        data,
         "run `counterpoint doctor --cluster` on the hosts and apply its TCP settings (buffers, slow"
         f" start after idle, congestion control, MTU); {more}",
     )

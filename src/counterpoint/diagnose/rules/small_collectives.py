@@ -51,6 +51,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import Basis, Range
+from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import (
     SMALL,
     Rows,
@@ -62,7 +63,6 @@ from counterpoint.diagnose.exposure.causes import (
 )
 from counterpoint.diagnose.exposure.opportunities import Merger
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = SMALL
@@ -72,14 +72,14 @@ SINCE: Final = "0.1"
 _NAMED: Final = 3
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all kinds."""
-    rows = case.ask(shares_of).of(CODE)
+    rows = data.cached(shares_of).of(CODE)
     if not rows:
         return
-    mergers = case.ask(shares_of).mergers
+    mergers = data.cached(shares_of).mergers
     fewer = sum(len(names) - 1 for merger in mergers for names in merger.sets)
-    saves = _saves(case, mergers, rows)
+    saves = _saves(data, mergers, rows)
     flags: dict[str, int] = {}
     for merger in mergers:
         flags[merger.flag] = max(merger.threshold, flags.get(merger.flag, 0))
@@ -92,9 +92,9 @@ def check(case: StepData) -> Iterator[Finding]:
         detail=f"merging would remove {fewer:,} of them: {_told(mergers)}",
         saves_ms=saves,
         basis=Basis.RULE_OF_THUMB,
-        evidence=evidence(case, rows),
+        evidence=evidence(data, rows),
         remedy=advise(
-            case,
+            data,
             "raise the combiner's threshold",
             {name: str(value) for name, value in flags.items()},
         ),
@@ -102,7 +102,7 @@ def check(case: StepData) -> Iterator[Finding]:
     )
 
 
-def _saves(case: StepData, mergers: Sequence[Merger], rows: Rows) -> Range:
+def _saves(data: StepData, mergers: Sequence[Merger], rows: Rows) -> Range:
     """Return the saving: each one removed saves at most the start of the fastest of its set."""
     by_name = {row["op"]: row for row in rows}
     most = 0.0
@@ -112,7 +112,7 @@ def _saves(case: StepData, mergers: Sequence[Merger], rows: Rows) -> Range:
             starts = [row["transfer_ms"] or row["median_ms"] for row in own]
             times = max((row["count"] for row in own), default=0.0)
             most += (len(own) - 1) * min(starts) * times if len(own) > 1 else 0.0
-    return Range(0.0, min(most, removing(case, rows).ms.high))
+    return Range(0.0, min(most, removing(data, rows).ms.high))
 
 
 def _told(mergers: Sequence[Merger]) -> str:

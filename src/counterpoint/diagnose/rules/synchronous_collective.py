@@ -59,6 +59,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from counterpoint.core import Range
+from counterpoint.diagnose.environment import advise, given_flags, on_gpu
 from counterpoint.diagnose.exposure.causes import (
     SYNCHRONOUS,
     Rows,
@@ -70,10 +71,8 @@ from counterpoint.diagnose.exposure.causes import (
     removing,
     shares_of,
 )
-from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.diagnose.exposure.synchrony import PIPELINED, SyncCause, pipelining_flag
 from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.flags.versions import LHS
 from counterpoint.flags.versions import SYNCHRONOUS as DISABLED
@@ -97,31 +96,31 @@ _WORDS: Final[Mapping[SyncCause, str]] = {
 }
 
 
-def check(case: StepData) -> Iterator[Finding]:
+def check(data: StepData) -> Iterator[Finding]:
     """Yield one finding per cause: each has its own remedy."""
-    rows = case.ask(shares_of).of(CODE)
+    rows = data.cached(shares_of).of(CODE)
     for cause in SyncCause:
-        own = [row for row in rows if case.ask(shares_of).synchronous[row["op"]].cause is cause]
+        own = [row for row in rows if data.cached(shares_of).synchronous[row["op"]].cause is cause]
         if own:
-            yield _finding(case, cause, own)
+            yield _finding(data, cause, own)
 
 
-def _finding(case: StepData, cause: SyncCause, rows: Rows) -> Finding:
+def _finding(data: StepData, cause: SyncCause, rows: Rows) -> Finding:
     first = rows[0]
-    found = case.ask(shares_of).synchronous[first["op"]]
+    found = data.cached(shares_of).synchronous[first["op"]]
     within = found.can_change and cause is not SyncCause.LOOP
-    saving = hiding(case, rows) if within else removing(case, rows)
+    saving = hiding(data, rows) if within else removing(data, rows)
     return Finding(
         code=CODE,
         title=f"devices wait {exposed_ms(rows):,.2f} ms per step for synchronous {kinds(rows)}",
         detail=(
             f"{_many(rows)}, first {place_of(first)} with {first['own_ms']:,.2f} ms: synchronous"
-            f" because {found.why}{meanwhile(case, rows) if found.can_change else ''}"
+            f" because {found.why}{meanwhile(data, rows) if found.can_change else ''}"
         ),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
-        evidence=evidence(case, rows),
-        remedy=_remedy(case, cause, rows),
+        evidence=evidence(data, rows),
+        remedy=_remedy(data, cause, rows),
         doubt=None,
     )
 
@@ -130,21 +129,21 @@ def _many(rows: Rows) -> str:
     return "1 instruction" if len(rows) == 1 else f"{len(rows):,} instructions"
 
 
-def _remedy(case: StepData, cause: SyncCause, rows: Rows) -> Remedy:
+def _remedy(data: StepData, cause: SyncCause, rows: Rows) -> Remedy:
     flags: dict[str, str] = {}
     if cause is SyncCause.SCHEDULER_OFF:
         flags = {LHS: "true"}
     elif cause is SyncCause.ASKED:
-        flags = {DISABLED: _without(case, {row["kind"] for row in rows})}
+        flags = {DISABLED: _without(data, {row["kind"] for row in rows})}
     elif cause is SyncCause.LOOP:
         kept = dict.fromkeys(row["kind"] for row in rows if row["kind"] in PIPELINED)
         flags = {pipelining_flag(kind): "true" for kind in kept}
-    return advise(case, _WORDS[cause], flags if on_gpu(case) else None)
+    return advise(data, _WORDS[cause], flags if on_gpu(data) else None)
 
 
-def _without(case: StepData, kinds_: set[str]) -> str:
+def _without(data: StepData, kinds_: set[str]) -> str:
     """Return the flag's value without these kinds; empty if none remain."""
-    given = (given_flags(case) or {}).get(DISABLED, "")
+    given = (given_flags(data) or {}).get(DISABLED, "")
     dropped = {kind.replace("-", "").upper() for kind in kinds_}
     words = [word for word in given.split(",") if word]
     return ",".join(word for word in words if _plain(word) not in {*dropped, "ALLCOLLECTIVES"})

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose import Explanation
-from counterpoint.diagnose.metrics import Grouping
+from counterpoint.diagnose import Explanation, Grouping
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
@@ -130,7 +129,7 @@ def detail_sections(
     return [
         *findings_sections(explanation),
         collectives_section(explanation.collectives, top),
-        ops_section(explanation.ops, top, by),
+        ops_section(explanation, top, by),
         _utilisation(explanation),
     ]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Annotated
 
 from counterpoint.diagnose import Explanation
-from counterpoint.diagnose.metrics import all_groups
 from counterpoint.report.json import At, Large, Pair, Result, fill, json_text
 from counterpoint.runs import Run
 from counterpoint.runs.scores import score_of_steps
@@ -237,5 +236,4 @@ def explained(explanation: Explanation, run: Run | None = None) -> dict[str, obj
             fill(DeviceBreakdown, parts, device=device)
             for device, parts in sorted(explanation.device_breakdowns.items())
         ],
-        "groups": all_groups(explanation.ops),
     }

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.diagnose.metrics import GROUPINGS, PHASES, Grouping, finest, grouped
+from counterpoint.diagnose import GROUPINGS, PHASES, Explanation, Grouping
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
@@ -46,12 +46,13 @@ class _OpColumn:
         return self.cells if self.others is None else [*self.cells, self.others]
 
 
-def ops_section(ops: pl.DataFrame, top: int, by: Grouping | None = None) -> Section:
+def ops_section(explanation: Explanation, top: int, by: Grouping | None = None) -> Section:
     """Return the ops with the most self time, grouped by a familiar unit if there are many."""
+    ops = explanation.ops
     if not len(ops):
         return Section("Top ops", "none ran in a step")
-    by = by or finest(ops, top)
-    table = ops if by == "op" else grouped(ops, by)
+    by = by or explanation.finest_grouping(top)
+    table = ops if by == "op" else explanation.ops_by(by)
     rows, rest = table.head(top).to_dicts(), table[top:]
     columns = _of_ops(rows) if by == "op" else _of_groups(rows, by)
     columns[0] = replace(columns[0], total=f"all {len(table):,}")

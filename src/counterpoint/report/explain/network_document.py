@@ -15,11 +15,12 @@ import polars as pl
 
 from counterpoint.core import Basis
 from counterpoint.diagnose import WindowKind
-from counterpoint.diagnose.collectives import Bound, Link
 from counterpoint.diagnose.network import (
     SATURATION,
+    Bound,
     Demand,
     LatencyPattern,
+    Link,
     NetworkAnalysis,
     RemoteCalls,
 )

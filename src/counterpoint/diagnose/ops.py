@@ -9,12 +9,13 @@ from typing import Final, Literal, get_args
 
 import polars as pl
 
-from counterpoint.diagnose.metrics.attribution import PHASES, self_times
 from counterpoint.diagnose.selection import Selection
+from counterpoint.diagnose.step import PHASES, self_times
 from counterpoint.hardware import find_chip
 from counterpoint.timeline import Device, Lane
 
 KEYS = ("program", "op")
+
 """An op is identified by its program and instruction; kernels without one by their own name."""
 
 
@@ -65,7 +66,9 @@ def _windows(selection: Selection) -> list[int]:
 
 
 Grouping = Literal["scope", "source", "category", "op"]
+
 GROUPINGS: Final[tuple[Grouping, ...]] = get_args(Grouping)
+
 FINEST: Final[tuple[Grouping, ...]] = ("op", "scope", "source", "category")
 
 SCHEMA: Final = {
@@ -81,11 +84,13 @@ SCHEMA: Final = {
 }
 
 _MOST: Final = 0.7
+
 """Share of the time in ops that the rows of a table should cover."""
 
 _FEW: Final = 4
 
 _LAYERS: Final = 3
+
 """Minimum count of numbers behind one name for layers; two may be the two halves of a block."""
 
 _NUMBERED: Final = re.compile(r"(.*?)(\d+)(\]?)$")

@@ -1,13 +1,20 @@
-"""The load of each collective on the links: its participants, their placement and its bytes."""
+"""The links between the devices of a profile, and the load of each collective on them.
+
+A Target describes them. Without one, the chips determine how the devices of a host are connected;
+the rate of the network between hosts is then unknown, and none is assumed.
+A collective's load follows from its participants, their placement and its bytes.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
 import polars as pl
 
+from counterpoint.core import CounterpointError
 from counterpoint.cost import Price, default_scalars
 from counterpoint.cost.collectives import (
     Placement,
@@ -18,13 +25,115 @@ from counterpoint.cost.collectives import (
     price_within,
 )
 from counterpoint.diagnose.collectives.collectives import collective_profile
-from counterpoint.diagnose.collectives.fabric import Fabric, fabric_of
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hardware import Target
+from counterpoint.hardware import (
+    Ici,
+    Links,
+    Target,
+    find_chip,
+    find_described,
+    find_ici,
+    find_wiring,
+    gpus,
+    target_config,
+)
+from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import KINDS
-from counterpoint.timeline import PRICED
+from counterpoint.timeline import PRICED, Timeline
 from counterpoint.timeline.ops import host_transfers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fabric:
+    """The links; `target` is built from what is known, None for TPUs and if hosts differ."""
+
+    kind: str  # of the devices: gpu, tpu, cpu
+    target: Target | None
+    domain_known: bool  # the rate within a domain is known
+    network_known: bool  # the rate of a NIC is known
+    ici: Ici | None
+    source: str  # where the rates come from
+
+
+def target_of(timeline: Timeline) -> Target | None:
+    """Return the target of a prediction; None if it has none, or a file that no longer exists."""
+    try:
+        return parse_target(timeline.target) if timeline.target else None
+    except CounterpointError:
+        return None
+
+
+def fabric_of(data: StepData) -> Fabric:
+    """Return the fabric of the selected devices."""
+    timeline = data.timeline
+    kinds = {timeline.devices[index].kind for index in data.selection.devices}
+    kind = kinds.pop() if len(kinds) == 1 else "mixed"
+    chips = {timeline.devices[index].chip for index in data.selection.devices}
+    chip = chips.pop() if len(chips) == 1 else None
+    if kind == "tpu":
+        ici = find_ici(chip)
+        source = ici.source if ici else f"the links of {chip or 'these TPUs'} are unknown"
+        return Fabric(
+            kind=kind, target=None, domain_known=False, network_known=False, ici=ici, source=source
+        )
+    described = data.context.target or target_of(timeline)
+    target = described or _made_up(data, chip)
+    known = target is not None and (
+        target.own_wiring is not None or find_wiring(target.gpu) is not None
+    )
+    links = target.links if target is not None and known else None
+    return Fabric(
+        kind=kind,
+        target=target,
+        domain_known=known,
+        network_known=links is not None and links.network_source == "asked for",
+        ici=None,
+        source=_source(links, target.hosts) if links and target else _why_unknown(chip, target),
+    )
+
+
+def _source(links: Links, hosts: int) -> str:
+    if hosts < 2:
+        return links.source
+    if links.network_source != "asked for":
+        return f"{links.source}; the rate between hosts is unknown; state it with --target"
+    gbps = links.nic_bytes_per_s * 8 / 1e9
+    return f"{links.source}; {gbps:g} Gb/s per device between hosts, as specified"
+
+
+def _why_unknown(chip: str | None, target: Target | None) -> str:
+    if target is None and chip is not None:
+        return "the number of devices per host is unknown; state it with --target, such as 4x8xH100"
+    return f"the links of {chip or 'this chip'} are unknown"
+
+
+def _made_up(data: StepData, chip_name: str | None) -> Target | None:
+    """Build a Target from the profile's own devices, as many as its program runs on."""
+    program = data.program
+    count = program.num_partitions * program.num_replicas if program else 0
+    devices = max(count, len(data.timeline.devices))
+    per_host = _per_machine(data)
+    # A process with one device, of a program on several, may be one of many on its machine.
+    if per_host is None or (per_host == 1 and devices > len(data.timeline.devices)):
+        return None
+    per_host = min(per_host, devices)
+    hosts = -(-devices // per_host)
+    chip = find_chip(chip_name)
+    gpu = find_described(chip_name or "") or (
+        next((gpu for gpu in gpus() if gpu.chip == chip.name), None) if chip else None
+    )
+    if gpu is None:
+        name = chip.name if chip else "unknown"
+        return Target(gpu=name, gpus_per_host=per_host, hosts=hosts, config="", own_chip=chip)
+    return Target(gpu=gpu.name, gpus_per_host=per_host, hosts=hosts, config=target_config(gpu))
+
+
+def _per_machine(data: StepData) -> int | None:
+    """Return the number of devices per machine; None if machines of the profile differ."""
+    timeline = data.timeline
+    counts = Counter(timeline.hosts[device.host].machine for device in timeline.devices)
+    return counts.popitem()[1] if len(set(counts.values())) == 1 else None
 
 
 class Link(StrEnum):
@@ -37,6 +146,7 @@ class Link(StrEnum):
 
 
 _PAIRWISE: Final = ("collective-permute", "collective-broadcast", "send", "recv")
+
 _TO_ALL: Final = ("all-to-all", "ragged-all-to-all")
 
 
@@ -60,19 +170,19 @@ class Wire:
     priced: Priced | None = None  # of a prediction
 
 
-def wires(case: StepData) -> list[Wire]:
-    """Return the wire of each row of `case.ask(collective_profile)`."""
-    rows = case.ask(collective_profile).select("program", "op").rows()
-    priced = _prices(case)
+def wires(data: StepData) -> list[Wire]:
+    """Return the wire of each row of `data.cached(collective_profile)`."""
+    rows = data.cached(collective_profile).select("program", "op").rows()
+    priced = _prices(data)
     return [
         replace(wire, priced=priced.get(row))
-        for row, wire in zip(rows, _unpriced(case), strict=True)
+        for row, wire in zip(rows, _unpriced(data), strict=True)
     ]
 
 
-def _prices(case: StepData) -> dict[tuple[Any, ...], Priced]:
+def _prices(data: StepData) -> dict[tuple[Any, ...], Priced]:
     """Return the simulator's prices by program and op; none for measured collectives."""
-    ops = case.timeline.ops
+    ops = data.timeline.ops
     if not {*PRICED} <= {*ops.columns}:
         return {}
     priced = ops.filter(pl.col("priced_how").is_not_null() | pl.col("priced_link").is_not_null())
@@ -82,26 +192,26 @@ def _prices(case: StepData) -> dict[tuple[Any, ...], Priced]:
     }
 
 
-def _unpriced(case: StepData) -> list[Wire]:
-    fabric = fabric_of(case)
-    between_slices = set(host_transfers(case.timeline).select("program", "name").rows())
-    rows = case.ask(collective_profile).join(
-        _factors(case), on=["program", "op"], how="left", nulls_equal=True, maintain_order="left"
+def _unpriced(data: StepData) -> list[Wire]:
+    fabric = fabric_of(data)
+    between_slices = set(host_transfers(data.timeline).select("program", "name").rows())
+    rows = data.cached(collective_profile).join(
+        _factors(data), on=["program", "op"], how="left", nulls_equal=True, maintain_order="left"
     )
     return [
-        _wire(case, fabric, {**row, "dcn": (row["program"], row["op"]) in between_slices})
+        _wire(data, fabric, {**row, "dcn": (row["program"], row["op"]) in between_slices})
         for row in rows.iter_rows(named=True)
     ]
 
 
-def _factors(case: StepData) -> pl.DataFrame:
+def _factors(data: StepData) -> pl.DataFrame:
     """Return, for each collective, the bytes a device sends per byte of its size."""
-    ops = case.timeline.ops.filter(pl.col("bus_factor").is_not_null())
+    ops = data.timeline.ops.filter(pl.col("bus_factor").is_not_null())
     named = ops.with_columns(op=pl.coalesce("pair", "op", "name"))
     return named.group_by("program", "op").agg(pl.first("bus_factor"))
 
 
-def _wire(case: StepData, fabric: Fabric, row: dict[str, Any]) -> Wire:
+def _wire(data: StepData, fabric: Fabric, row: dict[str, Any]) -> Wire:
     sent = _sent(row)
     if row["dcn"]:
         return Wire(link=Link.DCN, bytes=sent)
@@ -111,7 +221,7 @@ def _wire(case: StepData, fabric: Fabric, row: dict[str, Any]) -> Wire:
     target = fabric.target
     if target is None or fabric.kind != "gpu":
         return Wire(bytes=sent)
-    program, instruction = _instruction(case, row)
+    program, instruction = _instruction(data, row)
     if program is None or instruction is None:
         return _by_size(fabric, target, row, sent)
     if row["kind"] in _PAIRWISE and instruction.groups is None:
@@ -127,10 +237,10 @@ def _sent(row: dict[str, Any]) -> float | None:
 
 
 def _instruction(
-    case: StepData, row: dict[str, Any]
+    data: StepData, row: dict[str, Any]
 ) -> tuple[Program, Instruction] | tuple[None, None]:
     index = row["program"]
-    program = None if index is None else case.timeline.programs[int(index)].hlo()
+    program = None if index is None else data.timeline.programs[int(index)].hlo()
     instruction = program.instruction(row["op"]) if program else None
     return (program, instruction) if program and instruction else (None, None)
 

@@ -1,4 +1,4 @@
-"""The hardware a case ran on, for the cost model; None where it is not known.
+"""The hardware and the settings of the profiled step, as far as known, and remedies that fit them.
 
 For GPUs with a known chip, `cost` computes what a kernel could reach. For TPUs only data sheet
 rates are available: their compiler's tiling is not modeled.
@@ -10,18 +10,19 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from counterpoint.core import UsageError
+from counterpoint.core import CounterpointError, UsageError
 from counterpoint.cost import default_scalars
 from counterpoint.cost.compute import ComputeDevice, machine_of
 from counterpoint.diagnose.finding import Remedy
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.catalogue import release
+from counterpoint.flags.text import parse_xla_flags
 from counterpoint.hardware import Chip, Target, architecture_of, find_chip, gpus, target_config
 from counterpoint.timeline import Device
 
 
 def advise(
-    case: StepData,
+    data: StepData,
     text: str,
     flags: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
@@ -30,8 +31,8 @@ def advise(
 
     If no version is known, the flags of the newest release in the catalogue apply.
     """
-    known = _known(case)
-    given = case.context.flags or {}
+    known = _known(data)
+    given = data.context.flags or {}
     kept = tuple(
         (name, value)
         for name, value in (flags or {}).items()
@@ -40,28 +41,29 @@ def advise(
     return Remedy(text, kept, tuple((environment or {}).items()))
 
 
-def _known(case: StepData) -> Mapping[str, object]:
-    return release(case.context.jaxlib).flags
+def _known(data: StepData) -> Mapping[str, object]:
+    return release(data.context.jaxlib).flags
 
 
 _AMD: Final = re.compile(r"\bAMD\b|\bMI\d{2,3}|\bgfx\d")
+
 """Matches names of chips whose rates are not known."""
 
 
-def chip_of(case: StepData) -> Chip | None:
+def chip_of(data: StepData) -> Chip | None:
     """Return the chip of all selected devices, or the user's Target if the profile names none.
 
     None if devices differ or the chip is not known.
     """
-    device = _device(case)
+    device = _device(data)
     if device is None or device.chip is not None:
         return find_chip(device.chip) if device else None
-    return _named(case.context.target) if device.kind == "gpu" else None
+    return _named(data.context.target) if device.kind == "gpu" else None
 
 
-def is_nvidia(case: StepData) -> bool:
+def is_nvidia(data: StepData) -> bool:
     """Return whether the devices are NVIDIA GPUs, as far as is known."""
-    device, chip = _device(case), chip_of(case)
+    device, chip = _device(data), chip_of(data)
     if device is None or device.kind != "gpu":
         return False
     if chip is not None:
@@ -69,16 +71,16 @@ def is_nvidia(case: StepData) -> bool:
     return not _AMD.search(device.chip or "")
 
 
-def gpu_machine(case: StepData) -> ComputeDevice | None:
+def gpu_machine(data: StepData) -> ComputeDevice | None:
     """Return the cost model's description of the GPU; None for other devices."""
-    device, chip = _device(case), chip_of(case)
+    device, chip = _device(data), chip_of(data)
     if device is None or device.kind != "gpu" or chip is None:
         return None
     return machine_of(_target(chip), default_scalars(chip.name))
 
 
-def _device(case: StepData) -> Device | None:
-    chosen = [case.timeline.devices[index] for index in case.selection.devices]
+def _device(data: StepData) -> Device | None:
+    chosen = [data.timeline.devices[index] for index in data.selection.devices]
     kinds = {(device.kind, device.chip) for device in chosen}
     return chosen[0] if len(kinds) == 1 else None
 
@@ -95,3 +97,27 @@ def _target(chip: Chip) -> Target:
     if gpu is None:  # unknown to XLA's CUDA compiler: AMD or an older chip
         return Target(gpu=chip.name, gpus_per_host=1, config="", own_chip=chip)
     return Target(gpu=gpu.name, gpus_per_host=1, config=target_config(gpu))
+
+
+def given_flags(data: StepData) -> Mapping[str, str] | None:
+    """Return the flags of the Run, else those recorded by the profiler; None if not recorded."""
+    if data.context.flags is not None:
+        return data.context.flags
+    text = data.timeline.environment.get("XLA_FLAGS")
+    if text is None:
+        return None
+    try:
+        return dict(parse_xla_flags(text))
+    except CounterpointError:  # damaged, or in a file on another machine
+        return None
+
+
+def is_true(flags: Mapping[str, str], name: str) -> bool | None:
+    """Return the value of an on/off flag; None if it was not given."""
+    value = flags.get(name)
+    return None if value is None else value.lower() in ("true", "1", "")
+
+
+def on_gpu(data: StepData) -> bool:
+    """Return whether XLA:GPU compiled the program; its flags and passes do not apply elsewhere."""
+    return all(device.kind == "gpu" for device in data.timeline.devices)
