@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from counterpoint.doctor.checks import CHECKS
-from counterpoint.doctor.examine import run_checks
+from counterpoint.doctor.checks import CHECKS, run_checks
 from counterpoint.doctor.facts import (
     CheckedFlags,
     GpuState,

@@ -15,9 +15,8 @@ import pytest
 
 import counterpoint.lowering
 from agent_process import environment
-from counterpoint.capture.agent.claim import ProfileClaim
 from counterpoint.capture.agent.compiles import CompileCounter, module_name
-from counterpoint.capture.agent.journal import AgentLog
+from counterpoint.capture.agent.process_record import AgentLog
 from counterpoint.capture.agent.recorder import NotYetError, ProfileRecorder
 from counterpoint.capture.agent.steps import (
     API,
@@ -27,11 +26,14 @@ from counterpoint.capture.agent.steps import (
     StepNumbers,
     whole_number,
 )
-from counterpoint.capture.agent.timing import AtStep, WhenQuiet, WindowAgreement
 from counterpoint.capture.agent.trace import Profiler
 from counterpoint.capture.agent.window import (
     NONE,
+    AtStep,
     ProcessState,
+    ProfileClaim,
+    WhenQuiet,
+    WindowAgreement,
     WindowRequest,
     parse_window,
     why_never,
@@ -418,7 +420,7 @@ OTHER = """
 import sys
 import time
 from pathlib import Path
-from counterpoint.capture.agent.claim import ProfileClaim
+from counterpoint.capture.agent.window import ProfileClaim
 claim = ProfileClaim(Path(sys.argv[1]))
 print(claim.take(), flush=True)
 sys.stdin.readline()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.capture.launch import launch
-from counterpoint.capture.ranks.world import LOCAL, count_gpus, find_world, local_world
+from counterpoint.capture.ranks import LOCAL, count_gpus, find_world, local_world
 from counterpoint.capture.request import ProfileSchedule, RunRequest
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import OutcomeKind, Run, read_run

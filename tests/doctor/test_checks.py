@@ -19,9 +19,8 @@ from checked_hosts import (
     worst,
 )
 from counterpoint.core.rules import read_page
-from counterpoint.doctor.checks import CHECKS
+from counterpoint.doctor.checks import CHECKS, run_checks
 from counterpoint.doctor.cluster import CLUSTER_CHECKS
-from counterpoint.doctor.examine import run_checks
 from counterpoint.doctor.facts import (
     CheckedFlags,
     FlagRemark,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.doctor.examine import run_checks
+from counterpoint.doctor.checks import run_checks
 from counterpoint.doctor.facts import HostFacts, KernelClock
 from counterpoint.doctor.gather.gather import gather
 from counterpoint.doctor.gather.machine import kernel_clock, run_tool

@@ -1,21 +1,50 @@
-"""The environment of a workload's processes: inherited, Settings, and the agent's variables."""
+"""The environment of a workload's processes: inherited, Settings, and the agent's variables.
+
+It has XLA dump its programs. `--xla_dump_hlo_as_proto` also writes LLVM IR, objects, PTX and a
+directory per module, and no flag that all versions know prevents it; `prune_dump` removes these
+when the process has ended.
+"""
 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.capture.ranks.world import LocalRank
+from counterpoint.capture.ranks import LocalRank
 from counterpoint.capture.request import RunRequest, agent_window
 from counterpoint.core.injection import injected
 from counterpoint.flags import Settings, environment, inherited_settings
 from counterpoint.flags.lifecycle import unknown_hint
 from counterpoint.runs import Outcome, OutcomeKind, layout
 
+KEPT: Final = (
+    "after_optimizations.hlo.pb",
+    "before_optimizations.hlo.pb",
+    ".debug_options",
+    "gpu_target_config.pbtxt",
+    "autotune_results.pbtxt",
+)
+
+
+def prune_dump(directory: Path) -> None:
+    """Remove unneeded files; ignore those that can't be removed."""
+    if not directory.is_dir():
+        return
+    for path in directory.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        elif not path.name.endswith(KEPT):
+            with suppress(OSError):
+                path.unlink()
+
+
 AGENT: Final = Path(__file__).parent / "agent"
+
 _NOWHERE: Final = ("", "-", "sponge", "test_undeclared_outputs_dir")
 """Values that XLA and JAX do not take as a directory's path."""
 
@@ -84,7 +113,9 @@ def _appended(settings: Settings, ours: Settings) -> Settings:
 
 
 _NAMES: Final = re.compile(r"--(\w+)")
+
 _UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: (.*)")
+
 _MOST: Final = 3
 
 

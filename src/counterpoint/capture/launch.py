@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint import __version__
-from counterpoint.capture.environment import ChildEnvironment, child_environment, with_hints
+from counterpoint.capture.environment import (
+    ChildEnvironment,
+    child_environment,
+    prune_dump,
+    with_hints,
+)
 from counterpoint.capture.output import (
     Output,
     PrintedSteps,
@@ -24,8 +29,7 @@ from counterpoint.capture.output import (
     with_recording_gaps,
 )
 from counterpoint.capture.processes import ProcessGroup, interrupts
-from counterpoint.capture.prune import prune_dump
-from counterpoint.capture.ranks.world import (
+from counterpoint.capture.ranks import (
     LocalRank,
     World,
     count_gpus,

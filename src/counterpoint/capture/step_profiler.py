@@ -28,12 +28,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal, ParamSpec, Protocol, Self, TypeVar, overload
 
+from counterpoint.capture.agent.jax_hooks import AutoPgleMessages
 from counterpoint.capture.agent.recorder import NotThisProcessError, ProfileRecorder
-from counterpoint.capture.agent.remarks import AutoPgleMessages
 from counterpoint.capture.agent.steps import API, StepCounter
-from counterpoint.capture.agent.timing import AtStep
 from counterpoint.capture.agent.trace import NoProfileError, Profiler, refuse_unwritable
-from counterpoint.capture.agent.window import ProcessState, WindowRequest, why_never
+from counterpoint.capture.agent.window import AtStep, ProcessState, WindowRequest, why_never
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.injection import NAME as AGENT
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
 
 from counterpoint.capture.ranks import World
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.core import UsageError
-from counterpoint.doctor import (
-    Checkup,
-    merge_results,
-    refuse_empty_selection,
-    refuse_unknown_rules,
-    run_checks,
-    select_rules,
-)
-from counterpoint.doctor.checks import CHECKS
+from counterpoint.core.rules import DocumentedRule, similar_codes
+from counterpoint.doctor import Checkup, merge_results
+from counterpoint.doctor.checks import CHECKS, run_checks
 from counterpoint.doctor.cluster import (
     CLUSTER_CHECKS,
     PODS,
@@ -35,6 +30,7 @@ from counterpoint.doctor.gather import gather
 from counterpoint.report import plain_text, print_document
 from counterpoint.report.doctor import doctor_document, doctor_json, next_command
 
+Rule = TypeVar("Rule", bound=DocumentedRule)
 Switch = Annotated[bool, Parameter(show_default=False)]
 Several = Annotated[tuple[str, ...], Parameter(show_default=False)]
 
@@ -72,11 +68,14 @@ def doctor(  # noqa: PLR0913 - the options of the command
         out: Write the report to this file: .json, .txt or .md.
         force: Overwrite the file if it exists.
     """
-    rules = (*CHECKS, *CLUSTER_CHECKS)
-    refuse_unknown_rules(rules, only, "--only")
-    refuse_unknown_rules(rules, skip, "--skip")
-    checks, comparisons = select_rules(CHECKS, only, skip), select_rules(CLUSTER_CHECKS, only, skip)
-    refuse_empty_selection((*checks, *comparisons) if cluster else checks, only, skip)
+    only, skip = _checked_words(only, "--only"), _checked_words(skip, "--skip")
+    checks, comparisons = _selected(CHECKS, only, skip), _selected(CLUSTER_CHECKS, only, skip)
+    if not checks and not (cluster and comparisons):
+        raise UsageError(
+            "--only and --skip select no check",
+            why="checks across hosts (DOC6) need --cluster",
+            next="counterpoint doctor --only tcp-buffers,DOC5",
+        )
     if not 0 < timeout < float("inf"):
         raise UsageError(f"--timeout must be a positive number of seconds, not {timeout}")
     world = _world(rank, ranks, cluster=cluster)
@@ -97,6 +96,33 @@ def doctor(  # noqa: PLR0913 - the options of the command
     return exchange_and_report(
         report, world.size, directory, timeout, lambda all_: show(merge_reports(all_, comparisons))
     )
+
+
+def _selected(rules: Sequence[Rule], only: Sequence[str], skip: Sequence[str]) -> tuple[Rule, ...]:
+    """Return the rules that `only` selects, all by default, without those that `skip` selects."""
+    return tuple(
+        rule for rule in rules if (not only or _matches(rule, only)) and not _matches(rule, skip)
+    )
+
+
+def _checked_words(texts: Sequence[str], option: str) -> tuple[str, ...]:
+    """Return the names, codes and code prefixes of an option, each of which selects a check."""
+    rules = (*CHECKS, *CLUSTER_CHECKS)
+    words = tuple(part.strip().lower() for text in texts for part in text.split(","))
+    for word in words:
+        if not any(_matches(rule, (word,)) for rule in rules):
+            near = similar_codes(rules, word)
+            raise UsageError(
+                f"{option} {word}: no such check",
+                why=f"the checks are {', '.join(rule.NAME for rule in rules)}",
+                next=f"{option} {near[0] if near else rules[0].NAME}",
+            )
+    return words
+
+
+def _matches(rule: DocumentedRule, words: Sequence[str]) -> bool:
+    code = rule.CODE.lower()
+    return any(word == rule.NAME or (word and code.startswith(word)) for word in words)
 
 
 def _world(rank: int | None, ranks: int | None, *, cluster: bool) -> World | None:

@@ -1,8 +1,8 @@
-"""Verdict: the result of one check on a host. Checkup: all hosts' verdicts, duplicates merged."""
+"""Results of checks: of one check, of one rank, of all ranks, and merged by host for a report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -100,3 +100,33 @@ def merge_results(
         key=lambda shares: (_ORDER[shares.verdict.status], bool(shares.hosts), shares.verdict.code),
     )
     return Checkup(hosts=tuple(hosts), verdicts=tuple(ordered), ranks=ranks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostReport:
+    """The verdicts of one rank, and the facts compared between hosts; `node` is Slurm's name."""
+
+    rank: int
+    host: str
+    node: str = ""
+    verdicts: tuple[CheckResult, ...]
+    compared: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostReports:
+    """The reports, by rank, that arrived from `size` ranks within `seconds`.
+
+    `nodes` are the nodes of Slurm's step; filled in when ranks are missing.
+    """
+
+    size: int
+    seconds: float
+    reports: tuple[HostReport, ...]
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Ranks without a report."""
+        present = {report.rank for report in self.reports}
+        return tuple(rank for rank in range(self.size) if rank not in present)

@@ -7,11 +7,10 @@ from dataclasses import replace
 import msgspec
 
 from checked_hosts import SOFTWARE, SYSCTLS, gpu_host, with_environment
+from counterpoint.doctor.checks import run_checks
 from counterpoint.doctor.cluster import CLUSTER_CHECKS, merge_reports, missing_ranks, report_of
-from counterpoint.doctor.cluster.exchange import HostReport, HostReports
-from counterpoint.doctor.examine import run_checks
 from counterpoint.doctor.facts import HostFacts
-from counterpoint.doctor.result import Checkup, Status
+from counterpoint.doctor.result import Checkup, HostReport, HostReports, Status
 
 
 def reports(*hosts: HostFacts) -> tuple[HostReport, ...]:

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from counterpoint.core.errors import InputError
-from counterpoint.doctor.cluster.exchange import HostReport, send_report
+from counterpoint.doctor.cluster.exchange import send_report
+from counterpoint.doctor.result import HostReport
 
 pytestmark = pytest.mark.slow
 

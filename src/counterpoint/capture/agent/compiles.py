@@ -1,19 +1,20 @@
-"""Records what JAX traces, lowers and compiles, from `jax.monitoring`.
+"""Records what JAX traces, lowers and compiles, from `jax.monitoring`, and the caller of each.
 
 JAX reports each of the three by a scalar when it begins and a duration when it ends, in the thread
-that does it (0.8 to 0.12). A hit in the persistent cache comes between the two of a compile.
+that does it (0.8 to 0.12). A hit in the persistent cache comes between the two of a compile. The
+caller is found on the Python stack of that thread.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
-
-from .callers import caller
+from typing import Any, NamedTuple
 
 _STAGES = {
     "/jax/core/compile/jaxpr_trace_duration": "trace",
@@ -126,3 +127,36 @@ def module_name(name: str | None) -> str | None:
     """Return XLA's name for what JAX calls `jit(step)`; a bare function is not yet a module."""
     found = re.match(r"(\w+)\((.*)\)$", name or "")
     return re.sub(r"[^\w.-]", "_", f"{found[1]}_{found[2]}") if found else None
+
+
+_OWN = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120  no pathlib in a hot path
+_STAGES_FILE = os.path.join("jax", "_src", "stages.py")  # noqa: PTH118
+_PLUMBING = ("contextlib.py", "functools.py", "threading.py")
+
+
+class Caller(NamedTuple):
+    """`aot`: by `.lower().compile()`. `where`: the first frame outside JAX, file:line."""
+
+    aot: bool
+    where: str | None
+
+
+def caller(jax_directory: str) -> Caller:
+    """Return the caller that waits for the current call."""
+    aot, where = False, None
+    frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.endswith(_STAGES_FILE):
+            aot = aot or frame.f_code.co_name == "compile"
+        elif where is None and not _is_between(file, jax_directory):
+            where = f"{file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return Caller(aot, where)
+
+
+def _is_between(file: str, jax_directory: str) -> bool:
+    """Return whether a frame belongs to JAX, the agent, or the plumbing between them."""
+    return (
+        file.startswith((jax_directory, _OWN, "<frozen")) or os.path.basename(file) in _PLUMBING  # noqa: PTH119
+    )

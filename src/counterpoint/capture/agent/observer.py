@@ -12,19 +12,35 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import facts
-from .claim import ProfileClaim
 from .compiles import CompileCounter
 from .executions import Executions
-from .journal import AgentLog
+from .jax_hooks import AutoPgleMessages, tolerate_dump_failures, wrap_profiler
+from .process_record import (
+    AgentLog,
+    backend_is_up,
+    device_facts,
+    jax_versions,
+    memory_limit,
+    peak_memory,
+    plugin_versions,
+)
 from .recorder import NotThisProcessError, NotYetError, ProfileRecorder
-from .remarks import AutoPgleMessages
-from .stand_ins import tolerate_dump_failures, wrap_profiler
-from .step_log import DeferredSteps
-from .steps import API, EXECUTION, CountedStep, StepKind, StepNumbers, whole_number
-from .timing import AtStep, CalmSteps, Timing, WhenQuiet, WindowAgreement
+from .steps import API, EXECUTION, CountedStep, DeferredSteps, StepKind, StepNumbers, whole_number
 from .trace import NoProfileError, Profiler
-from .window import NONE, PATIENCE_FACTOR, ProcessState, WindowRequest, parse_window, why_never
+from .window import (
+    NONE,
+    PATIENCE_FACTOR,
+    AtStep,
+    CalmSteps,
+    ProcessState,
+    ProfileClaim,
+    Timing,
+    WhenQuiet,
+    WindowAgreement,
+    WindowRequest,
+    parse_window,
+    why_never,
+)
 
 _TICK_S = 0.2  # while a window by time may open or close
 _FLUSH_S = 1.0  # of lines otherwise
@@ -93,7 +109,7 @@ class Observer:
         self._safely(lambda: wrap_profiler(self._jax, self.annotated, self._program_profiles))
         self._safely(self._spare_dumps)
         self._safely(self._remarks.listen)
-        self._safely(lambda: self._known.update(facts.versions(self._jax)))
+        self._safely(lambda: self._known.update(jax_versions(self._jax)))
         self._note_flags()
         self._safely(self._write)
         atexit.register(self._end)
@@ -282,15 +298,15 @@ class Observer:
 
     def _know_devices(self) -> bool:
         """Query the devices once there is a backend; return whether they are known."""
-        if "devices" not in self._known and self._compiles.count and facts.backend_is_up():
+        if "devices" not in self._known and self._compiles.count and backend_is_up():
             self._known["devices"] = []  # queried once
-            self._safely(lambda: self._known.update(facts.devices(self._jax)))
+            self._safely(lambda: self._known.update(device_facts(self._jax)))
         return "devices" in self._known
 
     def _may_open(self, window: WindowRequest) -> None:
         """Raise if a profile can't be taken now."""
         self._remarks.refuse_two_profilers()
-        if not facts.backend_is_up():
+        if not backend_is_up():
             raise NotYetError("the program has compiled only for other devices")
         if window.processes is not None and self._jax.process_index() not in window.processes:
             raise NotThisProcessError(f"only processes {list(window.processes)} are to be profiled")
@@ -331,7 +347,7 @@ class Observer:
 
     def _learn(self) -> None:
         """Collect facts that take a while, or need a backend."""
-        self._known["plugins"] = facts.plugins()
+        self._known["plugins"] = plugin_versions()
         self._write()
 
     def _tick(self) -> None:
@@ -414,8 +430,8 @@ class Observer:
             "executable": sys.executable,
             "began": self._began_s,
             **self._known,
-            "peak_memory": facts.peak_memory(self._jax if up else None),
-            "memory_limit": facts.memory_limit(self._jax if up else None),
+            "peak_memory": peak_memory(self._jax if up else None),
+            "memory_limit": memory_limit(self._jax if up else None),
             "compiles": self._compiles.facts(),
             "steps": self._steps.facts(),
             "executions": {leading: self._executions.count}

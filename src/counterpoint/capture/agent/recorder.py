@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from .steps import API, EXECUTION, CountedStep, StepKind
-from .timing import Timing
 from .trace import Profiler
-from .window import NOT_REQUESTED, OPENED_BY_TIME, WindowRequest
+from .window import NOT_REQUESTED, OPENED_BY_TIME, Timing, WindowRequest
 
 _ENOUGH = 5  # a recording with this many whole steps without a compile is kept when one starts
 _RESTARTS = 5  # for compiles in the window; then a program that keeps compiling is profiled anyway

@@ -9,7 +9,8 @@ DOC5xx  the machine: clock, processor, GPUs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from counterpoint.core.rules import DocumentedRule
@@ -80,3 +81,12 @@ CHECKS: Final[tuple[Check, ...]] = (
     gpu_topology,
 )
 """All checks, by code."""
+
+
+def run_checks(facts: HostFacts, checks: Sequence[Check] = CHECKS) -> tuple[CheckResult, ...]:
+    """Return the results of the checks, in their order."""
+    return tuple(
+        replace(result, code=check.CODE, name=check.NAME)
+        for check in checks
+        for result in check.check(facts)
+    )

@@ -1,8 +1,8 @@
-"""Reports of all ranks, exchanged as JSON files in a shared directory.
+"""Reports of all ranks, exchanged as JSON files in a shared directory and merged by rank 0.
 
     rank 0   rank0.json   a session, which is a random word; at the end also the exit code for all
                           ranks, and the words of the ranks whose reports it has read
-    others   rankN.json   the session that the rank answers, a random word of its own, its report
+    others   rankN.json   the session that the rank answers, its own random word, its report
 
 Files of an earlier job may still be there. Rank 0 accepts only answers to its own session, and a
 rank accepts an exit code only if rank 0 lists the rank's word, so old files are never used.
@@ -13,53 +13,33 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 from uuid import uuid4
 
 import msgspec
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.doctor.result import CheckResult
+from counterpoint.core.rules import DocumentedRule
+from counterpoint.doctor.cluster import hosts_differ, missing_ranks
+from counterpoint.doctor.facts import HostFacts
+from counterpoint.doctor.gather.machine import run_tool
+from counterpoint.doctor.result import (
+    CheckResult,
+    Checkup,
+    HostReport,
+    HostReports,
+    merge_results,
+)
 
 _LOOK_S: Final = 0.2
 _GRACE_S: Final = 30.0
 """Rank 0 may start waiting later than the others, and it merges before it answers."""
 _GONE_S: Final = 3.0
 """A file that is being replaced may be missing for a moment on a network file system."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostReport:
-    """The verdicts of one rank, and the facts compared between hosts; `node` is Slurm's name."""
-
-    rank: int
-    host: str
-    node: str = ""
-    verdicts: tuple[CheckResult, ...]
-    compared: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostReports:
-    """The reports, by rank, that arrived from `size` ranks within `seconds`.
-
-    `nodes` are the nodes of Slurm's step; filled in when ranks are missing.
-    """
-
-    size: int
-    seconds: float
-    reports: tuple[HostReport, ...]
-    nodes: tuple[str, ...] = ()
-
-    @property
-    def missing(self) -> tuple[int, ...]:
-        """Ranks without a report."""
-        present = {report.rank for report in self.reports}
-        return tuple(rank for rank in range(self.size) if rank not in present)
 
 
 class _Session(msgspec.Struct):
@@ -183,3 +163,57 @@ def _lost(rank: int, what: str) -> InputError:
         why="rank 0 failed (see its output), did not start, or uses another directory",
         next="--meet /shared   # a directory that all hosts see",
     )
+
+
+class ClusterCheck(DocumentedRule, Protocol):
+    """A pure function of the reports of all ranks."""
+
+    def check(self, host_reports: HostReports) -> Iterator[CheckResult]:
+        """Yield at least one verdict."""
+        ...
+
+
+CLUSTER_CHECKS: Final[tuple[ClusterCheck, ...]] = (hosts_differ, missing_ranks)
+"""All comparisons, by code."""
+
+
+def report_of(rank: int, facts: HostFacts, verdicts: Sequence[CheckResult]) -> HostReport:
+    """Return the report of this process."""
+    return HostReport(
+        rank=rank,
+        host=facts.host,
+        node=os.environ.get("SLURMD_NODENAME", ""),
+        verdicts=tuple(verdicts),
+        compared=dict(hosts_differ.comparable(facts)),
+    )
+
+
+def exchange_and_report(
+    report: HostReport,
+    size: int,
+    directory: Path,
+    seconds: float,
+    show: Callable[[HostReports], int],
+) -> int:
+    """Return the exit code, the same on all ranks; `show` runs on rank 0 only, and returns it."""
+    if report.rank:
+        return send_report(report, directory, seconds)
+    if size == 1:
+        return show(HostReports(size=1, seconds=seconds, reports=(report,)))
+    return collect_reports(report, size, directory, seconds, show)
+
+
+def merge_reports(reports: HostReports, comparisons: Sequence[ClusterCheck]) -> Checkup:
+    """Merge the reports: differences between hosts first, then the verdicts of each host."""
+    if reports.missing:
+        nodes = run_tool(
+            ("scontrol", "show", "hostnames", os.environ.get("SLURM_STEP_NODELIST", ""))
+        )
+        reports = replace(reports, nodes=tuple((nodes or "").split()))
+    together = [
+        replace(verdict, code=comparison.CODE, name=comparison.NAME)
+        for comparison in comparisons
+        for verdict in comparison.check(reports)
+    ]
+    by_host = [(report.host, report.verdicts) for report in reports.reports]
+    return merge_results(by_host, together, ranks=reports.size)

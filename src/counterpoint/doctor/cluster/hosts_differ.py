@@ -49,9 +49,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from counterpoint.doctor.cluster.exchange import HostReports
 from counterpoint.doctor.facts import HostFacts
-from counterpoint.doctor.result import CheckResult, Status, not_applicable, ok
+from counterpoint.doctor.result import CheckResult, HostReports, Status, not_applicable, ok
 
 CODE: Final = "DOC601"
 NAME: Final = "hosts-differ"
@@ -122,15 +121,15 @@ def comparable(facts: HostFacts) -> Iterator[tuple[str, str]]:
         yield "governor", ", ".join(sorted(machine.governors))
 
 
-def check(gathering: HostReports) -> Iterator[CheckResult]:
+def check(host_reports: HostReports) -> Iterator[CheckResult]:
     """Yield one verdict for each fact in which hosts differ."""
-    reports = gathering.reports
+    reports = host_reports.reports
     if len(reports) < 2:
         yield not_applicable("one rank: nothing to compare")
         return
     alike = True
     for fact in sorted({fact for report in reports for fact in report.compared}):
-        places = _places(gathering, fact)
+        places = _places(host_reports, fact)
         if len(places) > 1:
             alike = False
             yield _difference(fact, places)
@@ -140,14 +139,14 @@ def check(gathering: HostReports) -> Iterator[CheckResult]:
         yield ok(f"{len(reports)} ranks on {where} have the same versions and settings")
 
 
-def _places(gathering: HostReports, fact: str) -> Mapping[str, list[str]]:
+def _places(host_reports: HostReports, fact: str) -> Mapping[str, list[str]]:
     """Return the hosts by value, or `rank 1 of node0` if ranks of one host differ.
 
     A missing interface or limit is not a difference; a missing package or setting is.
     """
     ranks: defaultdict[str, dict[str, list[int]]] = defaultdict(dict)
     default = _MISSING if fact.startswith(("package", "setting")) else None
-    for report in gathering.reports:
+    for report in host_reports.reports:
         value = report.compared.get(fact, default)
         if value is not None:
             ranks[value].setdefault(report.host, []).append(report.rank)

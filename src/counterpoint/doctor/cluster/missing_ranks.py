@@ -39,8 +39,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.cluster.exchange import HostReports
-from counterpoint.doctor.result import CheckResult, Status, ok
+from counterpoint.doctor.result import CheckResult, HostReports, Status, ok
 
 CODE: Final = "DOC603"
 NAME: Final = "missing-ranks"
@@ -48,18 +47,18 @@ SINCE: Final = "0.1"
 _NAMED: Final = 32
 
 
-def check(gathering: HostReports) -> Iterator[CheckResult]:
+def check(host_reports: HostReports) -> Iterator[CheckResult]:
     """Yield one verdict on all ranks."""
-    missing = gathering.missing
+    missing = host_reports.missing
     if not missing:
-        yield ok(f"all {gathering.size} ranks reported")
+        yield ok(f"all {host_reports.size} ranks reported")
         return
-    present = {report.node for report in gathering.reports}
-    silent = [node for node in gathering.nodes if node not in present]
+    present = {report.node for report in host_reports.reports}
+    silent = [node for node in host_reports.nodes if node not in present]
     yield CheckResult(
         status=Status.ERROR,
-        found=f"{len(missing)} of {gathering.size} ranks did not report within"
-        f" {gathering.seconds:g} s: {_listed([str(rank) for rank in missing])}"
+        found=f"{len(missing)} of {host_reports.size} ranks did not report within"
+        f" {host_reports.seconds:g} s: {_listed([str(rank) for rank in missing])}"
         + (f" (no report from {_listed(silent)})" if silent else ""),
         wanted="all of them",
         why="a run waits for all its ranks before it starts",

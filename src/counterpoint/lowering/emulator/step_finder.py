@@ -1,9 +1,13 @@
-"""Keeps what the program lowers, and ends it once the step is known.
+"""Finds the step among the functions that the program lowers, and then ends the program.
 
 The program sees its devices: small functions run for real, large ones return zeros that take no
 memory (`fake_execution`), and the step is not even compiled. The step is the function with a
 backward pass that has the most FLOPs; in a program without one, the heaviest that is called
 repeatedly, or was lowered when the program ended.
+
+A gradient that another function applies is not a whole step. A function that donates its arguments
+is considered a whole step; after any other, the program continues until that function is called
+again (`LoopIteration`). That costs little: it returns zeros, and the program gets a few seconds.
 """
 
 from __future__ import annotations
@@ -18,22 +22,72 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import OUTCOME, fake_execution, uncompiled, virtual_devices, write_line
+from . import OUTCOME, fake_execution, virtual_devices, write_line
 from . import jax_internals as inside
-from .fake_execution import FakeExecutions
+from .fake_execution import FakeExecutions, UncompiledExecutable
 from .function import CUDA, JaxObject, LoweredFunction, describe_function
-from .loop_iteration import LoopIteration
-from .uncompiled import UncompiledExecutable
 from .write_guard import WriteGuard
 
+_TIMES = 32
+_WAIT_S = 3.0
+"""Maximum calls, and seconds, for which gradients are accumulated before they are applied."""
+
+
+class LoopIteration:
+    """The other functions in a step's iteration."""
+
+    def __init__(self, step: LoweredFunction) -> None:
+        self.step = step
+        self.times = 0
+        self._until = time.monotonic() + _WAIT_S
+        self._names: list[str] = []
+        self._loose: set[int] = set()
+
+    def call(self, function: LoweredFunction) -> None:
+        """Handle a call of a function that is not run."""
+        if function is self.step:
+            self.times += 1
+        else:
+            self.meet(function)
+
+    def meet(self, function: LoweredFunction) -> None:
+        """Handle a function that was lowered or called."""
+        if self.times == 0 or function.name == self.step.name:
+            return
+        if not function.is_own:
+            self._loose.add(id(function))
+        elif function.name not in self._names:
+            self._names.append(function.name)
+
+    def is_again(self, step: LoweredFunction) -> bool:
+        """Return whether this is the same step, lowered again for its own results."""
+        return self.times > 0 and step.name == self.step.name
+
+    @property
+    def is_over(self) -> bool:
+        """True once the step has been called again, after other functions if any come soon."""
+        if self.times < 2:
+            return False
+        has_company = bool(self._names or self._loose)
+        late = time.monotonic() > self._until or self.times > _TIMES
+        return has_company or late
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts for the outcome."""
+        return {"beside": self._names, "loose": len(self._loose)}
+
+
 _SOME = 3  # names in an error
+
 _SHARE = 0.1
 """Minimum FLOPs of a step, as a share of the heaviest function's."""
+
 _AGAIN = 32
 """Calls of the heaviest function without any backward pass, after which it is taken as the step."""
 
 _NEVER = 1000
 """Calls of the heaviest function, without the one named by the user, after which to give up."""
+
 _TOO_LONG = RuntimeError("a step takes long to compile, and it is not run")
 
 current: StepFinder | None = None
@@ -79,7 +133,7 @@ class StepFinder:
         compiler.compile_or_get_cached = self._compiling(compiler.compile_or_get_cached)
         self._fakes.install()
         hide: JaxObject = import_module(inside.TRACEBACKS)
-        for module in (fake_execution, virtual_devices, uncompiled):
+        for module in (fake_execution, virtual_devices):
             hide.register_exclusion(module.__file__)  # from what JAX shows of a traceback
         hide.register_exclusion(__file__)
         atexit.register(self._end)

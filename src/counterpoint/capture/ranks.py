@@ -19,8 +19,12 @@ from typing import Final
 
 from counterpoint.core import UsageError
 
+__all__ = ["LocalRank", "World", "count_gpus", "find_world"]
+
 LOCAL: Final = "local"
+
 _LAUNCHERS: Final = ("srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
+
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
