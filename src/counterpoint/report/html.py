@@ -14,7 +14,6 @@ from typing import Final
 
 from counterpoint.diagnose import Explanation
 from counterpoint.diagnose.compare import Comparison
-from counterpoint.report.chart import chart_lines
 from counterpoint.report.document import (
     Block,
     BreakdownBar,
@@ -34,7 +33,7 @@ from counterpoint.report.document import (
 from counterpoint.report.explain.compare_document import compare_document
 from counterpoint.report.explain.explain_document import explain_document
 from counterpoint.report.predict.predict_document import predict_document
-from counterpoint.report.terminal import bar_cells
+from counterpoint.report.terminal import bar_cells, chart_lines
 from counterpoint.report.tune.tune_document import tune_document
 from counterpoint.tune.conclusion import Conclusion, conclude
 from counterpoint.tune.study import Study, plan_of

@@ -2,10 +2,15 @@
 
 rich detects what the terminal supports (colors, NO_COLOR, width). Lines are laid out here and only
 colored by rich, so a pipe gets whole rows without padding and a name is never parsed as markup.
+
+A Chart is drawn as one row of bars per series, above a time axis. A bar shows the mean or the
+maximum of its interval, as the Chart specifies: means preserve the area of a flow, maxima keep
+every peak. Any level above zero is drawn as at least the lowest bar.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +21,6 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from counterpoint.report.chart import chart_lines
 from counterpoint.report.document import (
     BreakdownBar,
     Chart,
@@ -28,6 +32,7 @@ from counterpoint.report.document import (
     NumberedItem,
     Prose,
     Section,
+    Series,
     Slice,
     StepPart,
     TextTable,
@@ -259,3 +264,37 @@ def _entry(block: NumberedItem, paper: _Paper) -> Iterator[Text]:
         yield Text(indent + block.price)
     yield from (Text(indent + line) for line in _lines(block.text, room))
     yield from _facts(block.rows, paper, indent)
+
+
+BARS: Final = " ▁▂▃▄▅▆▇█"
+ASCII_BARS: Final = " .:-=+*#@"
+
+_WIDEST: Final = 72
+_LEAST: Final = 10
+
+
+def chart_lines(chart: Chart, width: int, *, ascii_only: bool) -> Iterator[str]:
+    """Yield each series with its label and remark, then the time axis."""
+    labels = max((len(course.label) for course in chart.courses), default=0)
+    room = max(min(width - labels - 4, _WIDEST), _LEAST)
+    bars = ASCII_BARS if ascii_only else BARS
+    side = "|" if ascii_only else "│"
+    for course in chart.courses:
+        row = "".join(bars[level] for level in _levels(chart, course, room, len(bars) - 1))
+        yield f"{course.label:<{labels}}  {side}{row}{side}"
+        indent = " " * (labels + 3)
+        remarks = textwrap.wrap(course.remark, max(width - len(indent), _LEAST)) or [""]
+        yield from (indent + line for line in remarks)
+    gap = max(room - len(chart.first) - len(chart.last), 1)
+    yield f"{'':<{labels}}   {chart.first}{'':<{gap}}{chart.last}"
+
+
+def _levels(chart: Chart, course: Series, room: int, highest: int) -> Iterator[int]:
+    """Yield the bar index of each character, from the mean or maximum level within it."""
+    shares: Sequence[float] = course.levels
+    count = len(shares)
+    for at in range(room):
+        first, last = at * count // room, max((at + 1) * count // room, at * count // room + 1)
+        part = shares[first:last] or (0.0,)
+        share = sum(part) / len(part) if chart.means else max(part)
+        yield 0 if share <= 0 else min(max(math.ceil(share * highest - 1e-9), 1), highest)

@@ -1,6 +1,8 @@
-"""The report of `calibrate`: each scalar before and after, and errors on held-out steps."""
+"""The report of `calibrate`, as a Document and as JSON: scalars, and errors on held-out steps."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 from counterpoint.report import units
 from counterpoint.report.document import (
@@ -15,6 +17,7 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
+from counterpoint.report.json import At, Exact, Result, fill, json_text
 from counterpoint.workflow.calibration import Calibration, ScalarFit, StepFit
 
 
@@ -95,3 +98,49 @@ def _off(step: StepFit, predicted_s: float | None) -> str:
     if predicted_s is None or not step.measured_s:
         return units.UNKNOWN
     return f"{predicted_s / step.measured_s - 1:+.1%}"
+
+
+class FittedScalar(Result):
+    """A scalar of the cost model, before and after; null errors: it was not fitted."""
+
+    before: Annotated[Exact, At("before.value")]
+    value: Annotated[Exact, At("after.value")]
+    reach: Annotated[Exact, At("after.reach")]
+    source: Annotated[str | None, At("after.source")]
+    fitted: bool
+    samples: int
+    measured_ms: Exact
+    error_before: Exact | None
+    error_after: Exact | None
+    error_not_seen: Annotated[Exact | None, At("unseen")]
+
+
+class FittedStep(Result):
+    """A measured step, and what is predicted of it."""
+
+    name: str
+    measured_ms: Exact
+    before_ms: Exact
+    after_ms: Exact
+    not_seen_ms: Annotated[Exact | None, At("unseen_ms")]
+
+
+class Calibrated(Result, tag_field="schema", tag="counterpoint.calibration/1"):
+    """The cost model fitted to measurements: `counterpoint calibrate --json`."""
+
+    chip: str
+    file: str | None
+    scalars: dict[str, FittedScalar]
+    steps: tuple[FittedStep, ...]
+    notes: tuple[str, ...]
+
+
+def calibration_json(found: Calibration, out: str | None) -> str:
+    """Return `calibrate` as text."""
+    scalars = {fit.name: _scalar(fit) for fit in found.fits}
+    return json_text(fill(Calibrated, found, file=out, scalars=scalars))
+
+
+def _scalar(fit: ScalarFit) -> FittedScalar:
+    unfitted = {} if fit.fitted else {"error_before": None, "error_after": None}
+    return fill(FittedScalar, fit, **unfitted)

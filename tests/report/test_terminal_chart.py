@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from counterpoint.report.chart import chart_lines
 from counterpoint.report.document import Chart, Series
+from counterpoint.report.terminal import chart_lines
 
 
 def drawn(*levels: float, width: int = 30, ascii_only: bool = False, means: bool = False) -> str:

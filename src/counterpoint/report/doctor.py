@@ -1,9 +1,12 @@
-"""The report of `doctor` as a Document: problems with their commands first, then the rest."""
+"""The report of `doctor`, as a Document and as JSON (docs/reference/doctor-json.md).
+
+Problems come first, with their commands, then the other results.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Final
 
 from counterpoint.doctor import Checkup, SharedResult, Status
 from counterpoint.report.document import (
@@ -16,6 +19,9 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
+from counterpoint.report.json import At, Result, TextOrNull, TextsOrNull, fill, json_text
+
+__all__ = ["doctor_document", "doctor_json", "next_command"]
 
 _LOUD: Final = (Status.ERROR, Status.WARNING)
 _TITLES: Final = {
@@ -116,3 +122,32 @@ def next_command(checkup: Checkup) -> str:
     if first is not None:
         return f"counterpoint explain-code {first}"
     return "counterpoint run -- python train.py"
+
+
+class HostVerdict(Result):
+    """What a check says; `hosts` is null where it is about all of them together."""
+
+    code: Annotated[str, At("verdict.code")]
+    name: Annotated[str, At("verdict.name")]
+    status: Annotated[str, At("verdict.status")]
+    found: Annotated[str, At("verdict.found")]
+    wanted: Annotated[TextOrNull, At("verdict.wanted")]
+    why: Annotated[TextOrNull, At("verdict.why")]
+    remedy: Annotated[TextOrNull, At("verdict.remedy")]
+    source: Annotated[TextOrNull, At("verdict.source")]
+    hosts: TextsOrNull
+
+
+class Doctor(Result, tag_field="schema", tag="counterpoint.doctor/1"):
+    """What of the hosts is wrong: `counterpoint doctor --json`."""
+
+    failed: bool
+    ranks: int
+    hosts: tuple[str, ...]
+    verdicts: tuple[HostVerdict, ...]
+    next: str
+
+
+def doctor_json(checkup: Checkup, next: str) -> str:
+    """Return `doctor` as text; inapplicable and unknown checks have statuses of their own."""
+    return json_text(fill(Doctor, checkup, next=next))
