@@ -42,8 +42,7 @@ def json_schemas() -> Mapping[str, str]:
 def results() -> Mapping[str, type[Result]]:
     """The types of what commands print, by name: `explain`, `flags.check`, `pgle-make`."""
     for module in pkgutil.walk_packages(report.__path__, f"{report.__name__}."):
-        if module.name.endswith("_json"):
-            importlib.import_module(module.name)
+        importlib.import_module(module.name)
     return {str(tag).split(".", 1)[1].partition("/")[0]: kind for tag, kind in _tagged(Result)}
 
 
