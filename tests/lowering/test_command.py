@@ -66,7 +66,7 @@ def test_the_step_is_lowered_and_nothing_is_trained(tmp_path: Path) -> None:
     assert set(found.others) == {"jit_init", "jit_evaluate"}
     assert "evaluated True" in printed(found)
     assert "trained" not in printed(found)
-    assert any(it.startswith("it lowers jit_train_step") for it in said)
+    assert any(it.startswith("lowered jit_train_step") for it in said)
     workload = load_workload(found.directory, found.name)
     assert workload.devices == 8
     assert b"transpose(jvp" in workload.program  # scopes
@@ -134,10 +134,10 @@ def test_a_program_is_chosen_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "program", "told"),
     [
-        (scripts.EAGER, None, ("without a function that it jits", "jax.jit")),
+        (scripts.EAGER, None, ("without jitting a function", "jax.jit")),
         (scripts.FAILING, None, ("exit code 1", "ValueError: no data at gs://here")),
         ("import jax\njax.jit(lambda x: x)(1)", "step", ("--program step", "jit__lambda")),
-        ("print('no jax')", None, ("no Python of it has imported jax", "-- python train.py")),
+        ("print('no jax')", None, ("none of its Python processes imported jax", "-- python train.py")),
     ],
     ids=["eager", "failing", "other name", "no jax"],
 )

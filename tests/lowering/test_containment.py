@@ -50,7 +50,7 @@ manager.save(7, args=ocp.args.StandardSave({"w": jnp.ones((64, 64))}))
 manager.wait_until_finished()
 """
 ON_LAYER = "ran on a temporary layer over your files (overlayfs)"
-GUARDED = "only what Python itself writes was kept from your files"
+GUARDED = "your files were protected only from Python's own writes"
 
 
 @pytest.fixture(autouse=True)

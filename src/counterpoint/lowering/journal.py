@@ -49,7 +49,7 @@ class EmulatorReports:
         elif line["event"] == "lowered":
             self.functions.append(line)
             name = line["name"]
-            self._say(f"it lowered {name} (--program {name} stops there)")
+            self._say(f"lowered {name} (--program {name} stops there)")
         elif line["event"] == "asked":
             self.has_asked = True
         elif line["event"] == "kept":
