@@ -70,12 +70,7 @@ def doctor(  # noqa: PLR0913 - the options of the command
     """
     only, skip = _checked_words(only, "--only"), _checked_words(skip, "--skip")
     checks, comparisons = _selected(CHECKS, only, skip), _selected(CLUSTER_CHECKS, only, skip)
-    if not checks and not (cluster and comparisons):
-        raise UsageError(
-            "--only and --skip select no check",
-            why="checks across hosts (DOC6) need --cluster",
-            next="counterpoint doctor --only tcp-buffers,DOC5",
-        )
+    _refuse_none((*checks, *comparisons) if cluster else checks)
     if not 0 < timeout < float("inf"):
         raise UsageError(f"--timeout must be a positive number of seconds, not {timeout}")
     world = _world(rank, ranks, cluster=cluster)
@@ -103,6 +98,16 @@ def _selected(rules: Sequence[Rule], only: Sequence[str], skip: Sequence[str]) -
     return tuple(
         rule for rule in rules if (not only or _matches(rule, only)) and not _matches(rule, skip)
     )
+
+
+def _refuse_none(selected: Sequence[DocumentedRule]) -> None:
+    """Refuse to run no check, which would report success."""
+    if not selected:
+        raise UsageError(
+            "--only and --skip select no check",
+            why="checks across hosts (DOC6) need --cluster",
+            next="counterpoint doctor --only tcp-buffers,DOC5",
+        )
 
 
 def _checked_words(texts: Sequence[str], option: str) -> tuple[str, ...]:
