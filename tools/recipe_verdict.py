@@ -10,12 +10,12 @@ from typing import Final
 from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.check.fix import fix
-from counterpoint.flags.history.standing import FlagState, default_of, is_default, state_of
+from counterpoint.flags.history import FlagState, default_of, is_default, state_of
 from counterpoint.flags.lint import LintContext, Remark, Severity
 from counterpoint.flags.parsed import Occurrence, ParsedSource
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.text import render_xla_flags
-from counterpoint.flags.versions.version import LHS
+from counterpoint.flags.versions import LHS
 from published_recipe import Published
 
 _IDLE: Final = ("FLAG302", "FLAG303", "FLAG306")

@@ -10,11 +10,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue import Release, release
-from counterpoint.flags.catalogue.about import SettingReader, documentation_of
-from counterpoint.flags.catalogue.web_pages import PageSetting, WebPage, pages
-from counterpoint.flags.history.standing import FlagState, default_of, is_default, state_of
-from counterpoint.flags.lifecycle.lifecycle import is_default_now
-from counterpoint.flags.lifecycle.removed import removal_of
+from counterpoint.flags.catalogue.about import (
+    PageSetting,
+    SettingReader,
+    WebPage,
+    documentation_of,
+    pages,
+)
+from counterpoint.flags.history import FlagState, default_of, is_default, state_of
+from counterpoint.flags.lifecycle import is_default_now, removal_of
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.showing import related_recipes
 from counterpoint.flags.values import refusal

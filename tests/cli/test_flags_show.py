@@ -61,7 +61,7 @@ def test_a_value_that_changes_nothing_per_compile_is_said_to(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = run(capsys, "xla_gpu_enable_nccl_comm_splitting", "--jaxlib", "0.10.2")[1]
-    assert "compiler_options  taken without effect" in out
+    assert "compiler_options  accepted without effect" in out
 
 
 def test_a_removed_flag_says_what_happens_and_what_does_it_now(
@@ -70,8 +70,8 @@ def test_a_removed_flag_says_what_happens_and_what_does_it_now(
     code, out, _ = run(capsys, "xla_gpu_enable_async_all_reduce=true", "--jaxlib", "0.10.2")
     assert code == 0
     assert "not in jaxlib 0.10.2" in out
-    assert "unknown: XLA ends the process at it. jaxlib 0.4.26 had it, 0.4.27 does not." in out
-    assert "what it asked for is the default now: drop it" in out
+    assert "unknown: XLA aborts. jaxlib 0.4.26 had it, 0.4.27 does not." in out
+    assert "remove it: this is now the default" in out
     assert out.endswith("next: counterpoint flags show xla_gpu_disable_async_collectives\n")
 
 
@@ -84,7 +84,7 @@ def test_a_removed_flag_says_what_happens_and_what_does_it_now(
         ("--trainer.profiler", "read by Levanter"),
         ("net.ipv4.tcp_rmem", "read by the Linux kernel"),
         ("xla_gpu_shape_checks", "Counterpoint has no text on it"),
-        ("TF_CPP_MAX_LOG_LEVEL", "read by nobody"),
+        ("TF_CPP_MAX_LOG_LEVEL", "not read by any program"),
         ("optimization_level", "a compile option, not in XLA_FLAGS"),
     ],
 )

@@ -19,9 +19,9 @@ from counterpoint.flags.catalogue.about import (
     documentation_of,
 )
 from counterpoint.flags.catalogue.variable import DocumentedSetting, arguments, variables
-from counterpoint.flags.history.history import history
-from counterpoint.flags.lifecycle.removed import all_removals
-from counterpoint.flags.versions.version import ChipFamily, version_number
+from counterpoint.flags.history import history
+from counterpoint.flags.lifecycle import all_removals
+from counterpoint.flags.versions import ChipFamily, version_number
 
 WORKLOADS = {
     *("any", "fsdp", "dp", "tp", "pp", "moe", "single-node", "multi-node", "tpu-multislice"),

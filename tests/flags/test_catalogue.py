@@ -16,18 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.flags.catalogue import Flag, release, releases
-from counterpoint.flags.catalogue.lookup import shipped
-from counterpoint.flags.catalogue.similar import similar
-from counterpoint.flags.catalogue.table import (
+from counterpoint.flags.catalogue.flag import (
     FlagFacts,
     make_table,
     parse_table,
     render_table,
+    similar,
     with_release,
 )
-from counterpoint.flags.history.history import history
+from counterpoint.flags.catalogue.lookup import shipped
+from counterpoint.flags.history import history
 from counterpoint.flags.live.option_probe import probe_options
-from counterpoint.flags.versions.version import version_number
+from counterpoint.flags.versions import version_number
 
 Parser = Callable[[str], "dict[int, tuple[int | bytes, ...]] | None"]
 

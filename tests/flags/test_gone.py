@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from counterpoint.flags.catalogue import releases
-from counterpoint.flags.lifecycle.removed import FlagRemoval, all_removals, removal_of, unknown_hint
+from counterpoint.flags.lifecycle import FlagRemoval, all_removals, removal_of, unknown_hint
 from counterpoint.flags.text import names, similar
-from counterpoint.flags.versions.version import version_number
+from counterpoint.flags.versions import version_number
 
 Parser = Callable[[str], "object | None"]
 NEWEST_LOOKED_AT = (0, 12, 0, 1)
@@ -49,7 +49,7 @@ def test_what_became_of_flags_that_guides_still_name() -> None:
     ("name", "version", "hint"),
     [
         ("xla_gpu_graph_level", "0.10.2", "0.7.1 had it, 0.7.2 does not"),
-        ("xla_gpu_cudnn_gemm_fusion", "0.10.2", "no release of jaxlib from 0.4.18 on had it"),
+        ("xla_gpu_cudnn_gemm_fusion", "0.10.2", "no jaxlib since 0.4.18 has it"),
         ("xla_gpu_pipeline_all_gather", "0.10.2", "0.11.1 is the oldest known to have it"),
         ("xla_gpu_enable_triton_gem", "0.10.2", "Did you mean xla_gpu_enable_triton_gemm"),
         ("xla-gpu-autotune-level", "0.10.2", "Did you mean xla_gpu_autotune_level?"),

@@ -13,7 +13,7 @@ from counterpoint.flags.advice import recipes
 from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.forms import compiler_options
 from counterpoint.flags.refresh.descriptor import OptionField, read_fields
-from counterpoint.flags.refresh.learnt import find_library
+from counterpoint.flags.refresh.installed import find_library
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.runs.reports import read_debug_options
 from xla_compiler import Compiler

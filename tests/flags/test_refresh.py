@@ -17,11 +17,11 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.core.errors import InputError
 from counterpoint.flags.catalogue import Release, releases
+from counterpoint.flags.catalogue.flag import make_table, parse_table, render_table
 from counterpoint.flags.catalogue.lookup import as_release, facts_at, path_of
-from counterpoint.flags.catalogue.table import make_table, parse_table, render_table
-from counterpoint.flags.history.history import diff
+from counterpoint.flags.history import diff
 from counterpoint.flags.refresh.descriptor import read_fields
-from counterpoint.flags.refresh.learnt import JaxlibFlags, add_to_table, find_library
+from counterpoint.flags.refresh.installed import JaxlibFlags, add_to_table, find_library
 from counterpoint.flags.refresh.parser import Parser, is_unknown
 from counterpoint.report.catalogue.catalogue_document import refresh_document
 
@@ -110,10 +110,10 @@ def test_the_parser_is_asked_as_often_as_one_likes(jaxlib: Path) -> None:
 @pytest.mark.parametrize(
     ("program", "said"),
     [
-        ("/bin/cat", "could not be asked"),
-        ("/usr/bin/yes", "could not be asked"),
-        ("/nothere/python", "can't be run"),
-        ("/tmp", "can't be run"),  # noqa: S108 - a directory that is everywhere
+        ("/bin/cat", "failed to parse XLA flags"),
+        ("/usr/bin/yes", "failed to parse XLA flags"),
+        ("/nothere/python", "cannot be run"),
+        ("/tmp", "cannot be run"),  # noqa: S108 - a directory that is everywhere
     ],
     ids=["cat", "yes", "nothing", "directory"],
 )
@@ -126,7 +126,7 @@ def test_a_jaxlib_that_ends_the_process_at_its_start_is_told_to_be_damaged(tmp_p
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nkill -BUS $$\n")
     python.chmod(0o755)
-    with pytest.raises(InputError, match=r"damaged or cut off: .* with SIGBUS") as told:
+    with pytest.raises(InputError, match=r"damaged or truncated: .* with SIGBUS") as told:
         Parser(python)
     assert "--force-reinstall jaxlib" in str(told.value.next)
 
@@ -162,7 +162,7 @@ def test_a_plugin_is_held_to_its_release(jaxlib: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(None, "can't be read"), (b"", "is empty"), (b"#!/bin/sh\n", "is not a compiled library")],
+    [(None, "cannot be read"), (b"", "is empty"), (b"#!/bin/sh\n", "is not a shared library")],
     ids=["missing", "empty", "script"],
 )
 def test_what_is_no_library_is_told(
@@ -177,11 +177,11 @@ def test_what_is_no_library_is_told(
 
 def test_a_library_without_xla_and_a_cut_one_are_told(tmp_path: Path) -> None:
     program = Path(shutil.which("ls") or "/bin/ls")
-    with pytest.raises(InputError, match="no description of XLA's options"):
+    with pytest.raises(InputError, match="no descriptor of XLA's options"):
         read_fields(program)
     cut = tmp_path / "cut.so"
     cut.write_bytes(program.read_bytes()[:5000])
-    with pytest.raises(InputError, match="is cut off"):
+    with pytest.raises(InputError, match="is truncated"):
         read_fields(cut)
 
 
@@ -206,7 +206,7 @@ def test_what_is_kept_for_the_account_says_how_to_undo_that(tmp_path: Path) -> N
     )
     news = diff(learnt.release, learnt.release, {})
     kept = refresh_document(learnt, news, path_of(version), None)
-    assert "All later commands of this account use it" in kept.legend
+    assert "Later commands of this account use this table" in kept.legend
     assert f"To undo: rm {path_of(version)}" in kept.legend
     assert refresh_document(learnt, news, tmp_path / "mine.jsonl", None).legend == ""
 
@@ -220,18 +220,18 @@ def test_a_place_that_cant_be_written_to_is_refused_before_the_work(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", "/dev/null")
     assert main(["flags", "refresh"]) == 2
-    assert "can't make /dev/null" in capsys.readouterr().err
+    assert "cannot create /dev/null" in capsys.readouterr().err
     assert main(["flags", "refresh", "-o", str(tmp_path / "nothere" / "flags.jsonl")]) == 2
-    assert "can't write" in capsys.readouterr().err
+    assert "cannot write" in capsys.readouterr().err
     (tmp_path / "notes.txt").write_text("mine")
     assert main(["flags", "refresh", "-o", str(tmp_path / "notes.txt")]) == 3
-    assert "is no table of flags" in capsys.readouterr().err
+    assert "is not a table of flags" in capsys.readouterr().err
 
 
 def test_a_file_that_is_no_table_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("mine")
     learnt = JaxlibFlags(version="0.9.2", shared_object=path, jax=None, facts=facts_at("0.9.2"))
-    with pytest.raises(InputError, match="is no table of flags"):
+    with pytest.raises(InputError, match="is not a table of flags"):
         add_to_table(learnt, path)
     assert path.read_text() == "mine"

@@ -8,12 +8,11 @@ import sys
 import pytest
 
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.catalogue.about import SettingReader, documentation_of
-from counterpoint.flags.catalogue.web_pages import pages
-from counterpoint.flags.history.standing import FlagState, default_of, is_default, state_of
+from counterpoint.flags.catalogue.about import SettingReader, documentation_of, pages
+from counterpoint.flags.history import FlagState, default_of, is_default, state_of
 from counterpoint.flags.live import probe_flags
 from counterpoint.flags.live.option_probe import probe_options
-from counterpoint.flags.versions.version import version_number
+from counterpoint.flags.versions import version_number
 
 RELEASES = ("0.6.2", "0.8.3", "0.10.2", "0.12.0")
 LIVE = "0.10.2"

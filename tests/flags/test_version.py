@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from counterpoint.flags import Settings, environment
+from counterpoint.flags import versions as releases
 from counterpoint.flags.text import render_xla_flags
-from counterpoint.flags.versions import version as releases
-from counterpoint.flags.versions.version import (
+from counterpoint.flags.versions import (
     async_collectives_off,
     expect_pgle_known,
     lhs_flag_needed,

@@ -10,7 +10,7 @@ import pytest
 
 from counterpoint.compile.inputs import load_workload
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.flags.versions.version import LHS
+from counterpoint.flags.versions import LHS
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
 from counterpoint.pgle.applying.apply import PATH, AppliedProfile, apply_profile, compare_compiles

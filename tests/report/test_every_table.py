@@ -32,7 +32,7 @@ from counterpoint.diagnose.compare.comparison import RegroupedCollectives, Sched
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release as known_release
 from counterpoint.flags.effective import EffectiveFlag, FlagOutcome, differences
-from counterpoint.flags.refresh.plugin import PluginComparison
+from counterpoint.flags.refresh.descriptor import PluginComparison
 from counterpoint.hardware.targets import parse_target
 from counterpoint.pgle.applying.movement import CollectiveMove, Movement, SchedulePosition
 from counterpoint.pgle.profiles import InstructionCost, Profile, write_profile

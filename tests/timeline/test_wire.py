@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xspace_builder import Value, field_bytes, message, varint
 
-from counterpoint.timeline.xplane import wire
-from counterpoint.timeline.xplane.wire import Malformed, WireBlock, fields
+from counterpoint.core import wire
+from counterpoint.core.wire import Malformed, fields
+from counterpoint.timeline.xplane.wire import WireBlock
 
 EVENT = 0x22
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xspace_builder import Value, field_bytes, message, varint
 
+from counterpoint.core.wire import Malformed
 from counterpoint.hlo.wire_schema import message_classes
 from counterpoint.timeline.xplane.events import EventSelection, Strings, read_events
-from counterpoint.timeline.xplane.wire import Malformed
 
 Kept = dict[str, int | str]
 Row = tuple[int, int, int, Kept]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.catalogue.web_pages import PageSetting, pages
+from counterpoint.flags.catalogue.about import PageSetting, pages
 from web_flags import RELEASES, cells, web_flags_markdown
 
 KNOWN = [release(version) for version in RELEASES]

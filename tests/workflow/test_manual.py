@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from command_line import Counterpoint
-from counterpoint.flags.versions.version import PROFILE
+from counterpoint.flags.versions import PROFILE
 from counterpoint.runs import read_run
 
 pytestmark = pytest.mark.slow

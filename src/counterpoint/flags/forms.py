@@ -16,7 +16,7 @@ from counterpoint.core import UsageError
 from counterpoint.flags import settings
 from counterpoint.flags.catalogue.about import documentation_of
 from counterpoint.flags.catalogue.flag import Flag, Release
-from counterpoint.flags.lifecycle.lifecycle import successors
+from counterpoint.flags.lifecycle import successors
 from counterpoint.flags.settings import Channel, Layout, Settings
 from counterpoint.flags.text import join_xla_flags, split_xla_flags
 from counterpoint.flags.values import as_option, refusal

@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import Final
 
 from counterpoint.flags.catalogue.flag import Flag, Release
-from counterpoint.flags.lifecycle.lifecycle import FlagLifecycle, lifecycle_of
+from counterpoint.flags.lifecycle import FlagLifecycle, lifecycle_of
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource, SyntaxIssue
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.text import Pairs
-from counterpoint.flags.versions.version import PROFILE, ChipFamily, chip_family, version_number
+from counterpoint.flags.versions import PROFILE, ChipFamily, chip_family, version_number
 
 __all__ = ["Remark", "Severity", "advice_of", "lost_flags_text"]
 

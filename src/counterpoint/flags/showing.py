@@ -20,6 +20,7 @@ from counterpoint.flags.catalogue.about import (
     SettingReader,
     all_documentation,
     documentation_of,
+    pages,
 )
 from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.catalogue.variable import (
@@ -28,16 +29,13 @@ from counterpoint.flags.catalogue.variable import (
     nccl_names,
     variables,
 )
-from counterpoint.flags.catalogue.web_pages import pages
-from counterpoint.flags.history.history import History, history
-from counterpoint.flags.history.standing import FlagState, default_of, is_default, state_of
-from counterpoint.flags.lifecycle.lifecycle import is_default_now, successors
-from counterpoint.flags.lifecycle.removed import FlagRemoval, all_removals
+from counterpoint.flags.history import FlagState, History, default_of, history, is_default, state_of
+from counterpoint.flags.lifecycle import FlagRemoval, all_removals, is_default_now, successors
 from counterpoint.flags.rules import RULES
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.text import Pairs
 from counterpoint.flags.values import as_option, refusal
-from counterpoint.flags.versions.version import chip_family
+from counterpoint.flags.versions import chip_family
 
 __all__ = ["ChannelVerdict", "SettingDescription", "show"]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from counterpoint.core import InputError, UsageError
+from counterpoint.flags.catalogue.flag import similar as similar_flags
 from counterpoint.flags.catalogue.lookup import facts_at, release, releases, states
-from counterpoint.flags.catalogue.similar import similar as similar_flags
 from counterpoint.flags.named_files import ANYWHERE, AllowedFiles, read_regular
 
 __all__ = ["Pairs", "parse_xla_flags", "render_xla_flags"]

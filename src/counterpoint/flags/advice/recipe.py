@@ -40,7 +40,7 @@ from typing import Any, Final, cast
 from counterpoint.core import InputError, parse_toml
 from counterpoint.flags.settings import Channel, Layout, Settings, why_invalid
 from counterpoint.flags.text import render_xla_flags
-from counterpoint.flags.versions.version import lhs_flag_needed, version_number
+from counterpoint.flags.versions import lhs_flag_needed, version_number
 
 CHIP_GENERATIONS: Final = {
     "blackwell": re.compile(r"\bG?B\d{2,3}\b|\bRTX (50\d\d|PRO)"),

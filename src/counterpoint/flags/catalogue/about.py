@@ -8,6 +8,7 @@ than a whole check may. So tables have no sub-tables, and no line of a text begi
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
-from counterpoint.flags.versions.version import ChipFamily, chip_family, version_number
+from counterpoint.flags.versions import ChipFamily, chip_family, version_number
 
 _HEAD: Final = re.compile(r'^\["?([-.\w]+)"?\]$', re.MULTILINE)
 
@@ -82,7 +83,7 @@ class SettingDocumentation:
     process_only: bool = False
     notes: tuple[SettingNote, ...] = ()
 
-    def told(self, version: str | None, chip: str | None = None) -> tuple[str, ...]:
+    def notes_for(self, version: str | None, chip: str | None = None) -> tuple[str, ...]:
         """Return the notes that hold for a jaxlib and a chip."""
         return tuple(note.text for note in self.notes if note.holds(version, chip))
 
@@ -143,3 +144,55 @@ def _frozen(table: Mapping[str, Any]) -> dict[str, Any]:
         key: tuple(cast("list[Any]", value)) if isinstance(value, list) else value
         for key, value in table.items()
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSetting:
+    """One setting of a page. `values` is empty if the page gives none, or a placeholder.
+
+    `says` is the default that the page states. `named` is false if the page describes a setting
+    without its name; `source` is then the page that names it.
+    """
+
+    name: str
+    where: str
+    values: tuple[str, ...] = ()
+    says: str | None = None
+    named: bool = True
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WebPage:
+    """A page, with its settings in the order of the page."""
+
+    title: str
+    url: str
+    settings: tuple[PageSetting, ...]
+
+
+@cache
+def pages() -> tuple[WebPage, ...]:
+    """Return all pages."""
+    directory = Path(__file__).with_name("web_pages")
+    files = sorted(directory.iterdir(), key=lambda entry: entry.name)
+    return tuple(
+        _page(tomllib.loads(file.read_text("utf-8")))
+        for file in files
+        if file.name.endswith(".toml")
+    )
+
+
+def _page(document: Mapping[str, Any]) -> WebPage:
+    settings = tuple(
+        PageSetting(
+            name=row["name"],
+            where=row["where"],
+            values=tuple(row.get("values", ())),
+            says=row.get("says"),
+            named=row.get("named", True),
+            source=row.get("source", ""),
+        )
+        for row in document["setting"]
+    )
+    return WebPage(document["title"], document["url"], settings)

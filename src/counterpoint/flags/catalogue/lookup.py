@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.core import InputError
-from counterpoint.flags.catalogue.flag import Release
-from counterpoint.flags.catalogue.table import FlagFacts, FlagTable, flag_of, parse_table
-from counterpoint.flags.versions.version import version_number
+from counterpoint.flags.catalogue.flag import FlagFacts, FlagTable, Release, flag_of, parse_table
+from counterpoint.flags.versions import version_number
 
 _START: Final = "jaxlib-"
 _ENDING: Final = ".jsonl"

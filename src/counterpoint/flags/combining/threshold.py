@@ -24,7 +24,7 @@ from counterpoint.flags.combining.combiner import (
     part_bytes,
     unrolled,
 )
-from counterpoint.flags.versions.version import version_number
+from counterpoint.flags.versions import version_number
 from counterpoint.hlo import Program
 
 SMALLEST: Final = 1 << 24  # 16 MiB, the smallest value that guides try

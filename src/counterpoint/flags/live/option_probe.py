@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from counterpoint.core import CounterpointError
+from counterpoint.flags.catalogue.flag import similar
 from counterpoint.flags.catalogue.lookup import release
-from counterpoint.flags.catalogue.similar import similar
-from counterpoint.flags.lifecycle.removed import removal_of
+from counterpoint.flags.lifecycle import removal_of
 from counterpoint.flags.live.probe import (
     JaxlibInterpreter,
     ProbeError,

@@ -18,9 +18,9 @@ from typing import Final
 from counterpoint.core import UsageError
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.lookup import known_release, release, releases
-from counterpoint.flags.lifecycle.removed import unknown_hint
+from counterpoint.flags.lifecycle import unknown_hint
 from counterpoint.flags.text import expand_xla_flags, join_xla_flags, names, split_xla_flags
-from counterpoint.flags.versions.version import version_number
+from counterpoint.flags.versions import version_number
 
 _UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: (.*)")
 _BAD: Final = (

@@ -138,7 +138,7 @@ class JaxUse:
 
 def flag_entries(value: Entries) -> Entries | None:
     """Return the flags among the entries, if several look like flags or one is known."""
-    from counterpoint.flags.history.history import history  # slow to import, and rarely needed
+    from counterpoint.flags.history import history  # slow to import, and rarely needed
 
     found: dict[str, Value] = {
         name: inner

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
-    from counterpoint.flags.refresh.learnt import JaxlibFlags as JaxlibFlags
-    from counterpoint.flags.refresh.learnt import add_to_table as add_to_table
-    from counterpoint.flags.refresh.learnt import check_writable as check_writable
-    from counterpoint.flags.refresh.learnt import read_jaxlib_flags as read_jaxlib_flags
-    from counterpoint.flags.refresh.learnt import save_overlay as save_overlay
-    from counterpoint.flags.refresh.plugin import PluginComparison as PluginComparison
-    from counterpoint.flags.refresh.plugin import compare_plugin as compare_plugin
+    from counterpoint.flags.refresh.descriptor import PluginComparison as PluginComparison
+    from counterpoint.flags.refresh.descriptor import compare_plugin as compare_plugin
+    from counterpoint.flags.refresh.installed import JaxlibFlags as JaxlibFlags
+    from counterpoint.flags.refresh.installed import add_to_table as add_to_table
+    from counterpoint.flags.refresh.installed import check_writable as check_writable
+    from counterpoint.flags.refresh.installed import read_jaxlib_flags as read_jaxlib_flags
+    from counterpoint.flags.refresh.installed import save_overlay as save_overlay
 
 __getattr__ = lazy(
     __name__,
     {
-        "JaxlibFlags": "counterpoint.flags.refresh.learnt",
-        "PluginComparison": "counterpoint.flags.refresh.plugin",
-        "check_writable": "counterpoint.flags.refresh.learnt",
-        "compare_plugin": "counterpoint.flags.refresh.plugin",
-        "save_overlay": "counterpoint.flags.refresh.learnt",
-        "add_to_table": "counterpoint.flags.refresh.learnt",
-        "read_jaxlib_flags": "counterpoint.flags.refresh.learnt",
+        "JaxlibFlags": "counterpoint.flags.refresh.installed",
+        "PluginComparison": "counterpoint.flags.refresh.descriptor",
+        "check_writable": "counterpoint.flags.refresh.installed",
+        "compare_plugin": "counterpoint.flags.refresh.descriptor",
+        "save_overlay": "counterpoint.flags.refresh.installed",
+        "add_to_table": "counterpoint.flags.refresh.installed",
+        "read_jaxlib_flags": "counterpoint.flags.refresh.installed",
     },
 )

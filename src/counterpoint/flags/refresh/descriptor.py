@@ -1,20 +1,26 @@
-"""The fields of DebugOptions, read from a library that was compiled with them.
+"""The options that a library was compiled with: the fields of XLA's DebugOptions.
 
 protobuf keeps the descriptor of each .proto file as serialized bytes in the library, so that types,
 enums and deprecations can be read without loading it. The descriptor begins with its own file name;
 its end is found by parsing its fields until one is invalid.
+
+A plugin is a library with its own XLA, and compiles with its own DebugOptions. Options of another
+version than its jaxlib's are unknown to one of the two.
 """
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from counterpoint.core import InputError
+from counterpoint.core.wire import Malformed, fields
+from counterpoint.flags.catalogue.flag import Flag, Release
+from counterpoint.flags.catalogue.lookup import release, releases
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import (
@@ -24,9 +30,8 @@ if TYPE_CHECKING:
     )
 
 _FILE: Final = "xla/xla.proto"
-_LARGEST_FIELD: Final = 15  # FileDescriptorProto ends at 14, `edition`
-_LIBRARIES: Final = "name libjax_common.so, xla_extension.so or xla_cuda_plugin.so"
-_SIZES: Final = {1: 8, 5: 4}  # sizes of the fixed-size wire types
+_LAST_FIELD: Final = 14  # of a FileDescriptorProto: `edition`
+_LIBRARIES: Final = "pass libjax_common.so, xla_extension.so or xla_cuda_plugin.so"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,23 +48,33 @@ class OptionField:
 def read_fields(library: Path) -> tuple[OptionField, ...]:
     """Return all fields of DebugOptions that a library was compiled with."""
     with _mapped(library) as data:
-        file = _file(library, data, _FILE)
-        if file is None:
-            raise InputError(
-                f"{library} holds no description of XLA's options",
-                why="it is no library of XLA's, or it is cut off",
-                next=_LIBRARIES,
-            )
-        message = next(
-            (candidate for candidate in file.message_type if candidate.name == "DebugOptions"), None
-        )
-        if message is None or not message.field:
-            raise _damaged(library, f"its {_FILE} has no DebugOptions")
+        file, message = _debug_options(library, data)
         imported = (_file(library, data, name) for name in file.dependency)
-        enums = _enums(
-            [file, *(imported_file for imported_file in imported if imported_file is not None)]
+        enums = _enums([file, *filter(None, imported)])
+    return tuple(
+        OptionField(
+            name=field.name,
+            number=field.number,
+            type=_type(field, message),
+            deprecated=field.options.deprecated,
+            enum=enums.get(field.type_name, {}),
         )
-    return tuple(_field(field, message, enums) for field in message.field)
+        for field in message.field
+    )
+
+
+def _debug_options(library: Path, data: mmap.mmap) -> tuple[FileDescriptorProto, DescriptorProto]:
+    file = _file(library, data, _FILE)
+    if file is None:
+        raise InputError(
+            f"{library} contains no descriptor of XLA's options",
+            why="it is not an XLA library, or it is truncated",
+            next=_LIBRARIES,
+        )
+    message = next((found for found in file.message_type if found.name == "DebugOptions"), None)
+    if message is None or not message.field:
+        raise _damaged(library, f"its {_FILE} has no DebugOptions")
+    return file, message
 
 
 def _enums(files: Iterable[FileDescriptorProto]) -> dict[str, dict[int, str]]:
@@ -79,26 +94,10 @@ def _enums(files: Iterable[FileDescriptorProto]) -> dict[str, dict[int, str]]:
     return found
 
 
-def _field(
-    field: FieldDescriptorProto, message: DescriptorProto, names: Mapping[str, Mapping[int, str]]
-) -> OptionField:
-    return OptionField(
-        name=field.name,
-        number=field.number,
-        type=_type(field, message),
-        deprecated=field.options.deprecated,
-        enum=names.get(field.type_name, {}),
-    )
-
-
 def _type(field: FieldDescriptorProto, message: DescriptorProto) -> str:
     repeated = field.label == field.LABEL_REPEATED
     if field.type == field.TYPE_MESSAGE:
-        inner = field.type_name.rpartition(".")[2]
-        is_map = any(
-            nested.name == inner and nested.options.map_entry for nested in message.nested_type
-        )
-        return "map" if is_map else "messages" if repeated else "message"
+        return "map" if _is_map(field, message) else "messages" if repeated else "message"
     if field.type == field.TYPE_ENUM:
         return "enums" if repeated else "enum"
     kinds = {
@@ -113,6 +112,99 @@ def _type(field: FieldDescriptorProto, message: DescriptorProto) -> str:
     return f"{kind}s" if repeated else kind
 
 
+def _is_map(field: FieldDescriptorProto, message: DescriptorProto) -> bool:
+    inner = field.type_name.rpartition(".")[2]
+    return any(nested.name == inner and nested.options.map_entry for nested in message.nested_type)
+
+
+def options_reader(library: Path) -> Callable[[bytes], dict[int, Any]]:
+    """Return a function from serialized CompileOptions to the fields of their DebugOptions.
+
+    Only fields that are present are in its result; a float has its shortest text. The class of the
+    message is made from the descriptor: with enums as numbers and messages as bytes it depends on
+    no other file.
+    """
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message_factory import GetMessageClass
+
+    with _mapped(library) as data:
+        _, message = _debug_options(library, data)
+    file = FileDescriptorProto(name="counterpoint/options.proto", package="counterpoint")
+    kept = file.message_type.add(name=message.name)
+    kept.nested_type.extend(nested for nested in message.nested_type if nested.options.map_entry)
+    for field in message.field:
+        kept.field.append(_independent(field, message))
+    for nested in kept.nested_type:
+        plain = [_independent(field, message) for field in nested.field]
+        del nested.field[:]
+        nested.field.extend(plain)
+    for outer, inner in _OUTER:
+        file.message_type.add(name=outer).field.add(
+            name="inner",
+            number=3,
+            label=FieldDescriptorProto.LABEL_OPTIONAL,
+            type=FieldDescriptorProto.TYPE_MESSAGE,
+            type_name=f".counterpoint.{inner}",
+        )
+    pool = DescriptorPool()
+    pool.Add(file)
+    compile_options: Any = GetMessageClass(
+        pool.FindMessageTypeByName(f"counterpoint.{_OUTER[-1][0]}")
+    )
+
+    def read(serialized: bytes) -> dict[int, Any]:
+        options = compile_options.FromString(serialized).inner.inner
+        return {field.number: _plain(field, value) for field, value in options.ListFields()}
+
+    return read
+
+
+_OUTER: Final = (("Build", "DebugOptions"), ("Compile", "Build"))
+"""CompileOptionsProto.executable_build_options.debug_options: both fields have the number 3."""
+
+
+def _independent(field: FieldDescriptorProto, message: DescriptorProto) -> FieldDescriptorProto:
+    """Return a field that is the same on the wire and refers to no other file."""
+    plain = type(field)(name=field.name, number=field.number, label=field.label, type=field.type)
+    if field.type == field.TYPE_ENUM:
+        plain.type = field.TYPE_INT32
+    elif field.type == field.TYPE_MESSAGE and _is_map(field, message):
+        plain.type_name = f".counterpoint.DebugOptions.{field.type_name.rpartition('.')[2]}"
+    elif field.type == field.TYPE_MESSAGE:
+        plain.type = field.TYPE_BYTES
+    return plain
+
+
+def _plain(field: Any, value: Any) -> Any:  # noqa: ANN401 - of protobuf, without types
+    if isinstance(value, float) and field.type == field.TYPE_FLOAT:
+        return f"{value:.7g}"
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[object, object]", value))
+    return value if isinstance(value, bool | int | float | str | bytes) else tuple(value)
+
+
+def spelled(kind: str, value: Any, names: Mapping[int, str]) -> str:  # noqa: ANN401 - as read
+    """Return a field's value as spelled in XLA_FLAGS; None, an absent one, is proto3's default."""
+    match kind:
+        case "bool":
+            return "true" if value else "false"
+        case "int32" | "int64" | "float":
+            return str(value or 0)
+        case "enum":
+            return names.get(value or 0, str(value or 0))
+        case "enums":
+            items = sorted(names.get(number, str(number)) for number in value or ())
+        case "map":
+            entries: Mapping[str, str] = value or {}
+            items = sorted(f"{key}={text}" for key, text in entries.items())
+        case "string" | "strings":
+            items = [value or ""] if kind == "string" else (value or ())
+        case _:
+            items = ()
+    return ",".join(items)
+
+
 @contextmanager
 def _mapped(library: Path) -> Generator[mmap.mmap]:
     try:
@@ -125,26 +217,26 @@ def _mapped(library: Path) -> Generator[mmap.mmap]:
     except ValueError:
         raise InputError(f"{library} is empty", next=_LIBRARIES) from None
     except OSError as failure:
-        raise InputError(f"{library} can't be read: {failure.strerror or failure}") from None
+        raise InputError(f"{library} cannot be read: {failure.strerror or failure}") from None
 
 
 def _require_elf(library: Path, data: mmap.mmap) -> None:
     if data[:4] != b"\x7fELF":
         raise InputError(
-            f"{library} is not a compiled library",
-            why="it does not begin as an ELF file does",
+            f"{library} is not a shared library",
+            why="it has no ELF header",
             next=_LIBRARIES,
         )
     sections = int.from_bytes(data[0x28:0x30], "little")  # 64 bit: the section headers come last
     if data[4] == 2 and sections > len(data):
         raise InputError(
-            f"{library} is cut off: it has {len(data)} bytes, and speaks of {sections}",
-            next="install it again",
+            f"{library} is truncated: it has {len(data)} bytes of at least {sections}",
+            next="reinstall it",
         )
 
 
 def _file(library: Path, data: mmap.mmap, name: str) -> FileDescriptorProto | None:
-    """Return the description of one .proto file; None if the library has none."""
+    """Return the descriptor of one .proto file; None if the library has none."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.message import DecodeError
 
@@ -154,34 +246,74 @@ def _file(library: Path, data: mmap.mmap, name: str) -> FileDescriptorProto | No
     try:
         return FileDescriptorProto.FromString(data[start : _end(data, start)])
     except DecodeError:
-        raise _damaged(library, f"its description of {name} can't be decoded") from None
+        raise _damaged(library, f"its descriptor of {name} cannot be decoded") from None
 
 
 def _end(data: mmap.mmap, at: int) -> int:
     """Return the end of a FileDescriptorProto: the offset of the first invalid field."""
-    while True:
-        tag, inside = _varint(data, at)
-        size = _SIZES.get(tag & 7)
-        if not 0 < tag >> 3 < _LARGEST_FIELD or (tag & 7 not in (0, 2) and size is None):
-            return at
-        if size is None:
-            length, inside = _varint(data, inside)
-            size = length if tag & 7 == 2 else 0
-        if inside + size > len(data):
-            return at
-        at = inside + size
-
-
-def _varint(data: mmap.mmap, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data) and shift < 64:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        shift, at = shift + 7, at + 1
-        if byte < 0x80:
-            return value, at
-    return 0, at
+    with memoryview(data) as view, suppress(Malformed):
+        for number, _, _, end in fields(view, at, len(view)):
+            if number > _LAST_FIELD:
+                break
+            at = end
+    return at
 
 
 def _damaged(library: Path, what: str) -> InputError:
-    return InputError(f"{library} is damaged: {what}", next="install jaxlib again")
+    return InputError(f"{library} is damaged: {what}", next="reinstall jaxlib")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginComparison:
+    """A plugin compared with a release: options that only one of them has, or that differ."""
+
+    shared_object: Path
+    release: Release
+    fields: int
+    more: tuple[str, ...]  # options that only the plugin has
+    fewer: tuple[str, ...]  # options that only the release has
+    other: tuple[str, ...]  # of another type, or with other values
+
+    @property
+    def differences(self) -> int:
+        """The number of options that differ."""
+        return len(self.more) + len(self.fewer) + len(self.other)
+
+
+def compare_plugin(
+    library: Path, version: str | None = None, tell: Callable[[str], None] = lambda _: None
+) -> PluginComparison:
+    """Compare a plugin with a release; None: with the most similar known one."""
+    tell(f"reading {library.name}")
+    options = read_fields(library)
+    known = releases() if version is None else (version,)
+    found = (_compare(library, options, release(candidate)) for candidate in reversed(known))
+    return min(found, key=lambda plugin: plugin.differences)  # the newest of equally similar ones
+
+
+def _compare(library: Path, plugin: tuple[OptionField, ...], known: Release) -> PluginComparison:
+    plugin_fields = {field.name: field for field in plugin}
+    options = {name: flag for name, flag in known.flags.items() if _is_field(flag)}
+    return PluginComparison(
+        shared_object=library,
+        release=known,
+        fields=len(plugin),
+        more=tuple(sorted(plugin_fields.keys() - known.flags.keys())),
+        fewer=tuple(sorted(options.keys() - plugin_fields.keys())),
+        other=tuple(
+            sorted(
+                name
+                for name in plugin_fields.keys() & options.keys()
+                if _differs(plugin_fields[name], options[name])
+            )
+        ),
+    )
+
+
+def _is_field(flag: Flag) -> bool:
+    return flag.compile_option or flag.type in ("message", "map")
+
+
+def _differs(field: OptionField, flag: Flag) -> bool:
+    kind = field.type.removesuffix("s") if field.type == "messages" else field.type
+    return kind != flag.type or not set(flag.enum) <= set(field.enum.values())

@@ -14,7 +14,7 @@ import shlex
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,8 +131,8 @@ class Parser:
         if "version" in hello:
             return hello
         raise InputError(
-            f"{self._python} has no jaxlib that can be imported: {hello.get('missing')}",
-            why="flags are read out of the jaxlib that this interpreter imports",
+            f"{self._python} cannot import jaxlib: {hello.get('missing')}",
+            why="flags are read from the jaxlib that this interpreter imports",
             next="--python .venv/bin/python",
         )
 
@@ -142,7 +142,7 @@ class Parser:
             sending.write(json.dumps(text) + "\n")
             sending.flush()
         except BrokenPipeError:
-            raise self._ended("it ended") from None
+            raise self._ended("it exited") from None
         return self._receive()
 
     def _receive(self) -> dict[str, Any]:
@@ -152,7 +152,9 @@ class Parser:
         try:
             return json.loads(receiving.readline())
         except (ValueError, RecursionError):
-            raise self._crashed() or self._ended("it is no Python interpreter, or ended") from None
+            raise self._crashed() or self._ended(
+                "it is not a Python interpreter, or it exited"
+            ) from None
 
     def _crashed(self) -> InputError | None:
         """Return the error if loading jaxlib crashed: the linker can accept a damaged library."""
@@ -162,7 +164,7 @@ class Parser:
         if self.version or code is None or code >= 0:
             return None
         return InputError(
-            f"{self._python}: its jaxlib is damaged or cut off: loading it ended the process"
+            f"{self._python}: its jaxlib is damaged or truncated: loading it crashed"
             f" with {signal.Signals(-code).name}",
             next=f"{shlex.quote(str(self._python))} -m pip install --force-reinstall jaxlib",
         )
@@ -177,7 +179,7 @@ class Parser:
             line for line in output if not any(our_line and our_line in line for our_line in ours)
         ]
         return InputError(
-            f"{self._python} could not be asked about XLA's flags: {how}",
+            f"{self._python} failed to parse XLA flags: {how}",
             why=lines[-1][:300] if lines else None,
             next="--python .venv/bin/python",
         )
@@ -207,6 +209,72 @@ def _start(python: Path, environment: Mapping[str, str], log: IO[bytes]) -> subp
         )
     except OSError as failure:
         raise InputError(
-            f"{python} can't be run: {failure.strerror or failure}",
+            f"{python} cannot be run: {failure.strerror or failure}",
             next="--python .venv/bin/python",
         ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class EnumSpelling:
+    """The accepted names of the values: in XLA_FLAGS, and in the enum, in the same order."""
+
+    values: tuple[str, ...]
+    enum: tuple[str, ...]
+    any_case: bool = False
+
+
+def find_spelling(
+    parse: Callable[[str], ParseResult], flag: str, enum: Mapping[int, str]
+) -> EnumSpelling | None:
+    """Return what a flag accepts; None if it accepts nothing that was tried, or is not a flag."""
+    names = tuple(enum.values())
+
+    def takes(value: str) -> bool:
+        return parse(f"--{flag}={value}").options is not None
+
+    if is_unknown(parse(f"--{flag}=")):
+        return None
+    prefix = common_prefix(names)
+    forms: tuple[Callable[[str], str], ...] = (
+        str,
+        str.lower,
+        lambda name: name.removeprefix(prefix),
+        lambda name: name.removeprefix(prefix).lower(),
+    )
+    taken = next(filter(None, (_taken(takes, names, form) for form in forms)), None)
+    taken = taken or _words_taken(takes, names)
+    if not taken:
+        return None
+    any_case = takes(next(iter(taken.values())).swapcase())
+    return EnumSpelling(tuple(taken.values()), tuple(taken), any_case)
+
+
+def _taken(
+    takes: Callable[[str], bool], names: tuple[str, ...], form: Callable[[str], str]
+) -> dict[str, str]:
+    """Return the names that are accepted in one form."""
+    return {name: form(name) for name in names if takes(form(name))}
+
+
+def _words_taken(takes: Callable[[str], bool], names: tuple[str, ...]) -> dict[str, str]:
+    """Return for each name the longest part of it that is accepted, if any is."""
+    found = ((name, next(filter(takes, _parts(name)), None)) for name in names)
+    return {name: part for name, part in found if part is not None}
+
+
+def _parts(name: str) -> Iterator[str]:
+    """Yield all proper runs of its words, in lower case."""
+    words = name.lower().split("_")
+    for size in range(len(words) - 1, 0, -1):
+        for start in range(len(words) - size + 1):
+            yield "_".join(words[start : start + size])
+
+
+def common_prefix(names: tuple[str, ...]) -> str:
+    """Return the prefix of all names, up to an underscore; empty for a single name."""
+    if len(names) == 1:
+        return ""
+    least, most = min(names), max(names)
+    differ = (at for at, (a, b) in enumerate(zip(least, most, strict=False)) if a != b)
+    same = least[: next(differ, len(least))]
+    return same[: same.rfind("_") + 1]

@@ -58,7 +58,7 @@ from counterpoint.flags.lint import (
     since,
     under_nsys,
 )
-from counterpoint.flags.versions.version import PROFILE
+from counterpoint.flags.versions import PROFILE
 
 CODE: Final = "FLAG408"
 NAME: Final = "auto-pgle-trap"

@@ -56,7 +56,7 @@ from counterpoint.flags.lint import (
     threshold,
 )
 from counterpoint.flags.parsed import Occurrence
-from counterpoint.flags.versions.version import ChipFamily, chip_family
+from counterpoint.flags.versions import ChipFamily, chip_family
 
 CODE: Final = "FLAG304"
 NAME: Final = "combine-threshold"

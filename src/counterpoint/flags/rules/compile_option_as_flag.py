@@ -41,7 +41,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle.lifecycle import LifecycleStatus, consequence_of_rejection
+from counterpoint.flags.lifecycle import LifecycleStatus, consequence_of_rejection
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.settings import Channel
 

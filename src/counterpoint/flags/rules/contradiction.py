@@ -60,7 +60,7 @@ from counterpoint.flags.lint import (
     remark,
     since,
 )
-from counterpoint.flags.versions.version import DISABLED_PASSES, LHS, SCHEDULER, SYNCHRONOUS
+from counterpoint.flags.versions import DISABLED_PASSES, LHS, SCHEDULER, SYNCHRONOUS
 
 CODE: Final = "FLAG407"
 NAME: Final = "contradiction"

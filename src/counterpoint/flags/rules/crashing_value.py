@@ -59,7 +59,7 @@ from counterpoint.flags.lint import (
 )
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.versions.version import LHS, lhs_flag_needed, scheduler_can_be_disabled
+from counterpoint.flags.versions import LHS, lhs_flag_needed, scheduler_can_be_disabled
 
 CODE: Final = "FLAG203"
 NAME: Final = "crashing-value"

@@ -43,7 +43,7 @@ from typing import Final
 
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.versions.version import LHS
+from counterpoint.flags.versions import LHS
 
 CODE: Final = "FLAG301"
 NAME: Final = "default-anyway"

@@ -59,7 +59,7 @@ from counterpoint.flags.lint import (
     remark,
     since,
 )
-from counterpoint.flags.versions.version import (
+from counterpoint.flags.versions import (
     DISABLED_PASSES,
     LHS,
     SCHEDULER,

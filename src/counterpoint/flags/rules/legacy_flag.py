@@ -45,7 +45,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.flag import Flag
-from counterpoint.flags.lifecycle.lifecycle import replacement_of
+from counterpoint.flags.lifecycle import replacement_of
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
 from counterpoint.flags.parsed import Occurrence
 

@@ -39,7 +39,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, chip_is, remark
-from counterpoint.flags.versions.version import ChipFamily
+from counterpoint.flags.versions import ChipFamily
 
 CODE: Final = "FLAG505"
 NAME: Final = "max-connections"

@@ -53,7 +53,7 @@ from counterpoint.flags.lint import (
     remark,
     since,
 )
-from counterpoint.flags.versions.version import ChipFamily, chip_family
+from counterpoint.flags.versions import ChipFamily, chip_family
 
 CODE: Final = "FLAG303"
 NAME: Final = "missing-partner"

@@ -44,7 +44,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.lint import FALSE, Fix, LintContext, Remark, Severity, remark
-from counterpoint.flags.versions.version import ChipFamily, chip_family
+from counterpoint.flags.versions import ChipFamily, chip_family
 
 CODE: Final = "FLAG306"
 NAME: Final = "not-for-this-chip"

@@ -43,7 +43,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.lookup import releases
-from counterpoint.flags.lifecycle.lifecycle import (
+from counterpoint.flags.lifecycle import (
     LifecycleStatus,
     consequence_of_rejection,
     is_default_now,

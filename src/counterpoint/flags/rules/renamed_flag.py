@@ -40,7 +40,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle.lifecycle import (
+from counterpoint.flags.lifecycle import (
     LifecycleStatus,
     consequence_of_rejection,
     replacement_of,

@@ -44,8 +44,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.flags.catalogue.flag import similar
 from counterpoint.flags.catalogue.lookup import releases
-from counterpoint.flags.lifecycle.lifecycle import LifecycleStatus, consequence_of_rejection, meant
+from counterpoint.flags.lifecycle import LifecycleStatus, consequence_of_rejection
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.parsed import Occurrence
 
@@ -68,7 +69,7 @@ def check(case: LintContext) -> Iterator[Remark]:
                 yield remark(CODE, Severity.ERROR, setting, message, advice)
                 continue
             if setting.name not in near:
-                near[setting.name] = meant(setting.name, case.release)
+                near[setting.name] = similar(setting.name, case.release)
             candidates = near[setting.name]
             yield remark(
                 CODE,

@@ -46,7 +46,7 @@ from typing import Final
 
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, items, remark, since
 from counterpoint.flags.parsed import Occurrence
-from counterpoint.flags.versions.version import DISABLED_PASSES
+from counterpoint.flags.versions import DISABLED_PASSES
 
 CODE: Final = "FLAG305"
 NAME: Final = "unknown-pass"

@@ -53,7 +53,7 @@ from counterpoint.flags.lint import (
     has_profile,
     remark,
 )
-from counterpoint.flags.versions.version import LHS, SOL, chip_family, lhs_flag_needed
+from counterpoint.flags.versions import LHS, SOL, chip_family, lhs_flag_needed
 
 CODE: Final = "FLAG404"
 NAME: Final = "unmodelled-collectives"

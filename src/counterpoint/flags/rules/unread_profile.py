@@ -63,7 +63,7 @@ from counterpoint.flags.lint import (
     since,
 )
 from counterpoint.flags.parsed import Occurrence
-from counterpoint.flags.versions.version import (
+from counterpoint.flags.versions import (
     ACCURACY,
     DISABLED_PASSES,
     LHS,

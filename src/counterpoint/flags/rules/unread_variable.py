@@ -46,12 +46,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.variable import JAX_ELSEWHERE, nccl_names, variables
-from counterpoint.flags.history.history import History, history
-from counterpoint.flags.lifecycle.lifecycle import LifecycleStatus
+from counterpoint.flags.history import History, history
+from counterpoint.flags.lifecycle import LifecycleStatus
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.versions.version import version_number
+from counterpoint.flags.versions import version_number
 
 CODE: Final = "FLAG501"
 NAME: Final = "unread-variable"

@@ -53,7 +53,7 @@ from counterpoint.flags.lint import (
     flag_on,
     remark,
 )
-from counterpoint.flags.versions.version import ChipFamily, has_nvls
+from counterpoint.flags.versions import ChipFamily, has_nvls
 
 CODE: Final = "FLAG401"
 NAME: Final = "user-buffers"

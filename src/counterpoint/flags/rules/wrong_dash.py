@@ -42,7 +42,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.history.history import history
+from counterpoint.flags.history import history
 from counterpoint.flags.lint import LintContext, Remark, Severity, lost_flags_text, remark
 from counterpoint.flags.parsed import IssueKind, SyntaxIssue
 from counterpoint.flags.settings import Channel

@@ -42,7 +42,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle.lifecycle import consequence_of_rejection
+from counterpoint.flags.lifecycle import consequence_of_rejection
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel

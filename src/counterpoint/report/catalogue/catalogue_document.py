@@ -30,14 +30,12 @@ from counterpoint.report.document import (
     printable,
 )
 
-_LEGEND: Final = "types and defaults are read out of the release itself; what a flag does is"
-
 
 def list_document(
     found: Sequence[ListedFlag], release: Release, wanted: FlagFilter, does: Mapping[str, str]
 ) -> Document:
     """Return the table, with only the columns that the query needs."""
-    titles = ("name", "type", "default", "through", "since")
+    titles = ("name", "type", "default", "channel", "since")
     kinds = (ColumnKind.WORD,) * 5  # names and values are for copying
     columns = [Column(*column) for column in zip(titles, kinds, (0, 3, 0, 4, 2), strict=True)]
     cells = [
@@ -56,7 +54,7 @@ def list_document(
             ["; ".join(change_text(change) for change in listed.changes) for listed in found]
         )
     else:
-        columns.append(Column("does", ColumnKind.NAME, 5))
+        columns.append(Column("description", ColumnKind.NAME, 5))
         cells.append([_first_sentence(does.get(listed.flag.name, "")) for listed in found])
     rows = tuple(tuple(printable(cell) for cell in row) for row in zip(*cells, strict=True))
     table = TextTable(columns=tuple(columns), rows=rows)
@@ -67,7 +65,7 @@ def list_document(
                 "Flags", _summary(found, release, wanted), (*notes, table)[: None if rows else -1]
             ),
         ),
-        legend="`<=`: as old as the oldest release that is known" if rows else "",
+        legend="`<=`: in the oldest known release" if rows else "",
         next=f"counterpoint flags show {found[0].flag.name}" if found else _wider(wanted),
     )
 
@@ -76,8 +74,8 @@ def release_notes(release: Release) -> tuple[str, ...]:
     """Return the notes needed if a release other than the requested one is shown."""
     if release.exact:
         return ()
-    note = f"jaxlib {release.asked} is not known; this is {release.version}, the nearest known one."
-    return (f"{note} `counterpoint flags refresh` learns the installed one.",)
+    note = f"jaxlib {release.asked} is unknown; showing {release.version}, the nearest."
+    return (f"{note} `counterpoint flags refresh` reads the installed one.",)
 
 
 def shown_default(flag: Flag) -> str:
@@ -87,7 +85,7 @@ def shown_default(flag: Flag) -> str:
     if flag.alias_of is not None:
         return f"sets {flag.alias_of}"
     if flag.no_op:
-        return "does nothing"
+        return "no effect"
     return flag.default or ('""' if flag.type == "string" else "")
 
 
@@ -99,7 +97,7 @@ def change_text(change: FlagChange) -> str:
     if what == "xla_flags":
         return f"{version} {'in' if change.after == 'true' else 'not in'} XLA_FLAGS"
     if what == "no_op":
-        return f"{version} {'does nothing' if change.after == 'true' else 'does something'}"
+        return f"{version} {'no effect' if change.after == 'true' else 'has an effect'}"
     if what == "default":
         return f"{version} default {change.before or 'empty'} -> {change.after or 'empty'}"
     return f"{version} {what.replace('_', ' ')}"
@@ -118,7 +116,7 @@ def _first_sentence(text: str) -> str:
 def _summary(found: Sequence[ListedFlag], release: Release, wanted: FlagFilter) -> str:
     removed = sum(listed.gone for listed in found)
     parts = [f"{len(found) - removed} of jaxlib {release.version}"]
-    parts += [f"{removed} of earlier ones"] if removed else []
+    parts += [f"{removed} of earlier releases"] if removed else []
     parts += [f"changed after {wanted.changed_since}"] if wanted.changed_since else []
     parts += [f"with {printable(wanted.text)!r}"] if wanted.text else []
     return ", ".join(parts)
@@ -140,7 +138,7 @@ _ORDER: Final = (
     "values",
     "deprecated",
 )
-"""Properties of a flag that can change, the most surprising first."""
+"""Properties of a flag that can change, most surprising first."""
 
 
 def diff_document(diff: ReleaseDiff) -> Document:
@@ -159,17 +157,17 @@ def diff_document(diff: ReleaseDiff) -> Document:
 
 
 def _nothing(diff: ReleaseDiff) -> str:
-    return ": the same flags with the same defaults" if diff.empty else ""
+    return ": no differences" if diff.empty else ""
 
 
 def _removed(diff: ReleaseDiff) -> Section | None:
     rows = [
         (removed.flag.name, _ways(removed.flag), ", ".join(removed.use)) for removed in diff.removed
     ]
-    columns = (_NAME, Column("was in", ColumnKind.WORD, 2), Column("use", ColumnKind.WORD))
+    columns = (_NAME, Column("channel", ColumnKind.WORD, 2), Column("replacement", ColumnKind.WORD))
     return _section(
         "Removed",
-        "XLA ends the process at such a flag; JAX does not read such a variable",
+        "XLA aborts on these flags; JAX does not read these variables",
         columns,
         rows,
     )
@@ -180,11 +178,11 @@ def _renamed(diff: ReleaseDiff) -> Section | None:
         (
             renamed.before.name,
             renamed.after.name,
-            "still taken in XLA_FLAGS" if renamed.taken else "ends the process",
+            "still accepted in XLA_FLAGS" if renamed.taken else "XLA aborts",
         )
         for renamed in diff.renamed
     ]
-    columns = (_NAME, Column("now", ColumnKind.WORD), Column("earlier name", ColumnKind.WORD, 1))
+    columns = (_NAME, Column("new name", ColumnKind.WORD), Column("old name", ColumnKind.WORD, 1))
     return _section("Renamed", "", columns, rows)
 
 
@@ -195,9 +193,9 @@ def _changed(diff: ReleaseDiff) -> Section | None:
     rows = [(changed.flag.name, *_words(changed)) for changed in ordered]
     columns = (
         _NAME,
-        Column("what", ColumnKind.WORD),
-        Column("was", ColumnKind.WORD),
-        Column("is", ColumnKind.WORD),
+        Column("property", ColumnKind.WORD),
+        Column("before", ColumnKind.WORD),
+        Column("after", ColumnKind.WORD),
     )
     return _section("Changed", "", columns, rows)
 
@@ -208,7 +206,7 @@ def _added(diff: ReleaseDiff) -> Section | None:
         _NAME,
         Column("type", ColumnKind.WORD, 2),
         Column("default", ColumnKind.WORD),
-        Column("in", ColumnKind.WORD, 3),
+        Column("channel", ColumnKind.WORD, 3),
     )
     return _section("Added", "", columns, rows)
 
@@ -223,27 +221,27 @@ def _section(
     return Section(title, summary, (TextTable(columns=columns, rows=cells),))
 
 
-def _words(one: ChangedFlag) -> tuple[str, str, str]:
+def _words(change: ChangedFlag) -> tuple[str, str, str]:
     """Return the property, its old value and its new value."""
-    yes = one.after == "true"
-    if one.what == "values":
-        return _values(one)
+    yes = change.after == "true"
+    if change.what == "values":
+        return _values(change)
     text = {
-        "no_op": "does nothing" if yes else "does something",
+        "no_op": "no effect" if yes else "has an effect",
         "xla_flags": "in XLA_FLAGS" if yes else "not in XLA_FLAGS",
-        "compile_option": "a compile option" if yes else "no compile option",
+        "compile_option": "a compiler option" if yes else "not a compiler option",
         "deprecated": "deprecated" if yes else "not deprecated",
-        "fatal": "crashes XLA" if yes else "does not crash XLA any more",
-    }.get(one.what)
+        "fatal": "crashes XLA" if yes else "no longer crashes XLA",
+    }.get(change.what)
     if text is not None:
-        return "effect" if one.what == "no_op" else "status", "", text
-    what = "sets" if one.what == "alias_of" else one.what
-    return what, one.before or '""', one.after or '""'
+        return "effect" if change.what == "no_op" else "status", "", text
+    what = "sets" if change.what == "alias_of" else change.what
+    return what, change.before or '""', change.after or '""'
 
 
-def _values(one: ChangedFlag) -> tuple[str, str, str]:
+def _values(change: ChangedFlag) -> tuple[str, str, str]:
     """Return only the values that were added or removed."""
-    before, after = one.before.split(","), one.after.split(",")
+    before, after = change.before.split(","), change.after.split(",")
     removed = [f"-{value}" for value in before if value not in after]
     added = [f"+{value}" for value in after if value not in before]
     return "values", "", ",".join(added + removed)
@@ -255,25 +253,25 @@ def _ways(flag: Flag) -> str:
 
 
 def refresh_document(
-    learnt: JaxlibFlags, news: ReleaseDiff, where: Path, plugin: PluginComparison | None
+    found: JaxlibFlags, news: ReleaseDiff, where: Path, plugin: PluginComparison | None
 ) -> Document:
     """Return the report; `news` compares with the nearest known release."""
-    release = learnt.release
+    release = found.release
     flags = sum(flag.xla_flags for flag in release.flags.values())
-    jax = f"{len(release.jax)} of jax {learnt.jax}" if learnt.jax else "no jax is there"
+    jax = f"{len(release.jax)} of jax {found.jax}" if found.jax else "jax is not installed"
     facts = [
-        Fact("jaxlib", learnt.version),
-        Fact("library", printable(str(learnt.shared_object))),
-        Fact("XLA_FLAGS", f"{flags} names"),
+        Fact("jaxlib", found.version),
+        Fact("library", printable(str(found.shared_object))),
+        Fact("XLA_FLAGS", f"{flags} flags"),
         Fact("compiler_options", f"{sum(f.compile_option for f in release.flags.values())} names"),
-        Fact("JAX's options", jax, Tone.PLAIN if learnt.jax else Tone.WARNING),
+        Fact("JAX's options", jax, Tone.PLAIN if found.jax else Tone.WARNING),
         Fact("written to", printable(str(where))),
     ]
     compared = diff_document(news)
-    title = "News" if news.before != news.after else "Other than known"
+    title = "Differences" if news.before != news.after else "Differences from the known release"
     first, *others = compared.sections
     sections = [
-        Section("Learnt", f"jaxlib {learnt.version}", (FactList(tuple(facts)),)),
+        Section("Refreshed", f"jaxlib {found.version}", (FactList(tuple(facts)),)),
         Section(title, first.summary),
         *others,
     ]
@@ -281,17 +279,17 @@ def refresh_document(
         sections.append(plugin_section(plugin))
     return Document(
         sections=tuple(sections),
-        legend=_kept(learnt.version, where),
-        next=f"counterpoint flags list --jaxlib {learnt.version}",
+        legend=_effect(found.version, where),
+        next=f"counterpoint flags list --jaxlib {found.version}",
     )
 
 
-def _kept(version: str, where: Path) -> str:
+def _effect(version: str, where: Path) -> str:
     """Describe the effect on later commands if it was saved for the account, and how to undo it."""
     if where != path_of(version):
         return ""
     undo = shlex.join(["rm", str(where)])
-    return f"All later commands of this account use it for jaxlib {version}. To undo: {undo}"
+    return f"Later commands of this account use this table for jaxlib {version}. To undo: {undo}"
 
 
 def plugin_document(plugin: PluginComparison) -> Document:
@@ -305,16 +303,16 @@ def plugin_document(plugin: PluginComparison) -> Document:
 
 def plugin_section(plugin: PluginComparison) -> Section:
     """Return a plugin compared with a release."""
-    count = f"{plugin.fields} options; those of jaxlib {plugin.release.version}"
+    count = f"{plugin.fields} options, compared with jaxlib {plugin.release.version}"
     if not plugin.differences:
-        return Section("Plugin", f"{count}, all of them", ())
+        return Section("Plugin", f"{count}: no differences", ())
     rows = [
         *((name, "in the plugin only") for name in plugin.more),
         *((name, "in jaxlib only") for name in plugin.fewer),
-        *((name, "another type or other values") for name in plugin.other),
+        *((name, "different type or values") for name in plugin.other),
     ]
     table = TextTable(
         columns=(Column("option", ColumnKind.WORD), Column("where", ColumnKind.WORD)),
         rows=tuple(rows),
     )
-    return Section("Plugin", f"{count} but for {plugin.differences}", (table,))
+    return Section("Plugin", f"{count}: {plugin.differences} differences", (table,))

@@ -70,15 +70,15 @@ def list_json(
     return json_text(fill(FlagsList, release, **own))
 
 
-def _listed(one: ListedFlag, does: str | None) -> ListedFlagJson:
+def _listed(listed: ListedFlag, does: str | None) -> ListedFlagJson:
     return fill(
         ListedFlagJson,
-        one.flag,
-        channels=_channels(one.flag),
-        since=one.first,
-        until=one.last,
+        listed.flag,
+        channels=_channels(listed.flag),
+        since=listed.first,
+        until=listed.last,
         does=does,
-        changes=one.changes,
+        changes=listed.changes,
     )
 
 

@@ -27,7 +27,7 @@ from counterpoint.report.document import (
 
 _XLA: Final = (SettingReader.XLA, SettingReader.COMPILE)
 _EMPTY: Final = '""'
-_UNJUDGED: Final = Fact("not judged", "what values it takes is not known here", Tone.QUIET)
+_UNJUDGED: Final = Fact("not checked", "No list of accepted values.", Tone.QUIET)
 
 
 def show_document(shown: SettingDescription) -> Document:
@@ -44,8 +44,8 @@ def show_document(shown: SettingDescription) -> Document:
         sections.append(Section("See also", "", (FactList(related),)))
     return Document(
         sections=tuple(sections),
-        legend="types, defaults and history are read out of the releases; what it does is told by"
-        " the sources named",
+        legend="Types, defaults and history are read from the releases; the rest is from the listed"
+        " sources.",
         next=_next(shown),
     )
 
@@ -53,20 +53,22 @@ def show_document(shown: SettingDescription) -> Document:
 def _summary(shown: SettingDescription) -> str:
     version = shown.release.version
     if shown.reader not in _XLA:
-        absent = {FlagState.GONE: " any more", FlagState.NEWER: " yet"}.get(shown.state)
+        absent = {FlagState.GONE: "no longer", FlagState.NEWER: "not yet"}.get(shown.state)
         if absent is not None:
-            return f"not read by {shown.reader} at {version}{absent}"
+            return f"{absent} read by {shown.reader} in jaxlib {version}"
         return (
-            f"read by {shown.reader}" if shown.state is not FlagState.UNREAD else "read by nobody"
+            f"read by {shown.reader}"
+            if shown.state is not FlagState.UNREAD
+            else "not read by any program"
         )
     return {
         FlagState.TAKEN: f"in jaxlib {version}",
-        FlagState.NO_OP: f"XLA_FLAGS of jaxlib {version} takes it and ignores it",
+        FlagState.NO_OP: f"accepted and ignored in XLA_FLAGS of jaxlib {version}",
         FlagState.ALIAS: f"an old name in jaxlib {version}",
-        FlagState.OPTION: f"in jaxlib {version} a compile option, not in XLA_FLAGS",
+        FlagState.OPTION: f"only a compiler option in jaxlib {version}, not in XLA_FLAGS",
         FlagState.NEWER: f"not yet in jaxlib {version}",
         FlagState.GONE: f"not in jaxlib {version}",
-        FlagState.UNREAD: "read by nobody",
+        FlagState.UNREAD: "not read by any program",
     }[shown.state if shown.reader is not SettingReader.COMPILE else FlagState.OPTION]
 
 
@@ -76,7 +78,7 @@ def _machine(shown: SettingDescription) -> tuple[Fact, ...]:
         _fact("default", _default(shown)),
         _fact("values", _values(shown)),
         *(_channel(shown, channel) for channel in _channels(shown)),
-        _fact("give it in", _place(shown)),
+        _fact("set it in", _place(shown)),
         _fact("since", _since(shown)),
         _fact("until", _until(shown)),
         *_changes(shown),
@@ -97,7 +99,7 @@ def _type(shown: SettingDescription) -> str | None:
 
 def _default(shown: SettingDescription) -> str | None:
     if shown.flag is not None and shown.flag.alias_of:
-        return f"none of its own: it sets {shown.flag.alias_of}"
+        return f"none; it sets {shown.flag.alias_of}"
     if shown.default is None:
         return None
     known = shown.flag is not None or shown.name in shown.release.jax
@@ -121,15 +123,15 @@ def _channel(shown: SettingDescription, channel: Channel) -> Fact:
     option = channel is Channel.COMPILER_OPTIONS
     flag = shown.flag
     if flag is None and shown.reader is SettingReader.COMPILE:
-        return Fact(str(channel), "taken" if option else "unknown: XLA ends the process at it")
+        return Fact(str(channel), "accepted" if option else "unknown: XLA aborts")
     if flag is not None and (flag.compile_option if option else flag.xla_flags):
         if flag.no_op and not option:  # an option sets the field without the parser
-            return Fact(str(channel), "taken and ignored", Tone.WARNING)
+            return Fact(str(channel), "accepted and ignored", Tone.WARNING)
         if option and shown.about is not None and shown.about.process_only:
-            text = "taken without effect: it is read from the flags of the process"
+            text = "accepted without effect: it is read from the flags of the process"
             return Fact(str(channel), text, Tone.WARNING)
-        return Fact(str(channel), "taken; deprecated" if flag.deprecated else "taken")
-    end = "the compile fails at it" if option else "XLA ends the process at it"
+        return Fact(str(channel), "accepted; deprecated" if flag.deprecated else "accepted")
+    end = consequence_of_rejection(channel)
     lifecycle = lifecycle_of(shown.name, shown.release, channel)
     words = " ".join(word for word in (_clause(lifecycle.when), lifecycle.what) if word)
     text = f"unknown: {end}. {words}" if lifecycle.kind is not FateKind.KNOWN else f"unknown: {end}"
@@ -150,7 +152,7 @@ def _place(shown: SettingDescription) -> str | None:
         SettingReader.CUDA: "the environment, before CUDA starts",
         SettingReader.LIBTPU: f'LIBTPU_INIT_ARGS="--{name}=..."',
         SettingReader.LEVANTER: f"Levanter's command line (--{name}) or its YAML",
-        SettingReader.KERNEL: "the host, or the container where that has a network of its own",
+        SettingReader.KERNEL: "the host, or the container if it has its own network",
     }.get(shown.reader)
 
 
@@ -166,7 +168,7 @@ def _since(shown: SettingDescription) -> str | None:
 
 def _until(shown: SettingDescription) -> str | None:
     if shown.history is not None and shown.history.last is not None:
-        return f"jaxlib {shown.history.last}; {shown.history.since} does not take it in XLA_FLAGS"
+        return f"jaxlib {shown.history.last}; {shown.history.since} does not accept it in XLA_FLAGS"
     went = [change.version for change in all_changes(shown) if change.what == "removed"]
     if shown.reader is SettingReader.JAX and went:
         return f"before jaxlib {went[-1]}"
@@ -199,23 +201,23 @@ def _changes(shown: SettingDescription) -> Iterator[Fact]:
         yield Fact(f"in {version}", printable("; ".join(words)))
 
 
-def _change(one: FlagChange) -> str:
+def _change(change: FlagChange) -> str:
     """Describe one change in a few words; for lists, only the values added and removed."""
-    yes = one.after == "true"
+    yes = change.after == "true"
     text = {
-        "xla_flags": "in XLA_FLAGS" if yes else "no more in XLA_FLAGS",
-        "compile_option": "a compile option" if yes else "no more a compile option",
-        "no_op": "does nothing any more" if yes else "does something",
-        "deprecated": "deprecated" if yes else "not deprecated any more",
-    }.get(one.what)
+        "xla_flags": "in XLA_FLAGS" if yes else "no longer in XLA_FLAGS",
+        "compile_option": "a compiler option" if yes else "no longer a compiler option",
+        "no_op": "no effect" if yes else "has an effect",
+        "deprecated": "deprecated" if yes else "no longer deprecated",
+    }.get(change.what)
     if text is not None:
         return text
-    before, after = one.before.split(","), one.after.split(",")
-    if one.what in ("values", "enum") or len(before) > 1 or len(after) > 1:
+    before, after = change.before.split(","), change.after.split(",")
+    if change.what in ("values", "enum") or len(before) > 1 or len(after) > 1:
         came = [f"+{item}" for item in after if item and item not in before]
         went = [f"-{item}" for item in before if item and item not in after]
-        return f"{one.what} {' '.join([*came, *went])}"
-    return f"{one.what.replace('_', ' ')} {one.before or _EMPTY} -> {one.after or _EMPTY}"
+        return f"{change.what} {' '.join([*came, *went])}"
+    return f"{change.what.replace('_', ' ')} {change.before or _EMPTY} -> {change.after or _EMPTY}"
 
 
 def _verdict(shown: SettingDescription, verdict: ChannelVerdict) -> Fact:
@@ -226,34 +228,34 @@ def _verdict(shown: SettingDescription, verdict: ChannelVerdict) -> Fact:
         f"; {consequence_of_rejection(verdict.channel)}" if verdict.ends and verdict.channel else ""
     )
     if verdict.meant is not None:
-        return Fact(label, printable(f"there it is written {verdict.meant or _EMPTY}"))
+        return Fact(label, printable(f"spelled {verdict.meant or _EMPTY} there"))
     if not verdict.taken:
-        return Fact(label, printable(f"refused{end}; it takes {verdict.takes}"), Tone.WARNING)
-    return Fact(label, "taken; it is the default anyway" if verdict.is_default else "taken")
+        return Fact(label, printable(f"rejected{end}; it accepts {verdict.takes}"), Tone.WARNING)
+    return Fact(label, "accepted; this is the default" if verdict.is_default else "accepted")
 
 
 def _absent(verdict: ChannelVerdict) -> str:
-    """Describe a name that the release does not accept: what happens, and what to write."""
+    """Return what a name that the release does not accept causes, and its replacement."""
     parts = [consequence_of_rejection(verdict.channel)] if verdict.ends and verdict.channel else []
     if verdict.is_default:
-        parts.append("what it asked for is the default now: drop it")
+        parts.append("remove it: this is now the default")
     elif verdict.instead:
-        parts.append(f"write {render_xla_flags(verdict.instead)}")
+        parts.append(f"use {render_xla_flags(verdict.instead)}")
     return "; ".join(parts) or "no effect"
 
 
 def _text(shown: SettingDescription) -> Section:
     about = shown.about
     if about is None:
-        known = "what the release says" if shown.reader in _XLA else f"that {shown.reader} reads it"
-        note = f"Counterpoint has no text on it; only {known} is shown."
+        known = "the facts of the release" if shown.reader in _XLA else "its reader"
+        note = f"Counterpoint has no description of it; only {known} is shown."
         return Section("What it does", "", (Prose(note, Tone.QUIET),))
     blocks: list[Block] = [Prose(about.does)]
     rows: list[Fact | None] = [
-        _fact("trades", about.trades),
+        _fact("trade-off", about.trades),
         _fact("for", ", ".join(about.workloads)),
         _fact("needs", ", ".join(about.needs)),
-        *(Fact("note", text) for text in about.told(shown.release.version, shown.chip)),
+        *(Fact("note", text) for text in about.notes_for(shown.release.version, shown.chip)),
         *(Fact("source", url, Tone.QUIET) for url in about.sources),
     ]
     blocks.append(FactList(tuple(row for row in rows if row is not None)))

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import distinct
+from counterpoint.core.wire import Malformed
 from counterpoint.timeline.megascale import TransferCollector
 from counterpoint.timeline.model import Action, Device, EmbeddedProgram, Schema
 from counterpoint.timeline.recording import (
@@ -26,7 +27,6 @@ from counterpoint.timeline.xplane import transfers
 from counterpoint.timeline.xplane.events import Events, Stat
 from counterpoint.timeline.xplane.planes import EventName, Plane, PlaneLine, StatValue
 from counterpoint.timeline.xplane.transfers import COLLECTIVE_STAT, GRAPH_STAT, group_size
-from counterpoint.timeline.xplane.wire import Malformed
 
 Columns = dict[str, NDArray[np.generic]]
 Longs = NDArray[np.int64]

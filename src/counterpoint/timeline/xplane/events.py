@@ -17,17 +17,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.timeline.xplane.wire import (
-    FIXED32,
-    FIXED64,
-    LENGTH,
-    VARINT,
-    Malformed,
-    Positions,
-    WireBlock,
-    fields,
-    varint,
-)
+from counterpoint.core.wire import FIXED32, FIXED64, LENGTH, VARINT, Malformed, fields, varint
+from counterpoint.timeline.xplane.wire import Positions, WireBlock
 
 EVENTS_TAG: Final = 0x22
 STATS_TAG: Final = 0x22

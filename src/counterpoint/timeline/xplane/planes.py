@@ -16,9 +16,9 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from counterpoint.core.wire import LENGTH, VARINT, Malformed, fields, varint
 from counterpoint.hlo import Message, message_classes
 from counterpoint.timeline.xplane.events import EVENTS_TAG, Strings
-from counterpoint.timeline.xplane.wire import LENGTH, VARINT, Malformed, fields, varint
 
 StatValue = int | float | str | bytes
 

@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import InputError
+from counterpoint.core.wire import Malformed
 from counterpoint.timeline.megascale import PLANE as _MEGASCALE
 from counterpoint.timeline.model import Device, EmbeddedProgram
 from counterpoint.timeline.recording import Recording
@@ -32,7 +33,6 @@ from counterpoint.timeline.xplane.planes import (
     read_texts,
 )
 from counterpoint.timeline.xplane.transfers import GRAPH_STAT, Messages, wanted_actions
-from counterpoint.timeline.xplane.wire import Malformed
 
 _DEVICE: Final = re.compile(r"/device:(GPU|TPU):(\d+)$")
 _HOST: Final = "/host:CPU"

@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import distinct
+from counterpoint.core.wire import LENGTH, Malformed, fields
 from counterpoint.timeline.megascale import (
     NUMBERS,
     TEXTS,
@@ -26,7 +27,6 @@ from counterpoint.timeline.megascale import (
 from counterpoint.timeline.model import Action
 from counterpoint.timeline.xplane.events import Events, EventSelection, Stat
 from counterpoint.timeline.xplane.planes import EventName, Plane
-from counterpoint.timeline.xplane.wire import LENGTH, Malformed, fields
 
 _STATS: Final = (*NUMBERS, *TEXTS)
 

@@ -4,17 +4,19 @@ A profile holds millions of small messages; a Python object for each would cost 
 gigabytes. Here a block of bytes is scanned in lanes that advance in lockstep, and a field is
 decoded for all messages at once from unaligned eight-byte loads.
 
-Reference: https://protobuf.dev/programming-guides/encoding. Groups (wire types 3, 4) are refused.
+Reference: https://protobuf.dev/programming-guides/encoding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from counterpoint.core.wire import varint
 
 Positions = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -22,11 +24,6 @@ Pairs = NDArray[np.uint16]
 
 PAD: Final = 24
 """Number of zero bytes after the end of every block, so that a load near it stays inside."""
-
-VARINT: Final = 0
-FIXED64: Final = 1
-LENGTH: Final = 2
-FIXED32: Final = 5
 
 _CONTINUES = np.uint64(0x8080808080808080)
 _PAYLOAD = np.uint64(0x7F7F7F7F7F7F7F7F)
@@ -36,7 +33,6 @@ _ODD = (
     (np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
 )
 _ONE = np.uint64(1)
-_ALL_BITS: Final = (1 << 64) - 1
 
 _LANE_BYTES: Final = 8192
 _SEARCHED_BYTES: Final = 256
@@ -48,10 +44,6 @@ _STRIDE: Final = 24
 # More hops than any entry has nested entries of the same tag: by then a lane that starts inside an
 # entry has left it and joined the true chain.
 _SYNC_HOPS: Final = 48
-
-
-class Malformed(ValueError):
-    """Raised for bytes that do not match the schema."""
 
 
 class WireBlock:
@@ -210,47 +202,3 @@ def _in_order(visited: Sequence[tuple[Positions, Positions, Positions]], lanes: 
         result[np.arange(len(positions)) + np.repeat(shift, own)] = positions
         place[lane] += own
     return result
-
-
-def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Return one varint, and the position after it; bits beyond the 64th are dropped, as usual."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & _ALL_BITS, at
-        shift += 7
-        if shift > 63:
-            raise Malformed(f"a number of more than ten bytes at offset {at}")
-
-
-def fields(data: memoryview, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield each field of one message: number, wire type, and start and end of its content.
-
-    For a varint the content is its own bytes.
-    """
-    at = start
-    while at < end:
-        field = at
-        try:
-            tag, at = varint(data, at)
-            number, wire = tag >> 3, tag & 7
-            begin = at
-            if wire == VARINT:
-                _, at = varint(data, at)
-            elif wire == FIXED64:
-                at += 8
-            elif wire == LENGTH:
-                length, begin = varint(data, at)
-                at = begin + length
-            elif wire == FIXED32:
-                at += 4
-            else:
-                raise Malformed(f"wire type {wire} at offset {field}")
-        except IndexError:
-            raise Malformed(f"the file ends inside the field at offset {field}") from None
-        if number == 0 or at > end:
-            raise Malformed(f"the field at offset {field} reaches behind its message")
-        yield number, wire, begin, at

@@ -85,7 +85,7 @@ _OF_RUN: Final[Mapping[OutcomeKind, TrialFailure]] = {
     OutcomeKind.INTERRUPTED: TrialFailure.INTERRUPTED,
 }
 _OPEN: Final = (OutcomeKind.RUNNING, OutcomeKind.LOST)
-_REFUSED_FLAGS: Final = re.compile(r"XLA ends the process at|\bunknown flags?\b", re.IGNORECASE)
+_REFUSED_FLAGS: Final = re.compile(r"XLA aborts on|\bunknown flags?\b", re.IGNORECASE)
 _NO_SPACE: Final = re.compile(r"No space left on device|Disk quota exceeded")
 _ERROR: Final = "error: "
 _SIGNALS: Final = 128

@@ -12,6 +12,22 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from counterpoint.flags.text import Pairs
 
+__all__ = [
+    "DISABLED_PASSES",
+    "LHS",
+    "PROFILE",
+    "SCHEDULER",
+    "SYNCHRONOUS",
+    "async_collectives_off",
+    "chip_family",
+    "expect_pgle_known",
+    "lhs_flag_needed",
+    "scheduler_can_be_disabled",
+    "scheduler_off",
+    "scheduler_on",
+    "version_number",
+]
+
 
 LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
 SOL: Final = "xla_gpu_enable_analytical_sol_latency_estimator"

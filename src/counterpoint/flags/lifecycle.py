@@ -7,28 +7,38 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from counterpoint.flags.catalogue.about import SettingReader, documentation_of
-from counterpoint.flags.catalogue.flag import Release
-from counterpoint.flags.catalogue.similar import similar
+from counterpoint.flags.catalogue.flag import Release, similar
+from counterpoint.flags.catalogue.lookup import names_ever, releases
+from counterpoint.flags.catalogue.lookup import release as newest_release
 from counterpoint.flags.catalogue.variable import variables
-from counterpoint.flags.history.history import history
-from counterpoint.flags.lifecycle.removed import removal_of
+from counterpoint.flags.history import history
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.text import LIBTPU, Pairs
+from counterpoint.flags.text import LIBTPU, Pairs, names
 from counterpoint.flags.values import as_option
-from counterpoint.flags.versions.version import version_number
+from counterpoint.flags.versions import version_number
 
-_FILE: Final = Path(__file__).with_name("succession.tsv")
+__all__ = [
+    "LifecycleStatus",
+    "consequence_of_rejection",
+    "lifecycle_of",
+    "removal_of",
+    "replacements",
+    "unknown_hint",
+]
+
+
+_DATA: Final = Path(__file__).with_name("catalogue")
 _TRUTH: Final = {"1": "true", "0": "false"}
 
 
 def successors(name: str, value: str) -> Pairs:
     """Return the replacements, spelled as in XLA_FLAGS; empty if none are known.
 
-    They are read from succession.tsv, value by value, for code that rewrites a line; `removal_of`
+    They are read from replacements.tsv, value by value, for code that rewrites a line; `removal_of`
     and `documentation_of` describe the same for readers.
     """
     rows = _rows().get(name, {})
@@ -50,7 +60,7 @@ def is_default_now(name: str, value: str) -> bool:
 
 @cache
 def _rows() -> Mapping[str, Mapping[str, Pairs]]:
-    text = _FILE.read_text("utf-8")
+    text = (_DATA / "replacements.tsv").read_text("utf-8")
     found: dict[str, dict[str, Pairs]] = {}
     for line in text.splitlines():
         if not line.startswith("#"):
@@ -104,7 +114,7 @@ def lifecycle_of(
     if past is not None and past.first is not None:
         if version_number(past.first) > version_number(release.version):
             return FlagLifecycle(
-                kind=LifecycleStatus.NEWER, when=f"jaxlib {past.first} is the first that has it"
+                kind=LifecycleStatus.NEWER, when=f"jaxlib {past.first} is the first release with it"
             )
         if past.last is not None:
             return _gone(name, f"jaxlib {past.last} had it, {past.since} does not", release)
@@ -122,7 +132,7 @@ def _gone(name: str, when: str, release: Release) -> FlagLifecycle:
     renamed = _renamed(name, release)
     if renamed:
         return FlagLifecycle(
-            kind=LifecycleStatus.RENAMED, when=when, what=f"It is called {renamed} now."
+            kind=LifecycleStatus.RENAMED, when=when, what=f"Its new name is {renamed}."
         )
     return FlagLifecycle(
         kind=LifecycleStatus.REMOVED, when=when, what=removed.note if removed else ""
@@ -170,20 +180,13 @@ def replacement_of(one: Occurrence, release: Release) -> tuple[tuple[str, str], 
 
 
 def consequence_of_rejection(channel: Channel) -> str:
-    """Describe the effect of a setting that its channel does not accept."""
+    """Return what happens with a setting that its channel does not accept."""
     option = channel is Channel.COMPILER_OPTIONS
-    return "the compile fails at it" if option else "XLA ends the process at it"
-
-
-def meant(name: str, release: Release) -> tuple[str, ...]:
-    """Return names of the release that are similar to a misspelled one."""
-    return similar(name, release)
+    return "compilation fails" if option else "XLA aborts"
 
 
 def replacements(before: Release, after: Release) -> dict[str, tuple[str, ...]]:
     """Return replacements for the names that the later release does not have."""
-    from counterpoint.flags.catalogue.about import documentation_of
-
     found: dict[str, tuple[str, ...]] = {}
     for name in (before.flags.keys() - after.flags.keys()) | (before.jax.keys() - after.jax.keys()):
         removed = removal_of(name) if name in before.flags else None
@@ -192,3 +195,79 @@ def replacements(before: Release, after: Release) -> dict[str, tuple[str, ...]]:
         if use:
             found[name] = use
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class FlagRemoval:
+    """A flag that a release no longer knows. `last` and `since` are None if no release had it."""
+
+    name: str
+    last: str | None = None  # the newest release known to have it
+    since: str | None = None  # the oldest release known not to have it
+    use: tuple[str, ...] = ()  # the flags that replace it
+    note: str = "No replacement is known; remove it."
+
+    @property
+    def history(self) -> str:
+        """When it was removed."""
+        if self.last is None:
+            return f"no jaxlib since {releases()[0]} has it"
+        return f"jaxlib {self.last} had it, {self.since} does not"
+
+
+@cache
+def _instead() -> dict[str, dict[str, Any]]:
+    """Return the handwritten part: `use` and `note`."""
+    import tomllib
+
+    return tomllib.loads((_DATA / "removed_flags.toml").read_text("utf-8"))
+
+
+def all_removals() -> dict[str, FlagRemoval]:
+    """Return all flags known to have been removed."""
+    entries = (removal_of(name) for name in sorted({*names_ever(), *_instead()}))
+    return {entry.name: entry for entry in entries if entry}
+
+
+@cache
+def removal_of(name: str) -> FlagRemoval | None:
+    """Return the removal of a flag; None if it is not known to have been removed."""
+    if name in names():
+        return None
+    past = history(name)
+    written = _instead().get(name)
+    if past is None or past.first is None:
+        return FlagRemoval(name, **_entry(written)) if written else None
+    return FlagRemoval(name, past.last, past.since, **_entry(written or {}))
+
+
+def _entry(written: dict[str, Any]) -> dict[str, Any]:
+    return {**written, "use": tuple(written.get("use", ()))}
+
+
+def unknown_hint(name: str, version: str | None = None) -> str:
+    """Return what to write instead of a flag that this version of the compiler does not know."""
+    removed = removal_of(name)
+    if removed:
+        return f"{removed.history}. {removed.note}"
+    if name.startswith(LIBTPU):
+        return "This is a libtpu flag; set it in LIBTPU_INIT_ARGS."
+    if name.startswith("tf_"):
+        return "This is a TensorFlow flag; set it in TF_XLA_FLAGS."
+    known = names().get(name)
+    if known:
+        return _known_hint(known.first, known.type, version)
+    candidates = similar(name, newest_release())
+    if candidates:
+        return f"Did you mean {' or '.join(candidates)}?"
+    return "No known jaxlib release has this flag."
+
+
+def _known_hint(first: str, kind: str, version: str | None) -> str:
+    """Return why a name that exists may be refused."""
+    if kind != "bool" and not first:
+        return f"It needs a value of type {kind}: --name=value."
+    here = f"this is {version}" if version else "the installed one is older"
+    if first:
+        return f"jaxlib {first} is the first known release with it; {here}."
+    return "Write it as --name=value, with underscores."
