@@ -71,7 +71,7 @@ def _traps(version: str) -> Iterator[str]:
     yield f"For jaxlib {version}, and the settings of all pages."
     for name in dict.fromkeys(advice.name for page in pages() for advice in page.settings):
         text = documentation_of(name)
-        notes = text.told(version) if text else ()
+        notes = text.notes_for(version) if text else ()
         if notes:
             yield ""
             yield f"`{name}`"

@@ -14,7 +14,7 @@ import counterpoint
 from counterpoint.capture.launch import launch
 from counterpoint.capture.request import ProfileSchedule, RunRequest
 from counterpoint.cli.app import main
-from counterpoint.report.runs.runs_document import run_lines
+from counterpoint.report.runs import run_lines
 from counterpoint.runs import Run
 
 pytestmark = pytest.mark.slow
@@ -203,7 +203,7 @@ def test_the_step_to_start_with_is_counted_by_executions(tmp_path: Path) -> None
     )
     assert counterpoint.read(made.path).steps["step"].n_unique() == 5
     (profile,) = (line for line in run_lines(made, made.path) if line.startswith("profile"))
-    assert profile.endswith(", from step 5 on, counted by executions of train_step")
+    assert profile.endswith(", from step 5, counted by executions of train_step")
 
 
 def test_where_it_is_over_too_early_the_next_command_gets_a_profile(

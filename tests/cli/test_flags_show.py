@@ -24,7 +24,7 @@ def test_a_flag_is_shown_with_what_it_does_and_where_that_is_known_from(
     assert (code, err) == (0, "")
     assert "default           false (jaxlib 0.10.2)" in out
     assert "On Hopper and Blackwell the scheduler runs anyhow" in out
-    assert "  source  https://github.com/openxla/xla" in out
+    assert "  source     https://github.com/openxla/xla" in out
     assert "rule    FLAG302" in out
     assert out.splitlines()[-1].startswith("next: counterpoint run --settings ")
 
@@ -34,7 +34,7 @@ def test_notes_of_other_releases_are_not_shown(capsys: pytest.CaptureFixture[str
     newer = run(capsys, "xla_gpu_enable_pipelined_all_gather", "--jaxlib", "0.12")[1]
     assert "false is default and not off" in newer
     assert "false is default and not off" not in older
-    assert "no more a compile option" in newer
+    assert "no longer a compiler option" in newer
 
 
 def test_notes_of_other_chips_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,8 +53,8 @@ def test_notes_of_other_chips_are_not_shown(capsys: pytest.CaptureFixture[str]) 
 def test_an_option_of_jax_comes_and_goes_with_releases(capsys: pytest.CaptureFixture[str]) -> None:
     name = "JAX_EXEC_TIME_OPTIMIZATION_EFFORT"
     assert "read by JAX\n" in run(capsys, name, "--jaxlib", "0.10.2")[1]
-    assert "not read by JAX at 0.12.0.1 any more" in run(capsys, name, "--jaxlib", "0.12")[1]
-    assert "not read by JAX at 0.4.35 yet" in run(capsys, name, "--jaxlib", "0.4.35")[1]
+    assert "no longer read by JAX in jaxlib 0.12.0.1" in run(capsys, name, "--jaxlib", "0.12")[1]
+    assert "not yet read by JAX in jaxlib 0.4.35" in run(capsys, name, "--jaxlib", "0.4.35")[1]
 
 
 def test_a_value_that_changes_nothing_per_compile_is_said_to(
@@ -83,9 +83,9 @@ def test_a_removed_flag_says_what_happens_and_what_does_it_now(
         ("megascale_grpc_premap_memory_bytes", "LIBTPU_INIT_ARGS="),
         ("--trainer.profiler", "read by Levanter"),
         ("net.ipv4.tcp_rmem", "read by the Linux kernel"),
-        ("xla_gpu_shape_checks", "Counterpoint has no text on it"),
+        ("xla_gpu_shape_checks", "Counterpoint has no description of it"),
         ("TF_CPP_MAX_LOG_LEVEL", "not read by any program"),
-        ("optimization_level", "a compile option, not in XLA_FLAGS"),
+        ("optimization_level", "only a compiler option in jaxlib 0.10.2"),
     ],
 )
 def test_settings_of_every_kind_are_shown(

@@ -61,7 +61,7 @@ class TestWords:
         outcome, steps, profile, time, loss, next_ = said[-6:]
         assert outcome == "outcome  ok"
         assert steps.startswith("steps    8 seen, median ")
-        assert steps.endswith(" ms), from one step annotation to the next")
+        assert steps.endswith(" ms), between step annotations")
         assert profile.startswith("profile  1 file, ")
         assert re.fullmatch(r"step time     [\d.]+ ms.* steps?.*; measured by the profile", time)
         assert re.fullmatch(r"largest loss  (STEP\d+ .*: saves .* ms.*|none above 1% .*)", loss)
@@ -102,7 +102,7 @@ class TestWords:
     def test_lines_that_come_all_at_once_tell_no_time(self, tmp_path: Path) -> None:
         program = "print('\\n'.join(f'step {i} loss 1.5' for i in range(30)))"
         done = run(tmp_path, program, "-o", "a", "--no-profile")
-        assert "steps    30 seen, no time known: lines came in bursts" in done.stderr
+        assert "steps    30 seen, not timed: lines came in bursts" in done.stderr
 
     def test_the_program_s_own_seconds_are_taken_all_the_same(self, tmp_path: Path) -> None:
         program = "print('\\n'.join(f'completed step: {i}, seconds: 0.25' for i in range(30)))"

@@ -50,13 +50,13 @@ def test_what_became_of_flags_that_guides_still_name() -> None:
     [
         ("xla_gpu_graph_level", "0.10.2", "0.7.1 had it, 0.7.2 does not"),
         ("xla_gpu_cudnn_gemm_fusion", "0.10.2", "no jaxlib since 0.4.18 has it"),
-        ("xla_gpu_pipeline_all_gather", "0.10.2", "0.11.1 is the oldest known to have it"),
+        ("xla_gpu_pipeline_all_gather", "0.10.2", "0.11.1 is the first known release with it"),
         ("xla_gpu_enable_triton_gem", "0.10.2", "Did you mean xla_gpu_enable_triton_gemm"),
         ("xla-gpu-autotune-level", "0.10.2", "Did you mean xla_gpu_autotune_level?"),
-        ("xla_gpu_autotune_level", "0.10.2", "needs a value (of type int32)"),
+        ("xla_gpu_autotune_level", "0.10.2", "needs a value of type int32"),
         ("xla_tpu_enable_x", None, "LIBTPU_INIT_ARGS"),
         ("tf_xla_auto_jit", None, "TF_XLA_FLAGS"),
-        ("quite_another_thing", None, "No release of jaxlib"),
+        ("quite_another_thing", None, "No known jaxlib release"),
     ],
 )
 def test_hints(name: str, version: str | None, hint: str) -> None:

@@ -255,7 +255,7 @@ def test_the_command_prints_each_form(
     assert main(["flags", "recommend", *arguments]) == 0
     told = capsys.readouterr().out
     assert "xla_gpu_threshold_for_windowed_einsum_mib" in told
-    assert "# Candidates, to be confirmed by a measurement:" in told
+    assert "# Candidates; confirm by measuring:" in told
 
 
 def test_the_command_tells_all_as_json_and_text(
@@ -272,7 +272,7 @@ def test_the_command_tells_all_as_json_and_text(
     assert main(["flags", "recommend", *words]) == 0
     shown = capsys.readouterr().out
     assert "predicted" in shown
-    assert "Candidates, to be confirmed" in shown
+    assert "Candidates; confirm by measuring" in shown
 
 
 @pytest.mark.parametrize("target", ["8xH100", "2x8xH100"])

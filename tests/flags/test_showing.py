@@ -118,7 +118,7 @@ def test_a_value_is_judged_for_each_channel(
 @pytest.mark.parametrize(
     ("typed", "version", "told"),
     [
-        ("xla_gpu_graph_level=0", "0.10.2", "write --xla_gpu_enable_command_buffer="),
+        ("xla_gpu_graph_level=0", "0.10.2", "use --xla_gpu_enable_command_buffer="),
         ("xla_gpu_pipeline_all_gather=on", "0.10.2", "XLA aborts"),
         ("xla_gpu_enable_async_all_reduce=true", "0.10.2", "remove it: this is now the default"),
         ("xla_gpu_enable_command_buffer=1", "0.10.2", "XLA aborts; it accepts"),

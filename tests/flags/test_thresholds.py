@@ -216,8 +216,8 @@ def test_a_layer_that_the_default_holds_needs_no_flag(capsys: pytest.CaptureFixt
     assert main(["flags", "thresholds", "--params", "5e6", "--layers", "4"]) == 0
     told = capsys.readouterr().out
     assert "all_gather_combine" not in told
-    assert "The default, 31457287, already holds a layer: no flag is needed." in told
-    assert "=16777216  # below the default, 31457287: merges less" in told
+    assert "The default, 31457287, already covers a layer; no flag is needed." in told
+    assert "=16777216  # below the default, 31457287: combines less" in told
     assert "=33554432\n" in told
 
 

@@ -17,7 +17,7 @@ from counterpoint.diagnose.explanation import Explanation, explain
 from counterpoint.report import units
 from counterpoint.report.document import Slice, StepPart
 from counterpoint.report.explain.explain_document import digest, explain_document
-from counterpoint.report.runs.runs_document import steps_line
+from counterpoint.report.runs import steps_line
 from counterpoint.report.terminal import bar_cells, plain_text, print_document
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.run import (

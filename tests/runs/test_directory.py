@@ -14,7 +14,7 @@ import pytest
 
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.report.runs.runs_json import run_found, runs_json
+from counterpoint.report.runs import run_found, runs_json
 from counterpoint.runs import OutcomeKind, find_runs, is_run, list_runs, read_run
 from counterpoint.runs.outcomes import Outcome, start_of
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter

@@ -19,7 +19,6 @@ from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.flags.live import chosen_release
 from counterpoint.flags.parse import ParsedSource
 from counterpoint.report import print_document
-from counterpoint.report.advice import left_out
 from counterpoint.report.flags import (
     difference_document,
     difference_json,
@@ -66,8 +65,11 @@ def recommend(  # noqa: PLR0913 - the options of the command
     """
     from counterpoint.flags.advice import recommend as find_settings
     from counterpoint.report import print_document
-    from counterpoint.report.advice import recommend_document as drawn
-    from counterpoint.report.advice import recommendation_json
+    from counterpoint.report.recommend import (
+        recommendation_document,
+        recommendation_json,
+        recommendation_text,
+    )
 
     if top < 1:
         raise UsageError(f"--top takes a number from 1 on, not {top}")
@@ -77,7 +79,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
     workloads = tuple(dict.fromkeys(word for word in words if word))
     found = find_settings(_situation(workloads, goal, target, jaxlib, (program, module)))
     if as_ is not None:
-        sys.stdout.write(drawn.recommendation_text(found, as_))
+        sys.stdout.write(recommendation_text(found, as_))
     elif json:
         sys.stdout.write(recommendation_json(found))
     else:
@@ -97,7 +99,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
         elif len(next_command) > _LINE:
             saved = f"{shlex.join([*same, '--as', 'env'])} > {_KEPT}"
             next_command = f"{saved} && {_check(found, target, program, module, candidate=_KEPT)}"
-        print_document(drawn.recommendation_document(found, top, next_command), sys.stdout)
+        print_document(recommendation_document(found, top, next_command), sys.stdout)
 
 
 def _check(
@@ -227,13 +229,7 @@ def _of_program(
     from counterpoint.flags.combining import thresholds as find_thresholds
     from counterpoint.flags.live import installed_version
     from counterpoint.report import print_document
-    from counterpoint.report.advice import (
-        COUNTED,
-        candidates_of,
-        flags_of,
-        thresholds_document,
-        thresholds_json,
-    )
+    from counterpoint.report.thresholds import thresholds_document, thresholds_json
 
     if top < 1:
         raise UsageError(f"--top takes a number from 1 on, not {top}")
@@ -241,9 +237,7 @@ def _of_program(
     version = jaxlib or subject.circumstances.get("jaxlib") or installed_version()
     found = find_thresholds(subject.program, version)
     if as_json:
-        sys.stdout.write(
-            thresholds_json(found, subject.where, COUNTED, flags_of(found), candidates_of(found))
-        )
+        sys.stdout.write(thresholds_json(found, subject.where))
     else:
         print_document(thresholds_document(found, subject.where, top), sys.stdout)
 
@@ -254,12 +248,12 @@ def _of_size(
     from counterpoint.flags.combining import layer_rule
     from counterpoint.hardware.targets import parse_devices
     from counterpoint.report import print_document
-    from counterpoint.report.advice import rule_candidates, rule_document, rule_flags, rule_json
+    from counterpoint.report.thresholds import rule_document, rule_json
 
     devices = parse_devices(target).count if target is not None else None
     rule = layer_rule(params, dtype, layers, devices, whole=whole)
     if as_json:
-        sys.stdout.write(rule_json(rule, rule_flags(rule), rule_candidates(rule)))
+        sys.stdout.write(rule_json(rule))
     else:
         print_document(rule_document(rule), sys.stdout)
 
@@ -320,8 +314,7 @@ def render_flags(  # noqa: PLR0913 - the options of the command
     for line in unwritten(settings, kind):
         print(line, file=sys.stderr)
     if json:
-        omitted = [omission for parsed in written for omission in left_out(parsed)]
-        text = render_json(settings, kind, text, written, omitted)
+        text = render_json(settings, kind, text, written)
     _write(text, out, source, force=force)
 
 

@@ -39,7 +39,7 @@ from counterpoint.report.explain.step_time import (
     step_section,
     subject,
 )
-from counterpoint.report.runs.runs_document import trial_command
+from counterpoint.report.runs import trial_command
 from counterpoint.runs import Run
 from counterpoint.timeline import Host
 

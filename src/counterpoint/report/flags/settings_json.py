@@ -1,25 +1,22 @@
-"""`flags` on settings as JSON: check, fix, effective, render, thresholds, recommend.
+"""`flags` on settings as JSON: check, fix, effective, render.
 
 Nothing is cut. Types are imported without loading any terminal library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import msgspec
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from counterpoint.report.catalogue.flags_json import Versions
-from counterpoint.report.json import At, Pairs, Result, TextOrNull, fill, json_text
+from counterpoint.report.flags.settings_document import left_out
+from counterpoint.report.json import At, Pairs, Result, fill, json_text
 
 if TYPE_CHECKING:
     from counterpoint.flags import SettingDifference, Settings
-    from counterpoint.flags.advice import Recommendation
     from counterpoint.flags.check import Examination, FixResult
-    from counterpoint.flags.combining import LayerRule, Thresholds
     from counterpoint.flags.lint import Remark
-    from counterpoint.flags.parse import Location, ParsedSource
+    from counterpoint.flags.parse import ParsedSource
     from counterpoint.report.flags.settings_document import Effective
 
 
@@ -221,7 +218,6 @@ def render_json(
     form: str,
     text: str,
     sources: Sequence[ParsedSource],
-    left_out: Sequence[tuple[Location, str, str]],
 ) -> str:
     """Return `flags render` as text: settings, form, and what each source's reading omitted."""
     return json_text(
@@ -233,7 +229,8 @@ def render_json(
             text=text,
             left_out=[
                 LeftOutJson(where=at.where, line=at.line, text=text, why=why)
-                for at, text, why in left_out
+                for source in sources
+                for at, text, why in left_out(source)
             ],
             unread=[
                 {"where": source.where, "part": part}
@@ -268,146 +265,3 @@ def difference_json(changes: Sequence[SettingDifference], before: Sequence[str],
     """Return `flags render --diff` as text."""
     own = {"before": before, "after": after, "changes": changes}
     return json_text(fill(FlagsRenderDiff, None, **own))
-
-
-class Threshold(Result):
-    """The collectives that are left when XLA combines up to a threshold."""
-
-    threshold_bytes: Annotated[int, At("threshold")]
-    collectives: int
-    launches: int | None
-    largest_bytes: Annotated[int, At("largest")]
-    exact: bool
-
-
-class CombinerSite(Result):
-    """A computation with collectives to combine."""
-
-    computation: str
-    times: int | None
-    in_loop: bool
-    pipelined: bool
-    bytes: Annotated[tuple[int, ...], At("sizes")]
-
-
-class CombinedKind(Result):
-    """The collectives of one kind, by threshold."""
-
-    kind: str
-    flag: str
-    counted: str
-    observed: int
-    total_bytes: Annotated[int, At("total")]
-    default: Threshold
-    loop_threshold_bytes: Annotated[int | None, At("layer")]
-    choice_bytes: Annotated[int | None, At("choice")]
-    sites: tuple[CombinerSite, ...]
-    steps: tuple[Threshold, ...]
-    candidates: tuple[Threshold, ...]
-
-
-class LayerSizes(Result):
-    """Sizes by the rule of thumb of one layer at a time."""
-
-    params_per_layer: Annotated[int, At("params")]
-    dtype: str
-    layers: int | None
-    layer_bytes: int
-    reduce_scatter_shard_bytes: Annotated[int | None, At("shard_bytes")]
-    gradient_bytes: int | None
-
-
-class FlagsThresholds(Result, tag_field="schema", tag="counterpoint.flags.thresholds/1"):
-    """Thresholds worth a try: `counterpoint flags thresholds --json`."""
-
-    basis: Literal["predicted", "rule of thumb"]
-    program: str | None
-    module: str | None
-    unrolled: bool | None
-    kinds: tuple[CombinedKind, ...]
-    rule: LayerSizes | None
-    flags: tuple[str, ...]
-    all_reduce_candidates: tuple[str, ...]
-
-
-def thresholds_json(
-    found: Thresholds,
-    where: str,
-    counted: Mapping[str, str],
-    flags: Sequence[str],
-    candidates: Sequence[str],
-) -> str:
-    """Return `flags thresholds` for a program; `counted` names the counted bytes by kind."""
-    return json_text(
-        fill(
-            FlagsThresholds,
-            found,
-            basis="predicted",
-            program=where,
-            module=found.program,
-            kinds=[fill(CombinedKind, kind, counted=counted[kind.kind]) for kind in found.kinds],
-            rule=None,
-            flags=flags,
-            all_reduce_candidates=candidates,
-        )
-    )
-
-
-def rule_json(rule: LayerRule, flags: Sequence[str], candidates: Sequence[str]) -> str:
-    """Return `flags thresholds` for the layer rule as text."""
-    own = {"flags": flags, "all_reduce_candidates": candidates}
-    return json_text(fill(FlagsThresholds, None, basis="rule of thumb", rule=rule, **own))
-
-
-class RecommendedJson(Result):
-    """A setting with its reason."""
-
-    name: Annotated[str, At("line.name")]
-    value: Annotated[str, At("line.value")]
-    channel: Annotated[str, At("line.channel")]
-    reason: Annotated[str | None, At("line.reason")]
-    basis: Annotated[str, At("line.basis")]
-    known: Annotated[TextOrNull, At("line.known")]
-    recipes: tuple[str, ...]
-    source: str
-
-
-class NotRecommended(Result):
-    """A line of a recipe that was left out, and why."""
-
-    name: str
-    value: TextOrNull
-    recipe: str
-    why: str
-
-
-class AdviceJson(Result):
-    """Advice that no setting can express."""
-
-    about: str
-    text: str
-
-
-class FlagsRecommend(Result, tag_field="schema", tag="counterpoint.flags.recommend/1"):
-    """Settings for a situation: `counterpoint flags recommend --json`."""
-
-    workloads: Annotated[tuple[str, ...], At("situation.workloads")] = msgspec.field(name="for")
-    goal: Annotated[str, At("situation.goal")]
-    jaxlib: Annotated[str, At("situation.release.asked")]
-    catalogue: Annotated[str, At("situation.release.version")]
-    chip: Annotated[str | None, At("situation.chip")]
-    hosts: Annotated[int | None, At("situation.hosts")]
-    devices: Annotated[int | None, At("situation.devices")]
-    program: Annotated[str | None, At("situation.program.name")]
-    lines: tuple[RecommendedJson, ...]
-    left_out: Annotated[tuple[NotRecommended, ...], At("dropped")]
-    advice: tuple[AdviceJson, ...]
-    gpus_per_process: Annotated[int | None, At("layout.gpus_per_process")]
-    xla_flags: Annotated[dict[str, str], At("settings.flags")]
-    environment: Annotated[dict[str, str], At("settings.variables")]
-
-
-def recommendation_json(found: Recommendation) -> str:
-    """Return `flags recommend` as text."""
-    advice = [AdviceJson(about=name, text=text) for name, text in found.advice]
-    return json_text(fill(FlagsRecommend, found, advice=advice))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import quantiles
-from typing import Final, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 from counterpoint.core import Unknown, unused_path
 from counterpoint.diagnose import Remedy
@@ -21,8 +22,13 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
+from counterpoint.report.json import At, Pairs, Result, fill, json_text
 from counterpoint.runs import BURSTS, OutcomeKind, Rank, Run
+from counterpoint.runs.reports import effective_flags, flags_by_module
 from counterpoint.runs.scores import seen_steps
+
+__all__ = ["profiled_run_command", "run_lines", "runs_document", "runs_json", "trial_command"]
+
 
 _ARM: Final = 90  # characters; longer commands are hard to read at a glance
 LOCAL: Final = "local"
@@ -149,11 +155,11 @@ _COLUMNS: Final = (
     Column("profile", ColumnKind.WORD),
     Column("path", ColumnKind.PLACE, 1),
 )
-_UNDISTURBED: Final = "in which nothing was compiled or profiled"
+_UNDISTURBED: Final = "without compilation or profiling"
 _HOW: Final = {
-    "annotation": "from one step annotation to the next",
-    "api": "as the program tells the StepProfiler",
-    "log": "from the lines it prints",
+    "annotation": "between step annotations",
+    "api": "from the StepProfiler of the program",
+    "log": "from printed lines",
 }
 
 
@@ -174,8 +180,9 @@ def runs_document(runs: Sequence[Run], broken: Sequence[Broken], place: str) -> 
     count = f"{len(rows)} in {place}"
     return Document(
         sections=(Section("Runs", count, tuple(blocks) if rows else ()),),
-        legend=f"median: of the steps {_UNDISTURBED}, where there are three of them, else of all"
-        " but the first; ?: not known",
+        legend=f"median: of the steps {_UNDISTURBED} if there are three, otherwise of all but the"
+        " first;"
+        " ?: unknown",
         next=f"counterpoint explain {shlex.quote(str(known[-1].path))}"
         if known
         else "counterpoint run -- python train.py",
@@ -219,15 +226,15 @@ def steps_line(run: Run) -> str:
     if rank is None or isinstance(timing, Unknown):
         seen = max((len(rank.steps) for rank in run.ranks), default=0)
         why = f": {BURSTS}" if any(rank.steps_in_bursts for rank in run.ranks) else ""
-        return f"{seen} seen, no time known{why}" if seen else "none were seen"
+        return f"{seen} seen, not timed{why}" if seen else "none seen"
     which = f" of the {timing.steps:,} {_UNDISTURBED}" if timing.left_out > 1 else ""
     if timing.compiled:
-        each = "each of which" if timing.steps > 1 else "which"
-        which = f" of {timing.steps:,}, in {each} something was compiled"
+        each = "each" if timing.steps > 1 else "it"
+        which = f" of {timing.steps:,} ({each} includes a compilation)"
     elif timing.disturbed and timing.left_out > 1:
-        which = f" of the {timing.steps:,} in which nothing was compiled"
+        which = f" of the {timing.steps:,} without compilation"
     elif timing.disturbed and run.profiles:
-        which = f" of the {timing.steps:,} after the first, the profiled ones among them"
+        which = f" of the {timing.steps:,} after the first, profiled ones included"
     return (
         f"{len(rank.steps)} seen, median {units.milliseconds(timing.seconds * 1e3)}{which}"
         f"{_spread(timing.each_s)},"
@@ -249,7 +256,7 @@ def _spread(seconds: Sequence[float]) -> str:
 def how_timed(rank: Rank) -> str:
     """Return how a rank's steps were timed."""
     if rank.steps and rank.steps[0].seconds is not None:
-        return "as the program prints them"
+        return "from times the program prints"
     return _HOW.get(rank.step_source or "", "?")
 
 
@@ -268,7 +275,7 @@ def _counted(run: Run) -> str:
     windows = (rank.window for rank in run.ranks if rank.window and rank.window.state == "done")
     for window in windows:
         if window.counted and window.counted.startswith("executions"):
-            return f", from step {window.start_step} on, counted by {window.counted}"
+            return f", from step {window.start_step}, counted by {window.counted}"
     return ""
 
 
@@ -284,3 +291,112 @@ def _shortened(run: Run) -> str:
         if window.steps is not None and isinstance(wanted, int) and window.steps < wanted:
             return f": {window.steps} of {wanted} steps"
     return ""
+
+
+class OutcomeJson(Result):
+    """How a process, or a run of several, ended."""
+
+    kind: str
+    exit_code: int | None
+    signal: str | None
+    detail: str
+
+
+class RunSettingsJson(Result):
+    """The settings that were asked for, without what was inherited."""
+
+    xla_flags: Annotated[Pairs, At("xla")]
+    env: dict[str, str]
+
+
+class RankRead(Result):
+    """A rank, with all that it left; `processes` are as the agent wrote them."""
+
+    rank: Annotated[int, At("number")]
+    host: str
+    pid: int | None
+    outcome: OutcomeJson
+    environment: Any
+    processes: tuple[Any, ...]
+    steps: int
+    compiles: dict[str, int]
+    profiles: tuple[str, ...]
+    hlo: tuple[str, ...]
+    step_module: str | None
+    flags_of_compiler: dict[str, str] | None
+    flags_by_module: dict[str, dict[str, str]]
+    notes: tuple[str, ...]
+
+
+class RunFound(Result):
+    """A run as a reader finds it."""
+
+    schema: Literal["counterpoint.run/1"]
+    version: str
+    path: str
+    name: str
+    command: tuple[str, ...]
+    cwd: str
+    started: str
+    ended: str | None
+    state: str
+    outcome: OutcomeJson
+    launcher: str
+    job: str | None
+    world_size: int
+    settings: RunSettingsJson
+    steps: int | None
+    median_step_ms: float | None
+    timed_by: str | None
+    profiles: tuple[str, ...]
+    no_profile: str | None
+    notes: tuple[str, ...]
+    ranks: tuple[RankRead, ...]
+
+
+class BrokenRun(Result):
+    """A directory that is no whole run."""
+
+    path: str
+    why: str
+
+
+class Runs(Result, tag_field="schema", tag="counterpoint.runs/1"):
+    """The runs of a directory: `counterpoint run --json` and `counterpoint runs --json`."""
+
+    runs: tuple[RunFound, ...]
+    broken: tuple[BrokenRun, ...]
+
+
+def runs_json(runs: Sequence[Run], broken: Sequence[Broken] = ()) -> str:
+    """Return runs as text."""
+    damaged = [BrokenRun(path=str(path), why=why) for path, why in broken]
+    return json_text(Runs(runs=tuple(map(run_found, runs)), broken=tuple(damaged)))
+
+
+def run_found(run: Run) -> RunFound:
+    """Return a run as data; unknown values are null."""
+    timed, timing = run.timed, seen_steps(run)
+    return fill(
+        RunFound,
+        run,
+        started=run.started.isoformat(),
+        ended=run.ended.isoformat() if run.ended else None,
+        steps=len(timed.steps) if timed else None,
+        median_step_ms=None if isinstance(timing, Unknown) else timing.seconds * 1e3,
+        timed_by=how_timed(timed) if timed else None,
+        no_profile=None if run.profiles else run.why_no_profile,
+        ranks=[_rank(rank) for rank in run.ranks],
+    )
+
+
+def _rank(rank: Rank) -> RankRead:
+    return fill(
+        RankRead,
+        rank,
+        processes=[process.facts for process in rank.processes],
+        steps=len(rank.steps),
+        compiles=Counter(event.kind for event in rank.compiles),
+        flags_of_compiler=effective_flags(rank),
+        flags_by_module=flags_by_module(rank),
+    )

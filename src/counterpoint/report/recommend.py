@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
+
+import msgspec
 
 from counterpoint.flags import Channel
 from counterpoint.flags.advice import Recommendation, RecommendedLine
@@ -20,16 +22,19 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
+from counterpoint.report.json import At, Result, TextOrNull, fill, json_text
+
+__all__ = ["recommendation_document", "recommendation_json", "recommendation_text"]
 
 _LEGEND: Final = (
-    "Candidates, to be confirmed: on a run that is good already most single flags change nothing"
-    " or cost something (published sweeps: -4 % to +1 % each, repeated runs 1.3 % apart). Compare"
-    " whole runs, several of each."
+    "Candidates; confirm by measuring. On a well-tuned run most single flags have no effect or cost"
+    " time (published sweeps: -4 % to +1 % each, repeated runs 1.3 % apart). Compare whole runs,"
+    " several of each."
 )
 
-_NONE: Final = "Nothing: what the guides recommend is the default here, or can't matter."
+_NONE: Final = "None: the recommendations of the guides are defaults here, or have no effect."
 _NONE_ON_TPU: Final = (
-    "Nothing: the recipes are about GPUs. Of TPUs only what several slices need is known:"
+    "None: the recipes are for GPUs. For TPUs, only settings for several slices are known:"
     " --for multislice."
 )
 
@@ -41,7 +46,7 @@ def recommendation_text(found: Recommendation, form: str) -> str:
 
 
 def _comments(found: Recommendation) -> list[str]:
-    lines = [f"# {_situation(found)}", "# Candidates, to be confirmed by a measurement:"]
+    lines = [f"# {_situation(found)}", "# Candidates; confirm by measuring:"]
     lines += [
         f"# {advised.line.name}: {advised.line.reason} ({advised.line.basis})"
         for advised in found.lines
@@ -61,7 +66,7 @@ def recommendation_document(found: Recommendation, top: int, next: str) -> Docum
         rows = [Fact(printable(name), printable(text)) for name, text in found.advice]
         if found.layout is not None and found.layout.gpus_per_process is not None:
             rows.append(Fact("GPUs per process", str(found.layout.gpus_per_process)))
-        sections.append(Section("Beside settings", "", (FactList(tuple(rows)),)))
+        sections.append(Section("Other advice", "", (FactList(tuple(rows)),)))
     if found.dropped:
         sections.append(_left_out(found, top))
     return Document(
@@ -95,7 +100,7 @@ def _entry(number: int, one: RecommendedLine) -> NumberedItem:
     line = one.line
     rows = [Fact("source", f"{one.source} (recipe {', '.join(one.recipes)})", Tone.QUIET)]
     if line.known:
-        rows.insert(0, Fact("known", printable(line.known)))
+        rows.insert(0, Fact("measured elsewhere", printable(line.known)))
     return NumberedItem(
         number=number,
         title=printable(_written(one)),
@@ -111,7 +116,7 @@ def _written(one: RecommendedLine) -> str:
 
 
 def _left_out(found: Recommendation, top: int) -> Section:
-    columns = (Column("setting", ColumnKind.WORD), Column("why not", ColumnKind.WORD))
+    columns = (Column("setting", ColumnKind.WORD), Column("reason", ColumnKind.WORD))
     rows = tuple(
         (
             printable(f"{dropped.name}={dropped.value}" if dropped.value else dropped.name),
@@ -120,5 +125,59 @@ def _left_out(found: Recommendation, top: int) -> Section:
         for dropped in found.dropped[:top]
     )
     more = len(found.dropped) - top
-    summary = f"{len(found.dropped)}" + (f", {top} of them here" if more > 0 else "")
-    return Section("Left out", summary, (TextTable(columns=columns, rows=rows),))
+    summary = f"{len(found.dropped)}" + (f", {top} shown" if more > 0 else "")
+    return Section("Omitted", summary, (TextTable(columns=columns, rows=rows),))
+
+
+class RecommendedJson(Result):
+    """A setting with its reason."""
+
+    name: Annotated[str, At("line.name")]
+    value: Annotated[str, At("line.value")]
+    channel: Annotated[str, At("line.channel")]
+    reason: Annotated[str | None, At("line.reason")]
+    basis: Annotated[str, At("line.basis")]
+    known: Annotated[TextOrNull, At("line.known")]
+    recipes: tuple[str, ...]
+    source: str
+
+
+class NotRecommended(Result):
+    """A line of a recipe that was left out, and why."""
+
+    name: str
+    value: TextOrNull
+    recipe: str
+    why: str
+
+
+class AdviceJson(Result):
+    """Advice that is not a setting."""
+
+    about: str
+    text: str
+
+
+class FlagsRecommend(Result, tag_field="schema", tag="counterpoint.flags.recommend/1"):
+    """Settings for a situation: `counterpoint flags recommend --json`."""
+
+    workloads: Annotated[tuple[str, ...], At("situation.workloads")] = msgspec.field(name="for")
+    goal: Annotated[str, At("situation.goal")]
+    jaxlib: Annotated[str, At("situation.release.asked")]
+    catalogue: Annotated[str, At("situation.release.version")]
+    chip: Annotated[str | None, At("situation.chip")]
+    hosts: Annotated[int | None, At("situation.hosts")]
+    devices: Annotated[int | None, At("situation.devices")]
+    program: Annotated[str | None, At("situation.program.name")]
+    lines: tuple[RecommendedJson, ...]
+    left_out: Annotated[tuple[NotRecommended, ...], At("dropped")]
+    advice: tuple[AdviceJson, ...]
+    gpus_per_process: Annotated[int | None, At("layout.gpus_per_process")]
+    xla_flags: Annotated[dict[str, str], At("settings.flags")]
+    environment: Annotated[dict[str, str], At("settings.variables")]
+
+
+def recommendation_json(found: Recommendation) -> str:
+    """Return `flags recommend` as text."""
+    advice = [AdviceJson(about=name, text=text) for name, text in found.advice]
+    return json_text(fill(FlagsRecommend, found, advice=advice))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import Annotated, Final, Literal
 
 from counterpoint.flags.combining import (
     DEFAULT,
@@ -30,33 +30,36 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
+from counterpoint.report.json import At, Result, fill, json_text
 
-COUNTED: Final = {
-    "all-gather": "the gathered whole",
-    "all-reduce": "the reduced whole",
-    "reduce-scatter": "what one device keeps",
+__all__ = ["rule_document", "rule_json", "thresholds_document", "thresholds_json"]
+
+_COUNTED: Final = {
+    "all-gather": "the whole result",
+    "all-reduce": "the whole result",
+    "reduce-scatter": "the part of one device",
 }
-_HELD: Final = f"the default, {DEFAULT}, already holds a layer"
+_HELD: Final = f"the default, {DEFAULT}, already covers a layer"
 _LEGEND: Final = (
-    "Predicted: computed as XLA's combiner does it, for the program as it was compiled. That a"
-    " threshold is faster is for a measurement to say: fewer and larger collectives use the links"
-    " better, and overlap worse."
+    "Predicted with XLA's own algorithm, for the program as compiled. Measure whether a threshold"
+    " is"
+    " faster: fewer, larger collectives use the links better and overlap worse."
 )
 
 
-def flags_of(found: Thresholds) -> tuple[str, ...]:
+def _program_flags(found: Thresholds) -> tuple[str, ...]:
     """Return the flags that a loop's collectives need, in the form of XLA_FLAGS."""
     chosen = ((kind.flag, kind.choice) for kind in found.kinds if kind.kind != "all-reduce")
     return tuple(f"--{flag}={value}" for flag, value in chosen if value is not None)
 
 
-def rule_flags(rule: LayerRule) -> tuple[str, ...]:
+def _rule_flags(rule: LayerRule) -> tuple[str, ...]:
     """Return the flags that the layer rule gives."""
     chosen = (("all-gather", rule.gather_threshold), ("reduce-scatter", rule.scatter_threshold))
     return tuple(f"--{flag_of(kind)}={value}" for kind, value in chosen if value is not None)
 
 
-def rule_candidates(rule: LayerRule) -> tuple[str, ...]:
+def _rule_candidates(rule: LayerRule) -> tuple[str, ...]:
     """Return the all-reduce thresholds of the layer rule, to try one at a time."""
     return tuple(f"--{flag_of('all-reduce')}={threshold}" for threshold in rule.candidates)
 
@@ -64,10 +67,10 @@ def rule_candidates(rule: LayerRule) -> tuple[str, ...]:
 def _marked(flag: str) -> str:
     """Return a candidate as a shell line, marked if below the default, where it merges less."""
     below = int(flag.rpartition("=")[2]) < DEFAULT
-    return f"{flag}  # below the default, {DEFAULT}: merges less" if below else flag
+    return f"{flag}  # below the default, {DEFAULT}: combines less" if below else flag
 
 
-def candidates_of(found: Thresholds) -> tuple[str, ...]:
+def _program_candidates(found: Thresholds) -> tuple[str, ...]:
     """Return the all-reduce thresholds to try, one at a time."""
     return tuple(
         f"--{kind.flag}={step.threshold}"
@@ -82,7 +85,7 @@ def thresholds_document(found: Thresholds, where: str, top: int) -> Document:
     """Return the report on a program."""
     sections = [_head(found, where)]
     sections += [_kind(kind, top) for kind in found.kinds]
-    sections.append(_flags(flags_of(found), candidates_of(found), _why_no_flags(found)))
+    sections.append(_flags(_program_flags(found), _program_candidates(found), _why_no_flags(found)))
     return Document(sections=tuple(sections), legend=_LEGEND, next=_next(where))
 
 
@@ -95,42 +98,45 @@ def rule_document(rule: LayerRule) -> Document:
     ]
     if rule.gradient_bytes is not None:
         rows.append(Fact("all gradients", f"{rule.layers} layers: {_bytes(rule.gradient_bytes)}"))
-    tries = rule_candidates(rule)
+    tries = _rule_candidates(rule)
     return Document(
         sections=(
             Section("Layer rule", "rule of thumb", (FactList(tuple(rows)),)),
-            _flags(rule_flags(rule), tries, f"{_HELD.capitalize()}: no flag is needed."),
+            _flags(_rule_flags(rule), tries, f"{_HELD.capitalize()}; no flag is needed."),
         ),
-        legend="Rule of thumb: no program was looked at. Collectives of different iterations of a"
-        " loop never merge, so more than a layer's bytes changes nothing in a scan.",
+        legend="Rule of thumb, without a program. Collectives of different loop iterations are"
+        " never"
+        " combined, so in a scan nothing changes beyond the bytes of one layer.",
         next="counterpoint flags thresholds --program DUMP",
     )
 
 
 def _gather_words(rule: LayerRule) -> str:
-    words = f"at least {_bytes(rule.layer_bytes)}: a layer's weights in one go"
+    words = f"at least {_bytes(rule.layer_bytes)}: a layer's weights in one all-gather"
     return words if rule.gather_threshold is not None else f"{words}; {_HELD}"
 
 
 def _scatter_words(rule: LayerRule) -> str:
-    words = f"at least {_bytes(rule.layer_bytes)}: a layer's gradients in one go"
+    words = f"at least {_bytes(rule.layer_bytes)}: a layer's gradients in one reduce-scatter"
     if rule.shard_bytes is None:
-        words = f"{words}; XLA counts what one device keeps, so less does, too"
+        words = f"{words}; less suffices, since XLA counts the part that one device keeps"
     else:
-        words = f"at least {_bytes(rule.shard_bytes)}: what one device keeps of a layer's gradients"
+        words = f"at least {_bytes(rule.shard_bytes)}: one device's part of a layer's gradients"
     return words if rule.scatter_threshold is not None else f"{words}; {_HELD}"
 
 
 def _head(found: Thresholds, where: str) -> Section:
-    rows = [Fact("read", printable(where))]
+    rows = [Fact("source", printable(where))]
     if not found.kinds:
-        text = "it has no all-gather, all-reduce or reduce-scatter: no threshold changes it"
+        text = "no all-gather, all-reduce or reduce-scatter; thresholds have no effect"
         rows.append(Fact("collectives", text, Tone.WARNING))
     if found.unrolled:
-        text = "a loop was unrolled after collectives were merged: its copies are counted once"
+        text = "A loop was unrolled after collectives were combined; its copies are counted once."
         rows.append(Fact("note", text))
     if not found.scheduled:
-        text = "not scheduled: read before the compiler was done with it, so sizes may differ"
+        text = (
+            "Not scheduled: the module is from before the end of compilation, so sizes may differ."
+        )
         rows.append(Fact("note", text, Tone.WARNING))
     return Section("Program", printable(found.program), (FactList(tuple(rows)),))
 
@@ -140,7 +146,7 @@ def _kind(kind: KindThresholds, top: int) -> Section:
         FactList(
             (
                 Fact("sizes", _sizes(kind.sites, top)),
-                Fact("today", f"{kind.observed:,} in the program"),
+                Fact("now", f"{kind.observed:,} in the program"),
                 Fact(
                     "default", f"{kind.default.collectives:,} at {_bytes(kind.default.threshold)}"
                 ),
@@ -149,7 +155,7 @@ def _kind(kind: KindThresholds, top: int) -> Section:
         _table(_shown(kind, top)),
         Prose(_words(kind)),
     ]
-    return Section(kind.kind, f"counted: {COUNTED[kind.kind]}", tuple(blocks))
+    return Section(kind.kind, f"size: {_COUNTED[kind.kind]}", tuple(blocks))
 
 
 def _sizes(sites: Sequence[Site], top: int) -> str:
@@ -179,10 +185,10 @@ def _shown(kind: KindThresholds, top: int) -> Sequence[ThresholdResult]:
 
 def _table(steps: Sequence[ThresholdResult]) -> TextTable:
     columns = (
-        Column("from bytes on", ColumnKind.NUMBER),
+        Column("from bytes", ColumnKind.NUMBER),
         Column("", ColumnKind.WORD),
         Column("collectives", ColumnKind.NUMBER),
-        Column("a step runs", ColumnKind.NUMBER, 1),
+        Column("launches per step", ColumnKind.NUMBER, 1),
         Column("largest", ColumnKind.NUMBER),
     )
     rows = [
@@ -200,16 +206,17 @@ def _table(steps: Sequence[ThresholdResult]) -> TextTable:
 
 def _words(kind: KindThresholds) -> str:
     last = kind.steps[-1]
-    beyond = "what is left waits for another, differs in who takes part, or is elsewhere"
+    beyond = "the rest depend on each other, differ in participants, or are in other computations"
     sentences = [f"Beyond {_bytes(last.threshold)} nothing changes: {beyond}."]
     if any(site.in_loop for site in kind.sites):
-        sentences.append("Nothing merges across the iterations of a loop.")
+        sentences.append("Nothing is combined across loop iterations.")
     if not all(step.exact for step in kind.steps):
-        sentences.append("Break points are too many to compute them all: some are left out.")
+        sentences.append("There are too many break points to compute; some are omitted.")
     if any(site.pipelined for site in kind.sites):
         sentences.append(
-            "Pipelined ones merge by themselves as far as memory goes, as long as no threshold is"
-            " set; one that is set holds for them, too."
+            "While no threshold is set, pipelined collectives are combined as far as memory"
+            " allows; a"
+            " threshold applies to them, too."
         )
     return " ".join(sentences)
 
@@ -218,14 +225,14 @@ def _flags(flags: Sequence[str], candidates: Sequence[str], why_none: str) -> Se
     shown = [Log(tuple(flags))] if flags else [Prose(why_none, Tone.QUIET)]
     if candidates:
         tries = tuple(_marked(flag) for flag in candidates)
-        shown += [Prose("All-reduce: worth a try, one at a time."), Log(tries)]
-    return Section("Flags", "candidates, to be confirmed by a measurement", tuple(shown))
+        shown += [Prose("All-reduce: try these one at a time."), Log(tries)]
+    return Section("Flags", "candidates; confirm by measuring", tuple(shown))
 
 
 def _why_no_flags(found: Thresholds) -> str:
     if any(site.in_loop and len(site.sizes) > 1 for kind in found.kinds for site in kind.sites):
-        return "In loops the default merges all that can merge: no flag is needed."
-    return "No loop whose collectives could merge: the tables say what each threshold gives."
+        return "In loops the default combines everything that can be combined; no flag is needed."
+    return "No loop has collectives to combine; see the tables for the effect of each threshold."
 
 
 def _bytes(count: int) -> str:
@@ -234,3 +241,86 @@ def _bytes(count: int) -> str:
 
 def _next(where: str) -> str:
     return f"counterpoint flags recommend --for fsdp --program {shlex.quote(where)}"
+
+
+class Threshold(Result):
+    """The collectives that are left when XLA combines up to a threshold."""
+
+    threshold_bytes: Annotated[int, At("threshold")]
+    collectives: int
+    launches: int | None
+    largest_bytes: Annotated[int, At("largest")]
+    exact: bool
+
+
+class CombinerSite(Result):
+    """A computation with collectives to combine."""
+
+    computation: str
+    times: int | None
+    in_loop: bool
+    pipelined: bool
+    bytes: Annotated[tuple[int, ...], At("sizes")]
+
+
+class CombinedKind(Result):
+    """The collectives of one kind, by threshold."""
+
+    kind: str
+    flag: str
+    counted: str
+    observed: int
+    total_bytes: Annotated[int, At("total")]
+    default: Threshold
+    loop_threshold_bytes: Annotated[int | None, At("layer")]
+    choice_bytes: Annotated[int | None, At("choice")]
+    sites: tuple[CombinerSite, ...]
+    steps: tuple[Threshold, ...]
+    candidates: tuple[Threshold, ...]
+
+
+class LayerSizes(Result):
+    """Sizes by the rule of thumb of one layer at a time."""
+
+    params_per_layer: Annotated[int, At("params")]
+    dtype: str
+    layers: int | None
+    layer_bytes: int
+    reduce_scatter_shard_bytes: Annotated[int | None, At("shard_bytes")]
+    gradient_bytes: int | None
+
+
+class FlagsThresholds(Result, tag_field="schema", tag="counterpoint.flags.thresholds/1"):
+    """Thresholds worth a try: `counterpoint flags thresholds --json`."""
+
+    basis: Literal["predicted", "rule of thumb"]
+    program: str | None
+    module: str | None
+    unrolled: bool | None
+    kinds: tuple[CombinedKind, ...]
+    rule: LayerSizes | None
+    flags: tuple[str, ...]
+    all_reduce_candidates: tuple[str, ...]
+
+
+def thresholds_json(found: Thresholds, where: str) -> str:
+    """Return `flags thresholds` for a program as text."""
+    return json_text(
+        fill(
+            FlagsThresholds,
+            found,
+            basis="predicted",
+            program=where,
+            module=found.program,
+            kinds=[fill(CombinedKind, kind, counted=_COUNTED[kind.kind]) for kind in found.kinds],
+            rule=None,
+            flags=_program_flags(found),
+            all_reduce_candidates=_program_candidates(found),
+        )
+    )
+
+
+def rule_json(rule: LayerRule) -> str:
+    """Return `flags thresholds` for the layer rule as text."""
+    own = {"flags": _rule_flags(rule), "all_reduce_candidates": _rule_candidates(rule)}
+    return json_text(fill(FlagsThresholds, None, basis="rule of thumb", rule=rule, **own))
