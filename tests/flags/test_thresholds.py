@@ -255,7 +255,7 @@ def test_the_command_on_a_program(capsys: pytest.CaptureFixture[str], compiler: 
     assert gather["default"]["threshold_bytes"] == DEFAULT
     assert [it["threshold_bytes"] for it in gather["steps"]] == [0, 8388608, 12582912]
     assert main(["flags", "thresholds", "--program", str(small.hlo)]) == 0
-    assert "Nothing merges across the iterations of a loop" in capsys.readouterr().out
+    assert "Nothing is combined across loop iterations" in capsys.readouterr().out
 
 
 def test_a_program_without_collectives_is_told_so(
@@ -265,4 +265,4 @@ def test_a_program_without_collectives_is_told_so(
     (tmp_path / "m.hlo").write_text(text)
     assert thresholds(read_program(text)).kinds == ()
     assert main(["flags", "thresholds", "--program", str(tmp_path / "m.hlo")]) == 0
-    assert "no threshold changes it" in " ".join(capsys.readouterr().out.split())
+    assert "thresholds have no effect" in " ".join(capsys.readouterr().out.split())
