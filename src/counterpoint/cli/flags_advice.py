@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from functools import reduce
 from itertools import chain
 from pathlib import Path
@@ -93,13 +94,25 @@ def recommend(  # noqa: PLR0913 - the options of the command
         }
         named = {name: text for name, text in options.items() if text is not None}
         same = ["counterpoint", "flags", "recommend", *chain.from_iterable(named.items())]
-        next_command = _check(found, target, program, module)
-        if next_command is None:
-            next_command = shlex.join([*same, "--as", "bash"])
-        elif len(next_command) > _LINE:
-            saved = f"{shlex.join([*same, '--as', 'env'])} > {_KEPT}"
-            next_command = f"{saved} && {_check(found, target, program, module, candidate=_KEPT)}"
+        next_command = _next(found, same, target, program, module)
         print_document(recommendation_document(found, top, next_command), sys.stdout)
+
+
+def _next(
+    found: Recommendation,
+    same: Sequence[str],
+    target: str | None,
+    program: Path | None,
+    module: str | None,
+) -> str:
+    """Return the command that predicts the effect of the settings, or prints them."""
+    prediction = _check(found, target, program, module)
+    if prediction is None:
+        return shlex.join([*same, "--as", "bash"])
+    if len(prediction) <= _LINE:
+        return prediction
+    saved = f"{shlex.join([*same, '--as', 'env'])} > {_KEPT}"
+    return f"{saved} && {_check(found, target, program, module, candidate=_KEPT)}"
 
 
 def _check(
