@@ -123,7 +123,7 @@ def test_as_data_the_settings_stand_beside_their_text(run: Run, job: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ((), 2, "no source was named"),
+        ((), 2, "no source given"),
         (("no-such-file",), 2, "neither a file nor a recipe"),
         (("--xla_a=1", "--as", "cobol"), 2, "k8s"),
         (("--xla_a=1", "--form", "cobol"), 2, "no such form"),
@@ -144,7 +144,7 @@ def test_a_source_without_settings_is_an_error(run: Run, tmp_path: Path) -> None
     path = tmp_path / "empty.sh"
     path.write_text("echo hello\n")
     code, _, err = run(path)
-    assert (code, "no settings in it" in err) == (3, True)
+    assert (code, "no settings found" in err) == (3, True)
 
 
 def test_compiler_options_that_a_form_has_no_place_for_are_told(run: Run, tmp_path: Path) -> None:

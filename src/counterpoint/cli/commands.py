@@ -155,7 +155,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "flags check",
         "counterpoint.cli.flags_check:check",
-        "Check settings: what XLA would end at, what does nothing, what to write instead.",
+        "Check settings: what XLA rejects, what has no effect, and what to write instead.",
         examples=(
             "counterpoint flags check job.sh",
             "counterpoint flags check '--xla_gpu_graph_level=0' --jaxlib 0.12.0.1 --target 8xH100",
@@ -258,7 +258,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "flags show",
         "counterpoint.cli.flags:show",
-        "Say what one setting does, what it trades, who takes it, and what became of it.",
+        "Describe a setting: its effect, its cost, where it is accepted, its history.",
         examples=(
             "counterpoint flags show xla_gpu_enable_latency_hiding_scheduler",
             "counterpoint flags show --xla_gpu_all_gather_combine_threshold_bytes=256",
@@ -278,13 +278,13 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "flags diff",
         "counterpoint.cli.flags:diff",
-        "Say what changed from one jaxlib to another.",
+        "List the changes between two releases of jaxlib.",
         examples=("counterpoint flags diff 0.6.2 0.10.2", "counterpoint flags diff 0.8.3 --json"),
     ),
     Command(
         "flags effective",
         "counterpoint.cli.flags:effective",
-        "Say what the compiler really used, against what was asked.",
+        "Compare the values that the compiler used with the requested ones.",
         examples=(
             "counterpoint flags effective runs/train",
             "counterpoint flags effective xla_dump --asked job.sh --module jit_train_step",
@@ -326,7 +326,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "flags refresh",
         "counterpoint.cli.flags:refresh",
-        "Learn the flags of an installed jaxlib from itself.",
+        "Read the flags of an installed jaxlib.",
         examples=(
             "counterpoint flags refresh",
             "counterpoint flags refresh --python .venv/bin/python",

@@ -208,8 +208,7 @@ def effective(
     Args:
         source: A Run, a directory of XLA's dumps, or one .debug_options file.
         module: The module: jit_step, or module_0012.jit_step; by default that of the step.
-        asked: The requested settings: a script, flag file, recipe, or flags in quotes. Not needed
-            for a Run.
+        asked: The requested settings, unless SOURCE is a Run: a script, recipe, flags in quotes.
         allow: A directory whose files ASKED may name; by default only its own directory.
         rank: The rank of a Run.
         jaxlib: The release that compiled; by default that of the Run, or else the installed one.

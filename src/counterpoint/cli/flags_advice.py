@@ -297,20 +297,18 @@ def render_flags(  # noqa: PLR0913 - the options of the command
     """Write settings as env file, shell, Python, Slurm job, manifest or compiler options.
 
     Args:
-        source: Files, Runs, recipes, `pid:NUMBER`, `-`, or flags in quotes; of several, each has
-            the last word over those before it.
-        as_: The form; else by the suffix of --out, else bash.
-        jaxlib: Write recipes and compiler options for this release; else for the one installed
-            here, or the newest that is known.
-        diff: Say what changes from the sources to this one, instead of writing them.
-        form: Read the sources as this, instead of looking at them.
-        allow: A directory in which files are read that a source names; else only those beside it.
-        out: Write there instead of to stdout.
-        force: Overwrite the file.
+        source: Files, Runs, recipes, `pid:NUMBER`, `-`, or flags in quotes; later ones win.
+        as_: The form; by default that of the suffix of --out, or else bash.
+        jaxlib: The release for recipes and compiler options; by default the installed one.
+        diff: Print the changes from the sources to this one, instead of the settings.
+        form: The form of the sources; by default recognized.
+        allow: A directory whose files a source may name; by default only its own directory.
+        out: Write to this file instead of stdout.
+        force: Overwrite an existing file.
         json: Print everything as JSON.
     """
     if not source:
-        raise UsageError("no source was named", next="counterpoint flags render job.sh --as k8s")
+        raise UsageError("no source given", next="counterpoint flags render job.sh --as k8s")
     release = chosen_release(jaxlib)
     written = [_read(name, form, release.version, allow) for name in source]
     settings = reduce(Settings.merged, (parsed.settings for parsed in written))
@@ -336,7 +334,7 @@ def _read(source: str, form: str | None, version: str, allow: tuple[Path, ...]) 
     written = read_source(source, (), env=False, form=form, wanted=wanted, allowed=allow).written
     if not written.given and not written.issues:
         raise InputError(
-            f"{written.where}: no settings in it",
+            f"{written.where}: no settings found",
             why=f"it was read as {written.form}",
             next="--form text",
         )
@@ -352,7 +350,7 @@ def _write(text: str, out: Path | None, source: tuple[str, ...], *, force: bool)
     if any(Path(name).exists() and out.exists() and out.samefile(name) for name in source):
         raise UsageError(f"{out} is a source", next="name another file")
     if out.exists() and not force:
-        raise UsageError(f"{out} exists", why="nothing is overwritten unasked", next="--force")
+        raise UsageError(f"{out} exists", next="pass --force to overwrite it")
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as failure:

@@ -38,7 +38,7 @@ def check(  # noqa: PLR0913 - the options of the command
     allow: Several = (),
     form: Annotated[str | None, Parameter(help=_FORM)] = None,
 ) -> int:
-    """Check flags and environment: fatal settings, settings without effect, and their fixes.
+    """Check flags and environment: what XLA rejects, what has no effect, and the fixes.
 
     Args:
         source: A script, flag file, manifest, `-`, recipe, `pid:N`, Run, or flags in quotes.

@@ -255,7 +255,8 @@ class Lexer:
             return [WordPart(PartKind.REFERENCE, self.text[start : self.at], line, quoted)]
         if two in ("$(", "<(", ">("):
             self._close("(", ")", start + 1)
-            if _NOT_FOLLOWED.search(self.text, start, self.at):
+            arithmetic = self.text.startswith("$((", start)
+            if not arithmetic and _NOT_FOLLOWED.search(self.text, start, self.at):
                 self.odd.append(line)
         elif two[0] == "`":
             self._until("`", start + 1)

@@ -41,16 +41,16 @@ def check_lines(found: Examination) -> Iterator[str]:
     """Yield the result; similar remarks share one line, while the JSON lists each."""
     similar: dict[tuple[object, ...], list[Remark]] = {}
     for remark in found.remarks:
-        similar.setdefault(_said(remark), []).append(remark)
+        similar.setdefault(_message_key(remark), []).append(remark)
     for remark in found.remarks:
-        group = similar[_said(remark)]
+        group = similar[_message_key(remark)]
         if len(group) < _MANY[remark.severity]:
             yield remark_line(remark)
         elif remark is group[0]:
             yield _line_of_all(group)
 
 
-def _said(one: Remark) -> tuple[object, ...]:
+def _message_key(one: Remark) -> tuple[object, ...]:
     """Return the parts of a remark other than its setting and line."""
     return (one.place.where, one.code, one.severity, one.message, one.advice)
 
@@ -70,7 +70,7 @@ def _line_of_all(group: list[Remark]) -> str:
 
 def summary_lines(found: Examination, next: str) -> Iterator[str]:
     """Yield the context of the result: counts, the release, and how far it was confirmed."""
-    yield from _said_of_reading(found)
+    yield from _reading_lines(found)
     settings = _counted(found.settings, "setting")
     yield printable(
         f"{_tally(found)} on {settings} of {found.written.where}, for {_release(found)}"
@@ -102,26 +102,26 @@ def fix_lines(
     if found.written.others:
         programs = _counted(len(found.written.others), "other program")
         yield f"not written: the flags of {programs} of this source; only those of the last one are"
-    yield from _said_of_reading(found)
+    yield from _reading_lines(found)
     yield printable(_confirmed(found))
 
 
 def nothing_lines(found: Examination) -> Iterator[str]:
     """Yield the lines for a source without settings, which does not mean all is well."""
     yield printable(f"warning: no settings found in {found.written.where}")
-    yield from _said_of_reading(found)
+    yield from _reading_lines(found)
 
 
-def _said_of_reading(found: Examination) -> Iterator[str]:
+def _reading_lines(found: Examination) -> Iterator[str]:
     yield from limited_lines("note", found.written.notes)
     yield from limited_lines("not read", found.written.not_read)
 
 
-def limited_lines(what: str, said: Sequence[str]) -> Iterator[str]:
+def limited_lines(what: str, texts: Sequence[str]) -> Iterator[str]:
     """Yield a line each, up to a limit: a source may have as many notes as lines."""
-    yield from (printable(f"{what}: {text}") for text in said[:_LISTED])
-    if len(said) > _LISTED:
-        yield f"{what}: {len(said) - _LISTED} more, listed by --json"
+    yield from (printable(f"{what}: {text}") for text in texts[:_LISTED])
+    if len(texts) > _LISTED:
+        yield f"{what}: {len(texts) - _LISTED} more, listed by --json"
 
 
 def _setting(one: Remark) -> str:
@@ -168,10 +168,10 @@ def _confirmed(found: Examination) -> str:
         return f"the compiler was not queried: {answer.note}"
     flags = _counted(answer.asked, "flag")
     if answer.refused:
-        verdict = f"it rejects {answer.refused}"
+        verdict = f"{answer.refused} rejected"
     else:
         doubts = list(_doubts(found.written))
-        verdict = "it accepts them"
+        verdict = "accepted"
         if not found.failed:
             verdict += ", and XLA starts" + (" with the flags that were read" if doubts else "")
         verdict = "; ".join([verdict, *doubts])
