@@ -82,7 +82,7 @@ def check(case: LintContext) -> Iterator[Remark]:
             continue
         found = _judged(case, kind, value)
         if found:
-            yield _said(given, *found)
+            yield _remark(given, *found)
 
 
 def _judged(case: LintContext, kind: str, value: int) -> tuple[Severity, str, str] | None:
@@ -108,5 +108,5 @@ def _size(value: int) -> str:
     return f"{value:,} bytes"
 
 
-def _said(given: Occurrence, severity: Severity, message: str, advice: str) -> Remark:
+def _remark(given: Occurrence, severity: Severity, message: str, advice: str) -> Remark:
     return remark(CODE, severity, given, message, advice, Fix(safe=False))

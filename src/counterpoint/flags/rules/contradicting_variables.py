@@ -74,10 +74,10 @@ def _memory(case: LintContext) -> Iterator[Remark]:
             continue
         if platform:
             text = f"it has no effect: {_ALLOCATOR}=platform has no pool"
-            yield _said(case, name, Severity.WARNING, text, "remove one of the two")
+            yield _remark(case, name, Severity.WARNING, text, "remove one of the two")
         elif grows:
             text = f"with {_PREALLOCATE}=false it is only an upper limit"
-            yield _said(case, name, Severity.NOTE, text, "remove it, unless a limit is intended")
+            yield _remark(case, name, Severity.NOTE, text, "remove it, unless a limit is intended")
 
 
 def _algorithms(case: LintContext) -> Iterator[Remark]:
@@ -86,12 +86,12 @@ def _algorithms(case: LintContext) -> Iterator[Remark]:
         return
     if case.variables.get("NCCL_NVLS_ENABLE") == "0" and chosen <= {"nvls", "nvlstree"}:
         text = "NCCL_NVLS_ENABLE=0 leaves none of these algorithms"
-        yield _said(case, "NCCL_ALGO", Severity.ERROR, text, "remove one of the two")
+        yield _remark(case, "NCCL_ALGO", Severity.ERROR, text, "remove one of the two")
     protocols = _chosen(case, "NCCL_PROTO")
     excluded = "simple" in _excluded(case, "NCCL_PROTO")
     if chosen <= _SIMPLE_ONLY and ((protocols and "simple" not in protocols) or excluded):
         text = "the algorithms of NCCL_ALGO support only the protocol Simple"
-        yield _said(case, "NCCL_PROTO", Severity.ERROR, text, "add Simple, or remove NCCL_ALGO")
+        yield _remark(case, "NCCL_PROTO", Severity.ERROR, text, "add Simple, or remove NCCL_ALGO")
 
 
 def _limits(case: LintContext) -> Iterator[Remark]:
@@ -99,7 +99,7 @@ def _limits(case: LintContext) -> Iterator[Remark]:
         low, high = case.variables.get(least, ""), case.variables.get(most, "")
         if low.isdecimal() and high.isdecimal() and int(low) > int(high):
             text = f"it exceeds {most}={high}"
-            yield _said(case, least, Severity.WARNING, text, "remove one of the two")
+            yield _remark(case, least, Severity.WARNING, text, "remove one of the two")
 
 
 def _chosen(case: LintContext, name: str) -> frozenset[str]:
@@ -114,7 +114,7 @@ def _excluded(case: LintContext, name: str) -> frozenset[str]:
     return frozenset(text[1:].split(",")) if plain else frozenset()
 
 
-def _said(case: LintContext, name: str, severity: Severity, message: str, advice: str) -> Remark:
+def _remark(case: LintContext, name: str, severity: Severity, message: str, advice: str) -> Remark:
     given = case.last(name)
     assert given is not None, name  # noqa: S101 - callers have checked it
     return remark(CODE, severity, given, message, advice, Fix(safe=False))

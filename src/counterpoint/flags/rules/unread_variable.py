@@ -74,13 +74,13 @@ def check(case: LintContext) -> Iterator[Remark]:
             continue
         known = variables().get(setting.name)
         if known is not None and known.type == "none":
-            yield _said(setting, "no release reads it", "remove it", safe=True)
+            yield _remark(setting, "no release reads it", "remove it", safe=True)
         elif setting.name.startswith("JAX_"):
             yield from _jax(case, setting, setting.name)
         elif known is None and setting.name.startswith(_OURS) and setting.name not in nccl_names():
             near = _near(setting.name, [*nccl_names(), *variables()])
             if near:
-                yield _said(setting, "nothing reads it", f"did you mean {near}?")
+                yield _remark(setting, "nothing reads it", f"did you mean {near}?")
     for setting in case.written.through(Channel.JAX_CONFIG):
         yield from _jax(case, setting, setting.name.upper())
 
@@ -100,9 +100,9 @@ def _jax(case: LintContext, one: Occurrence, name: str) -> Iterator[Remark]:
     near = _near(name, case.release.jax)
     if near:
         shown = near.lower() if ends else near
-        yield _said(one, f"{what}JAX has no such option", f"did you mean {shown}?", severity)
+        yield _remark(one, f"{what}JAX has no such option", f"did you mean {shown}?", severity)
     elif ends and name.startswith("JAX_"):
-        yield _said(
+        yield _remark(
             one, f"{what}JAX {case.release.version} does not know it", "remove it", severity
         )
 
@@ -131,7 +131,7 @@ def _near(name: str, names: Iterable[str]) -> str:
     return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=_CLOSE)), "")
 
 
-def _said(
+def _remark(
     one: Occurrence,
     message: str,
     advice: str,
