@@ -236,7 +236,7 @@ WRONG = [
     ('[dimension.x]\nwhy = "y"', "dimension.x: no choices", "choices = {"),
     ("[dimension.x]\nchoices = {}", "no choices", None),
     ('[dimension.x]\nchoices = { on = "foo" }', "neither a flag nor a variable", "--xla_"),
-    ("[dimension.x]\nchoices = { on = {} }", "no settings in it", None),
+    ("[dimension.x]\nchoices = { on = {} }", "no settings given", None),
     ('[dimension.x]\nchoices = { on = "env:A=1" }\nacts = "both"', "schedule, runtime", None),
     (
         '[dimension.x]\nchoices = { on = "env:A=1" }\nkinds = ["allgather"]',
@@ -248,7 +248,7 @@ WRONG = [
     ('[dimension."a + b"]\nchoices = { on = "env:A=1" }', "not a name for a dimension", None),
     ('[dimension.x]\nchoice = { on = "env:A=1" }', "`choice`", "did you mean `choices`?"),
     ('[arms]\nbase = "A=1"', "can't be called that", None),
-    ('[arms]\nx = ""', "no settings in it", None),
+    ('[arms]\nx = ""', "no settings given", None),
     ('[arms]\nx = "A=\'1"', "No closing quotation", None),
     ("x = { envv = { A = 1 } }", "x: `envv` is not known there", "did you mean `env`?"),
     ("[arms]\nx = { flags = 1 }", "`flags`", "did you mean `xla_flags`?"),
