@@ -236,7 +236,7 @@ WRONG = [
     ('[dimension.x]\nwhy = "y"', "dimension.x: no choices", "choices = {"),
     ("[dimension.x]\nchoices = {}", "no choices", None),
     ('[dimension.x]\nchoices = { on = "foo" }', "neither a flag nor a variable", "--xla_"),
-    ("[dimension.x]\nchoices = { on = {} }", "no settings given", None),
+    ("[dimension.x]\nchoices = { on = {} }", "no settings in it", None),
     ('[dimension.x]\nchoices = { on = "env:A=1" }\nacts = "both"', "schedule, runtime", None),
     (
         '[dimension.x]\nchoices = { on = "env:A=1" }\nkinds = ["allgather"]',
