@@ -170,7 +170,7 @@ class TestGang:
 
     @pytest.mark.parametrize("ranks", [0, -1])
     def test_no_rank_is_no_run(self, tmp_path: Path, ranks: int) -> None:
-        with pytest.raises(UsageError, match="--ranks takes a number from 1 on"):
+        with pytest.raises(UsageError, match="--ranks takes a number of at least 1"):
             run(tmp_path, "pass", ranks=ranks)
 
     def test_per_gpu_without_a_gpu(self, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "explain",
         "counterpoint.cli.explain:explain",
-        "Say where a training step goes: how far to trust the profile, what waits, what to change.",
+        "Explain where a training step spends its time, what it waits for, and what to change.",
         examples=(
             "counterpoint explain logdir",
             "counterpoint explain rank*.zip --top 20",
@@ -51,7 +51,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "network",
         "counterpoint.cli.convert:network",
-        "Say what a step asks of the network: slack, bandwidth, demand, bursts, what binds each.",
+        "Analyze the network use of a step: slack, bandwidth, demand, bursts, bottlenecks.",
         examples=(
             "counterpoint network logdir --target 4x8xH100:400G",
             "counterpoint network rank*.zip --top 20",
@@ -61,7 +61,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "compare",
         "counterpoint.cli.compare:compare",
-        "Say what made one run slower than another: by op, phase, collective, schedule, settings.",
+        "Find what made one run slower than another: op, phase, collective, schedule, setting.",
         examples=(
             "counterpoint compare runs/before runs/after",
             "counterpoint compare before.xplane.pb after.xplane.pb --top 20",
@@ -82,7 +82,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "run",
         "counterpoint.cli.run:run",
-        "Run a workload with Settings, profile some steps, and keep all output.",
+        "Run a workload with chosen settings, profile some steps, and keep all output.",
         examples=(
             "counterpoint run -- python train.py",
             "counterpoint run --profile-start-step 5 --profile-steps 10 -- python train.py",
@@ -94,7 +94,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "runs",
         "counterpoint.cli.runs:runs",
-        "List runs: how they ended, what a step took, whether there is a profile.",
+        "List runs with their outcomes, step times and profiles.",
         examples=("counterpoint runs", "counterpoint runs experiments --json"),
     ),
     Command(
@@ -112,7 +112,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "tune",
         "counterpoint.cli.tune:tune",
-        "Find settings that are really faster: predicted first, then measured, never noise.",
+        "Find faster settings: predict first, then confirm by measurement, beyond noise.",
         examples=(
             "counterpoint tune --target 8xH100 --confirm 4 --budget 2h -- python train.py",
             "counterpoint tune --predict step.py:make_step --target 64x8xH100:400G -o studies/64",
@@ -124,7 +124,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "tune show",
         "counterpoint.cli.tune_show:show",
-        "Say what a study found, write its settings for your launcher, bundle its evidence.",
+        "Show the result of a study, write its settings for your launcher, bundle its evidence.",
         examples=(
             "counterpoint tune show studies/64",
             "counterpoint tune show studies/64 --as slurm -o job.sbatch",
@@ -167,7 +167,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "explain-code",
         "counterpoint.cli.explain:explain_code",
-        "Say what a code of a finding stands for, and how to mend it.",
+        "Explain the code of a finding, and how to fix its cause.",
         examples=(
             "counterpoint explain-code STEP101",
             "counterpoint explain-code FLAG102",
@@ -305,7 +305,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "flags recommend",
         "counterpoint.cli.flags_advice:recommend",
-        "Recommend settings: those that exist in the release, aren't its default, and can matter.",
+        "Recommend settings: accepted by the release, different from its defaults, and relevant.",
         examples=(
             "counterpoint flags recommend --for fsdp --target 8xH100",
             "counterpoint flags recommend --for fsdp,tp --target 4x8xH100 --program xla_dump",
@@ -316,7 +316,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "flags thresholds",
         "counterpoint.cli.flags_advice:thresholds",
-        "Say at which thresholds XLA merges which collectives, and which are worth a try.",
+        "Show which collectives XLA merges at which thresholds, and the thresholds worth trying.",
         examples=(
             "counterpoint flags thresholds --program xla_dump",
             "counterpoint flags thresholds --program runs/train --json",

@@ -26,16 +26,16 @@ def run(
     profile: ProfileOptions | None = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> int:
-    """Execute a workload, and keep all that it leaves.
+    """Run a workload, and keep everything that it leaves.
 
-    Its exit code is handed on: 128 + number for a signal, 124 for --timeout and --hang-after. It is
-    3 where an option asked for a profile, and none came about though the workload ended well.
+    The exit code is that of the workload: 128 + number for a signal, 124 for --timeout and
+    --hang-after. It is 3 if an option requested a profile, and the workload succeeded without one.
 
     Args:
-        command: What to run, behind `--`.
-        workload: How.
-        profile: What to profile.
-        json: Print the run as JSON to stdout, and what the workload prints to stderr.
+        command: Command to run, after `--`.
+        workload: Options for running it.
+        profile: Options for the profile.
+        json: Print the run as JSON to stdout, and the workload's output to stderr.
     """
     profile = profile or ProfileOptions()
     request = make_request(

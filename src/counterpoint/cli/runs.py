@@ -19,11 +19,11 @@ def runs(
     *,
     json: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
-    """List runs, the oldest first.
+    """List runs, oldest first.
 
     Args:
-        directory: Where they lie, or one of them.
-        json: Print all that is known of them as JSON.
+        directory: Directory of runs, or one run.
+        json: Print everything as JSON.
     """
     readable: list[Run] = []
     broken: list[tuple[Path, str]] = []

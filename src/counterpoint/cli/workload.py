@@ -25,19 +25,19 @@ Switch = Annotated[bool, Parameter(show_default=False)]
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class WorkloadOptions:
-    """How the workload is run.
+    """Options for running the workload.
 
     Args:
-        settings: A file of Settings, or a recipe; several add up.
-        set_: A flag of XLA: xla_gpu_...=value, behind the inherited XLA_FLAGS.
-        env: A variable: NAME=value.
-        name: What to call the run.
-        out: The directory to keep it in; it must not hold anything yet.
-        ranks: Start so many processes here; not under srun or mpirun.
-        per: Without --ranks: a process per GPU, or one for the node.
-        timeout: End the run after so many seconds.
-        hang_after: End it when nothing was printed, compiled or stepped for so many seconds.
-        stop_after_steps: End it once so many steps were seen, on all ranks; that is a good end.
+        settings: A settings file or a recipe; may be repeated, and all apply.
+        set_: An XLA flag, xla_gpu_...=value; follows the inherited XLA_FLAGS.
+        env: An environment variable: NAME=value.
+        name: Name of the run.
+        out: Directory for the run; it must be empty or not exist yet.
+        ranks: Number of local processes; not under srun or mpirun.
+        per: Without --ranks: one process per GPU, or one for the node.
+        timeout: End the run after this many seconds.
+        hang_after: End it after this many seconds without output, a compile or a step.
+        stop_after_steps: End it successfully after this many steps on all ranks.
     """
 
     settings: Many = ()
@@ -55,17 +55,17 @@ class WorkloadOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class ProfileOptions:
-    """What is profiled.
+    """Options for the profile.
 
     Args:
-        profile_start_step: Profile from this step on: counted from 0, or the one to which the
-            program's own StepTraceAnnotation gives this number.
-        profile_steps: Number of steps to profile; 10 if not given.
-        profile_after_quiet: Profile once nothing was compiled for this many seconds.
-        profile_seconds: Profile for this many seconds where no steps can be counted.
+        profile_start_step: First step to profile, counted from 0, or numbered as in the
+            program's own StepTraceAnnotation.
+        profile_steps: Number of steps to profile; by default 10.
+        profile_after_quiet: Start the profile after this many seconds without a compile.
+        profile_seconds: Length of the profile in seconds, if steps cannot be counted.
         no_profile: Run without a profile.
-        perfetto_link: Serve the profile to ui.perfetto.dev when it is done, and wait for it.
-        processes: The ranks that profile: all, or their numbers with commas between.
+        perfetto_link: When the run is done, serve the profile to ui.perfetto.dev and wait.
+        processes: Ranks to profile: all, or numbers separated by commas.
     """
 
     profile_start_step: MaybeWholeNumber = None
@@ -169,7 +169,7 @@ def _processes(text: str) -> Literal["all"] | tuple[int, ...]:
     numbers = text.split(",")
     if not all(number.strip().isdecimal() for number in numbers):
         raise UsageError(
-            f"--processes takes `all`, or numbers with commas between, not {text!r}",
+            f"--processes takes `all`, or numbers separated by commas, not {text!r}",
             next="--processes 0,3",
         )
     return tuple(sorted({int(number) for number in numbers}))
@@ -177,4 +177,4 @@ def _processes(text: str) -> Literal["all"] | tuple[int, ...]:
 
 def _refuse_low(option: str, value: float | None, least: float) -> None:
     if value is not None and not least <= value < float("inf"):
-        raise UsageError(f"{option} takes a number from {least:g} on, not {value:g}")
+        raise UsageError(f"{option} takes a number of at least {least:g}, not {value:g}")
