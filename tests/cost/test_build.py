@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from counterpoint.core.errors import UsageError
 from counterpoint.cost import Price, PriceFamily, PriceSource
 from counterpoint.cost.build import build_model
-from counterpoint.cost.measured import MeasuredCosts, parse_what_if
+from counterpoint.cost.measured import MeasuredCosts
 from counterpoint.cost.model import FREE
 from counterpoint.cost.scalars import default_scalars
+from counterpoint.cost.what_if import parse_what_if
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
 from counterpoint.hlo.model import launched

@@ -2,8 +2,6 @@
 
 from counterpoint.cost.build import build_model as build_model
 from counterpoint.cost.measured import MeasuredCosts as MeasuredCosts
-from counterpoint.cost.measured import WhatIf as WhatIf
-from counterpoint.cost.measured import parse_what_if as parse_what_if
 from counterpoint.cost.model import Contention as Contention
 from counterpoint.cost.model import CostModel as CostModel
 from counterpoint.cost.model import Price as Price
@@ -15,3 +13,5 @@ from counterpoint.cost.scalars import Scalars as Scalars
 from counterpoint.cost.scalars import default_scalars as default_scalars
 from counterpoint.cost.scalars import read_scalars as read_scalars
 from counterpoint.cost.scalars import scalars_toml as scalars_toml
+from counterpoint.cost.what_if import WhatIf as WhatIf
+from counterpoint.cost.what_if import parse_what_if as parse_what_if

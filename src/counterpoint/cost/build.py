@@ -14,10 +14,11 @@ from weakref import WeakKeyDictionary
 from counterpoint.cost.collectives.pricing import price_collective
 from counterpoint.cost.compute.machine import ComputeDevice, machine_of
 from counterpoint.cost.compute.pricing import price_compute, price_described
-from counterpoint.cost.measured import MeasuredCosts, WhatIf
+from counterpoint.cost.measured import MeasuredCosts
 from counterpoint.cost.model import FREE, Contention, CostModel, Price, PriceFamily, PriceSource
 from counterpoint.cost.scalars import Scalars, default_scalars
 from counterpoint.cost.tables import CollectiveTable, GemmTable, KernelTable, Table
+from counterpoint.cost.what_if import WhatIf
 from counterpoint.hardware import Target
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import collective

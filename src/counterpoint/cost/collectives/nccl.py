@@ -2,7 +2,7 @@
 
 time = latency of the steps + bytes / rate, the minimum over algorithms and protocols, as NCCL
 itself chooses (src/graph/tuning.cc). Three of its choices do not work on all clusters, see
-`NcclEstimate.hopeful`. Not modeled: PAT, CollNet (SHARP in switches), user buffers.
+`NcclEstimate.optimistic`. Not modeled: PAT, CollNet (SHARP in switches), user buffers.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NcclEstimate:
     # Of several domains, what not every cluster does: LL128 needs a network that keeps the order of
     # stores, NVLink SHARP is usually off in JAX training (NCCL_NVLS_ENABLE=0 in vendors' recipes),
     # and measured messages of more than a few MiB don't show LL's latency.
-    hopeful: bool = False
+    optimistic: bool = False
     # Of several domains: the links within each carry less than its NICs.
     within: bool = False
 
@@ -108,8 +108,8 @@ def _ring(
     elif protocol == "ll128":
         rate *= table["rate"]["ll128"]
     transfer = size * rounds / group.ranks / rate
-    lucky = _lucky(protocol, size, group)
-    return _estimate("ring", protocol, latency, transfer, lucky, _is_within(group, machine))
+    optimistic = _is_optimistic(protocol, size, group)
+    return _estimate("ring", protocol, latency, transfer, optimistic, _is_within(group, machine))
 
 
 def _tree(size: int, group: NcclGroup, machine: NcclMachine, protocol: str) -> NcclEstimate:
@@ -128,8 +128,10 @@ def _tree(size: int, group: NcclGroup, machine: NcclMachine, protocol: str) -> N
     elif protocol == "ll128":
         rate *= 7 / 9 if group.domains == 1 else 120 / 128
     transfer = 2 * size / (rate * _correction(protocol, size))
-    lucky = _lucky(protocol, size, group)
-    return _estimate("tree", protocol, latency, transfer, lucky, _is_within(group, machine, net))
+    optimistic = _is_optimistic(protocol, size, group)
+    return _estimate(
+        "tree", protocol, latency, transfer, optimistic, _is_within(group, machine, net)
+    )
 
 
 def _nvls(size: int, group: NcclGroup, machine: NcclMachine) -> NcclEstimate:
@@ -150,15 +152,15 @@ def _estimate(
     protocol: str,
     latency: float,
     transfer: float,
-    hopeful: bool,
+    optimistic: bool,
     within: bool = False,
 ) -> NcclEstimate:
     """Build an Estimate from a latency in microseconds and a transfer in seconds."""
     seconds = (latency + _constants()["base"]["kernel"]) * _US
-    return NcclEstimate(algorithm, _SPELT[protocol], seconds, transfer, hopeful, within)
+    return NcclEstimate(algorithm, _SPELT[protocol], seconds, transfer, optimistic, within)
 
 
-def _lucky(protocol: str, size: int, group: NcclGroup) -> bool:
+def _is_optimistic(protocol: str, size: int, group: NcclGroup) -> bool:
     if group.domains == 1 or protocol == "simple":
         return False
     return protocol == "ll128" or size > _LL_MOST

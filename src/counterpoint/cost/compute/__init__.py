@@ -1,9 +1,9 @@
 """Prices compute: GEMMs, attention, memory-bound fusions, copies, custom calls."""
 
-from counterpoint.cost.compute.convolution import register as register
 from counterpoint.cost.compute.gemm import Gemm as Gemm
+from counterpoint.cost.compute.gemm import gemms as gemms
 from counterpoint.cost.compute.gemm import price_gemm as price_gemm
-from counterpoint.cost.compute.gemm_shape import gemms as gemms
 from counterpoint.cost.compute.machine import ComputeDevice as ComputeDevice
 from counterpoint.cost.compute.machine import machine_of as machine_of
 from counterpoint.cost.compute.pricing import price_compute as price_compute
+from counterpoint.cost.compute.pricing import register as register

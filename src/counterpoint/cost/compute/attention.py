@@ -11,8 +11,8 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final, cast
 
+from counterpoint.cost.compute.backend_settings import settings_of
 from counterpoint.cost.compute.machine import ComputeDevice
-from counterpoint.cost.compute.settings_of import settings_of
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
 from counterpoint.hlo import Instruction, Program, Shape
 

@@ -1,4 +1,8 @@
-"""Prices GEMMs: by a user's benchmark, by XLA's table, by the formula."""
+"""Finds the GEMMs of an instruction, and prices them.
+
+Dots, cuBLAS calls and fusions around them give sizes and types; nothing else affects the price. It
+comes from a user's benchmark, else from XLA's table, else from the formula.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
-from typing import Final
+from typing import Any, Final, cast
 
+from counterpoint.cost.compute.backend_settings import settings_of
 from counterpoint.cost.compute.machine import ComputeDevice, GemmKernels
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
 from counterpoint.cost.tables.gemm_csv import GemmTable
 from counterpoint.hardware import chip_named
+from counterpoint.hlo import Instruction, Program, Shape
+from counterpoint.hlo.model import element_bits
+from counterpoint.hlo.work import Category, category
 
 AXIS: Final = (256, 512, 1024, 2048, 4096)
 BATCHES: Final = (1, 2, 4)
@@ -214,3 +222,127 @@ def sum_of(prices: Sequence[Price]) -> Price:
         first.family,
         first.how if len(prices) == 1 else f"{len(prices)} GEMMs, the longest {first.how}",
     )
+
+
+_DEEPEST: Final = 4
+_TYPES: Final = {"f64": "f64", "f32": "tf32", "bf16": "bf16", "f16": "f16"}
+_PASSES: Final = (("_X9", 9), ("_X6", 6), ("_X3", 3))
+"""Algorithms that compute one product of a wide type from several of a narrow one."""
+
+
+def gemms(program: Program, instruction: Instruction, depth: int = 0) -> Iterator[Gemm]:
+    """Yield the GEMMs that an instruction runs; a fusion may have several."""
+    opcode = instruction.opcode.removesuffix("-start")
+    if opcode in ("fusion", "async") and depth < _DEEPEST:
+        for called in instruction.calls:
+            for inner in program.computations[called].instructions:
+                yield from gemms(program, inner, depth + 1)
+    elif category(program, instruction) is Category.MATMUL:
+        yield from _gemm(program, instruction)
+
+
+def _gemm(program: Program, it: Instruction) -> Iterator[Gemm]:
+    lhs, rhs, result = _shapes(program, it)
+    if lhs is None or rhs is None:
+        return
+    config = _gemm_settings(it)
+    dims = _dimensions(it, config)
+    grouped = "grouped" in it.custom_call_target.casefold()
+    if dims is None or grouped or it.opcode in ("ragged-dot", "convolution"):
+        yield from _unnamed(lhs, rhs, result, config)
+        return
+    contracting, batched = dims
+    if any(dim >= len(lhs.dims) for dim in (*contracting, *batched)):
+        return
+    k = math.prod(lhs.dims[dim] for dim in contracting)
+    batch = math.prod(lhs.dims[dim] for dim in batched)
+    if k and batch:
+        m, n = lhs.elements // (k * batch), rhs.elements // (k * batch)
+        yield from _made(batch, m, n, k, (lhs, rhs, result), config)
+
+
+def _made(
+    batch: int, m: int, n: int, k: int, shapes: tuple[Shape, Shape, Shape], config: dict[str, Any]
+) -> Iterator[Gemm]:
+    if min(batch, m, n, k) < 1:
+        return
+    lhs, rhs, result = shapes
+    dtype, times = _type(lhs.dtype, rhs.dtype, config)
+    out = max(1, element_bits(result.dtype) // 8)
+    yield Gemm(batch, m, n, k * times, dtype, out)
+
+
+def _unnamed(
+    lhs: Shape | None, rhs: Shape | None, result: Shape, config: dict[str, Any]
+) -> Iterator[Gemm]:
+    """Yield a GEMM without named dimensions, from sizes alone, grouped ones by their ranks."""
+    if lhs is None or rhs is None or not result.elements:
+        return
+    shapes = (lhs, rhs, result)
+    if len(lhs.dims) == 2 and len(rhs.dims) == 3:  # [m, k] by groups of [k, n]
+        groups, k = rhs.dims[0], lhs.dims[1]
+        yield from _made(groups, -(-lhs.dims[0] // groups), rhs.elements // (groups * k or 1), k,
+                         shapes, config)  # fmt: skip
+    elif len(lhs.dims) == 2 and len(rhs.dims) == 2 and len(result.dims) == 3:
+        groups, rows = result.dims[0], max(set(lhs.dims) & set(rhs.dims), default=lhs.dims[0])
+        m, n = lhs.elements // rows, rhs.elements // rows
+        yield from _made(groups, m, n, -(-rows // groups), shapes, config)
+    else:
+        batch = _batch(lhs, rhs, result)
+        k = math.isqrt(max(1, lhs.elements * rhs.elements // (result.elements * batch)))
+        m, n = lhs.elements // (k * batch), rhs.elements // (k * batch)
+        yield from _made(batch, m, n, k, shapes, config)
+
+
+def _batch(lhs: Shape, rhs: Shape, result: Shape) -> int:
+    """Return the leading dimension, if all three are stacks of matrices."""
+    stacked = all(len(shape.dims) == 3 for shape in (lhs, rhs, result))
+    alike = stacked and lhs.dims[0] == rhs.dims[0] == result.dims[0]
+    return max(1, lhs.dims[0]) if alike else 1
+
+
+def _shapes(program: Program, it: Instruction) -> tuple[Shape | None, Shape | None, Shape]:
+    """Return left, right and result: the first two operands that are matrices."""
+    read = [operand.shape for operand in program.operands(it) if len(operand.shape.dims) >= 1]
+    result = next(it.shape.leaves, it.shape)
+    padded = [*read[:2], None, None]
+    return padded[0], padded[1], result
+
+
+def _gemm_settings(it: Instruction) -> dict[str, Any]:
+    found = settings_of(it).get("gemm_backend_config")
+    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+
+
+def _dimensions(
+    it: Instruction, config: dict[str, Any]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return contracting and batch dimensions of the left side."""
+    if it.dot:
+        return it.dot.lhs_contracting, it.dot.lhs_batch
+    dims: Any = config.get("dot_dimension_numbers")
+    try:
+        contracting = tuple(int(dim) for dim in dims["lhs_contracting_dimensions"])
+        return contracting, tuple(int(dim) for dim in dims.get("lhs_batch_dimensions", ()))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _type(lhs: str, rhs: str, config: dict[str, Any]) -> tuple[str, int]:
+    """Return the type of the multiplication, and its number of passes."""
+    wide = lhs if element_bits(lhs) >= element_bits(rhs) else rhs
+    precision: Any = config.get("precision_config") or {}
+    algorithm = str(precision.get("algorithm", ""))
+    times = next((count for mark, count in _PASSES if algorithm.endswith(mark)), 1)
+    if "BF16_BF16" in algorithm:
+        return "bf16", times
+    if wide == "f32" and "HIGHEST" in (precision.get("operand_precision") or ()):
+        return "f32", 1
+    if wide in _TYPES:
+        return _TYPES[wide], times
+    bits = element_bits(wide)
+    if wide.startswith("f"):
+        return ("f4" if bits <= 4 else "f8"), times
+    if wide.startswith("c"):
+        return "f32", 4
+    return ("s8" if bits <= 8 else "f32"), times

@@ -8,10 +8,13 @@ mostly out of place.
 
 from __future__ import annotations
 
+import math
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -75,11 +78,6 @@ class _Test:
     per_process: int = 0  # GPUs of a process, from the header
     ranks: list[re.Match[str]] = field(default_factory=list[re.Match[str]])
     rows: list[_LogRow] = field(default_factory=list[_LogRow])
-
-
-def looks_like_nccl_log(text: str) -> bool:
-    """Return whether a file's beginning looks like nccl-tests."""
-    return bool(_START.search(text) or re.search(r"_perf\b|nccl-tests|algbw\s+busbw", text))
 
 
 def read_nccl_log(path: Path) -> tuple[CollectiveTable, ...]:
@@ -246,3 +244,41 @@ def _nodes(members: list[re.Match[str]]) -> int:
     hosts = {member["host"] for member in members}
     twice = Counter((member["host"], member["device"]) for member in members)
     return max(len(hosts), *twice.values())
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCurve:
+    """Seconds that never decrease with size: a smaller message that took longer is an outlier."""
+
+    sizes: tuple[int, ...]
+    seconds: tuple[float, ...]
+
+    def at(self, size: float) -> float:
+        """Interpolate linearly between logarithms.
+
+        Below the first point use its time, which is latency. Beyond the last use its rate, because
+        the wire is saturated.
+        """
+        after = bisect_right(self.sizes, size)
+        if after == 0:
+            return self.seconds[0]
+        if after == len(self.sizes):
+            return self.seconds[-1] * max(1.0, size / self.sizes[-1])
+        low, high = self.sizes[after - 1], self.sizes[after]
+        share = math.log(size / low) / math.log(high / low)
+        return self.seconds[after - 1] ** (1 - share) * self.seconds[after] ** share
+
+    @property
+    def floor(self) -> float:
+        return self.seconds[0]
+
+
+def curve(points: Iterable[tuple[int, float]]) -> SizeCurve:
+    """Return the curve through points in any order; of equal sizes, the fastest counts."""
+    best: dict[int, float] = {}
+    for size, seconds in points:
+        if size > 0 and seconds > 0:
+            best[size] = min(seconds, best.get(size, math.inf))
+    sizes = tuple(sorted(best))
+    falling = accumulate((best[size] for size in reversed(sizes)), min)
+    return SizeCurve(sizes, tuple(falling)[::-1])
