@@ -35,7 +35,7 @@ from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
 from counterpoint.flags.catalogue import release
 from counterpoint.hardware.targets import parse_target as target_of
 from counterpoint.simulate import simulate
-from counterpoint.workflow.calibration.fitting import MeasuredStep, calibrate_steps
+from counterpoint.workflow.calibration.step_fit import MeasuredStep, calibrate_steps
 from counterpoint.workflow.forecast.step_range import FASTER, model_error, widened
 from published_rows import Row, read_rows
 

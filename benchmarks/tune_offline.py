@@ -42,11 +42,11 @@ from counterpoint.tune.study.study import Ledger, Study
 from counterpoint.workflow.forecast.forecast import (
     ForecastBatch,
     PredictionInputs,
+    PredictionOptions,
     PricingContext,
     forecasts,
 )
-from counterpoint.workflow.forecast.unknown_flags import PredictionOptions
-from counterpoint.workflow.subject.subject import lower_subject
+from counterpoint.workflow.subject import lower_subject
 
 STEP = str(Path(__file__).parent.parent / "examples" / "llama.py") + ":make_step"
 TARGETS = ("8x8xH100:400G", "64x8xH100:400G")

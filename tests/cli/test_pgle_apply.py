@@ -107,7 +107,7 @@ def test_a_profile_of_what_the_run_itself_compiled_is_not_called_foreign(
     path = profile_of(own.program, tmp_path / "p.pbtxt", own.fingerprint if keyed else None)
     assert apply(path, "--program", dump, "--target", "8xH100") == (1 if keyed else 0)
     words = " ".join(capsys.readouterr().out.split())
-    assert f"made of this program as its own run compiled it ({own.fingerprint})" in words
+    assert f"made from this program as its own run compiled it ({own.fingerprint})" in words
     assert "of another program" not in words
     if keyed:
         assert words.startswith("Profile used NO because")

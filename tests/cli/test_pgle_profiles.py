@@ -181,7 +181,7 @@ def test_show_cuts_the_many_costs_of_one_name_to_their_range(run: Run, tmp_path:
 def test_show_says_that_latencies_are_left_out(run: Run, tmp_path: Path) -> None:
     profile = Profile((InstructionCost("dot", 1.0),), (Latency("a", "b", 2.0),))
     out = run("show", write_profile(profile, tmp_path / "latencies.pb"))[1]
-    assert "1; XLA:GPU leaves them out" in out
+    assert "1; ignored by XLA:GPU" in out
 
 
 def test_show_as_json_is_whole(run: Run, first: Path) -> None:
@@ -227,7 +227,7 @@ def test_merge_writes_one_profile(run: Run, first: Path, second: Path, tmp_path:
         ((f"{A}::dot", f"{B}::dot"), "2 programs, kept apart, none in more than one file: "),
         (
             ("dot", "dot"),
-            "1 of 1 in more than one file, mixed even where their programs differ; XLA takes each",
+            "1 of 1 in more than one file, mixed even if their programs differ; XLA takes each",
         ),
         (("dot", "add"), "names without a program, 0 of 2 in more than one file; XLA takes each"),
     ],

@@ -247,7 +247,7 @@ def test_a_kept_prediction_stays_one(
     assert str(kept) in " ".join(screen.split())
     assert predict(scheduled, "--target", "2xH100", "--against", kept) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "a kept prediction: nothing of it was measured" in told
+    assert "a saved prediction, not a measurement" in told
 
 
 def test_nothing_alike_is_refused_not_compared(

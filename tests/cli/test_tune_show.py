@@ -29,7 +29,7 @@ from counterpoint.tune.study.records import (
     StudyEnded,
 )
 from counterpoint.tune.trial.report import Purpose
-from counterpoint.workflow.subject.subject import candidate
+from counterpoint.workflow.subject import candidate
 from tune_conclusions import predicted
 from tune_studies import AT, Made, report
 

@@ -165,7 +165,7 @@ GOOD = 'costs { name: "dot" cost_us: 1.5 }\n'
         ("p.pbtxt", 'costs { name: "dot" cost_us: -1 }', "dot can't cost -1.0 us", "pgle make"),
         ("p.pbtxt", 'costs { name: "dot" cost_us: nan }', "dot can't cost nan us", "pgle make"),
         ("p.pbtxt", 'costs { name: "dot" cost_us: inf }', "dot can't cost inf us", "pgle make"),
-        ("p.pbtxt", "costs { cost_us: 1 }", "'' is no name of an instruction", "pgle make"),
+        ("p.pbtxt", "costs { cost_us: 1 }", "'' is not the name of an instruction", "pgle make"),
         ("p.pbtxt", 'costs { name: "a::b::c" cost_us: 1 }', "'b::c' is no name", "pgle make"),
         ("p.pbtxt", 'costs { name: "::c" cost_us: 1 }', "'' is no fingerprint", "pgle make"),
     ],

@@ -133,7 +133,9 @@ def test_warm_up_counts_when_asked_for_or_when_there_is_nothing_else() -> None:
     assert costs(make_profile(timeline(spans), 100, keep_warmup=True)) == {"fusion.3": 5000}
     once = make_profile(timeline(spans, runs=1))
     assert costs(once) == {"fusion.3": 5000}
-    assert once.notes[0] == "warm-up counts in what ran once on each device: 1 module (jit_step)"
+    assert (
+        once.notes[0] == "includes warm-up, because it ran once on each device: 1 module (jit_step)"
+    )
 
 
 def test_the_percentile_is_taken_over_runs_and_devices() -> None:
@@ -346,7 +348,7 @@ def test_a_profile_says_on_which_devices_it_was_measured() -> None:
 def test_digits_that_two_fingerprints_share_are_refused() -> None:
     near = A[:6] + B[6:]
     two = {"jit_step": hlo(A), "jit_eval": hlo(near, name="jit_eval")}
-    with pytest.raises(UsageError, match="2 fingerprints begin so"):
+    with pytest.raises(UsageError, match="2 fingerprints begin with it"):
         make_profile(timeline(OF_TWO, two), module=A[:5])
     made = make_profile(timeline(OF_TWO, two), module=near[:8])
     assert made.profile.fingerprints == (near,)

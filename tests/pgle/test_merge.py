@@ -69,7 +69,7 @@ def test_bare_names_and_keyed_ones_are_not_mixed() -> None:
         merge_profiles([of(InstructionCost("dot", 1.0)), of(InstructionCost("add", 1.0, A))])
     assert "(dot)" in refused.value.what
     assert f"({A}::add)" in refused.value.what
-    with pytest.raises(InputError, match="no profile to merge"):
+    with pytest.raises(InputError, match="no profiles to merge"):
         merge_profiles([])
     with pytest.raises(UsageError, match="between 0 and 100"):
         merge_profiles([of(InstructionCost("dot", 1.0))], 101)

@@ -18,7 +18,7 @@ from counterpoint.tune.arm import Predicted
 from counterpoint.tune.recalibrate import Recalibrated, errors, recalibrate
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Purpose
-from counterpoint.workflow.calibration.fitting import MeasuredStep
+from counterpoint.workflow.calibration.step_fit import MeasuredStep
 from tune_studies import Made, arm, change, report
 
 TARGET = parse_target("1xH100")

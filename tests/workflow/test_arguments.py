@@ -17,7 +17,7 @@ from counterpoint.workflow.prediction.predict import predict, read_question
         ("ir", {"target": 8}, "target=8 names no GPUs"),
         (3, {}, "3 is no workload"),
         (print, {}, "a function is no workload"),
-        ("ir", {"question": "fsdp"}, "is no Question"),
+        ("ir", {"question": "fsdp"}, "is not a PredictionOptions"),
         ("ir", {"candidates": "fsdp"}, r"next: candidates=\['fsdp'\]"),
         ("ir", {"candidates": [3]}, "3 is int, not str or Variant"),
         ("ir", {"what_if": "nic=2x"}, r"next: what_if=\['nic=2x'\]"),

@@ -33,7 +33,7 @@ from counterpoint.workflow.calibration.calibration import (
     reject_worse,
     rejection_reason,
 )
-from counterpoint.workflow.calibration.fitting import MeasuredStep, calibrate_steps
+from counterpoint.workflow.calibration.step_fit import MeasuredStep, calibrate_steps
 from real_profiles import opened
 
 TARGET = parse_target("2x8xH100")
@@ -203,7 +203,7 @@ def test_of_a_recording_that_names_no_chip_the_target_is_believed_and_that_is_sa
     told = recording(scalars())
     nameless = replace(told, devices=(replace(told.devices[0], chip=None),))
     found = calibrate([nameless], TARGET, start=scalars(), model_of=Simple)
-    assert any("names no chip: its times are taken to be of H100" in it for it in found.notes)
+    assert any("names no chip: its times are assumed to be of H100" in it for it in found.notes)
     assert not any(
         "taken to be" in it
         for it in calibrate([told], TARGET, start=scalars(), model_of=Simple).notes
@@ -392,7 +392,7 @@ def test_where_nothing_is_fitted_no_file_is_written(
     told = capsys.readouterr()
     assert not kept.exists()
     assert "0 of 5 fitted" in told.out
-    assert "none of the 5 scalars could be fitted, nothing is kept" in told.err
+    assert "none of the 5 scalars could be fitted" in told.err
     assert (told.out + told.err).count("next: ") == 1
     assert "wrote" not in told.err
     assert main(("calibrate", recording, "--target", "8xMI300X", "-o", str(kept), "--json")) == 3

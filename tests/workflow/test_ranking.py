@@ -14,9 +14,14 @@ from counterpoint.flags import Settings
 from counterpoint.hlo import Program, read_program
 from counterpoint.simulate import Simulation
 from counterpoint.timeline.model import Timeline
-from counterpoint.workflow.forecast.memory_fit import MemoryFit
-from counterpoint.workflow.forecast.prediction import Forecast, RankedCandidate
-from counterpoint.workflow.forecast.ranking import difference, ranked, simplest
+from counterpoint.workflow.forecast.prediction import (
+    Forecast,
+    MemoryFit,
+    RankedCandidate,
+    difference,
+    ranked,
+    simplest,
+)
 from timelines import HLO
 
 PROGRAM = read_program(HLO.encode())

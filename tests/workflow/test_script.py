@@ -115,7 +115,7 @@ def test_where_the_profile_is_not_used_the_script_says_so_and_goes_on(
         text=True,
         check=True,
     )
-    assert "\nnone of these lines: the profile was not used\n" in done.stdout
+    assert "\nno such line: the profile was not used\n" in done.stdout
     assert done.stdout.count("step took 1 ms") > 3  # the runs after it, and their last lines
 
 

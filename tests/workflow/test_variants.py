@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings
-from counterpoint.workflow.subject.subject import (
+from counterpoint.workflow.subject import (
     Variant,
     base_settings,
     candidate,

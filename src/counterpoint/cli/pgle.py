@@ -239,7 +239,7 @@ def _require_gpu(profile: Path, program: Path, subject: LocatedProgram) -> None:
         f"{subject.where}: {subject.program.name} was compiled for {where}, whose compiler takes"
         " no costs",
         why="its instructions have other names than those of a program compiled for GPUs",
-        next=_apply(profile, program, subject) or "name a dump, a Run or a profile of GPUs",
+        next=_apply(profile, program, subject) or "pass a dump, a Run or a profile of GPUs",
     )
 
 

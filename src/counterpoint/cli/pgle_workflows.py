@@ -25,15 +25,17 @@ from counterpoint.report.pgle import (
     feedback_json,
     times_line,
 )
-from counterpoint.workflow.auto_pgle import CALLS, AutoOptions, AutoResult, auto_script
-from counterpoint.workflow.auto_pgle import auto as run_auto
 from counterpoint.workflow.feedback import (
+    AutoOptions,
+    AutoResult,
     Feedback,
     FeedbackTask,
     NsysSource,
+    auto_script,
     manual_script,
     nsys_script,
 )
+from counterpoint.workflow.feedback import auto as run_auto
 from counterpoint.workflow.feedback import manual as run_manual
 from counterpoint.workflow.feedback import nsys as run_nsys
 
@@ -147,7 +149,7 @@ def deliver(
 
 def auto(
     *command: str,
-    runs: WholeNumber = CALLS,
+    runs: WholeNumber = 3,
     no_before: Switch = False,
     nsys: Switch = False,
     report: ReportOptions | None = None,

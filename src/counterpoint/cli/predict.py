@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -22,7 +22,7 @@ from counterpoint.core import UsageError
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Target
-    from counterpoint.workflow.prediction import Prediction, PredictionOptions, Say
+    from counterpoint.workflow.prediction import Prediction, PredictionOptions
 
 OUT_OF_MEMORY: Final = 1
 
@@ -110,7 +110,11 @@ def _command(workload: str, rest: Sequence[str]) -> list[str] | None:
 
 
 def _of_file(
-    workload: str, target: Target | None, program: str | None, question: PredictionOptions, say: Say
+    workload: str,
+    target: Target | None,
+    program: str | None,
+    question: PredictionOptions,
+    say: Callable[[str], None],
 ) -> Prediction:
     from counterpoint.workflow.prediction import predict as ask
 
@@ -123,12 +127,12 @@ def _of_command(
     target: Target | None,
     program: str | None,
     question: PredictionOptions,
-    say: Say,
+    say: Callable[[str], None],
 ) -> Prediction:
     from counterpoint.compile import require_compiler
+    from counterpoint.workflow import run_subject
     from counterpoint.workflow.prediction import predict as ask
     from counterpoint.workflow.prediction import require_target
-    from counterpoint.workflow.subject import run_subject
 
     where = require_target(target, shlex.join(words))
     require_compiler()

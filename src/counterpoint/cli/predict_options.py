@@ -88,8 +88,8 @@ def make_question(
     compile_: CompileOptions, prices: PriceOptions, target: Target | None, *, force: bool
 ) -> PredictionOptions:
     """Return the question that the options describe, checked."""
+    from counterpoint.workflow import base_settings
     from counterpoint.workflow.prediction import PredictionOptions, check_gain_place
-    from counterpoint.workflow.subject import base_settings
 
     _refuse_low("--devices", compile_.devices, 1)
     _refuse_low("--jobs", compile_.jobs, 1)

@@ -215,7 +215,7 @@ def _base(command: tuple[str, ...], tried: TriedOptions, target: Target | None) 
     """Return the base settings; a command also inherits the shell's XLA_FLAGS."""
     from counterpoint.capture import find_interpreter
     from counterpoint.flags import Settings, inherited_settings
-    from counterpoint.workflow.subject import base_settings
+    from counterpoint.workflow import base_settings
 
     python = find_interpreter(command, os.environ) if command and tried.recipe else None
     settings = base_settings(
@@ -233,7 +233,7 @@ def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
     """Refuse arms that can't be parsed; names from the study's space are checked later."""
     from counterpoint.flags import Settings
     from counterpoint.tune.space import SpaceFile, drafts_for, is_label, read_space
-    from counterpoint.workflow.subject import candidate
+    from counterpoint.workflow import candidate
 
     if not arms:
         return

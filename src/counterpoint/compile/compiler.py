@@ -69,9 +69,10 @@ class CompiledProgram:
 NO_AUTOTUNING: Final = "xla_gpu_autotune_level"
 _BAD_FLAG: Final = "parse_flags_from_env"
 _NOT_TUNED: Final = (
-    "kernels are not autotuned, which takes the device: GEMMs may be other kernels than in a run"
+    "kernels are not autotuned, because that needs the device: GEMMs may use"
+    " other kernels than in a run"
 )
-_TUNED: Final = "kernels are those that the autotuner of the run chose"
+_TUNED: Final = "the kernels are those that the run's autotuner chose"
 
 
 def compile_workload(
@@ -135,7 +136,7 @@ def _notes(task: CompileTask, recorded: CompileOutput) -> Iterator[str]:
     taken = recorded.taken
     for name, value in task.asked.items():
         if name not in taken:
-            yield f"left out: {name}={value}, which this jaxlib does not take"
+            yield f"left out: {name}={value}, which this jaxlib does not accept"
     if taken.get(NO_AUTOTUNING) == "0":
         yield _NOT_TUNED
     elif AUTOTUNED in taken and AUTOTUNED not in task.asked:
@@ -226,13 +227,13 @@ def log_notes(log: str) -> Iterator[str]:
     if tight:
         wanted, got = tight[-1]["wanted"], tight[-1]["got"]
         yield (
-            f"XLA could not bring the program's temporaries below {wanted}: {got} are left after"
-            " recomputing what it could, so it may run out of memory"
+            f"XLA could not reduce the program's temporaries below {wanted}: {got} remain after"
+            " rematerialization, so the program may run out of memory"
         )
     replicated = list(_REPLICATED.finditer(log))
     if replicated:
         yield (
-            f"{len(replicated)} tensors are gathered whole on every device, since XLA found no"
+            f"{len(replicated)} tensors are gathered whole on every device, because XLA found no"
             f" other way between two shardings; the first: {_what(replicated[0]['rest'])}"
         )
 
@@ -265,19 +266,20 @@ def limit_notes(task: CompileTask, jaxlib: str) -> Iterator[str]:
     if _release_numbers(jaxlib) < _TOLD_OF_HOSTS:
         if _number(options.get(_WINDOWED)) < _NEVER:
             yield (
-                f"{_WINDOWED} does nothing here: before jaxlib 0.12 XLA is not told without the"
-                " device how many GPUs share NVLink. A run may have windowed einsums"
+                f"{_WINDOWED} has no effect here: before jaxlib 0.12, without the device, XLA"
+                " does not know"
+                " how many GPUs share NVLink. A run may have windowed einsums"
             )
         if target.hosts > 1 and target.gpus_per_host != _USUAL_HOST and _ESTIMATOR not in options:
             yield (
-                f"XLA before 0.12 is not told without the device that a host has"
-                f" {target.gpus_per_host} GPUs: its scheduler's own estimates are those of its"
-                " defaults, and the order of collectives may differ from a run's"
+                f"before jaxlib 0.12, without the device, XLA does not know that a host has"
+                f" {target.gpus_per_host} GPUs: its scheduler uses its default"
+                " estimates, and the order of collectives may differ from a run's"
             )
     if "matrix_unit_description" not in target.config:
         yield (
-            "the target's description says nothing of matrix units: XLA's own estimates of GEMMs,"
-            " which order the schedule, are about 10 times off"
+            "the target's description has no matrix units: XLA's own estimates of GEMMs,"
+            " which determine the schedule, are about 10 times off"
         )
 
 
@@ -309,7 +311,7 @@ WORKAROUNDS: Final = (
         re.compile(r"No FFI handler registered|No registered implementation for custom call"),
         "xla_gpu_mock_custom_calls",
         "True",
-        "custom calls whose code is not on this machine are scheduled as they are, and left out of"
+        "custom calls without code on this machine are scheduled as they are and left out of"
         " the executable",
     ),
     # jaxlib 0.12.0: an all-reduce of one integer, combined with others.

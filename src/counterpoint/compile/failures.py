@@ -58,15 +58,15 @@ def died(status: int | None, log: str, workload: Workload, timeout_s: float) -> 
     lines = "\n       ".join(_shown(log)) or "(it printed nothing)"
     if status is None:
         return CompileEnded(
-            f"compiling {workload.name} took more than {timeout_s:g} s and was ended",
+            f"compiling {workload.name} took more than {timeout_s:g} s and was stopped",
             why=f"the compiler's last lines:\n       {lines}",
             next=f"--timeout {10 * timeout_s:g}",
         )
     if status == -signal.SIGKILL:
         return CompileKilled(
             f"the compiler was killed while compiling {workload.name}",
-            why="somebody killed it, as a rule the kernel because memory ran out",
-            next="compile fewer at once, or on a machine with more memory",
+            why="it was killed, usually by the kernel because memory ran out",
+            next="compile fewer at once, or use a machine with more memory",
         )
     how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit code {status}"
     return CompileFailed(
@@ -80,8 +80,8 @@ def _misfit(outcome: CompileOutcome, workload: Workload, target: Target) -> Coun
         return InputError(
             f"{workload.origin}: module {workload.name} can't be read",
             why=_with_line(outcome.detail, workload),
-            next="give StableHLO that this or an older jaxlib wrote: run the program with"
-            " JAX_DUMP_IR_TO=ir and give ir",
+            next="pass StableHLO that this or an older jaxlib wrote: run the program with"
+            " JAX_DUMP_IR_TO=ir and pass ir",
         )
     if outcome.failure is FailureKind.TARGET:
         return InputError(
@@ -91,7 +91,7 @@ def _misfit(outcome: CompileOutcome, workload: Workload, target: Target) -> Coun
         )
     wanted, available = outcome.detail.split()
     return UsageError(
-        f"module {workload.name} is made for {wanted} devices, {target} has {available}",
+        f"module {workload.name} is made for {wanted} devices, but {target} has {available}",
         why="the number of devices is part of a program",
         next=resize_advice(target, int(wanted)),
     )
@@ -102,18 +102,18 @@ def _no_option(name: str) -> UsageError:
     return UsageError(
         f"the compiler of jaxlib {version} has no option {name}",
         why=unknown_hint(name, version),
-        next="leave it out, or compile with the jaxlib that the workload runs on",
+        next="omit it, or compile with the jaxlib that the workload runs on",
     )
 
 
 def _bad_value(outcome: CompileOutcome) -> UsageError:
     reason = first_line(outcome.detail).removeprefix("INVALID_ARGUMENT: ")
     return UsageError(
-        f"{outcome.option}: a value that it can't take",
+        f"{outcome.option}: invalid value",
         why=reason,
-        next="give the full name as XLA spells it, e.g. PGLE_STRICTNESS_LEVEL_WARN"
+        next="use the full name as XLA spells it, e.g. PGLE_STRICTNESS_LEVEL_WARN"
         if "enum" in reason
-        else "give it a value of that type",
+        else "use a value of that type",
     )
 
 
@@ -121,8 +121,8 @@ def _compiler_error(detail: str, workload: Workload) -> CounterpointError:
     if _CUSTOM_PARTITIONER in detail:
         return CompileFailed(
             f"module {workload.name} can't be compiled outside the process that lowered it",
-            why=f"{first_line(detail)}: a custom_partitioning of it is Python code",
-            next="call that function within jax.shard_map, as cuDNN attention can be",
+            why=f"{first_line(detail)}: its custom_partitioning is Python code",
+            next="call that function within jax.shard_map",
         )
     return CompileFailed(f"XLA can't compile {workload.name}", why=_with_line(detail, workload))
 

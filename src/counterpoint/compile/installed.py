@@ -35,12 +35,12 @@ def no_compiler(detail: str) -> UsageError:
     jax = installed_version("jax")
     if jax is None:
         return UsageError(
-            "compiling needs JAX with the compiler for CUDA, and neither is installed",
+            "compiling needs JAX and its compiler for CUDA, and neither is installed",
             why=f"{sys.executable}: {detail}",
             next=f"{sys.executable} -m pip install 'counterpoint[compiler]'",
         )
     return UsageError(
-        f"jax {jax} is here, but not its compiler for CUDA",
+        f"jax {jax} is installed, but not its compiler for CUDA",
         why=first_line(detail),
         next=f"{sys.executable} -m pip install 'counterpoint[compiler]'"
         f" jax-cuda13-pjrt=={jax} jax-cuda13-plugin=={jax}",

@@ -149,7 +149,7 @@ class Pool:
 
 def _jobs(jobs: int | None) -> int:
     if jobs is not None and jobs < 1:
-        raise UsageError(f"--jobs {jobs}: at least one worker has to compile", next="--jobs 1")
+        raise UsageError(f"--jobs {jobs}: at least one worker is needed", next="--jobs 1")
     return jobs or usual_jobs()
 
 
@@ -170,7 +170,7 @@ def _spread(
             how = f"{result.seconds:.1f} s"
         # Only real compiles show how long compiles take: errors and cache hits return at once.
         pace = (time.monotonic() - started) / fresh if fresh else 0.0
-        others = f"; about {pace:.0f} s for each that is left" if fresh and rest else ""
+        others = f"; about {pace:.0f} s for each of the rest" if fresh and rest else ""
         say(f"compiled {done} of {len(tasks)} ({how}{others})")
         for index in equal[first]:
             yield index, result

@@ -234,7 +234,7 @@ def write_toolkit(directory: Path) -> Path:
         tool.chmod(0o755)
         if not os.access(tool, os.X_OK):  # then XLA would look for a real toolkit, and mix the two
             raise UsageError(
-                f"no program can be started from {directory}",
+                f"programs cannot be executed in {directory}",
                 why="its file system is mounted with noexec, and XLA calls an assembler",
                 next="TMPDIR=/a/directory/where/programs/run counterpoint ...",
             )

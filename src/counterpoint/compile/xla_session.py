@@ -77,7 +77,7 @@ def _of_length(message: bytes) -> bytes:
 
 def _odd() -> CompileRefused:
     return CompileRefused(
-        FailureKind.COMPILER, "this XLA serializes what it compiled in a form not known"
+        FailureKind.COMPILER, "this XLA serializes compiled programs in an unknown format"
     )
 
 

@@ -80,9 +80,9 @@ class ScalarFile:
         """Return the scalars of a GPU with the file's values in place of theirs."""
         if self.chip not in ("", gpu):
             raise InputError(
-                f"{self.path} was fitted on {self.chip}, and the target is {gpu}",
-                why="what programs reach on one chip is not what they reach on another",
-                next=f"leave it out; to take it all the same, write chip = {_quoted(gpu)} in it",
+                f"{self.path} was fitted on {self.chip}, but the target is {gpu}",
+                why="the efficiency reached on one chip does not hold for another",
+                next=f"omit it; to use it anyway, set chip = {_quoted(gpu)} in it",
             )
         return replace(start, **self.scalars)
 
@@ -96,7 +96,7 @@ def read_scalars(path: str | Path) -> ScalarFile:
         entries = parse_toml(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{path}: no calibration file could be read",
+            f"{path}: can't be read as a calibration file",
             why=str(error),
             next="counterpoint calibrate RUN -o calibration.toml",
         ) from error
@@ -105,7 +105,7 @@ def read_scalars(path: str | Path) -> ScalarFile:
     unknown = sorted(set(entries) - set(known) - {"fit"})
     if unknown or not isinstance(chip, str):
         raise InputError(
-            f"{path}: {', '.join(unknown) or 'chip'} means nothing here",
+            f"{path}: {', '.join(unknown) or 'chip'} is not a known key",
             why="a calibration file has chip and the sections " + ", ".join(known),
             next="counterpoint calibrate RUN -o calibration.toml",
         )
@@ -130,7 +130,7 @@ def _share(
         return float(value)
     raise InputError(
         f"{path}: [{name}] {key} = {value}",
-        why=f"a share between {least:g} and {most:g} is needed",
+        why=f"it must be a share between {least:g} and {most:g}",
         next="counterpoint calibrate RUN -o calibration.toml",
     )
 

@@ -81,7 +81,7 @@ def parse_what_if(text: str) -> WhatIf:
     for part in filter(None, (word.strip() for word in text.split(","))):
         name, equals, value = (word.strip() for word in part.partition("="))
         if not equals or not name:
-            raise _refused(part, "it is no NAME=FACTOR")
+            raise _refused(part, "it is not of the form NAME=FACTOR")
         kind, colon, own = name.partition(":")
         if colon:
             if kind not in ("collective", "op", "instruction"):
@@ -102,7 +102,7 @@ def parse_what_if(text: str) -> WhatIf:
 def _unlike(part: str, before: float | None, factor: float) -> float:
     """Return the factor, unless the same part was given a different one."""
     if before not in (None, factor):
-        raise _refused(part, f"{before:g}x was given for the same part before it")
+        raise _refused(part, f"{before:g}x was already given for the same part")
     return factor
 
 
@@ -110,15 +110,19 @@ def _factor(part: str, value: str, least: float) -> float:
     found = _FACTOR.fullmatch(value.casefold())
     factor = float(found[1]) if found else math.nan
     if not least <= factor <= 1e6:
-        raise _refused(part, f"{value or 'nothing'} is no factor from {least:g} on, such as 2x")
+        raise _refused(
+            part, f"{value or 'an empty text'} is not a factor of at least {least:g}, such as 2x"
+        )
     return factor
 
 
 def _nearest(name: str) -> str:
     near = difflib.get_close_matches(name.casefold(), _PARTS, n=1)
     if near:
-        return f"no part is called {name}; {near[0]} is"
-    return f"no part is called {name}; known are {', '.join(_PARTS)}, collective:NAME and op:NAME"
+        return f"there is no part {name}; did you mean {near[0]}?"
+    return (
+        f"there is no part {name}; the parts are {', '.join(_PARTS)}, collective:NAME and op:NAME"
+    )
 
 
 def _refused(part: str, why: str) -> UsageError:

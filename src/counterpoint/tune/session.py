@@ -43,6 +43,13 @@ from counterpoint.tune.space.space_file import read_space
 from counterpoint.tune.study.directory import is_study, open_study, plan_of, read_study
 from counterpoint.tune.study.records import Paused, StudyEnded
 from counterpoint.tune.study.study import Ledger, Study, stamp
+from counterpoint.workflow import (
+    PredictionSubject,
+    find_subject,
+    is_function,
+    lower_subject,
+    run_subject,
+)
 from counterpoint.workflow.forecast import (
     ForecastBatch,
     PredictionInputs,
@@ -51,13 +58,6 @@ from counterpoint.workflow.forecast import (
     read_tables,
 )
 from counterpoint.workflow.prediction import PredictionOptions, check_devices
-from counterpoint.workflow.subject import (
-    PredictionSubject,
-    find_subject,
-    is_function,
-    lower_subject,
-    run_subject,
-)
 
 _SECONDS: Final = 60
 

@@ -18,9 +18,13 @@ from counterpoint.tune.search.search import search
 from counterpoint.tune.space.space import Space
 from counterpoint.tune.study.records import CandidateSeen
 from counterpoint.tune.study.study import Ledger, Study
-from counterpoint.workflow.forecast.forecast import PredictionInputs, PricingContext, forecasts
-from counterpoint.workflow.forecast.unknown_flags import PredictionOptions
-from counterpoint.workflow.subject.subject import find_subject
+from counterpoint.workflow.forecast.forecast import (
+    PredictionInputs,
+    PredictionOptions,
+    PricingContext,
+    forecasts,
+)
+from counterpoint.workflow.subject import find_subject
 from lowered import H100, Lowered
 from tune_search_spaces import dimension, ledger, space, variable
 

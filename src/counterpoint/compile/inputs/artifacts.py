@@ -65,7 +65,7 @@ class Artifact:
             raise InputError(
                 f"{self.place} can't be read",
                 why=str(error) or type(error).__name__,
-                next="copy it again from where it was made",
+                next="copy it again from its source",
             ) from None
         return data
 
@@ -181,14 +181,14 @@ def as_text(data: bytes, place: str) -> bytes:
     last = lines[-1] if lines else f"its reader died ({done.returncode})"
     if "No module named" in last:
         raise UsageError(
-            f"{place} is bytecode, and only JAX reads it, which is not installed",
+            f"{place} is bytecode, which only JAX can read, and JAX is not installed",
             why=last,
             next=f"{sys.executable} -m pip install 'counterpoint[compiler]'",
         )
     raise InputError(
         f"{place}: bytecode that this jaxlib can't read",
         why=last[:300],
-        next="give StableHLO that this or an older jaxlib wrote, or its text",
+        next="pass StableHLO that this or an older jaxlib wrote, or its text",
     )
 
 

@@ -81,9 +81,9 @@ def _traced(
         if _NO_ARRAY not in str(error):
             raise
         raise UsageError(
-            "counterpoint.program was given an argument that is no array and no shape",
+            "an argument of counterpoint.program is neither an array nor a shape",
             why=str(error).partition("\n")[0],
-            next="jax.ShapeDtypeStruct((8, 8), jnp.float32) is a shape; or name it in the"
+            next="jax.ShapeDtypeStruct((8, 8), jnp.float32) is a shape; or list it in the"
             " static_argnums of the function's jax.jit",
         ) from None
 
@@ -133,8 +133,8 @@ def _lowered(traced: Traced) -> Lowered:
 
 def _custom(name: str) -> InputError:
     return InputError(
-        f"{name} holds a custom_partitioning, which is Python code and can't leave this process",
-        why="attention of cuDNN under plain jit is one, and so are some kernels of libraries",
+        f"{name} contains a custom_partitioning, which is Python code and can't leave this process",
+        why="cuDNN attention under plain jit is one, and so are some library kernels",
         next="call that function within jax.shard_map, or predict from the run's XLA dump",
     )
 
@@ -170,14 +170,14 @@ def lower_function(
     """
     found = _PLACE.fullmatch(text)
     if found is None:
-        raise UsageError(f"{text}: not a function of a file", next="file.py:make_step")
+        raise UsageError(f"{text}: not of the form file.py:function", next="file.py:make_step")
     if devices < 1:
-        raise UsageError(f"--devices takes a number from 1 on, not {devices}")
+        raise UsageError(f"--devices takes a number of at least 1, not {devices}")
     home = found["home"]
     if home.endswith(".py") and not Path(home).is_file():
         raise UsageError(
-            f"{home}: there is no such file",
-            why=f"{text} is the function {found['name']} of it, and paths start at {Path.cwd()}",
+            f"{home}: no such file",
+            why=f"{text} names its function {found['name']}; relative paths start at {Path.cwd()}",
             next="counterpoint predict path/to/file.py:make_step --target 8xH100",
         )
     require_compiler()
@@ -196,7 +196,7 @@ def lower_function(
         )
     except subprocess.TimeoutExpired:
         raise InputError(
-            f"{text}({devices}) was not lowered within {timeout_s:g} s and was ended",
+            f"{text}({devices}) was not lowered within {timeout_s:g} s and was stopped",
             why="it should make shapes (jax.eval_shape, jax.ShapeDtypeStruct), not arrays",
             next=f"--timeout {10 * timeout_s:g}",
         ) from None
@@ -240,13 +240,13 @@ def _failure(text: str, devices: int, directory: Path, errors: str) -> Counterpo
     if uneven is not None:
         return InputError(
             f"{text}({devices}): {uneven['size']} does not divide by {uneven['parts']}",
-            why=f"axis {uneven['axis']} of an array {uneven['shape']} is to lie on"
-            f" {uneven['parts']} devices, and JAX wants even shards",
-            next="devices that divide it (--target, --devices), or another mesh",
+            why=f"axis {uneven['axis']} of an array {uneven['shape']} is split over"
+            f" {uneven['parts']} devices, and JAX requires even shards",
+            next="use a number of devices that divides it (--target, --devices), or another mesh",
         )
     lines = [line for line in errors.splitlines() if line.strip()][-_LINES:]
     return InputError(
         f"{text}({devices}) failed",
         why="\n       ".join(lines) or "it printed nothing",
-        next="call it in a Python of your own, with JAX_PLATFORMS=cpu",
+        next="call it in your own Python, with JAX_PLATFORMS=cpu",
     )

@@ -60,8 +60,8 @@ def _found(home: str, name: str) -> Callable[..., Made]:
     ]
     raise UsageError(
         f"it has no function {name}",
-        why=f"it has {', '.join(functions[:8])}" if functions else "it has no functions at all",
-        next=f"name one that makes a step, as in {home}:{_nearest(name, functions)}",
+        why=f"it has {', '.join(functions[:8])}" if functions else "it has no functions",
+        next=f"pass one that makes a step, as in {home}:{_nearest(name, functions)}",
     )
 
 
@@ -94,7 +94,7 @@ def _imported(home: str) -> object:
             raise
         raise UsageError(
             f"there is no module {missing.name}",
-            why=f"it was looked for in {Path.cwd()} and where {sys.executable} has its packages",
+            why=f"it was searched in {Path.cwd()} and in the packages of {sys.executable}",
             next="file.py:make_step, or the name of a module that this Python can import",
         ) from None
 
@@ -115,7 +115,7 @@ def _workload(made: Made) -> Workload:
     parts: list[Any] = list(cast("tuple[Any, ...]", made)) if isinstance(made, tuple) else []
     if not 2 <= len(parts) <= 3 or not callable(parts[0]):
         raise UsageError(
-            f"it returns {type(cast('object', made)).__name__}, and no function with its arguments",
+            f"it returns {type(cast('object', made)).__name__}, not a function with its arguments",
             next=_EXAMPLE,
         )
     fn, args, *rest = parts
@@ -137,7 +137,7 @@ def _raised_at(error: ValueError, home: str) -> str | None:
     if not (home.endswith(".py") and Path(last.filename) == Path(home).resolve()):
         return None
     refuses = (last.line or "").startswith("raise ")
-    return f"{home}:{last.lineno} refuses it in {last.name}" if refuses and str(error) else None
+    return f"{home}:{last.lineno} rejects it in {last.name}" if refuses and str(error) else None
 
 
 def _show(error: BaseException) -> None:

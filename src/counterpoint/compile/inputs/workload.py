@@ -53,7 +53,7 @@ _IN_HEAD: Final = re.compile(r"(replica_count|num_partitions|is_scheduled)=(\w+)
 _HLO_TEXT: Final = b"HloModule "
 _MANY: Final = 12
 _HELP: Final = (
-    "run the program with JAX_DUMP_IR_TO=ir (any JAX, also on CPU) and give ir, or keep the"
+    "run the program with JAX_DUMP_IR_TO=ir (any JAX, also on CPU) and pass ir, or keep the"
     " *before_optimizations.hlo.pb of an XLA dump (--xla_dump_hlo_as_proto)"
 )
 
@@ -131,7 +131,7 @@ def _of_run(path: Path) -> list[Artifact]:
 def _single(paper: Artifact, wanted: _ModuleChoice | None) -> Workload:
     data = as_text(paper.read(), paper.place)
     if not data:
-        raise InputError(f"{paper.place}: empty, so there is no program in it", next=_HELP)
+        raise InputError(f"{paper.place}: the file is empty", next=_HELP)
     form = form_of(data)
     if form is None:
         raise InputError(f"{paper.place}: neither StableHLO nor an HLO module", next=_HELP)
@@ -139,7 +139,7 @@ def _single(paper: Artifact, wanted: _ModuleChoice | None) -> Workload:
     workload = _workload(CandidateModule(name, form, paper), data)
     if wanted is not None and wanted.name not in workload.name:
         option_text = f"{wanted.option} {wanted.name}"
-        raise UsageError(f"{option_text}: {paper.place} holds module {workload.name} alone")
+        raise UsageError(f"{option_text}: {paper.place} contains only module {workload.name}")
     return workload
 
 
@@ -222,11 +222,11 @@ def _nothing(path: Path, found: list[Artifact]) -> InputError:
     places = scheduled_places(found)
     if places:
         return InputError(
-            f"{path}: only modules that are scheduled already, {places[0]} say",
-            why="XLA can't compile one of those again",
+            f"{path}: contains only scheduled modules, such as {places[0]}",
+            why="XLA can't compile a scheduled module again",
             next=_HELP,
         )
-    return InputError(f"{path}: no program to compile in it", next=_HELP)
+    return InputError(f"{path}: contains no program to compile", next=_HELP)
 
 
 def _workload(
@@ -272,8 +272,8 @@ def _head(chosen: CandidateModule, data: bytes) -> _Head:
     )
     if head.is_scheduled:
         raise InputError(
-            f"{chosen.paper.place}: module {head.name} is scheduled already",
-            why="XLA can't compile it again; the schedule itself is what a profile would change",
+            f"{chosen.paper.place}: module {head.name} is already scheduled",
+            why="XLA can't compile it again, and a profile acts on the schedule",
             next=_HELP,
         )
     return head
@@ -323,7 +323,8 @@ def own_target(workload: Workload) -> Target | None:
     platform = _PLATFORM.search(workload.config)
     if platform and platform[1].upper() != "CUDA":
         raise UsageError(
-            f"{workload.origin} was compiled for {platform[1]}, and XLA's CUDA compiler is here",
+            f"{workload.origin} was compiled for {platform[1]}, but the installed compiler is"
+            " XLA's for CUDA",
             next="--target 8xH100",
         )
     name = _NAME.search(workload.config)
@@ -391,7 +392,7 @@ def _chosen_program(path: Path, programs: list[Program], wanted: str | None) -> 
             return max(matches, key=hlo_flops)
     names = list(dict.fromkeys(program.name for program in programs))
     raise UsageError(
-        f"{wanted}: no module of {path}",
+        f"{wanted}: not a module of {path}",
         why=f"it holds {', '.join(names[:_MANY])}",
         next=f"name one of them: {names[0]}",
     )

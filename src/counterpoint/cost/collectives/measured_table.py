@@ -152,13 +152,15 @@ def _of_table(
             _layout(placement.ranks, placement.hosts) for placement in [*sizes][:_SHOWN]
         )
         yield (
-            f"{name} is not used: this program's run on {layouts}; a log is the price where ranks"
-            " and hosts are the same, and a correction where each host has as many ranks"
+            f"{name} is not used: this program's run on {layouts}. A log gives the price if ranks"
+            " and hosts are the same, and a correction if each host has as many ranks"
         )
         return
     before = [log for log in earlier if log.kind == table.kind]
     if all(any(is_same(log, table.kind, where, target) for log in before) for where in used):
-        yield f"{name} is not used: {before[0].origin}, given before it, prices the same"
+        yield (
+            f"{name} is not used: {before[0].origin}, given before it, prices the same collectives"
+        )
         return
     yield from _limits(name, table, max(used.values()))
 
@@ -167,8 +169,8 @@ def _limits(name: str, table: CollectiveTable, size: int) -> Iterator[str]:
     largest = max(table.seconds)
     if size > largest:
         yield (
-            f"{name} ends at {largest / 2**20:.3g} MiB, and this program's go up to"
-            f" {size / 2**20:.3g} MiB: beyond its end its last rate stands in"
+            f"{name} ends at {largest / 2**20:.3g} MiB, but this program's go up to"
+            f" {size / 2**20:.3g} MiB: beyond its end, its last rate is used"
         )
 
 

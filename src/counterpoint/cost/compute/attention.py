@@ -58,7 +58,7 @@ class Attention:
 
     def __str__(self) -> str:
         direction = "backward" if self.backward else "forward"
-        mask = {"none": "", "causal": " causal", "unknown": " taken for causal"}[self.mask]
+        mask = {"none": "", "causal": " causal", "unknown": " assumed causal"}[self.mask]
         sizes = f"{self.batch}x{self.heads} heads of {self.head}, {self.queries}x{self.keys}"
         return f"attention {direction}{mask} {sizes} {self.dtype}"
 

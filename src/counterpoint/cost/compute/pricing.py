@@ -169,7 +169,7 @@ def bound(program: Program, instruction: Instruction, machine: ComputeDevice) ->
         _MOST_START_S + crossing * _MOST,
         PriceSource.BOUND,
         PriceFamily.CUSTOM,
-        "nothing is known of it: its operands and results cross memory 1 to 16 times",
+        "unknown kernel: its operands and results cross memory 1 to 16 times",
     )
 
 

@@ -112,7 +112,7 @@ def read_gemm_csv(path: Path) -> GemmTable:
     rows = tuple(_row(path, columns, line, reader.line_num) for line in reader)
     if not rows:
         raise InputError(
-            f"{path}: holds no benchmark", why="no line after the first", next=_EXAMPLE
+            f"{path}: contains no benchmark", why="there is no line after the header", next=_EXAMPLE
         )
     return GemmTable(rows, path.name)
 
@@ -153,7 +153,7 @@ def _row(path: Path, columns: dict[str, int], line: list[str], number: int) -> G
     if min(*sizes.values(), batch) < 1 or not 0 < value < math.inf:
         raise InputError(
             f"{path}: line {number}: {','.join(line)}",
-            why="sizes and times are above zero",
+            why="sizes and times must be above zero",
             next=_EXAMPLE,
         )
     dtype_text = line[columns["dtype"]].strip().casefold() if "dtype" in columns else "bf16"

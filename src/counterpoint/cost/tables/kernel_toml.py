@@ -63,10 +63,10 @@ def read_kernel_toml(path: Path) -> KernelTable:
         entries: Any = parse_toml(path.read_text(encoding="utf-8")).get("kernel")
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{path}: no kernels could be read", why=str(error), next=_EXAMPLE
+            f"{path}: can't be read as a table of kernels", why=str(error), next=_EXAMPLE
         ) from error
     if not isinstance(entries, list) or not entries:
-        raise InputError(f"{path}: names no kernel", why="it has no [[kernel]]", next=_EXAMPLE)
+        raise InputError(f"{path}: lists no kernel", why="it has no [[kernel]]", next=_EXAMPLE)
     listed = cast(list[Any], entries)
     kernels = tuple(_kernel(path, place, entry) for place, entry in enumerate(listed, 1))
     return KernelTable(kernels, path.name)
@@ -75,11 +75,11 @@ def read_kernel_toml(path: Path) -> KernelTable:
 def _kernel(path: Path, place: int, entry: object) -> Kernel:
     where = f"{path}: kernel {place}"
     if not isinstance(entry, dict):
-        raise InputError(f"{where}: is no table", next=_EXAMPLE)
+        raise InputError(f"{where}: not a table", next=_EXAMPLE)
     fields = cast(dict[str, Any], entry)
     unknown = sorted(set(fields) - _FIELDS)
     if unknown or not isinstance(fields.get("match"), str) or not fields["match"]:
-        why = f"{', '.join(unknown)} means nothing here" if unknown else "match is missing"
+        why = f"{', '.join(unknown)}: unknown key" if unknown else "match is missing"
         raise InputError(where, why=why, next=_EXAMPLE)
     if not {"us", "flops", "bytes"} & set(fields):
         raise InputError(
@@ -88,7 +88,9 @@ def _kernel(path: Path, place: int, entry: object) -> Kernel:
     efficiency: Any = fields.get("efficiency", 0.5)
     if not isinstance(efficiency, int | float) or not 0 < efficiency <= 1:
         raise InputError(
-            f"{where}: efficiency = {efficiency}", why="a share above 0", next=_EXAMPLE
+            f"{where}: efficiency = {efficiency}",
+            why="a share above 0 and at most 1 is needed",
+            next=_EXAMPLE,
         )
     work = {name: _work(where, name, fields.get(name)) for name in ("us", "flops", "bytes")}
     try:
@@ -124,7 +126,7 @@ def _checked(node: ast.expr) -> None:
         case ast.Subscript(ast.Name(name), ast.Constant(int())) if _NAME.fullmatch(name):
             pass
         case _:
-            raise ValueError(f"{ast.unparse(node)} is no arithmetic on arg0[1] and out[1]")
+            raise ValueError(f"{ast.unparse(node)} is not arithmetic on arg0[1] and out[1]")
 
 
 def amount(work: float | str, args: Dims, outs: Dims) -> float | None:

@@ -98,14 +98,14 @@ def parse_nccl_log(text: str, name: str) -> tuple[CollectiveTable, ...]:
         raise InputError(
             f"{name} holds no results of nccl-tests",
             why="a result is a line of size, count, type, time, algbw and busbw",
-            next="give what all_reduce_perf, all_gather_perf, ... print, its header included",
+            next="pass the output of all_reduce_perf, all_gather_perf, ..., including its header",
         )
     tables = tuple(table for test in tests if (table := _table(test, name)) is not None)
     if not tables:
         tested = ", ".join(sorted({test.program for test in tests}))
         raise InputError(
-            f"{name} holds {tested}_perf, which no collective of XLA does",
-            next="give a log of " + ", ".join(f"{program}_perf" for program in KIND_OF),
+            f"{name} contains {tested}_perf, which matches no collective of XLA",
+            next="pass a log of " + ", ".join(f"{program}_perf" for program in KIND_OF),
         )
     return tables
 
@@ -190,7 +190,7 @@ def _kind_by_ratio(ratio: float | None, reduces: bool, name: str) -> str:
     if reduces and ratio is not None and ratio < 0.995:
         return "reduce-scatter"
     raise InputError(
-        f"{name} does not tell which operation was measured",
+        f"{name} does not state which operation was measured",
         why="all-gather, all-to-all and others print the same columns",
         next="keep the line that names the program, or name the file after it: all_gather.log",
     )
@@ -216,8 +216,8 @@ def _ranks(
     if per_process > 1:
         return per_process
     raise InputError(
-        f"{name} does not tell how many ranks took part",
-        why="it has no `# Rank` lines, and its rates are too low to tell",
+        f"{name} does not state how many ranks took part",
+        why="it has no `# Rank` lines, and its rates are too low to infer them",
         next="keep the log's header",
     )
 

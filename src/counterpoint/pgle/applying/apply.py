@@ -48,9 +48,9 @@ _PROOF: Final = (
 )
 _ENOUGH: Final = 0.9  # share of the instructions that XLA looks up
 _DOUBTS: Final = {
-    ProfileFit.STALE: "the profile is of another program",
-    ProfileFit.FOREIGN: "the profile is of another program",
-    ProfileFit.UNTOLD: "nobody can tell whether the profile was made of this program",
+    ProfileFit.STALE: "the profile belongs to another program",
+    ProfileFit.FOREIGN: "the profile belongs to another program",
+    ProfileFit.UNTOLD: "it is unknown whether the profile was made from this program",
 }
 
 
@@ -141,9 +141,9 @@ class AppliedProfile:
         other = other_recorded(self.profile.origin, self.compiled.target)
         if other is not None:
             target = self.compiled.target
-            found.append(f"its costs were measured on {other}, and this compile is for {target}")
+            found.append(f"its costs were measured on {other}, but this compile is for {target}")
         found += [
-            f"made under other circumstances: {difference}" for difference in stale.differences
+            f"made under different conditions: {difference}" for difference in stale.differences
         ]
         part = self.coverage.instructions
         if self.used and self.partial:
@@ -167,14 +167,14 @@ class AppliedProfile:
         """Return the warning that the workload's own run compiled it differently."""
         old, new = self.profile.origin.get("jaxlib"), self.compiled.versions.get("jaxlib")
         message = (
-            f"made of this program as its own run compiled it ({own.fingerprint}"
-            f"{f', jaxlib {old}' if old else ''}); this compile, without a GPU, is another one "
+            f"made from this program as its own run compiled it ({own.fingerprint}"
+            f"{f', jaxlib {old}' if old else ''}); this compile, without a GPU, differs "
             f"({self.compiled.fingerprint}, jaxlib {new})"
         )
         if self.keyed:
-            return f"{message}: XLA drops the costs, whose names bear the other fingerprint"
+            return f"{message}: XLA drops the costs, whose names carry the other fingerprint"
         return (
-            f"{message}: applied by name, where {self.renamed:,} names seem to stand "
+            f"{message}: applied by name, although {self.renamed:,} names seem to stand "
             "for other operations here"
         )
 
@@ -196,7 +196,7 @@ class AppliedProfile:
         if scheduler_can_be_disabled(version):
             return f"{LHS}=false: jaxlib {version} then does not read a profile"
         return (
-            f"{LHS}=false: jaxlib {version} runs the scheduler all the same with a profile, and on "
+            f"{LHS}=false: jaxlib {version} runs the scheduler anyway with a profile, and on "
             "Hopper and newer without one, too; elsewhere the schedules differ by the scheduler, "
             "not by the costs"
         )

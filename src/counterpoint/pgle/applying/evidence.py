@@ -246,7 +246,7 @@ class _LogReader:
             return ProfileUse.USED, "XLA counts what is missing, and counted nothing"
         return (
             ProfileUse.UNKNOWN,
-            "XLA opened the profile; the log does not tell whether it found costs",
+            "XLA opened the profile; the log does not show whether it found costs",
         )
 
     def _verdict(self, modules: tuple[ModuleUse, ...]) -> tuple[ProfileUse, str]:
@@ -279,12 +279,12 @@ class _LogReader:
             )
         if modules or self._informs:
             return ProfileUse.NOT_USED, (
-                "XLA mentions no profile: it was given none, its name does not end in .pbtxt or "
-                ".pb (then XLA leaves it out in silence), or nothing was compiled"
+                "XLA mentions no profile: none was passed, its name does not end in .pbtxt or "
+                ".pb (XLA ignores such files silently), or nothing was compiled"
             )
         return (
             ProfileUse.UNKNOWN,
-            "the log is too quiet: XLA says nothing of profiles at its usual level",
+            "the log is not verbose enough: at its default level XLA does not mention profiles",
         )
 
     def _first(self, *troubles: ComplaintKind) -> LogComplaint | None:

@@ -58,7 +58,7 @@ def locate_program(path: Path, module: str | None = None) -> LocatedProgram:
     if not path.exists():
         raise InputError(
             f"{path}: no such file or directory",
-            next="name an HLO file, XLA's dumps, a Run or a profile that embeds its HLO",
+            next="pass an HLO file, XLA's dumps, a Run or a profile that embeds its HLO",
         )
     if path.is_dir():
         return _from_directory(path, module)
@@ -103,8 +103,8 @@ def _from_directory(path: Path, module: str | None) -> LocatedProgram:
             return _from_files(found, module)
     if any(path.glob("*before_optimizations*")):
         raise InputError(
-            f"{path} holds modules as they were before XLA optimised them, and none after it",
-            why="XLA looks costs up by the names of the finished program",
+            f"{path} holds only modules before XLA's optimization, and none after it",
+            why="XLA looks up costs by the names of the final program",
             next="let the program run until it has compiled, with --xla_dump_hlo_as_proto",
         )
     return _from_timeline(read(path), str(path), module)
@@ -157,7 +157,7 @@ def _from_files(paths: Sequence[Path], module: str | None) -> LocatedProgram:
     if program is None:
         where = str(paths[0].parent if len(paths) > 1 else paths[0])
         raise _no_such(module or "", names, where)
-    why = "an HLO dump tells no times: name a Run, or a profile that embeds its HLO"
+    why = "an HLO dump has no times; pass a Run, or a profile that embeds its HLO"
     others = () if module else tuple(name for name in names if name != program.name)
     platform = None if for_gpus else "cpu"
     return LocatedProgram(
@@ -175,13 +175,13 @@ def _from_timeline(timeline: Timeline, where: str, module: str | None) -> Locate
     if not held and not timeline.devices:
         raise InputError(
             f"{where}: no device in this profile, so no program that ran on one",
-            why="JAX on CPU records none, and XLA's CPU compiler takes no costs",
-            next="name a dump, a Run or a profile of GPUs",
+            why="JAX on CPU records no device, and XLA's CPU compiler uses no costs",
+            next="pass a dump, a Run or a profile of GPUs",
         )
     if not held:
         raise InputError(
-            f"{where}: this profile does not hold its programs' HLO",
-            why="without it nobody knows which instructions XLA asks for",
+            f"{where}: this profile does not contain its programs' HLO",
+            why="without it nobody knows which instructions XLA looks up",
             next="pass an HLO dump: run with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto'",
         )
     index = _choose(timeline, held, module, where)

@@ -36,7 +36,7 @@ from counterpoint.pgle.proving.proof import ComplaintKind, LogComplaint
 
 _LONGEST_US: Final = 60e6
 _FAR_OFF: Final = 5.0
-_UNMEASURED: Final = "the program was given without times: name a profile or a Run that has them"
+_UNMEASURED: Final = "the program has no times; pass a profile or a Run that has them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ def check_profile(
     if not program.is_scheduled:
         raise InputError(
             f"{program.name} is not scheduled: its instructions have no final names yet",
-            why="XLA looks costs up after it has optimised the program",
-            next="give the dump that ends in after_optimizations.hlo.pb, or compiled.as_text()",
+            why="XLA looks up costs after it has optimized the program",
+            next="pass the dump that ends in after_optimizations.hlo.pb, or compiled.as_text()",
         )
     lookups = xla_lookups(program)
     costs = costs_found(profile.costs, program.fingerprint)
@@ -183,7 +183,7 @@ def _time(
         return measured
     whole = sum(answer.measured_us or 0.0 for answer in answers)
     if not whole:
-        return Unknown("none of the instructions that were measured is one that XLA asks for")
+        return Unknown("XLA looks up none of the measured instructions")
     return CoveredPart(
         sum(answer.measured_us or 0.0 for answer in answers if answer.us is not None), whole
     )
@@ -194,9 +194,7 @@ def _doubt(answer: LookupAnswer) -> ImplausibleCost | None:
     if us is None:
         return None
     if us == 0:
-        return ImplausibleCost(
-            answer.name, us, "nothing takes no time: XLA would overlap nothing with it"
-        )
+        return ImplausibleCost(answer.name, us, "a cost of zero: XLA would overlap nothing with it")
     if us > _LONGEST_US:
         return ImplausibleCost(answer.name, us, "longer than a minute: are these nanoseconds?")
     execution_us = _one_execution(answer)
@@ -220,10 +218,10 @@ TIME: Final = 0.9
 
 _SHOWN: Final = 3
 _UNNAMED: Final = "logdir"  # the name used in the guides
-_NO_TIME: Final = "the share of time it covers is not known"
+_NO_TIME: Final = "the covered share of time is unknown"
 _TIMES: Final = (
     "counterpoint run -- python train.py"
-    "   # then name its Run as --program: only a recording tells times"
+    "   # then pass its Run as --program: only a recording has times"
 )
 
 
@@ -286,7 +284,7 @@ def _collectives(coverage: Coverage, least: float) -> str | None:
     misnamed = next((extra for extra in coverage.extra if extra.meant in names), None)
     if reason is None or misnamed is None:
         return reason
-    return f"{reason}; {misnamed.name} should be {misnamed.meant}, which is what XLA looks for"
+    return f"{reason}; {misnamed.name} should be {misnamed.meant}, the name that XLA looks up"
 
 
 def _too_short(coverage: Coverage, least: float | None) -> str | None:
@@ -298,22 +296,22 @@ def _too_short(coverage: Coverage, least: float | None) -> str | None:
     wanted = TIME if least is None else least
     if time.share >= wanted:
         return None
-    return f"its costs are of {time.share:.0%} of the measured time, less than {wanted:.0%}"
+    return f"its costs cover {time.share:.0%} of the measured time, less than {wanted:.0%}"
 
 
 def _remarks(coverage: Coverage) -> Iterator[str]:
     fit = coverage.staleness
     if fit.fit is ProfileFit.UNTOLD:
-        yield f"whether it was made of this very program can't be told: {fit.reason}"
+        yield f"it is unknown whether it was made from this program: {fit.reason}"
     yield from fit.differences
     if coverage.duplicates:
-        yield f"stand in it more than once, the last counts: {_some(coverage.duplicates)}"
+        yield f"duplicates, of which the last counts: {_some(coverage.duplicates)}"
     if coverage.latencies:
         many = coverage.latencies > 1
         which = f"{coverage.latencies:,} latencies" if many else "one latency"
-        yield f"XLA:GPU leaves its {which} out"
+        yield f"XLA:GPU ignores its {which}"
     if not coverage.collectives.whole:
-        yield "the program has no collectives: a profile can hide nothing in it"
+        yield "the program has no collectives, so a profile has nothing to hide"
 
 
 def _some(names: Sequence[str]) -> str:
@@ -326,7 +324,7 @@ def _next(coverage: Coverage, reasons: Sequence[str], recording: str | None) -> 
         return _TIMES
     make = shlex.join(["counterpoint", "pgle", "make", recording or _UNNAMED, "-o", "step.pbtxt"])
     if coverage.staleness.fit is ProfileFit.STALE and coverage.staleness.differences:
-        return f"{make}   # run under the flags it is to be used under"
+        return f"{make}   # recorded with the flags it will be used with"
     return make
 
 
@@ -375,7 +373,7 @@ _LINES: Final = (
     (
         ComplaintKind.CACHE_MISS,
         re.compile(r"(PERSISTENT CACHE MISS for PGLE-optimized .*)"),
-        "run the program with JAX_ENABLE_PGLE=true until it has been compiled anew",
+        "run the program with JAX_ENABLE_PGLE=true until it has been recompiled",
     ),
     (
         ComplaintKind.CACHE_WRITE,
@@ -406,7 +404,7 @@ def content_addressed_name(data: bytes, stem: str = "step", ending: str = TEXT) 
     with the previous one.
     """
     if ending not in ENDINGS:
-        raise ValueError(f"XLA takes no profile that ends in {ending}")
+        raise ValueError(f"XLA reads no profile that ends in {ending}")
     return f"{stem}-{hashlib.sha256(data).hexdigest()[:_DIGITS]}{ending}"
 
 

@@ -106,9 +106,9 @@ class UnusedReason(StrEnum):
 
     OTHER_MODULE = "of another module"
     COLLECTIVE = "a collective not named by its start"
-    RENAMED = "a name that XLA gave after it had asked"
+    RENAMED = "a name that XLA gave after its lookup"
     ABSENT = "not in the program"
-    NOT_ASKED = "in the program, but XLA asks no cost of it"
+    NOT_ASKED = "in the program, but XLA does not look it up"
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,15 +226,15 @@ def _by_fingerprint(
     sources = source_fingerprints(profile)
     if program.fingerprint is None:
         return ProfileFit.UNTOLD, (
-            "the program bears no fingerprint: XLA:GPU before jaxlib 0.5 wrote none, and compilers"
+            "the program has no fingerprint: XLA:GPU before jaxlib 0.5 wrote none, and compilers"
             " for other devices never do"
         )
     if program.fingerprint in sources:
-        return ProfileFit.FITS, f"made of this very program (fingerprint {program.fingerprint})"
+        return ProfileFit.FITS, f"made from this program (fingerprint {program.fingerprint})"
     if not sources:
-        untold = "its names are bare and it does not say which module it was made of"
+        untold = "its names are bare and it does not state the module it was made from"
         return (
-            (ProfileFit.STALE, f"made under other circumstances; {untold}")
+            (ProfileFit.STALE, f"made under different conditions; {untold}")
             if differences
             else (
                 ProfileFit.UNTOLD,
@@ -243,7 +243,7 @@ def _by_fingerprint(
         )
     made_of = ", ".join(sources[:_SHOWN]) + (" and others" if len(sources) > _SHOWN else "")
     share = names_in_common(profile, program)
-    other = f"made of {made_of}, but this program is {program.fingerprint}"
+    other = f"made from {made_of}, but this program is {program.fingerprint}"
     if all(cost.fingerprint is not None for cost in profile.costs):
         return (
             ProfileFit.FOREIGN,
@@ -252,8 +252,8 @@ def _by_fingerprint(
     if share < _SAME_WORKLOAD:
         return ProfileFit.FOREIGN, f"{other}; {share:.0%} of the names match"
     return ProfileFit.STALE, (
-        f"{other}: {share:.0%} of the names match, but of another build they may stand for other "
-        "operations, and XLA takes their costs without a word"
+        f"{other}: {share:.0%} of the names match, but in another build they may stand for other "
+        "operations, and XLA uses their costs silently"
     )
 
 

@@ -121,7 +121,7 @@ def _beside(names: tuple[str, ...]) -> Iterator[ProfilerConflict]:
         yield ProfilerConflict(
             "compute-sanitizer",
             f"process {sanitizer}",
-            "it holds the profiling interface and slows every kernel: costs would mean nothing",
+            "it holds the profiling interface and slows every kernel: costs would be meaningless",
             "make the profile without it",
             certain=True,
         )
@@ -133,9 +133,9 @@ def _capturers(names: tuple[str, ...]) -> Iterator[ProfilerConflict]:
         yield ProfilerConflict(
             "a profiler that captures from JAX's profiler server",
             f"process {viewer}",
-            "a process profiles itself once at a time: a capture through its server (also a "
+            "a process runs one profiler session at a time: a capture through its server (also a "
             "jax.profiler.start_server of the program's own) and ours exclude each other",
-            "capture nothing through it while the profile is made",
+            "do not capture through it while the profile is made",
             certain=False,
         )
 

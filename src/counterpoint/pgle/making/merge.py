@@ -37,7 +37,7 @@ def merge_profiles(
     """
     check_percentile(percentile)
     if not profiles:
-        raise InputError("no profile to merge", next="counterpoint pgle merge FILE... -o FILE")
+        raise InputError("no profiles to merge", next="counterpoint pgle merge FILE... -o FILE")
     _refuse_mixture(profiles)
     _refuse_chips(profiles)
     by_module: dict[str | None, dict[str, list[InstructionCost]]] = {}
@@ -59,8 +59,8 @@ def _refuse_mixture(profiles: Sequence[Profile]) -> None:
         return
     raise InputError(
         f"names without a fingerprint ({bare}) and with one ({keyed}) are not merged",
-        why="a bare name stands for that instruction of every module: nobody knows whose it is",
-        next="make each from its recording again with `counterpoint pgle make`",
+        why="a bare name matches that instruction of every module, so its owner is unknown",
+        next="make each of them again from its recording with `counterpoint pgle make`",
     )
 
 
@@ -70,8 +70,8 @@ def _refuse_chips(profiles: Sequence[Profile]) -> None:
     if len(chips) > 1:
         raise InputError(
             f"costs of {' and of '.join(sorted(chips))} are not merged",
-            why="their middle holds for neither",
-            next="merge those of one chip only",
+            why="an average holds for neither",
+            next="merge profiles of one chip only",
         )
 
 
@@ -120,11 +120,11 @@ def describe_merge(profiles: Sequence[Profile]) -> str:
     listed = ", ".join(names[fingerprint] for fingerprint in list(holders)[:_SHOWN])
     more = f" and {len(holders) - _SHOWN:,} more" if len(holders) > _SHOWN else ""
     if len(holders) == 1:
-        return f"one program, {listed}: XLA takes these costs when it compiles that one"
+        return f"one program, {listed}: XLA uses these costs when it compiles that program"
     shared = sum(number > 1 for number in holders.values())
     some = f"{shared:,} in more than one file" if shared else "none in more than one file"
     return (
-        f"{count(len(holders), 'program')}, kept apart, {some}: {listed}{more}; XLA takes for each"
+        f"{count(len(holders), 'program')}, kept apart, {some}: {listed}{more}; XLA uses for each"
         " only its own costs"
     )
 
@@ -135,10 +135,10 @@ def _bare(profiles: Sequence[Profile]) -> str:
         name for profile in profiles for name in {cost.name for cost in profile.costs}
     )
     shared = sum(number > 1 for number in holders.values())
-    mixed = ", mixed even where their programs differ" if shared else ""
+    mixed = ", mixed even if their programs differ" if shared else ""
     return (
         f"names without a program, {shared:,} of {len(holders):,} in more than one file{mixed};"
-        " XLA takes each for the instruction of that name in any program"
+        " XLA uses each for the instruction of that name in any program"
     )
 
 

@@ -39,7 +39,7 @@ def profile_origin(
         "made by": f"counterpoint {__version__}",
         "inputs": ", ".join(sorted(_file_names(timeline))),
         "statistic": f"{name_of_statistic(percentile)} over runs and devices{warm}; of a"
-        " collective, of the stay of the last to come",
+        " collective, of the last rank to arrive",
         **_devices(timeline),
         **about,
     }
@@ -109,7 +109,9 @@ def profile_notes(
 
 
 def _cut(timeline: Timeline) -> list[str]:
-    return ["the profile is cut off: its last runs may miss kernels"] if timeline.truncated else []
+    return (
+        ["the profile is truncated: its last runs may lack kernels"] if timeline.truncated else []
+    )
 
 
 def _nameless(timeline: Timeline, ops: pl.DataFrame) -> list[str]:
@@ -123,7 +125,8 @@ def _nameless(timeline: Timeline, ops: pl.DataFrame) -> list[str]:
     spent = {bool(nameless): int(ps) for nameless, ps in time.iter_rows()}
     share = spent.get(True, 0) / max(sum(spent.values()), 1)
     note = (
-        f"{share:.0%} of the time in kernels has no cost, for they name no instruction: command"
+        f"{share:.0%} of the kernel time has no cost, because the kernels name no instruction:"
+        " command"
         " buffers (CUDA graphs) hide names; XLA_FLAGS=--xla_gpu_enable_command_buffer= keeps them"
     )
     return [note] if share > _NAMELESS else []
@@ -133,7 +136,8 @@ def _builds(chosen: Sequence[Module]) -> list[str]:
     numbers = [module.number for module in chosen]
     several = sorted({module.name for module in chosen if numbers.count(module.number) > 1})
     return [
-        f"{name} has other fingerprints on other hosts: its costs, from all of them, stand under"
+        f"{name} has different fingerprints on different hosts: its costs, from all hosts, are"
+        " listed under"
         " each"
         for name in several
     ]
@@ -141,13 +145,13 @@ def _builds(chosen: Sequence[Module]) -> list[str]:
 
 def _left_out(unnamed: Sequence[Module]) -> list[str]:
     names = [module.name for module in unnamed]
-    note = f"left out, for the profile tells no fingerprint of theirs: {_modules(names)}"
+    note = f"left out, because the profile has no fingerprint of them: {_modules(names)}"
     return [note] if names else []
 
 
 def _first_only(chosen: Sequence[Module], counted: ProfiledRuns) -> list[str]:
     names = [module.name for module in chosen if module.number in counted.only_first]
-    note = f"warm-up counts in what ran once on each device: {_modules(names)}"
+    note = f"includes warm-up, because it ran once on each device: {_modules(names)}"
     return [note] if names else []
 
 
@@ -156,8 +160,8 @@ def _waiting(chosen: Sequence[Module], taken: Samples) -> list[str]:
     found = taken.waiting.filter(pl.col("program").is_in(numbers))["instruction"].unique().sort()
     note = (
         f"waiting for late ranks is part of {count(len(found), 'cost')}"
-        f" ({_some(found.to_list())}): the profile lacks devices that take part, or does not tell"
-        " which they are; all hosts' profiles together do"
+        f" ({_some(found.to_list())}): the profile lacks participating devices, or does not tell"
+        " which they are; pass the profiles of all hosts"
     )
     return [note] if len(found) else []
 

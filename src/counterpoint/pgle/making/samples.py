@@ -189,7 +189,7 @@ def measured_times(timeline: Timeline, program: int) -> MeasuredTimes | Unknown:
     """
     runs = _steady_runs(timeline, program)
     if runs.is_empty():
-        return Unknown("the profile holds no run of the program on a device")
+        return Unknown("the profile contains no run of the program on a device")
     ops = named_ops(timeline).select("row", "instruction", "program", "lane", "async_window")
     per_name = (
         timeline.spans.lazy()

@@ -60,7 +60,7 @@ def read_profile(path: str | Path) -> Profile:
         if not place.exists():
             raise InputError(
                 f"{place}: no such file or directory",
-                why="XLA logs an error at most, and compiles without the profile",
+                why="XLA logs an error at most and compiles without the profile",
                 next=_MAKE,
             )
         return _read_file(place)
@@ -78,7 +78,7 @@ def _read_file(path: Path) -> Profile:
     if not profile.costs:
         raise InputError(
             f"{path} holds no costs",
-            why="XLA would log that it found a profile, and schedule as if there were none",
+            why="XLA would log that it found a profile and schedule without costs",
             next=_MAKE,
         )
     return profile
@@ -94,16 +94,16 @@ def _wrong_ending(path: Path) -> InputError:
     else:
         return _no_profile(path)
     return InputError(
-        f"{path}: no profile by its name, which ends in {path.suffix or 'nothing'}",
-        why="XLA takes .pbtxt (text) and .pb (binary) and leaves out every other file in silence",
+        f"{path}: not a profile file name; it ends in {path.suffix or 'nothing'}",
+        why="XLA reads .pbtxt (text) and .pb (binary) and silently ignores every other file",
         next=shlex.join(["mv", str(path), f"{path.with_suffix('')}{ending}"]),
     )
 
 
 def _no_profile(path: Path) -> InputError:
     return InputError(
-        f"{path}: no profile by its name, nor by what it holds",
-        why="XLA takes .pbtxt or .pb files with one cost per instruction, made of recordings",
+        f"{path}: not a profile, by name or content",
+        why="XLA reads .pbtxt or .pb files with one cost per instruction, made from recordings",
         next=_make_of(path) if path.name.endswith(_RECORDINGS) else _MAKE,
     )
 
@@ -125,7 +125,7 @@ def _from_text(path: Path, data: bytes) -> Profile:
                 next=shlex.join(["mv", str(path), str(path.with_suffix(BINARY))]),
             ) from None
         raise InputError(
-            f"{path} is no profile in text form: {_first_line(failure)}",
+            f"{path} is not a profile in text form: {_first_line(failure)}",
             why='each cost is written costs { name: "fusion.3" cost_us: 12.5 }',
             next=_MAKE,
         ) from None
@@ -138,7 +138,8 @@ def _from_binary(path: Path, data: bytes) -> Profile:
     if nameless and (path.name.endswith(_RECORDING) or _PLANE.match(data)):
         raise InputError(
             f"{path} is a recording, not a profile for XLA's scheduler",
-            why="it holds an XPlane; a profile holds one cost per instruction, and is made of such",
+            why="it holds an XPlane; a profile holds one cost per instruction and is made from"
+            " a recording",
             next=_make_of(path),
         )
     if message is not None and message.costs and nameless:
@@ -152,9 +153,9 @@ def _from_binary(path: Path, data: bytes) -> Profile:
             next=shlex.join(["mv", str(path), str(path.with_suffix(TEXT))]),
         )
     raise InputError(
-        f"{path} is no profile in binary form"
+        f"{path} is not a profile in binary form"
         + (": it holds no costs" if message is not None else ", or a damaged one"),
-        why="XLA would compile as if there were none",
+        why="XLA would compile without it",
         next=_MAKE,
     )
 
@@ -193,7 +194,7 @@ def _profile(path: Path, message: Message) -> Profile:
         )
     except ValueError as wrong:
         raise InputError(
-            f"{path}: {wrong}", why="XLA would take it as it is, or leave it out", next=_MAKE
+            f"{path}: {wrong}", why="XLA would use or ignore it as it is", next=_MAKE
         ) from None
     return Profile(costs, latencies)
 
@@ -218,7 +219,7 @@ def _check_names(directory: Path, files: list[Path]) -> None:
     inside = ", ".join(sorted(file.name for file in directory.iterdir())[:5]) or "nothing"
     if not files:
         raise InputError(
-            f"{directory}: no profile in this directory (it holds {inside})",
+            f"{directory}: no profile in this directory (it contains {inside})",
             why="XLA looks for <fingerprint>.pbtxt, then <fingerprint>.pb",
             next="counterpoint pgle make PROFILE... -o DIRECTORY/",
         )
@@ -226,15 +227,15 @@ def _check_names(directory: Path, files: list[Path]) -> None:
         if not is_fingerprint(path.stem):
             raise InputError(
                 f"{path}: XLA never looks for this file in a directory",
-                why="there it asks for names of a module's 32-digit fingerprint only",
-                next=f"give XLA the file itself, or move it out of {directory}",
+                why="in a directory it looks only for names of a module's 32-digit fingerprint",
+                next=f"pass the file itself to XLA, or move it out of {directory}",
             )
     names = [path.stem for path in files]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(
             f"{directory} holds both {twice}{TEXT} and {twice}{BINARY}",
-            why=f"XLA reads {twice}{TEXT}, and the other one never",
+            why=f"XLA reads {twice}{TEXT} and never the other one",
             next=f"remove one of them, e.g. rm {shlex.quote(str(directory / twice))}{BINARY}",
         )
 
@@ -245,7 +246,7 @@ def _of_module(path: Path, profile: Profile) -> Profile:
         if cost.fingerprint not in (None, path.stem):
             raise InputError(
                 f"{path} holds costs of another module: {cost.key}",
-                why="XLA opens this file for the module of its name, and drops these costs",
+                why="XLA opens this file for the module of its name and drops these costs",
                 next="counterpoint pgle merge FILE... -o DIRECTORY/",
             )
     return replace(
@@ -264,7 +265,7 @@ def write_profile(profile: Profile, path: str | Path, overwrite: bool = False) -
     place = Path(path)
     check_place(path, overwrite=overwrite)
     if not profile.costs:
-        raise InputError("a profile without costs is not written", why="XLA would find nothing")
+        raise InputError("a profile without costs cannot be written", why="XLA would find nothing")
     try:
         if is_directory_name(path):
             _write_directory(profile, place)
@@ -287,8 +288,8 @@ def check_place(path: str | Path, *, overwrite: bool) -> None:
     place = Path(path)
     if not is_directory_name(path) and place.suffix not in ENDINGS:
         raise UsageError(
-            f"can't write {path}: XLA takes no profile of the ending {place.suffix}",
-            why=f"the ending says the form: {TEXT} text, {BINARY} binary, none a directory",
+            f"can't write {path}: XLA reads no profile with the suffix {place.suffix}",
+            why=f"the suffix determines the format: {TEXT} text, {BINARY} binary, none a directory",
             next=f"-o {shlex.quote(str(place.with_suffix(TEXT)))}",
         )
     if not place.absolute().parent.is_dir():
@@ -296,7 +297,7 @@ def check_place(path: str | Path, *, overwrite: bool) -> None:
     if place.is_dir():
         _check_directory(place, overwrite=overwrite)
     elif place.exists() and (is_directory_name(path) or not overwrite):
-        raise UsageError(f"{path} exists", why="nothing is overwritten unasked", next="--force")
+        raise UsageError(f"{path} exists", why="existing files are kept", next="--force")
 
 
 def _check_directory(directory: Path, *, overwrite: bool) -> None:
@@ -308,13 +309,13 @@ def _check_directory(directory: Path, *, overwrite: bool) -> None:
     if strange:
         raise UsageError(
             f"can't write {directory}: it holds {', '.join(sorted(strange)[:3])}",
-            why="a directory is replaced as a whole, and that is no profile of a module",
+            why="a directory is replaced as a whole, and this file is not a module's profile",
             next="choose another name",
         )
     if others and not overwrite:
         raise UsageError(
             f"{directory} exists",
-            why="nothing is overwritten unasked",
+            why="existing files are kept",
             next="--force",
         )
 
@@ -365,16 +366,16 @@ def _by_module(profile: Profile) -> Iterator[tuple[str, Profile]]:
     bare = next((cost.name for cost in profile.costs if cost.fingerprint is None), None)
     if bare is not None or profile.latencies:
         raise InputError(
-            f"{bare or 'a latency'} names no module: in a directory each file is of one",
+            f"{bare or 'a latency'} names no module, but each file of a directory belongs to one",
             why="without a fingerprint XLA would never look for it there",
-            next=f"write one file: end its name in {TEXT}",
+            next=f"write a single file, with a name that ends in {TEXT}",
         )
     for fingerprint in profile.fingerprints:
         if not is_fingerprint(fingerprint):
             raise InputError(
-                f"{fingerprint!r} is no fingerprint to name a file by",
+                f"{fingerprint!r} is not a fingerprint, so no file can be named after it",
                 why="XLA looks for 32 hexadecimal digits",
-                next=f"write one file: end its name in {TEXT}",
+                next=f"write a single file, with a name that ends in {TEXT}",
             )
         own = tuple(cost for cost in profile.costs if cost.fingerprint == fingerprint)
         yield fingerprint, Profile(own, origin=_origin_of_module(profile, fingerprint))
@@ -399,19 +400,17 @@ def require_device_time(timeline: Timeline) -> None:
         raise InputError(
             f"{_inputs(timeline)}: no device time in this profile, so no costs",
             why=_hold(timeline),
-            next="record a profile on GPUs while steps run, e.g. from step 3 on",
+            next="record a profile on GPUs while steps run, e.g. from step 3",
         )
     if "tpu" in kinds:
         raise InputError(
             f"{_inputs(timeline)}: a profile of {len(timeline.devices)} TPU cores, not of GPUs",
-            why="XLA takes such costs on GPUs only: its TPU compiler schedules by a model of its"
-            " own",
+            why="XLA uses such costs on GPUs only: its TPU compiler schedules by its own model",
             next=f"counterpoint explain {shlex.join(timeline.inputs)}",
         )
     raise InputError(
         f"{_inputs(timeline)}: a profile of {_devices(len(timeline.devices), kinds)}, not of GPUs",
-        why="how long an op takes on a CPU says nothing of a GPU, and XLA's CPU compiler takes no"
-        " costs",
+        why="times on a CPU say nothing about a GPU, and XLA's CPU compiler uses no costs",
         next="record a profile on GPUs",
     )
 
@@ -422,8 +421,8 @@ def require_names(timeline: Timeline, ops: pl.DataFrame) -> None:
         return
     kernels = ", ".join(ops["name"].unique(maintain_order=True).head(2).to_list())
     raise InputError(
-        f"{_inputs(timeline)}: no kernel names the HLO instruction that it carries out",
-        why="; ".join(timeline.notes) or f"it holds kernels only, like {kernels}",
+        f"{_inputs(timeline)}: no kernel names its HLO instruction",
+        why="; ".join(timeline.notes) or f"it contains only kernels such as {kernels}",
         next="record it with the JAX profiler, or with `nsys profile --trace=cuda,nvtx`",
     )
 
@@ -449,8 +448,8 @@ def _inputs(timeline: Timeline) -> str:
 def _hold(timeline: Timeline) -> str:
     if len(timeline.host_events):
         return (
-            f"it holds {len(timeline.host_events):,} events of host threads only; JAX on CPU"
-            " records no device, and a profile that ends before the first step has run shows none"
+            f"it contains only {len(timeline.host_events):,} events of host threads; JAX on CPU"
+            " records no device, and neither does a profile that ends before the first step"
             " either"
         )
-    return "; ".join(timeline.notes) or "it holds nothing"
+    return "; ".join(timeline.notes) or "it is empty"

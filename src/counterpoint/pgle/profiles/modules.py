@@ -105,7 +105,7 @@ def choose_modules(
         raise UsageError(
             f"no module {wanted!r} ran in this profile",
             why=f"these did: {list_modules(modules)}",
-            next="leave --module out",
+            next="omit --module",
         )
     _refuse_ambiguous(chosen, wanted)
     keyed = [module for module in chosen if module.fingerprint is not None]
@@ -114,8 +114,9 @@ def choose_modules(
         return keyed, bare
     if bare and len({module.number for module in chosen}) > 1:
         raise InputError(
-            f"{len(bare)} of the modules are known by name only, and bare names would mix them",
-            why="without their HLO in the profile nobody knows their fingerprints;"
+            f"{len(bare)} of the modules are known by name only, and bare names would mix"
+            " their costs",
+            why="without their HLO in the profile their fingerprints are unknown;"
             f" they are {list_modules(bare)}",
             next=f"--module '#{bare[0].number}'",
         )
@@ -128,7 +129,7 @@ def _refuse_ambiguous(chosen: Sequence[Module], wanted: str | None) -> None:
     ]
     if len({module.fingerprint for module in by_digits}) > 1:
         raise UsageError(
-            f"--module {wanted}: {len(by_digits)} fingerprints begin so",
+            f"--module {wanted}: {len(by_digits)} fingerprints begin with it",
             why=f"they are {list_modules(by_digits)}",
             next=f"--module '#{by_digits[0].number}'",
         )
@@ -138,7 +139,7 @@ def require_one(modules: Sequence[Module]) -> None:
     """Refuse bare names for more than one program."""
     if len({module.number for module in modules}) > 1:
         raise UsageError(
-            f"bare names of {len(modules)} modules would mix them",
+            f"bare names of {len(modules)} modules would mix their costs",
             why=f"a bare name matches every module; they are {list_modules(modules)}",
             next=f"--module '#{modules[0].number}'",
         )

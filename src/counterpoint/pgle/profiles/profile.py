@@ -42,9 +42,9 @@ class InstructionCost:
 
     def __post_init__(self) -> None:
         if not self.name or SEPARATOR in self.name:
-            raise ValueError(f"{self.name!r} is no name of an instruction")
+            raise ValueError(f"{self.name!r} is not the name of an instruction")
         if self.fingerprint is not None and (not self.fingerprint or SEPARATOR in self.fingerprint):
-            raise ValueError(f"{self.fingerprint!r} is no fingerprint")
+            raise ValueError(f"{self.fingerprint!r} is not a fingerprint")
         if not (math.isfinite(self.us) and self.us >= 0):
             raise ValueError(f"{self.name} can't cost {self.us} us")
 
@@ -182,7 +182,7 @@ def check_percentile(percentile: float) -> None:
     """
     if not 0 <= percentile <= 100:
         raise UsageError(
-            f"a percentile lies between 0 and 100, not at {percentile:g}", next="--percentile 50"
+            f"a percentile is between 0 and 100, not {percentile:g}", next="--percentile 50"
         )
 
 

@@ -20,7 +20,7 @@ from counterpoint.report.document import (
 from counterpoint.report.pgle.feedback_document import movement_section
 
 _NAMES: Final = 5
-_NONE_USED: Final = "none of them was used"
+_NONE_USED: Final = "none of its costs were used"
 _STALE: Final = {ProfileFit.STALE: "used, but STALE", ProfileFit.FOREIGN: "used, but FOREIGN"}
 
 
@@ -51,8 +51,8 @@ def _headline(applied: AppliedProfile) -> str:
         )
     instructions = applied.coverage.instructions
     if instructions.found == instructions.whole:
-        return f"yes, each of the {instructions.whole:,.0f} costs that XLA asks for"
-    part = f"{instructions.found:,.0f} of the {instructions.whole:,.0f} costs that XLA asks for"
+        return f"yes, all {instructions.whole:,.0f} costs that XLA looks up"
+    part = f"{instructions.found:,.0f} of the {instructions.whole:,.0f} costs that XLA looks up"
     share = f"{part} ({units.percent(instructions.share)})"
     return f"yes, but only {share}" if applied.partial else f"yes, {share}"
 
@@ -63,7 +63,7 @@ def _schedule(applied: AppliedProfile, top: int) -> Section:
         return movement_section(applied.movement, top)
     if not applied.changed:
         return Section("Schedule", "the same with and without the profile")
-    return Section("Schedule", f"differs, but not by the profile's costs: {_NONE_USED}")
+    return Section("Schedule", f"differs, but not because of the profile: {_NONE_USED}")
 
 
 def _compiled(applied: AppliedProfile) -> Section:
@@ -89,7 +89,7 @@ def _proof(applied: AppliedProfile) -> Section:
         rows.append(Fact("costs", f"{applied.found:,} found, {applied.missing:,} missing"))
         rows.append(Fact("estimator", "profile guided" if use.source else "XLA's own model"))
         if use.fallback:
-            rows.append(Fact("for the rest", printable(use.fallback)))
+            rows.append(Fact("fallback", printable(use.fallback)))
         names = ", ".join(use.missing_names[:_NAMES])
         if names:
             rows.append(Fact("missing", printable(names), Tone.QUIET))
@@ -101,8 +101,8 @@ def _proof(applied: AppliedProfile) -> Section:
 def _memory(applied: AppliedProfile) -> Section:
     before, after = _peak(applied.without), _peak(applied.compiled)
     if before is None or after is None:
-        return Section("Memory", f"{units.UNKNOWN}   this jaxlib does not tell")
-    summary = f"{units.size(after)} a device at its peak (predicted)"
+        return Section("Memory", f"{units.UNKNOWN}   not reported by this jaxlib")
+    summary = f"{units.size(after)} peak per device (predicted)"
     if before != after:
         summary += f", {units.size(abs(after - before))} {'more' if after > before else 'less'}"
     return Section("Memory", summary)

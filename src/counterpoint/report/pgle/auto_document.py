@@ -6,7 +6,7 @@ import shlex
 
 from counterpoint.report.document import Document, Fact, FactList, Section, Tone, printable
 from counterpoint.report.pgle.feedback_document import compiler_facts, times_section
-from counterpoint.workflow.auto_pgle import AutoResult
+from counterpoint.workflow.feedback import AutoResult
 
 
 def auto_document(auto: AutoResult) -> Document:
@@ -22,7 +22,7 @@ def _verdict(auto: AutoResult) -> Section:
     tone = Tone.PLAIN if auto.used else Tone.WARNING
     rows = [Fact("because", printable(reason), tone) for reason in auto.reasons]
     rows += [
-        Fact("in the way", printable(f"{conflict.who}: {conflict.effect}"), Tone.WARNING)
+        Fact("conflict", printable(f"{conflict.who}: {conflict.effect}"), Tone.WARNING)
         for conflict in auto.conflicts
     ]
     rows += [

@@ -73,7 +73,7 @@ def _subject(coverage: Coverage, profile: str, program: str, others: Sequence[st
         Fact("fit", printable(description)),
     ]
     if others:
-        text = f"the step has most FLOPs; beside it: {_names(others)}   (--module NAME)"
+        text = f"checked the module with the most FLOPs; others: {_names(others)}   (--module NAME)"
         rows.append(Fact("note", printable(text), Tone.QUIET))
     return Section("Checked", "", (FactList(tuple(rows)),))
 
@@ -92,7 +92,7 @@ def _shares(coverage: Coverage) -> Section:
     sync = sum(answer.lookup.sync for answer in coverage.answers)
     if sync:
         text = (
-            f"{sync} run beside nothing as compiled; if a flag says so, XLA does not ask for them"
+            f"{sync} overlap nothing as compiled; if a flag made them so, XLA does not look them up"
         )
         rows.append(Fact("", text, Tone.QUIET))
     return Section("Covered", "", (FactList(tuple(rows)),))
@@ -120,7 +120,7 @@ def _missing(coverage: Coverage, top: int) -> Section:
     by_kind = Counter(str(answer.category) for answer in missing).most_common()
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in by_kind)
     shown = missing[:top]
-    columns = [Column("name XLA looks for", ColumnKind.NAME), Column("category", ColumnKind.WORD)]
+    columns = [Column("name XLA looks up", ColumnKind.NAME), Column("category", ColumnKind.WORD)]
     cells = [
         [printable(answer.name) for answer in shown],
         [str(answer.category) for answer in shown],
@@ -163,8 +163,8 @@ def _extra(coverage: Coverage, top: int) -> Section:
         columns=(
             Column("name in the profile", ColumnKind.NAME),
             Column("us", ColumnKind.NUMBER),
-            Column("why nothing looks it up", ColumnKind.WORD),
-            Column("meant", ColumnKind.NAME),
+            Column("why it is unused", ColumnKind.WORD),
+            Column("intended name", ColumnKind.NAME),
         ),
         rows=tuple(
             (
@@ -185,7 +185,7 @@ def _doubts(coverage: Coverage, top: int) -> Section:
         columns=(
             Column("name", ColumnKind.NAME),
             Column("us", ColumnKind.NUMBER),
-            Column("why it can't be right", ColumnKind.WORD),
+            Column("why it is implausible", ColumnKind.WORD),
         ),
         rows=tuple((printable(doubt.name), f"{doubt.us:,.3f}", doubt.why) for doubt in shown),
     )
@@ -218,7 +218,7 @@ def _head(diff: ProfileDiff, a: str, b: str) -> Section:
         Fact("A", printable(a)),
         Fact("B", printable(b)),
         Fact("in both", f"{len(diff.changes):,}, {diff.equal:,} of them at the same cost"),
-        Fact("they cost", f"A {before} ms   B {after} ms   B/A {_ratio(ratio)}"),
+        Fact("total", f"A {before} ms   B {after} ms   B/A {_ratio(ratio)}"),
         Fact("only in one", f"A {len(diff.only_a):,}   B {len(diff.only_b):,}"),
     ]
     if diff.by_name:
@@ -229,7 +229,7 @@ def _head(diff: ProfileDiff, a: str, b: str) -> Section:
 def _by_name(diff: ProfileDiff) -> str:
     if diff.bare:
         return f"names are bare in {diff.bare[0]}: instructions are compared by name alone"
-    return "fingerprints differ: instructions are compared by name, and may be others"
+    return "fingerprints differ: instructions are compared by name, and may differ"
 
 
 def _changes(diff: ProfileDiff, top: int) -> Section:

@@ -25,7 +25,7 @@ from counterpoint.report.document import (
 )
 from counterpoint.runs import Run
 from counterpoint.runs.scores import Score
-from counterpoint.workflow.feedback import ComparedRuns, Feedback, RunComparison, SpeedVerdict
+from counterpoint.workflow.feedback import ComparedRuns, Feedback, RunComparison
 
 _SOURCES = {
     "annotation": "the program's step annotations",
@@ -77,7 +77,7 @@ def _change(comparison: RunComparison | Unknown) -> str:
     if isinstance(comparison, Unknown):
         return "not compared"
     way = "shorter" if comparison.change < 0 else "longer"
-    if comparison.verdict is SpeedVerdict.OPEN:
+    if not comparison.decided:
         return f"{abs(comparison.change):.1%} {way}, not decided"
     return f"{comparison.verdict}: {abs(comparison.change):.1%} {way}"
 
@@ -100,15 +100,15 @@ def compiler_facts(use: ModuleUse | None, complaints: Iterable[LogComplaint]) ->
     if use is not None:
         rows.append(Fact("module", printable(use.module)))
         if use.source:
-            rows.append(Fact("took costs from", printable(use.source)))
+            rows.append(Fact("costs from", printable(use.source)))
         if use.found is not None:
             rows.append(Fact("costs", f"{use.found:,} found, {use.missing or 0:,} missing"))
         elif use.looked_up:
             rows.append(Fact("costs", f"{len(use.looked_up):,} found, {len(use.missed):,} missing"))
         if use.fallback:
-            rows.append(Fact("the others by", printable(use.fallback)))
+            rows.append(Fact("fallback", printable(use.fallback)))
     for complaint in complaints:
-        rows.append(Fact("it says", printable(complaint.text), Tone.WARNING))
+        rows.append(Fact("log", printable(complaint.text), Tone.WARNING))
         rows.append(Fact("next", printable(complaint.next), Tone.QUIET))
     return FactList(tuple(rows))
 
@@ -156,7 +156,7 @@ def _legend(movement: Movement) -> str:
         f"{units.milliseconds(movement.hidden_after_us / _US_PER_MS)} after, "
         f"of {units.milliseconds(movement.transfers_us / _US_PER_MS)} a run"
     )
-    return f"by the profile's costs; transfers that can be hidden at most: {hidden} (predicted)"
+    return f"by the profile's costs; upper bound of hidden transfers: {hidden} (predicted)"
 
 
 def _row(move: CollectiveMove) -> tuple[str, ...]:
@@ -195,7 +195,7 @@ def _proof(feedback: Feedback) -> Section:
     proof = feedback.proof
     tone = Tone.PLAIN if proof.used else Tone.WARNING
     rows = FactList(tuple(Fact("because", printable(reason), tone) for reason in proof.reasons))
-    summary = "used, as the compiler says" if proof.used else "NOT PROVED to be used"
+    summary = "used, according to the compiler's log" if proof.used else "NOT PROVED to be used"
     return Section(
         "The profile is", summary, (rows, compiler_facts(proof.module, proof.complaints))
     )
@@ -206,10 +206,10 @@ def _profile(feedback: Feedback) -> Section:
     rows = [
         Fact("file", printable(str(measured.path))),
         Fact("costs", units.count(len(measured.profile.costs))),
-        Fact("of its program", _covers(measured.coverage)),
+        Fact("covers its program", _covers(measured.coverage)),
     ]
     if feedback.proof.coverage is not None:
-        rows.append(Fact("of what ran", _covers(feedback.proof.coverage)))
+        rows.append(Fact("covers what ran", _covers(feedback.proof.coverage)))
     rows += [Fact("note", printable(note), Tone.QUIET) for note in measured.notes]
     return Section("Profile", "", (FactList(tuple(rows)),))
 
@@ -218,7 +218,7 @@ def _covers(coverage: Coverage | Unknown) -> str:
     if isinstance(coverage, Unknown):
         return f"{units.UNKNOWN}   {printable(coverage.reason)}"
     shares = [
-        f"{units.percent(coverage.instructions.share)} of the instructions XLA asks for",
+        f"{units.percent(coverage.instructions.share)} of the instructions XLA looks up",
         f"{units.percent(coverage.collectives.share)} of the collectives",
     ]
     if not isinstance(coverage.time, Unknown):

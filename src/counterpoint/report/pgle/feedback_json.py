@@ -17,8 +17,7 @@ from counterpoint.runs.scores import Score
 
 if TYPE_CHECKING:
     from counterpoint.pgle.checking import Coverage
-    from counterpoint.workflow.auto_pgle import AutoResult
-    from counterpoint.workflow.feedback import ComparedRuns, Feedback, RunComparison
+    from counterpoint.workflow.feedback import AutoResult, ComparedRuns, Feedback, RunComparison
 
 
 class StepMs(Result):

@@ -347,6 +347,6 @@ class PgleApply(Result, tag_field="schema", tag="counterpoint.pgle-apply/1"):
 
 def pgle_apply_json(applied: AppliedProfile, next: str) -> str:
     """Return `pgle apply` as text."""
-    movement = applied.movement if applied.used else Unknown("none of them was used")
+    movement = applied.movement if applied.used else Unknown("none of its costs were used")
     own = {"movement": moved(movement), "memory": applied, "compile_s": applied, "next": next}
     return json_text(fill(PgleApply, applied, **own))

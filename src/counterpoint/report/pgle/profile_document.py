@@ -92,7 +92,7 @@ def profile_document(profile: Profile, name: str, top: int) -> Document:
     zero = [cost for cost in once if not cost.us]
     if zero:
         names = ", ".join(printable(cost.name) for cost in zero[:top])
-        sections.append(Section("Without cost", f"{_of(min(top, len(zero)), len(zero))}: {names}"))
+        sections.append(Section("Zero cost", f"{_of(min(top, len(zero)), len(zero))}: {names}"))
     follow = ["counterpoint", "pgle", "manual", "--profile", name, "--", "python", "train.py"]
     return Document(sections=tuple(sections), legend="", next=printable(shlex.join(follow)))
 
@@ -113,7 +113,7 @@ def _head(
         if len(group) > 1
     ]
     if profile.latencies:
-        text = f"{len(profile.latencies):,}; XLA:GPU leaves them out"
+        text = f"{len(profile.latencies):,}; ignored by XLA:GPU"
         rows.append(Fact("latencies", text, Tone.WARNING))
     about = [(key, value) for key, value in profile.origin.items() if not key.startswith("module")]
     rows += [Fact(printable(key), printable(text), Tone.QUIET) for key, text in about]
@@ -152,7 +152,7 @@ def _modules(profile: Profile, taken: Mapping[str, InstructionCost], top: int) -
         Column("module", ColumnKind.NAME),
         Column("costs", ColumnKind.NUMBER),
         Column("ms in all", ColumnKind.NUMBER),
-        Column("made of", ColumnKind.NAME, rank=1),
+        Column("made from", ColumnKind.NAME, rank=1),
     )
     table = TextTable(columns=columns, rows=_rows(cells))
     return Section("Modules", _of(len(shown), len(by_module)), (table,))
@@ -226,7 +226,7 @@ def _range(same: Sequence[InstructionCost]) -> str:
 
 
 def _stand(names: int) -> str:
-    return "name stands" if names == 1 else "names stand"
+    return "name occurs" if names == 1 else "names occur"
 
 
 def _ms(costs: Iterable[InstructionCost]) -> float:

@@ -28,7 +28,7 @@ def calibration_document(found: Calibration, next: str, target: str) -> Document
         sections.append(_steps(found))
     return Document(
         sections=tuple(sections),
-        legend="errors are of predictions, against measured time",
+        legend="errors of predictions, relative to measured time",
         next=printable(next),
     )
 
@@ -42,8 +42,8 @@ def _scalars(found: Calibration, target: str) -> Section:
             Column("measured ms", ColumnKind.NUMBER, rank=1),
             Column("error before", ColumnKind.NUMBER),
             Column("after", ColumnKind.NUMBER),
-            Column("not seen", ColumnKind.NUMBER),
-            Column("rests on", ColumnKind.NAME, rank=2),
+            Column("held out", ColumnKind.NUMBER),
+            Column("based on", ColumnKind.NAME, rank=2),
         ),
         rows=tuple(_fit(fit) for fit in found.fits),
     )
@@ -77,7 +77,7 @@ def _steps(found: Calibration) -> Section:
             Column("measured ms", ColumnKind.NUMBER),
             Column("before", ColumnKind.NUMBER),
             Column("after", ColumnKind.NUMBER),
-            Column("not seen", ColumnKind.NUMBER),
+            Column("held out", ColumnKind.NUMBER),
         ),
         rows=tuple(
             (
@@ -90,8 +90,8 @@ def _steps(found: Calibration) -> Section:
             for step in found.steps
         ),
     )
-    note = "Not seen: predicted by scalars that were fitted to the other steps alone."
-    return Section("Steps", "measured, and how far predictions are off", (table, Prose(note)))
+    note = "Held out: predicted by scalars fitted to the other steps only."
+    return Section("Steps", "measured time, and errors of predictions", (table, Prose(note)))
 
 
 def _off(step: StepFit, predicted_s: float | None) -> str:

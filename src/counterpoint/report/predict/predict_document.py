@@ -30,7 +30,7 @@ from counterpoint.workflow.prediction import Forecast, Prediction
 
 _FAMILIES: Final = 3
 _SMALL: Final = 0.001  # share of the step
-_LEGEND: Final = "every figure is predicted; in brackets, the range it is expected in"
+_LEGEND: Final = "all figures are predicted; expected ranges are in parentheses"
 _SOURCES: Final = {
     PriceSource.MEASURED: "measured",
     PriceSource.USER_TABLE: "your tables",
@@ -78,22 +78,22 @@ def _step(prediction: Prediction) -> Section:
         Fact("program", printable(f"{prediction.workload}, from {prediction.origin}")),
         Fact("compiled", printable(_compiled(base))),
         Fact("settings", printable(_settings(base))),
-        Fact("rests on", _rests_on(prediction)),
+        Fact("based on", _rests_on(prediction)),
         Fact("range", _reach(base)),
         Fact(
-            "communicates",
-            f"{units.milliseconds(simulation.communicating_s * 1e3)}, of it exposed"
-            f" {_exposed(prediction)}; the step without any:"
+            "communication",
+            f"{units.milliseconds(simulation.communicating_s * 1e3)}, exposed"
+            f" {_exposed(prediction)}; the step without it:"
             f" {units.milliseconds(simulation.critical_path_s * 1e3)}",
         ),
-        Fact("tokens/s", f"{units.UNKNOWN} (a program does not tell what a token is)", Tone.QUIET),
+        Fact("tokens/s", f"{units.UNKNOWN} (a program does not define tokens)", Tone.QUIET),
     ]
     rows += _scatter(base)
     rows += [
         Fact(
             "LOOP",
             printable(
-                f"{loop.instruction}: nobody knows how often it turns; one turn is counted,"
+                f"{loop.instruction}: trip count unknown; one iteration is counted,"
                 f" {units.milliseconds(loop.each_s * 1e3)}"
                 f"{f', {loop.source}' if loop.source else ''}"
             ),
@@ -130,7 +130,7 @@ def _memory(memory: MemoryFit) -> Iterator[Fact]:
 
 def _compiled(base: Forecast) -> str:
     if base.compiled is None:
-        return "elsewhere: the schedule is taken as it is"
+        return "elsewhere; the schedule is used as it is"
     jaxlib = base.compiled.versions.get("jaxlib", units.UNKNOWN)
     took = f"{base.compiled.seconds:,.1f} s"
     if base.compiled.from_cache:
@@ -143,7 +143,7 @@ def _settings(base: Forecast) -> str:
     words = [f"{name}={value}" for name, value in settings.flags.items()]
     words += [f"{name}={value}" for name, value in (*settings.options, *settings.env)]
     return " ".join(words) or (
-        "XLA's defaults" if base.compiled else "not told: a schedule does not say what made it"
+        "XLA's defaults" if base.compiled else "unknown: a schedule does not record its settings"
     )
 
 
@@ -153,7 +153,7 @@ def _rests_on(prediction: Prediction) -> str:
         for source, share in prediction.basis.items()
         if share > 0 and source in _SOURCES
     ]
-    return ", ".join(known) + " of the time that is priced" if known else "nothing that takes time"
+    return ", ".join(known) + " of the priced time" if known else "nothing that takes time"
 
 
 def _reach(base: Forecast) -> str:
@@ -166,15 +166,15 @@ def _reach(base: Forecast) -> str:
     }
     largest = sorted(moves.items(), key=lambda move: -move[1])[:_FAMILIES]
     shown = [f"{name} {units.part(share)}" for name, share in largest if share >= _SMALL]
-    effect = f"prices move it most by {', '.join(shown)}" if shown else "no price moves it"
+    effect = f"largest price errors: {', '.join(shown)}" if shown else "no price affects it"
     return f"{_coverage(base)}; {effect}"
 
 
 def _coverage(base: Forecast) -> str:
     known = base.range_covers
     if known is None:
-        return "how many steps lie in such a range is not known, with measured costs"
-    return f"{known.share:.0%} of {known.steps} published steps lie in such a range"
+        return "with measured costs, the coverage of the range is unknown"
+    return f"{known.share:.0%} of {known.steps} published steps lie within such a range"
 
 
 def _scatter(base: Forecast) -> Iterator[Fact]:
@@ -186,5 +186,5 @@ def _scatter(base: Forecast) -> Iterator[Fact]:
         yield Fact(
             "with jitter",
             f"{middle} ms median, p10 {low}, p90 {high} of {len(scatter.samples):,} steps"
-            " (how much devices scatter is a rule of thumb)",
+            " (the amount of jitter is a rule of thumb)",
         )

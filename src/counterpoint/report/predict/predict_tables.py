@@ -52,8 +52,8 @@ def candidates_section(prediction: Prediction) -> Iterator[Section]:
         for place, candidate in enumerate(distinct_programs, 1)
     )
     note = (
-        "Differences count errors that two schedules share once; tied means that the difference"
-        f" may be within {units.percent(INDIFFERENCE)}, which is no reason to prefer one."
+        "Errors that two schedules share cancel in their difference. Tied: the difference may be"
+        f" within {units.percent(INDIFFERENCE)}, too small to prefer either."
     )
     errors = tuple(
         Fact(candidate.name, printable(candidate.error.sentence), Tone.WARNING)
@@ -80,7 +80,7 @@ def _counted(found: Sequence[RankedCandidate], apart: Sequence[RankedCandidate])
         rows = "1 row" if len(apart) == 1 else f"{len(apart)} rows"
         summary += f" in {rows} (candidates of the same program share one)"
     if len(apart) > 1:
-        summary += ", the best first"
+        summary += ", best first"
     tied = [candidate for candidate in apart if candidate.tied]
     if len(tied) == len(apart) > 1:
         summary += "; all are tied" if len(apart) > 2 else "; both are tied"
@@ -158,7 +158,7 @@ def what_if_section(prediction: Prediction) -> Iterator[Section]:
         )
         for answer in prediction.what_if
     )
-    note = "The schedule is the one above: a compiler that knew might do better."
+    note = "The schedule is unchanged; a compiler that knew this hardware might do better."
     errors = tuple(
         Fact(question.question, printable(question.error.sentence), Tone.WARNING)
         for question in prediction.unanswered
@@ -187,11 +187,11 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
             "step",
             f"{units.milliseconds(forecast.step_s * 1e3)} with {gain.costs:,} predicted costs",
         ),
-        Fact("schedule", "another one" if gain.changed else "the same: PGLE can't help here"),
+        Fact("schedule", "different" if gain.changed else "unchanged: PGLE can't help here"),
         Fact(
             "at most",
-            "the costs that the compiler was told are those that it is simulated with: no cost"
-            " misleads it",
+            "an upper bound: scheduled and simulated with the same costs, so no cost misleads"
+            " the compiler",
             Tone.QUIET,
         ),
     ]
@@ -209,12 +209,11 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
     if forecast.memory.fits is False:
         rows.append(Fact("OUT OF MEMORY", units.size(forecast.memory.peak_bytes), Tone.WARNING))
     if gain.path is not None:
-        rows.append(Fact("kept", printable(f"{gain.path} (predicted costs, not measured ones)")))
+        rows.append(Fact("saved", printable(f"{gain.path} (predicted costs, not measured ones)")))
     summary = f"gains at most {units.percent(max(saves, 0.0))} ({low} to {high} ms)"
     if saves < 0:
         summary = (
-            f"gains nothing: the schedule with it is {units.percent(-saves)} longer, so don't use"
-            " it here"
+            f"no gain: the schedule with it is {units.percent(-saves)} longer; don't use it here"
         )
     yield Section("PGLE", summary, (FactList(tuple(rows)),))
 
@@ -272,17 +271,17 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
     if found.program_alone:
         runs = units.milliseconds(found.program_ms)
         summary = f"predicted {predicted} ms, its program ran for {runs}: {ratio}"
-        step = f"{measured} ms: the rest is the host's, which is not predicted"
+        step = f"{measured} ms: the rest is host time, which is not predicted"
         if found.measured_ms is None:
-            step = "no whole step was seen: its time is not known"
+            step = "no complete step was recorded"
         facts.append(Fact("step", step))
-    cut = Prose(f"{len(rows)} of {len(found.ops):,} ops, the largest difference first", Tone.QUIET)
+    cut = Prose(f"{len(rows)} of {len(found.ops):,} ops, largest difference first", Tone.QUIET)
     yield Section("Against", summary, (FactList(tuple(facts)), kinds, cut, ops))
 
 
 def _other(found: MeasurementComparison) -> str:
     if found.basis is Basis.PREDICTED:
-        return f"{found.origin}, a kept prediction: nothing of it was measured"
+        return f"{found.origin}, a saved prediction, not a measurement"
     return found.origin
 
 

@@ -20,6 +20,7 @@ from counterpoint.simulate import Simulation
 from counterpoint.tune.arm import BASE, Arm, ArmOrigin, Predicted, schedule_hash
 from counterpoint.tune.study.records import CandidateSeen
 from counterpoint.tune.study.study import Ledger, stamp
+from counterpoint.workflow import Variant
 from counterpoint.workflow.forecast import (
     CompileRequest,
     ForecastBatch,
@@ -31,10 +32,14 @@ from counterpoint.workflow.forecast import (
     forecast,
     memory_fit,
     step_range,
+)
+from counterpoint.workflow.prediction import (
+    INDIFFERENCE,
+    Forecast,
+    UncertainStep,
+    difference,
     synthetic_profile,
 )
-from counterpoint.workflow.prediction import INDIFFERENCE, Forecast, UncertainStep, difference
-from counterpoint.workflow.subject import Variant
 
 
 @dataclass(frozen=True, slots=True)

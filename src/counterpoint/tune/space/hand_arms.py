@@ -20,7 +20,7 @@ from counterpoint.tune.space.situation import SpaceContext, fitted, size_of
 from counterpoint.tune.space.space import Dimension, LeftOut, new_fault, same_as
 from counterpoint.tune.space.space_file import HandArm
 from counterpoint.tune.space.values import ValuePlace
-from counterpoint.workflow.subject import Variant, candidate, with_unique_names
+from counterpoint.workflow import Variant, candidate, with_unique_names
 
 AS_THE_BASE: Final = "it changes nothing: the base has it already"
 

@@ -39,8 +39,15 @@ from counterpoint.workflow.calibration.calibration import (
     rejection_reason,
 )
 from counterpoint.workflow.calibration.calibration import apply_fits as believed
-from counterpoint.workflow.calibration.fitting import Factor, alone, fit_factor, fit_slowdown
-from counterpoint.workflow.calibration.samples import Sample, priced, recorded
+from counterpoint.workflow.calibration.samples import (
+    Factor,
+    Sample,
+    alone,
+    fit_factor,
+    fit_slowdown,
+    priced,
+    recorded,
+)
 
 
 def check_machine(timeline: Timeline, target: Target) -> None:
@@ -52,8 +59,9 @@ def check_machine(timeline: Timeline, target: Target) -> None:
     ]
     if other is not None or unknown:
         raise InputError(
-            f"{named}: recorded on {other or unknown[0]}, and --target {target} is {target.gpu}",
-            why="the fit would take the difference between the chips for what programs reach",
+            f"{named}: recorded on {other or unknown[0]}, but the target {target} has {target.gpu}",
+            why="the fit would mistake the difference between the chips for the efficiency of"
+            " programs",
             next=_elsewhere(other, len(timeline.devices)),
         )
     number = timeline.step_program
@@ -61,16 +69,16 @@ def check_machine(timeline: Timeline, target: Target) -> None:
     devices = program.num_partitions * program.num_replicas if program is not None else 1
     if devices > target.devices:
         raise InputError(
-            f"{named}: its program runs on {devices:,} devices, and --target {target} has"
+            f"{named}: its program runs on {devices:,} devices, but the target {target} has"
             f" {target.devices:,}",
-            why="which collectives leave a host is taken from the target",
+            why="the target determines which collectives leave a host",
             next=resize_advice(target, devices),
         )
     hosts = len({timeline.hosts[device.host].machine for device in timeline.devices})
     if hosts > target.hosts:
         raise InputError(
-            f"{named}: recorded on {hosts:,} hosts, and --target {target} has {target.hosts:,}",
-            why="which collectives leave a host is taken from the target",
+            f"{named}: recorded on {hosts:,} hosts, but the target {target} has {target.hosts:,}",
+            why="the target determines which collectives leave a host",
             next=f"--target {hosts}x{max(devices // hosts, 1)}x{target.gpu}",
         )
 
@@ -90,14 +98,14 @@ def machine_notes(timelines: Sequence[Timeline], target: Target) -> Iterator[str
     for timeline in timelines:
         inputs = ", ".join(timeline.inputs)
         for name in unknown_devices(timeline.devices):
-            named = f"its devices {name}, which is not known here" if name else "no chip"
-            yield f"{inputs} names {named}: its times are taken to be of {target.gpu}"
+            named = f"the unknown device {name}" if name else "no chip"
+            yield f"{inputs} names {named}: its times are assumed to be of {target.gpu}"
         machines = Counter(timeline.hosts[device.host].machine for device in timeline.devices)
         most = max(machines.values(), default=0)
         if most > target.gpus_per_host:
             yield (
-                f"WARNING: {inputs} has {most:,} devices on a host, and --target"
-                f" {target} {target.gpus_per_host:,}: which of them share fast links is taken from"
+                f"WARNING: {inputs} has {most:,} devices on a host, but the target"
+                f" {target} {target.gpus_per_host:,}: the target determines which of"
                 " the target"
             )
 
@@ -166,7 +174,7 @@ def _nothing(timelines: Sequence[Timeline]) -> InputError:
     named = ", ".join(name for timeline in timelines for name in timeline.inputs)
     return InputError(
         f"{named or 'no recording'}: nothing to calibrate on",
-        why="needed are times of instructions on GPUs, and the HLO of the program that ran",
+        why="calibration needs times of instructions on GPUs and the HLO of the program that ran",
         next="counterpoint run -- python train.py",
     )
 
@@ -248,7 +256,7 @@ def _how(family: PriceFamily, factor: Factor) -> str:
         else 0
     )
     beside_text = f", {beside} beside a collective" if beside else ""
-    dropped = f", {factor.dropped} far off left out" if factor.dropped else ""
+    dropped = f", {factor.dropped} outliers excluded" if factor.dropped else ""
     return f"{len(factor.kept)} instructions of {kinds} kinds{beside_text}{dropped}"
 
 
@@ -344,14 +352,14 @@ def _notes(
     for step in steps:
         if step.worse:
             yield (
-                f"WARNING: {step.name} is told worse than before:"
+                f"WARNING: {step.name} is predicted worse than before:"
                 f" {step.before_s / step.measured_s - 1:+.1%} became"
                 f" {step.after_s / step.measured_s - 1:+.1%}"
             )
     for fit in fits:
         if not fit.fitted:
-            yield f"{fit.name} stays at {fit.before.value:.3g}: {fit.how}"
+            yield f"{fit.name} keeps {fit.before.value:.3g}: {fit.how}"
         elif fit.after.value in (LEAST, MOST):
-            yield f"{fit.name} came out at the end of its range; something else is wrong"
+            yield f"{fit.name} was fitted to the end of its range, so something else is wrong"
     if any(str(timeline.basis) == "predicted" for timeline in timelines):
         yield "some of these times are predicted, not measured"

@@ -92,8 +92,8 @@ class Calibration:
         if self.fitted:
             return
         raise InputError(
-            f"{recording}: none of the {len(self.fits)} scalars could be fitted, nothing is kept",
-            why="what was measured decides none of them: the notes say what each would need",
+            f"{recording}: none of the {len(self.fits)} scalars could be fitted",
+            why="the recordings determine none of them; the notes say what each needs",
             next=f"counterpoint explain {shlex.quote(recording)}",
         )
 
@@ -144,15 +144,15 @@ def rejection_reason(fit: ScalarFit, kinds: int) -> str:
     value = fit.after.value
     if not least <= value <= most:
         return (
-            f"fitted {value:.3g}, beyond what can be right ({least:g} to {most:g}): these times"
-            " hold something else"
+            f"fitted {value:.3g}, outside the plausible range ({least:g} to {most:g}): these"
+            " times contain something else"
         )
     if kinds < _KINDS:
         return f"fitted {value:.3g}, but to one kind of work only"
     if fit.unseen is not None and fit.unseen > max(fit.error_before, _SMALL):
         return (
-            f"fitted {value:.3g}, but kinds of work left out in turn are told no better by it"
-            f" ({fit.unseen:.0%} off, before {fit.error_before:.0%})"
+            f"fitted {value:.3g}, but kinds of work left out in turn are predicted no better"
+            f" (error {fit.unseen:.0%}, before {fit.error_before:.0%})"
         )
     return ""
 
@@ -184,8 +184,8 @@ def reject_worse(
                 without[at] = _off(apply_fits(before, rest), steps, step_of)
         worst = min(without, key=lambda at: without[at])
         why = (
-            f"fitted {found[worst].after.value:.3g}, but with it the measured step is told worse"
-            f" ({now:.1%} off; without {without[worst]:.1%}, before {usual:.1%})"
+            f"fitted {found[worst].after.value:.3g}, but it makes the prediction of the step worse"
+            f" (error {now:.1%}; without it {without[worst]:.1%}, before {usual:.1%})"
         )
         found[worst] = rejected(found[worst], why)
         now = without[worst]
@@ -198,7 +198,7 @@ def idle_notes(steps: Iterable[CalibrationStep]) -> Iterator[str]:
         if step.idle > IDLE:
             yield (
                 f"the devices of {step.name} are idle for {step.idle:.0%} of its step, which no"
-                " scalar can tell: it decides nothing"
+                " scalar covers; it is not used"
             )
 
 

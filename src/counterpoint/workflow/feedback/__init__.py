@@ -8,10 +8,13 @@ Each is a list of phases that can be printed (`script`) or executed, and its res
 proved: docs/guide/pgle.md.
 """
 
+from counterpoint.workflow.feedback.auto import AutoOptions as AutoOptions
+from counterpoint.workflow.feedback.auto import AutoResult as AutoResult
+from counterpoint.workflow.feedback.auto import auto as auto
+from counterpoint.workflow.feedback.auto import auto_script as auto_script
 from counterpoint.workflow.feedback.feedback import ComparedRuns as ComparedRuns
 from counterpoint.workflow.feedback.feedback import Feedback as Feedback
 from counterpoint.workflow.feedback.feedback import RunComparison as RunComparison
-from counterpoint.workflow.feedback.feedback import SpeedVerdict as SpeedVerdict
 from counterpoint.workflow.feedback.manual import COMMAND_BUFFERS_OFF as COMMAND_BUFFERS_OFF
 from counterpoint.workflow.feedback.manual import NsysSource as NsysSource
 from counterpoint.workflow.feedback.manual import manual as manual

@@ -64,6 +64,11 @@ class RunComparison:
     range: Range | Unknown
     verdict: SpeedVerdict
 
+    @property
+    def decided(self) -> bool:
+        """True if the runs show a difference, or that there is none."""
+        return self.verdict is not SpeedVerdict.OPEN
+
 
 def compare_runs(without_s: Sequence[float], with_s: Sequence[float]) -> RunComparison | Unknown:
     """Compare paired runs by their median step times.
@@ -74,8 +79,8 @@ def compare_runs(without_s: Sequence[float], with_s: Sequence[float]) -> RunComp
     """
     if not without_s or len(without_s) != len(with_s):
         return Unknown(
-            f"{len(without_s)} runs without and {len(with_s)} with the change gave step times, "
-            "which makes no pairs"
+            f"{len(without_s)} runs without and {len(with_s)} with the change have step times, "
+            "so they can't be paired"
         )
     logs = [math.log(b / a) for a, b in zip(without_s, with_s, strict=True)]
     change = math.expm1(fmean(logs))
@@ -174,7 +179,7 @@ def step_module(run: Run, profile: Profile) -> str:
     if step is None:
         raise InputError(
             f"{run.path}: XLA dumped no scheduled program",
-            why="nothing was compiled, or --xla_dump_to went elsewhere",
+            why="nothing was compiled, or --xla_dump_to points elsewhere",
             next=f"counterpoint runs {run.path.parent}",
         )
     return step.name
@@ -207,7 +212,7 @@ def platforms_without_pgle(run: Run) -> str:
 
 def _platform(run: Run) -> str | None:
     where = platforms_without_pgle(run)
-    return f"it ran on {where}, where XLA takes no PGLE profile: GPUs do" if where else None
+    return f"it ran on {where}, and XLA uses PGLE profiles on GPUs only" if where else None
 
 
 def _log_says(reason: str, use: ModuleUse | None) -> str:
@@ -216,13 +221,13 @@ def _log_says(reason: str, use: ModuleUse | None) -> str:
 
 def _fits(coverage: Coverage | None, module: str) -> str | None:
     if coverage is None:
-        return f"no scheduled module {module} was dumped, so what was compiled is not known"
+        return f"no scheduled module {module} was dumped, so the compiled program is unknown"
     if coverage.staleness.fit in (ProfileFit.STALE, ProfileFit.FOREIGN):
         return f"the profile is {coverage.staleness.fit}: {coverage.staleness.reason}"
     return None
 
 
-_NOT_COMPARED: Final = Unknown("the profile is not proved to be used: there is nothing to compare")
+_NOT_COMPARED: Final = Unknown("use of the profile is not proved, so step times are not compared")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +295,7 @@ def _coverage(profile: Profile, timeline: Timeline, module: str) -> Coverage | U
         if program is not None and program.is_scheduled:
             times = measured_times(timeline, index)
             return check_profile(profile, program, None if isinstance(times, Unknown) else times)
-    return Unknown(f"what was measured does not hold the program {module}")
+    return Unknown(f"the recording does not contain the program {module}")
 
 
 def existing_profile(task: FeedbackTask, path: Path) -> ProfileMeasurement:
@@ -304,7 +309,7 @@ def existing_profile(task: FeedbackTask, path: Path) -> ProfileMeasurement:
         path=path.resolve(),
         profile=profile,
         module=None,
-        coverage=Unknown("the profile was given, without the program it was measured on"),
+        coverage=Unknown("an existing profile does not include the program it was measured on"),
     )
 
 
@@ -315,7 +320,7 @@ def refuse_thin(measured: ProfileMeasurement, least: float) -> None:
     judgement = judge(measured.coverage, least)
     if not judgement.passed:
         raise InputError(
-            f"{measured.path}: not good enough for {measured.module}",
+            f"{measured.path}: does not cover {measured.module} well enough",
             why="; ".join(judgement.reasons),
             next=f"counterpoint pgle show {shlex.quote(str(measured.path))}",
         )
@@ -328,7 +333,7 @@ def refuse_unfit(run: Run, measured: ProfileMeasurement, module: str, least: flo
         return
     if program.fingerprint is None and (where := platforms_without_pgle(run)):
         raise InputError(
-            f"it ran on {where}, where XLA takes no PGLE profile",
+            f"it ran on {where}, where XLA uses no PGLE profile",
             why="only the GPU compiler schedules by measured costs",
             next=f"counterpoint pgle apply {shlex.quote(str(measured.path))} --program"
             f" {shlex.quote(str(run.path))} --target 8xH100",
@@ -336,7 +341,7 @@ def refuse_unfit(run: Run, measured: ProfileMeasurement, module: str, least: flo
     judgement = judge(check_profile(measured.profile, program), least)
     if not judgement.passed:
         raise CounterpointError(
-            f"{measured.path}: not good enough for {module}, as the program compiles it",
+            f"{measured.path}: does not cover {module} well enough as it is compiled here",
             why="; ".join(judgement.reasons),
             next=f"counterpoint pgle check {shlex.quote(str(measured.path))} "
             f"--program {shlex.quote(str(run.path))}",

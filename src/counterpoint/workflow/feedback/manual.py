@@ -43,7 +43,7 @@ COMMAND_BUFFERS_OFF: Final = ("xla_gpu_enable_command_buffer", "")
 
 
 _WITH: Final = (
-    "With it. The path is absolute, and has to be new for each new profile: JAX keys its "
+    "With the profile. Use a new absolute path for each new profile: JAX keys its "
     "compilation cache by the path, not by the content"
 )
 
@@ -86,7 +86,7 @@ def _measuring(task: FeedbackTask, made: Path) -> tuple[ScriptPhase, ...]:
     profiled = str(task.directory / "profile")
     return (
         ScriptPhase(
-            purpose="Profile run: CUDA graphs off, so that kernels bear their instructions' names",
+            purpose="Profile run: CUDA graphs off, so that kernels carry their instructions' names",
             command=task.recorded("profile", profile=True),
             settings=task.under(COMMAND_BUFFERS_OFF, env=NO_CACHE),
         ),
@@ -126,7 +126,7 @@ def comparing(
         why = _WITH if with_it else "Without the profile, all else equal"
         phases.append(run_phase(task, names[-1], why, settings))
     pattern = "Using PGLE profile|Found profile|Found [0-9]+ instr|Missing [0-9]+"
-    phases.append(log_phase("What the compiler says of it", pattern, task.log("with-1")))
+    phases.append(log_phase("The compiler's log about the profile", pattern, task.log("with-1")))
     return (*phases, *checks, step_times_phase(task, sorted(names)))
 
 
@@ -177,9 +177,9 @@ def require_nsys(task: FeedbackTask) -> None:
     """Raise a UsageError if nsys is not on the PATH."""
     if shutil.which("nsys", path=task.inherited.get("PATH")) is None:
         raise UsageError(
-            "there is no `nsys` on the PATH",
+            "nsys is not on the PATH",
             why="Nsight Systems is needed to record a run, and to read a .nsys-rep",
-            next="install Nsight Systems, or give what it exported elsewhere with --from",
+            next="install Nsight Systems, or pass an existing export with --from",
         )
 
 

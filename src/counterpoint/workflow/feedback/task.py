@@ -113,18 +113,18 @@ def claim_directory(directory: Path) -> None:
     except OSError as failure:
         raise UsageError(
             f"can't write to {directory}: {failure.strerror or failure}",
-            next="name a directory that can be written to, with -o",
+            next="choose a writable directory with -o",
         ) from None
     if used:
         raise UsageError(
             f"{directory} is not empty",
-            why="nothing is overwritten",
+            why="existing files are not overwritten",
             next=f"-o {shlex.quote(str(unused_path(directory)))}",
         )
 
 
 def refuse_platform(task: FeedbackTask) -> None:
-    """Reject a run that certainly has no GPUs: XLA takes a PGLE profile on GPUs only."""
+    """Reject a run that certainly has no GPUs: XLA uses PGLE profiles on GPUs only."""
     variables = {**task.inherited, **task.request.settings.variables}
     name = next(
         (
@@ -140,19 +140,19 @@ def refuse_platform(task: FeedbackTask) -> None:
         if "jaxlib" in versions and not any(package.startswith(_OF_GPUS) for package in versions):
             raise UsageError(
                 f"the JAX of {found.path if found else 'this Python'} has no GPU backend",
-                why="it runs on the CPU, where XLA takes no PGLE profile: GPUs do",
+                why="it runs on the CPU, and XLA uses PGLE profiles on GPUs only",
                 next=f"{_python(found)} -m pip install 'jax[cuda13]'",
             )
         if "jaxlib" in versions and _runs_here(task) and not may_have_gpu(variables):
             raise UsageError(
-                "this machine has no GPU: no device of a driver, no nvidia-smi, no libcuda.so",
-                why="the program would run on the CPU, where XLA takes no PGLE profile: GPUs do",
+                "this machine has no GPU: no driver device, no nvidia-smi, no libcuda.so",
+                why="the program would run on the CPU, and XLA uses PGLE profiles on GPUs only",
                 next="--print-only",
             )
     elif not {platform.strip() for platform in variables[name].lower().split(",")} & _GPUS:
         raise UsageError(
             f"{name}={variables[name]}: the program would not run on GPUs",
-            why="XLA takes a PGLE profile on GPUs only",
+            why="XLA uses PGLE profiles on GPUs only",
             next=f"--env {name}=cuda",
         )
 
@@ -173,14 +173,14 @@ def refuse_flags(task: FeedbackTask) -> None:
     if given.get(PROFILE):
         raise UsageError(
             f"--{PROFILE}={given[PROFILE]} is set already",
-            why="the runs that are to do without a profile would have that one",
+            why="the runs without a profile would use it, too",
             next=f"counterpoint pgle manual --profile {shlex.quote(given[PROFILE])}"
             f" -- {shlex.join(task.command)}",
         )
     if given.get(LHS) == "false" and scheduler_can_be_disabled(task.jaxlib):
         raise UsageError(
-            f"--{LHS}=false: with it this XLA looks at no profile",
-            why="its scheduler is what takes the costs; from jaxlib 0.12 on the flag is obeyed",
+            f"--{LHS}=false: this XLA then ignores profiles",
+            why="the scheduler uses the costs, and jaxlib 0.12 and later obey the flag",
             next=f"--set {LHS}=true",
         )
 
@@ -213,7 +213,7 @@ def run_workload(
     if not run.outcome.ok:
         raise InputError(
             f"the {name} run failed: {run.outcome}",
-            why=f"what it printed is in {run.path}",
+            why=f"its output is in {run.path}",
             next=f"less {shlex.quote(str(_failed(run)))}",
         )
     _refuse_deaf(run, name)
@@ -226,8 +226,9 @@ def _refuse_deaf(run: Run, name: str) -> None:
     if compiled and not any(rank.hlo for rank in run.ranks):
         raise InputError(
             f"the {name} run compiled, but not under our XLA_FLAGS: XLA dumped nothing",
-            why="the program or its script sets XLA_FLAGS itself, so that ours never reach it",
-            next='there, append: export XLA_FLAGS="... ${XLA_FLAGS:-}"; or call the Python program',
+            why="the program or its script overwrites XLA_FLAGS",
+            next='append there: export XLA_FLAGS="... ${XLA_FLAGS:-}"; or pass the Python'
+            " command itself",
         )
 
 
@@ -281,7 +282,7 @@ def run_phase(task: FeedbackTask, name: str, purpose: str, settings: Settings) -
 def directory_phase(task: FeedbackTask) -> ScriptPhase:
     """Return the first phase of each script, which makes the directory."""
     return ScriptPhase(
-        purpose="A directory for all of it", command=("mkdir", "-p", str(task.directory))
+        purpose="A directory for the results", command=("mkdir", "-p", str(task.directory))
     )
 
 
@@ -290,7 +291,7 @@ def log_phase(purpose: str, lines: str, log: Path) -> ScriptPhase:
     return ScriptPhase(
         purpose=purpose,
         command=("grep", "-hE", lines, str(log)),
-        otherwise="none of these lines: the profile was not used",
+        otherwise="no such line: the profile was not used",
     )
 
 
@@ -298,11 +299,11 @@ def step_times_phase(task: FeedbackTask, names: Iterable[str]) -> ScriptPhase:
     """Return the last phase of each script, which shows the step times."""
     if not task.starts_ranks:
         return ScriptPhase(
-            purpose="What the runs printed last: compare step times; one pair decides nothing",
+            purpose="The last lines of each run, to compare step times; one pair is not conclusive",
             command=("tail", "-n", "5", *(str(task.log(name)) for name in names)),
         )
     return ScriptPhase(
-        purpose="Median step times of the runs; one pair of runs decides nothing",
+        purpose="Median step times of the runs; one pair is not conclusive",
         command=("counterpoint", "runs", str(task.directory)),
     )
 

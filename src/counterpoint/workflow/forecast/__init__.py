@@ -8,8 +8,7 @@ from counterpoint.workflow.forecast.forecast import communication_streams as com
 from counterpoint.workflow.forecast.forecast import compile_request as compile_request
 from counterpoint.workflow.forecast.forecast import forecast as forecast
 from counterpoint.workflow.forecast.forecast import forecasts as forecasts
-from counterpoint.workflow.forecast.memory_fit import MemoryFit as MemoryFit
-from counterpoint.workflow.forecast.memory_fit import memory_fit as memory_fit
-from counterpoint.workflow.forecast.memory_fit import read_tables as read_tables
+from counterpoint.workflow.forecast.measured_costs import read_tables as read_tables
+from counterpoint.workflow.forecast.prediction import MemoryFit as MemoryFit
+from counterpoint.workflow.forecast.prediction import memory_fit as memory_fit
 from counterpoint.workflow.forecast.step_range import step_range as step_range
-from counterpoint.workflow.forecast.synthetic_profile import synthetic_profile as synthetic_profile

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, TypeAlias
 
 from counterpoint.compile import (
+    TIMEOUT_S,
     AssumedOptions,
     CompiledProgram,
     CompileTask,
@@ -14,24 +17,17 @@ from counterpoint.compile import (
     compile_all,
 )
 from counterpoint.compile.inputs import Workload
-from counterpoint.core import CounterpointError, InputError
+from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.cost import CostModel, MeasuredCosts, Scalars, WhatIf, build_model
 from counterpoint.cost.tables import Table
 from counterpoint.flags import Settings
+from counterpoint.flags.lifecycle import removal_of
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.simulate import Jitter, Simulation, simulate
-from counterpoint.workflow.forecast.carried_costs import TransferredCosts, transfer_costs
-from counterpoint.workflow.forecast.memory_fit import memory_fit
-from counterpoint.workflow.forecast.prediction import Forecast, RankedCandidate
-from counterpoint.workflow.forecast.ranking import ranked
-from counterpoint.workflow.forecast.unknown_flags import PredictionOptions, Say, with_the_others
-from counterpoint.workflow.subject.subject import (
-    PredictionSubject,
-    Variant,
-    candidate,
-    with_unique_names,
-)
+from counterpoint.workflow.forecast.measured_costs import TransferredCosts, transfer_costs
+from counterpoint.workflow.forecast.prediction import Forecast, RankedCandidate, memory_fit, ranked
+from counterpoint.workflow.subject import PredictionSubject, Variant, candidate, with_unique_names
 
 _STREAMS: Final = "xla_gpu_experimental_enable_collective_multi_streaming"
 _TRUE: Final = ("true", "True", "1")
@@ -132,7 +128,7 @@ def forecast_scheduled(bench: PricingContext, variant: Variant, program: Program
         program=program,
         simulation=bench.simulate(program, variant.settings, hlo=program.written),
         memory=memory_fit(None, bench.target, variant.settings.variables),
-        notes=("this program was scheduled already: it is simulated as it is",),
+        notes=("this program is already scheduled; it is simulated as it is",),
     )
 
 
@@ -195,9 +191,9 @@ def _scheduled(work: PredictionInputs, base: Variant, others: Sequence[Variant])
     if program is None or others or changed or work.question.pgle:
         what = "--candidate" if others else f"--set {changed[0]}" if changed else "--pgle"
         raise InputError(
-            f"{what}: {work.subject.origin} is scheduled already, so no setting changes it",
-            why="XLA can't compile one of those again",
-            next="give the program before XLA's passes: JAX_DUMP_IR_TO=ir, or -- python train.py",
+            f"{what}: {work.subject.origin} is already scheduled, so settings cannot change it",
+            why="XLA can't compile a scheduled module again",
+            next="pass the program before XLA's passes: JAX_DUMP_IR_TO=ir, or -- python train.py",
         )
     carried = _carried(work, program)
     bench = replace(work.bench, measured=carried.measured if carried else None)
@@ -257,3 +253,61 @@ def _standings(
             for number, (variant, result) in enumerate(zip(variants, forecasts, strict=True))
         ]
     )
+
+
+Say: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionOptions:
+    """The inputs of a prediction other than its workload and target."""
+
+    settings: Settings = field(default_factory=Settings)
+    recipes: Sequence[str] = ()  # names and files that the settings came from
+    candidates: Sequence[Variant | str] = ()
+    profile: Path | str | None = None  # prices from it: PGLE profile, recording or Run
+    against: Path | str | None = None  # a Run or profile to compare with
+    what_if: Sequence[str] = ()
+    pgle: bool = False
+    pgle_out: Path | None = None
+    overwrite: bool = False  # the file at pgle_out
+    nccl_tables: Sequence[Path] = ()
+    gemm_table: Path | None = None
+    kernel_table: Path | None = None
+    calibration: Path | str | None = None  # the output of `counterpoint calibrate`
+    jitter: int | None = None  # seed
+    inherited: Mapping[str, str] = field(default_factory=dict[str, str])  # of the shell; not used
+    devices: int | None = None  # to lower a function for; default: the target's
+    jobs: int | None = None
+    timeout_s: float = TIMEOUT_S
+
+
+_MARK: Final = "has no option "
+_MOST: Final = 8
+
+
+def with_the_others(
+    error: CounterpointError, flags: Iterable[str], recipes: Sequence[str]
+) -> CounterpointError:
+    """Return the error with the other removed flags, and the command that corrects a file."""
+    if not isinstance(error, UsageError) or _MARK not in error.what:
+        return error
+    first = error.what.rpartition(_MARK)[2]
+    others = [name for name in dict.fromkeys(flags) if name != first and removal_of(name)]
+    removed = ", ".join(others[:_MOST]) + (
+        f" and {len(others) - _MOST} more" if others[_MOST:] else ""
+    )
+    file = next(
+        (recipe for recipe in recipes if Path(recipe).is_file() and first in _text(recipe)), None
+    )
+    then = f"counterpoint flags check {shlex.quote(file)} --fix" if file else error.next
+    return UsageError(
+        error.what + (f"; also removed: {removed}" if others else ""), why=error.why, next=then
+    )
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -9,17 +9,18 @@ Prediction ── base ──► Forecast ── simulation ──► Timeline
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
+from counterpoint.compile import PlannedMemory
 from counterpoint.core import CounterpointError, Range, as_html
-from counterpoint.cost import PriceSource
+from counterpoint.cost import PriceFamily, PriceSource
 from counterpoint.flags import Settings
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
-from counterpoint.workflow.forecast.memory_fit import MemoryFit
 from counterpoint.workflow.forecast.step_range import RangeCoverage, covered, step_range
 
 if TYPE_CHECKING:
@@ -158,3 +159,161 @@ def _noted(settings: Settings) -> dict[str, str]:
         name: value for name, value in settings.variables.items() if name.startswith(_STEERS)
     }
     return {**steering, "XLA_FLAGS": render_xla_flags(flags.items())}
+
+
+INDIFFERENCE: Final = 0.015
+"""Share of the best step: a smaller difference is no reason to prefer one to the other."""
+
+
+class UncertainStep(Protocol):
+    """A predicted step with the effect of price errors per family: usually a Simulation.
+
+    `reach_s` are the seconds by which the step is shorter and longer with all prices of a family at
+    the ends of their ranges.
+    """
+
+    @property
+    def step_s(self) -> float: ...
+
+    @property
+    def reach_s(self) -> Mapping[PriceFamily, tuple[float, float]]: ...
+
+
+def difference(one: UncertainStep, other: UncertainStep) -> Range:
+    """Return the range of the seconds by which the first step is longer; shared errors cancel."""
+    middle = one.step_s - other.step_s
+    below = above = 0.0
+    for family in {*one.reach_s, *other.reach_s}:
+        mine, theirs = one.reach_s.get(family), other.reach_s.get(family)
+        moves = [(mine[end] if mine else 0.0) - (theirs[end] if theirs else 0.0) for end in (0, 1)]
+        below += min(*moves, 0.0) ** 2
+        above += max(*moves, 0.0) ** 2
+    return Range(middle - math.sqrt(below), middle + math.sqrt(above))
+
+
+def same_schedule(one: Program, other: Program) -> bool:
+    """Return True if two compiles have the same instructions in the same order."""
+    return one is other or (
+        one.entry == other.entry
+        and one.computations == other.computations
+        and [instruction.name for instruction in one.instructions if instruction.is_sync]
+        == [instruction.name for instruction in other.instructions if instruction.is_sync]
+    )
+
+
+def ranked(standings: Sequence[RankedCandidate]) -> tuple[RankedCandidate, ...]:
+    """Sort the best first, then those that do not fit into memory, then those with errors."""
+    order = sorted(standings, key=_place)
+    best = order[0].forecast if order else None
+    if best is None:
+        return tuple(order)
+    return tuple(_compared(standing, order) for standing in order)
+
+
+def simplest(standings: Sequence[RankedCandidate]) -> RankedCandidate | None:
+    """Return the one with the fewest changes to the base among those tied with the best.
+
+    None if nothing is tied with it.
+    """
+    tied = [standing for standing in standings if standing.tied]
+    base = next((standing.settings for standing in standings if standing.is_base), Settings())
+    return (
+        min(tied, key=lambda standing: _changed(base, standing.settings)) if len(tied) > 1 else None
+    )
+
+
+def _changed(base: Settings, settings: Settings) -> int:
+    """Count the flags, variables and options that differ from the base's."""
+    mine, theirs = (
+        {**side.flags, **side.variables, **dict(side.options)} for side in (base, settings)
+    )
+    return sum(mine.get(name) != theirs.get(name) for name in {**mine, **theirs})
+
+
+def _place(one: RankedCandidate) -> tuple[int, float, bool]:
+    if one.forecast is None:
+        return 2, 0.0, False
+    return int(one.forecast.memory.fits is False), one.forecast.step_s, not one.is_base
+
+
+def _compared(one: RankedCandidate, order: Sequence[RankedCandidate]) -> RankedCandidate:
+    best = order[0].forecast
+    if one.forecast is None or best is None:
+        return one
+    reach = difference(one.forecast.simulation, best.simulation)
+    share = Range(reach.low / best.step_s, reach.high / best.step_s)
+    runs = (one.forecast.memory.fits is False) == (best.memory.fits is False)
+    return replace(
+        one,
+        behind=one.forecast.step_s / best.step_s - 1,
+        reach=share,
+        tied=runs and share.low <= INDIFFERENCE and share.high >= -INDIFFERENCE,
+        same_as=_same_as(one, order),
+    )
+
+
+def _same_as(one: RankedCandidate, order: Sequence[RankedCandidate]) -> str | None:
+    """Return the base if it has the same schedule, or else the first before it that has."""
+    if one.is_base or one.forecast is None:
+        return None
+    before = [standing for standing in order if standing.is_base] + list(order[: order.index(one)])
+    for other in before:
+        if other.forecast and same_schedule(one.forecast.program, other.forecast.program):
+            return other.name
+    return None
+
+
+FRACTION: Final = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+_NEWER: Final = "XLA_CLIENT_MEM_FRACTION"
+_ALLOCATOR: Final = "XLA_PYTHON_CLIENT_ALLOCATOR"
+_WITHOUT_POOL: Final = "platform"  # every array is allocated separately, up to the whole memory
+USUAL: Final = 0.75  # jax's default: docs.jax.dev, "GPU memory allocation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFit:
+    """Bytes on one device, as the compiler plans them, and the available bytes.
+
+    `peak_bytes` is slightly low: workspaces of cuDNN and cuBLASLt are unknown without a device.
+    """
+
+    peak_bytes: int | None  # None: unknown
+    memory_bytes: int | None  # of the chip
+    fraction: float  # of it, that JAX's allocator takes
+    fraction_source: str  # the variable that sets it, or the default
+
+    @property
+    def available_bytes(self) -> int | None:
+        return None if self.memory_bytes is None else int(self.memory_bytes * self.fraction)
+
+    @property
+    def fits(self) -> bool | None:
+        """None if either side is unknown."""
+        if self.peak_bytes is None or self.available_bytes is None:
+            return None
+        return self.peak_bytes <= self.available_bytes
+
+
+def memory_fit(
+    memory: PlannedMemory | None,
+    target: Target,
+    environment: Mapping[str, str],
+    fraction: float | None = None,
+) -> MemoryFit:
+    """Compare the memory plan of a compile with a target's memory."""
+    setting = next((name for name in (_NEWER, FRACTION) if environment.get(name)), None)
+    if environment.get(_ALLOCATOR, "").strip().lower() == _WITHOUT_POOL:
+        setting, fraction = f"{_ALLOCATOR}={_WITHOUT_POOL}: no pool", 1.0
+    return MemoryFit(
+        peak_bytes=memory.peak if memory is not None else None,
+        memory_bytes=target.memory_bytes or None,
+        fraction=_fraction(environment.get(setting or "")) if fraction is None else fraction,
+        fraction_source=setting or "JAX's default",
+    )
+
+
+def _fraction(text: str | None) -> float:
+    try:
+        return float(text) if text else USUAL
+    except ValueError:
+        return USUAL

@@ -121,14 +121,14 @@ def read_measurement(path: Path | str) -> Timeline:
     timeline = read(str(path))
     if timeline.step_program is None:
         raise InputError(
-            f"{path}: no step is told in it, so there is nothing to compare with",
+            f"{path}: no steps were found, so there is nothing to compare with",
             why="; ".join(timeline.notes) or None,
             next="counterpoint run --profile-steps 5 -- python train.py",
         )
     kinds = {device.kind for device in timeline.devices}
     if kinds and "gpu" not in kinds and timeline.basis is Basis.MEASURED:
         raise InputError(
-            f"{path}: measured on {_kinds(timeline)}s, and predicted are steps on GPUs",
+            f"{path}: measured on {_kinds(timeline)}s, but the prediction is for GPUs",
             next="counterpoint run --profile-steps 5 -- python train.py",
         )
     return timeline
@@ -150,8 +150,8 @@ def compare(
     if not share:
         raise InputError(
             f"{origin}: nothing in it matches the prediction",
-            why=f"it is of another program, or of another kind of device:"
-            f" {_kinds(measured)}; predicted are GPUs",
+            why=f"it is of another program or another kind of device"
+            f" ({_kinds(measured)}; the prediction is for GPUs)",
             next="counterpoint run --profile-steps 5 -- python train.py",
         )
     return MeasurementComparison(
@@ -318,17 +318,17 @@ def _machines(origin: str, measured: Timeline, target: Target) -> Iterator[str]:
     other = mismatched_devices(measured.devices, target)
     if other is not None:
         yield (
-            f"{origin} was measured on {other}, and predicted is {target}: the difference is of the"
-            " machines, and says nothing of how good the prediction is"
+            f"{origin} was measured on {other}, but the prediction is for {target}: the difference"
+            " reflects the machines, not the accuracy of the prediction"
         )
     program = _program_of(measured)
     devices = program.num_partitions * program.num_replicas if program is not None else 0
     if devices and devices != target.devices:
-        yield f"{origin} is of {devices:,} devices, and predicted is {target}"
+        yield f"{origin} has {devices:,} devices, but the prediction is for {target}"
 
 
 def _warnings(origin: str, share: float) -> tuple[str, ...]:
     if share >= _FEW:
         return ()
     fact = f"only {share:.0%} of the device time in {origin} matches the prediction"
-    return (f"{fact}: was another program measured?",)
+    return (f"{fact}; it may be of another program",)

@@ -20,22 +20,31 @@ from typing import Final
 from counterpoint.compile import CompiledProgram, compile_workload
 from counterpoint.compile.inputs import Workload
 from counterpoint.core import CounterpointError, Range, UsageError
-from counterpoint.cost import WhatIf, parse_what_if
+from counterpoint.cost import CostModel, WhatIf, parse_what_if
 from counterpoint.flags.versions import PROFILE, scheduler_on
 from counterpoint.hlo import Program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import is_done, start_of
 from counterpoint.pgle.applying import compare_compiles
-from counterpoint.pgle.profiles import Profile, check_place, write_profile
+from counterpoint.pgle.lookups import xla_lookups
+from counterpoint.pgle.profiles import InstructionCost, Profile, check_place, write_profile
 from counterpoint.pgle.proving import VERBOSE_LOG
-from counterpoint.workflow.forecast.forecast import PricingContext, compile_request, forecast
-from counterpoint.workflow.forecast.prediction import Forecast, UnansweredWhatIf, WhatIfAnswer
-from counterpoint.workflow.forecast.ranking import difference, same_schedule
+from counterpoint.workflow.forecast.forecast import (
+    PredictionOptions,
+    PricingContext,
+    compile_request,
+    forecast,
+)
+from counterpoint.workflow.forecast.prediction import (
+    Forecast,
+    UnansweredWhatIf,
+    WhatIfAnswer,
+    difference,
+    same_schedule,
+)
 from counterpoint.workflow.forecast.step_range import step_range
-from counterpoint.workflow.forecast.synthetic_profile import synthetic_profile
-from counterpoint.workflow.forecast.unknown_flags import PredictionOptions
-from counterpoint.workflow.subject.subject import Variant
+from counterpoint.workflow.subject import Variant
 
 # The format of latency_hiding_scheduler.cc of XLA.
 _CROWDED: Final = re.compile(
@@ -211,14 +220,16 @@ def _priced_name(name: str, program: Program, priced: set[str], kinds: set[str])
         holder = program.callers(found.computation)
         raise UsageError(
             f"--what-if {name}: it has no time of its own",
-            why=f"it is a part of {holder[0].name}" if holder else "nothing launches it",
+            why=f"it is part of {holder[0].name}" if holder else "nothing launches it",
             next=f"--what-if op:{holder[0].name}=0" if holder else None,
         )
     near = difflib.get_close_matches(name, [*kinds, *priced], n=3, cutoff=0.6)
     kinds_text = ", ".join(sorted(kinds)) or "none"
     raise UsageError(
         f"--what-if {name}: {program.name} has no such instruction",
-        why=f"near it are {', '.join(near)}" if near else f"its kinds of collectives: {kinds_text}",
+        why=f"similar names: {', '.join(near)}"
+        if near
+        else f"its kinds of collectives: {kinds_text}",
         next=_instead(near, kinds),
     )
 
@@ -228,3 +239,29 @@ def _instead(near: Sequence[str], kinds: set[str]) -> str | None:
     if near:
         return f"--what-if {'collective' if near[0] in kinds else 'op'}:{near[0]}=0"
     return f"--what-if collective:{min(kinds)}=0" if kinds else None
+
+
+_DECIMALS: Final = 3  # of a microsecond
+
+
+def synthetic_profile(program: Program, model: CostModel, about: str) -> Profile:
+    """Price each instruction by the model, under the names that XLA looks up."""
+    costs: dict[str, InstructionCost] = {}
+    for lookup in xla_lookups(program):
+        seconds = model.price(program, lookup.instruction).seconds
+        for name in lookup.names:
+            costs[name] = InstructionCost(
+                name, round(seconds * 1e6, _DECIMALS), program.fingerprint
+            )
+    # XLA 0.12 looks up the end of an asynchronous fusion, too.
+    for instruction in program.instructions:
+        if instruction.opcode == "fusion-done":
+            costs.setdefault(
+                instruction.name, InstructionCost(instruction.name, 0.0, program.fingerprint)
+            )
+    origin = {
+        "made by": "counterpoint predict --pgle",
+        "costs": f"PREDICTED, not measured: {about}",
+        f"module {program.fingerprint}": program.name,
+    }
+    return Profile(tuple(costs.values()), origin=origin)

@@ -27,10 +27,12 @@ from counterpoint.simulate import Jitter, Simulation
 from counterpoint.workflow.forecast.forecast import (
     ForecastBatch,
     PredictionInputs,
+    PredictionOptions,
     PricingContext,
+    Say,
     forecasts,
 )
-from counterpoint.workflow.forecast.memory_fit import (
+from counterpoint.workflow.forecast.measured_costs import (
     notes_on_tables,
     read_tables,
     warnings_on_tables,
@@ -41,10 +43,9 @@ from counterpoint.workflow.forecast.prediction import (
     UnansweredWhatIf,
     WhatIfAnswer,
 )
-from counterpoint.workflow.forecast.unknown_flags import PredictionOptions, Say
 from counterpoint.workflow.prediction.against import compare, read_measurement
 from counterpoint.workflow.prediction.gain import Gain, answers, gain, read_questions
-from counterpoint.workflow.subject.subject import (
+from counterpoint.workflow.subject import (
     PredictionSubject,
     Variant,
     find_subject,
@@ -75,8 +76,8 @@ def check_workload(workload: object, target: object) -> None:
     if not isinstance(workload, _WORKLOADS):
         what = "a function" if callable(workload) else f"{workload!r:.60}"
         raise UsageError(
-            f"{what} is no workload",
-            why="it is a Workload, a Program, or the path of a file, a dump or a Run",
+            f"{what} is not a workload",
+            why="a workload is a Workload, a Program, or the path of a file, a dump or a Run",
             next="counterpoint.predict(counterpoint.program(train_step, state, batch),"
             ' target="8xH100")',
         )
@@ -91,7 +92,7 @@ def read_question(question: object, asked_for: Mapping[str, Any]) -> PredictionO
     single name where several are expected is an error, not a sequence of letters.
     """
     if question is not None and not isinstance(question, PredictionOptions):
-        raise UsageError(f"question={question!r:.60} is no Question", next=_CALL)
+        raise UsageError(f"question={question!r:.60} is not a PredictionOptions", next=_CALL)
     known = [field.name for field in fields(PredictionOptions)]
     for name in asked_for:
         if name not in known:
@@ -104,9 +105,7 @@ def read_question(question: object, asked_for: Mapping[str, Any]) -> PredictionO
 def _read(name: str, value: object) -> object:
     if name in _LISTS:
         if isinstance(value, (str, bytes, Path)) or not isinstance(value, Iterable):
-            raise UsageError(
-                f"{name}={value!r:.60}: it takes several, in a list", next=f"{name}=[{value!r:.60}]"
-            )
+            raise UsageError(f"{name}={value!r:.60}: pass a list", next=f"{name}=[{value!r:.60}]")
         items = [_one(name, item, _LISTS[name]) for item in cast("Iterable[object]", value)]
         return tuple(items)
     if name in _ONES and not (value is None and name in _OPTIONAL):
@@ -142,7 +141,7 @@ def shell_note(inherited: Mapping[str, str], given: Mapping[str, str]) -> str | 
         return None
     shown = ", ".join(names[:_MOST]) + (", ..." if names[_MOST:] else "")
     first = "XLA_FLAGS" if "XLA_FLAGS" in names else names[0]
-    return f'exported, and not counted here: {shown}; to count: --env {first}="${first}"'
+    return f'ignoring variables exported in your shell: {shown}; to apply: --env {first}="${first}"'
 
 
 _EXAMPLE: Final = "--target 8xH100"
@@ -225,7 +224,7 @@ def check_devices(subject: PredictionSubject, target: Target) -> None:
     if made_for == 1 and subject.program is None:
         return  # the program may not state it; the compiler will
     raise UsageError(
-        f"{subject.name} is made for {made_for:,} devices, and {target} has {target.devices:,}",
+        f"{subject.name} is made for {made_for:,} devices, but {target} has {target.devices:,}",
         why="the number of devices is part of a program: its mesh, shapes and collectives",
         next=resize_advice(target, made_for),
     )
@@ -253,10 +252,10 @@ def _subject(
     subject = find_subject(source, program)
     if question.devices is not None:
         raise UsageError(
-            f"--devices {question.devices}: {subject.origin} is lowered already, for"
+            f"--devices {question.devices}: {subject.origin} is already lowered, for"
             f" {subject.devices:,} devices",
-            why="--devices says for how many a function or a command is lowered",
-            next="leave --devices out",
+            why="--devices sets the number of devices for lowering a function or a command",
+            next="omit --devices",
         )
     return subject
 
@@ -278,7 +277,7 @@ def require_target(target: Target | None, origin: str) -> Target:
 def _no_target(origin: str) -> UsageError:
     return UsageError(
         "--target is missing: which GPUs, and how many?",
-        why=f"{origin} does not tell the devices it is for",
+        why=f"{origin} does not state its devices",
         next=_EXAMPLE,
     )
 
@@ -319,7 +318,7 @@ def _notes(
         names = ", ".join(subject.others[:3])
         more = len(subject.others) - 3
         notes.append(
-            f"predicted is {subject.name}; not {names}{f' and {more} more' if more > 0 else ''}"
+            f"predicting {subject.name}; choose {names}{f' and {more} more' if more > 0 else ''}"
             " (--program NAME)"
         )
     if carried is not None:
@@ -329,5 +328,5 @@ def _notes(
         notes.insert(0, exported)
     ignored = [name for name in settings.variables if name.startswith(_UNMODELLED)]
     if ignored:
-        notes.append(f"not modelled, so of no effect here: {', '.join(ignored)}")
+        notes.append(f"not modeled, so without effect here: {', '.join(ignored)}")
     return tuple(dict.fromkeys(notes))

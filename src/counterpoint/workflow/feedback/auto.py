@@ -41,7 +41,6 @@ from counterpoint.workflow.feedback.task import (
     step_times_phase,
 )
 
-CALLS: Final = 3
 _MEDIAN: Final = 50
 _STEP_SHARE: Final = 0.3  # share of the longest compile that may be the step itself
 _LOGGED: Final = "jax._src.compiler,jax._src.compilation_cache"
@@ -51,7 +50,7 @@ _LOGGED: Final = "jax._src.compiler,jax._src.compilation_cache"
 class AutoOptions:
     """The number of calls that JAX measures, whether to run before, and nsys on the run after."""
 
-    calls: int = CALLS
+    calls: int = 3
     before: bool = True
     nsys: bool = False
 
@@ -83,17 +82,17 @@ def auto(task: FeedbackTask, how: AutoOptions, say: Say) -> AutoResult:
     in_the_way = _look_ahead(task, how)
     claim_directory(task.directory)
     settings = _settings(task, how.calls)
-    say("a run with AutoPGLE")
+    say("run with AutoPGLE")
     optimise = run_workload(task, "optimise", settings["optimise"], say, profile=False)
     evidence = read_evidence(_log(optimise), dict(optimise.settings.xla))
     ahead = ahead_of_time(optimise)
     reasons = _why_not(optimise, evidence, ahead)
     before = after = None
     if not reasons and how.before:
-        say("a run as it is")
+        say("unchanged run")
         before = run_workload(task, "before", task.under(env=NO_CACHE), say, profile=True)
     if not reasons and expect_pgle_known(task.jaxlib):
-        say("a run from the cache")
+        say("run from the cache")
         own = not how.nsys
         command = () if own else _nsys_command(task)
         after = run_workload(task, "after", settings["after"], say, profile=own, command=command)
@@ -126,21 +125,21 @@ def _look_ahead(task: FeedbackTask, how: AutoOptions) -> tuple[ProfilerConflict,
 def auto_script(task: FeedbackTask, how: AutoOptions) -> str:
     """Return the commands that `auto` runs, as a script."""
     settings = _settings(task, how.calls)
-    measuring = f"JAX measures {how.calls} calls of each function, and compiles it anew"
+    measuring = f"JAX measures {how.calls} calls of each function and recompiles it"
     pattern = "Using PGLE profile|Found profile|empty trace"
     phases = [
         directory_phase(task),
         run_phase(task, "optimise", measuring, settings["optimise"]),
-        log_phase("What it says of that", pattern, task.log("optimise")),
+        log_phase("The compiler's log about it", pattern, task.log("optimise")),
     ]
     names: list[str] = []
     if how.before:
         names.append("before")
-        why = "The program as it is, to compare with"
+        why = "The unchanged program, for comparison"
         phases.append(run_phase(task, "before", why, task.under(env=NO_CACHE)))
     if expect_pgle_known(task.jaxlib):
         names.append("after")
-        why = "The optimised program from the cache; another profiler may attach"
+        why = "The optimized program from the cache; another profiler may attach"
         after = run_phase(task, "after", why, settings["after"])
         phases.append(replace(after, command=_nsys_command(task)) if how.nsys else after)
     return script("counterpoint pgle auto, by hand", [*phases, step_times_phase(task, names)])
@@ -189,10 +188,10 @@ def _why_not(run: Run, evidence: LogEvidence, ahead: tuple[Compile, ...]) -> tup
     ]
     reasons: list[str] = []
     if ahead and ahead[0].seconds >= _STEP_SHARE * max(compile_.seconds for compile_ in backend):
-        reasons.append(f"{_what(ahead[0])} is compiled ahead of time: AutoPGLE can't engage there")
+        reasons.append(f"{_what(ahead[0])} is compiled ahead of time, where AutoPGLE does not work")
     if where := platforms_without_pgle(run):
         nothing = f"JAX found no GPU kernels to measure on the {where} backend"
-        reasons.append(f"{nothing}: it made no PGLE profile, and kept no optimised program")
+        reasons.append(f"{nothing}: it made no PGLE profile, and kept no optimized program")
     if reasons or (evidence.use is ProfileUse.USED and evidence.sources):
         return tuple(reasons)
     if any(complaint.trouble is ComplaintKind.EMPTY_TRACE for complaint in evidence.complaints):
@@ -217,7 +216,7 @@ def _why_not_loaded(run: Run) -> tuple[str, ...]:
         None,
     )
     return (
-        miss.text if miss else "the second run did not load the optimised program from the cache",
+        miss.text if miss else "the second run did not load the optimized program from the cache",
     )
 
 
@@ -233,7 +232,7 @@ def _log(run: Run) -> str:
 
 def _compared(scores: tuple[Score | Unknown, Score | Unknown] | None) -> RunComparison | Unknown:
     if scores is None:
-        return Unknown("there are no two runs, before and after, to compare")
+        return Unknown("a comparison needs a run before and a run after")
     before, after = scores
     if isinstance(before, Unknown):
         return before

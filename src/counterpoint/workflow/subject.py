@@ -87,7 +87,7 @@ def find_subject(
         return _checked(_recorded(path, program))
     if path.suffix == ".py":
         raise UsageError(
-            f"{path}: which function of it, or is it to be run?",
+            f"{path}: name one of its functions, or run it as a command",
             next=f"{path}:make_step for a function, or `-- python {path}` for the program",
         )
     try:
@@ -113,7 +113,7 @@ def _recorded(path: Path, module: str | None) -> PredictionSubject:
     if found.platform in ("cpu", "tpu"):
         raise InputError(
             f"{path}: {found.program.name} was made for {found.platform.upper()}s",
-            why="its schedule is theirs; predicted are steps on GPUs",
+            why="its schedule is for those devices; predictions are for GPUs only",
             next=_LOWER,
         )
     return PredictionSubject(
@@ -183,7 +183,8 @@ def _checked(subject: PredictionSubject) -> PredictionSubject:
         if _bears(subject, marks, told=kind == "TPUs"):
             raise InputError(
                 f"{subject.origin}: {subject.name} was made for {kind}",
-                why="its kernels or its schedule are theirs; predicted are steps on GPUs",
+                why="its kernels or its schedule are for those devices; predictions are for"
+                " GPUs only",
                 next=_LOWER,
             )
     return subject
@@ -263,14 +264,14 @@ def with_unique_names(variants: Iterable[Variant]) -> list[Variant]:
 def _read(text: str, version: str | None, chip: str | None) -> SettingsLine:
     if not text.strip():
         raise UsageError(
-            "--candidate: an empty text",
+            "--candidate: the text is empty",
             why="a candidate is flags in quotes, a file of settings, or a recipe's name",
             next=_EXAMPLE,
         )
     if ELLIPSIS in text:
         raise UsageError(
-            f"--candidate {text}: a label that was shortened to fit",
-            next="paste the whole one: a pipe and a file have it",
+            f"--candidate {text}: this label was shortened to fit",
+            next="paste the full label, which is printed to a pipe or a file",
         )
     is_line = text.lstrip().startswith(OWN_PREFIX) or _LINE.search(text)
     if not is_line or _is_file(text):

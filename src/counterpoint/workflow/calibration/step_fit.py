@@ -1,14 +1,7 @@
-"""Fit one scalar to instructions with known times.
-
-The value makes the sum of prices equal to the sum of times: a step adds instructions up, so their
-sum has to be right before any of them. Outliers (a kernel that is something else than it seems) are
-excluded first. Instructions are grouped by what they compute, so that those left out in turn differ
-from those in the fit, and are not the same in another layer.
-"""
+"""Fit the scalars to step times alone, such as published ones."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -28,158 +21,6 @@ from counterpoint.workflow.calibration.calibration import (
     ScalarFit,
     StepFit,
 )
-from counterpoint.workflow.calibration.samples import Sample
-
-_FAR: Final = 3.0
-"""A price wrong by a larger factor is not explained by a scalar."""
-_FOLDS: Final = 5
-_ALONE: Final = 0.1
-"""Up to this share of its time beside a collective, an instruction counts as alone."""
-_BESIDE: Final = 0.5
-_ENOUGH: Final = 0.01
-"""Share of the time of all work that must have run beside collectives to show their effect."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Factor:
-    """The factor by which prices are too long, with its errors and the samples it rests on."""
-
-    value: float
-    reach: float
-    kept: tuple[Sample, ...]
-    dropped: int
-    error_before: float
-    error_after: float
-    unseen: float | None
-
-
-def alone(samples: Sequence[Sample]) -> tuple[Sample, ...]:
-    """Return the samples without a collective beside them, or all of them if these are few."""
-    free = tuple(sample for sample in samples if sample.beside <= _ALONE)
-    return free if _weight(free) > 0.2 * _weight(samples) else tuple(samples)
-
-
-def fit_factor(samples: Sequence[Sample]) -> Factor | None:
-    """Fit the ratio of predicted to measured time; None without samples."""
-    if not samples:
-        return None
-    middle = weighted_median(
-        [sample.ratio for sample in samples], [sample.weight for sample in samples]
-    )
-    inliers = tuple(sample for sample in samples if middle / _FAR <= sample.ratio <= middle * _FAR)
-    value = _ratio(inliers)
-    apart = [abs(math.log(sample.ratio / value)) for sample in inliers]
-    spread = weighted_median(apart, [sample.weight for sample in inliers])
-    return Factor(
-        value=value,
-        reach=min(max(spread, 0.02), 0.5),
-        kept=inliers,
-        dropped=len(samples) - len(inliers),
-        error_before=_error(inliers, 1.0),
-        error_after=_error(inliers, value),
-        unseen=_unseen(inliers),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slowdown:
-    """The slowdown of work beside a collective: median, spread and number of kinds of work."""
-
-    value: float
-    apart: float
-    kinds: int
-    pressed: tuple[tuple[Sample, float], ...]  # beside a collective, and seconds alone
-
-    def error(self, value: float) -> float:
-        """Return the error for work beside collectives, if it is slowed down by this value."""
-        off = sum(
-            sample.times * abs(alone_s * (1 + value * sample.beside) - sample.measured_s)
-            for sample, alone_s in self.pressed
-        )
-        return off / _weight([sample for sample, _ in self.pressed])
-
-
-def fit_slowdown(samples: Sequence[Sample]) -> Slowdown | None:
-    """Fit the slowdown to equal work alone and beside collectives; None without enough of it.
-
-    Only the same computation on the same shapes is compared: alone in one place of the schedule,
-    beside a collective in another.
-    """
-    slower: list[float] = []
-    weights: list[float] = []
-    found: list[tuple[Sample, float]] = []
-    for equals in _by_shapes(samples).values():
-        free = [sample for sample in equals if sample.beside <= _ALONE]
-        pressed = [sample for sample in equals if sample.beside >= _BESIDE]
-        if free and pressed:
-            usual = float(np.median([sample.measured_s for sample in free]))
-            longer = [(sample.measured_s / usual - 1) / sample.beside for sample in pressed]
-            slower.append(float(np.median(longer)))
-            weights.append(_weight(pressed))
-            found += [(sample, usual) for sample in pressed]
-    if sum(weights) < _ENOUGH * _weight(samples):
-        return None
-    middle = min(max(weighted_median(slower, weights), 0.0), 1.0)
-    apart = weighted_median([abs(value - middle) for value in slower], weights)
-    return Slowdown(value=middle, apart=apart, kinds=len(slower), pressed=tuple(found))
-
-
-def weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the value with half of the weight below it."""
-    half, reached = sum(weights) / 2, 0.0
-    for value, weight in sorted(zip(values, weights, strict=True)):
-        reached += weight
-        if reached >= half:
-            return value
-    return max(values)
-
-
-def _unseen(samples: Sequence[Sample]) -> float | None:
-    """Return the error on kinds of work left out in turn."""
-    kinds = sorted(_by_shapes(samples).items())
-    if len(kinds) < 2:
-        return None
-    folds = min(_FOLDS, len(kinds))
-    off = 0.0
-    for fold in range(folds):
-        out = [
-            sample
-            for at, (_, equals) in enumerate(kinds)
-            if at % folds == fold
-            for sample in equals
-        ]
-        seen = [
-            sample
-            for at, (_, equals) in enumerate(kinds)
-            if at % folds != fold
-            for sample in equals
-        ]
-        off += _error(out, _ratio(seen)) * _weight(out)
-    return off / _weight(samples)
-
-
-def _by_shapes(samples: Sequence[Sample]) -> dict[tuple[str, ...], list[Sample]]:
-    kinds: dict[tuple[str, ...], list[Sample]] = {}
-    for sample in samples:
-        kinds.setdefault(sample.shapes, []).append(sample)
-    return kinds
-
-
-def _ratio(samples: Sequence[Sample]) -> float:
-    return sum(sample.times * sample.priced_s for sample in samples) / _weight(samples)
-
-
-def _error(samples: Sequence[Sample], factor: float) -> float:
-    """Return the sum of the errors of single instructions, divided by their time."""
-    off = sum(
-        sample.times * abs(sample.priced_s / factor - sample.measured_s) for sample in samples
-    )
-    return off / _weight(samples)
-
-
-def _weight(samples: Sequence[Sample]) -> float:
-    return sum(sample.weight for sample in samples)
-
 
 NAMES: Final = ("matmul", "memory", "attention", "network", "slowdown")
 _STEP_ERROR: Final = 0.03
@@ -187,7 +28,6 @@ _STEP_ERROR: Final = 0.03
 _NUDGE: Final = 0.02
 _TURNS: Final = 4
 _NARROWEST: Final = 0.02
-
 _Vector = npt.NDArray[np.float64]
 
 
@@ -235,7 +75,7 @@ def calibrate_steps(
         scalars=scalars,
         fits=fits,
         steps=tuple(problem.told(solved)),
-        notes=("fitted to step times: scalars that no step depends on stay where they were",),
+        notes=("fitted to step times: scalars that no step depends on keep their values",),
     )
 
 

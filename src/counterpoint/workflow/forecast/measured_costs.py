@@ -1,4 +1,4 @@
-"""Measured costs of a workload, transferred to other compiles of it.
+"""Costs that the user measured: tables, and profiles transferred to other compiles of a workload.
 
 A PGLE profile names instructions of one program, without its HLO: the names are looked up in the
 program that was compiled here. A recording or a Run holds the HLO that ran, so its costs are
@@ -14,8 +14,16 @@ from typing import Final
 
 from counterpoint.core import InputError
 from counterpoint.cost import MeasuredCosts
-from counterpoint.hardware import Target
-from counterpoint.hardware.targets import mismatched_devices
+from counterpoint.cost.collectives import table_notes
+from counterpoint.cost.tables import (
+    CollectiveTable,
+    Table,
+    read_gemm_csv,
+    read_kernel_toml,
+    read_nccl_log,
+)
+from counterpoint.hardware import Target, find_chip
+from counterpoint.hardware.targets import mismatched_chip, mismatched_devices
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.model import launched, launches
 from counterpoint.hlo.schedule import is_done
@@ -61,9 +69,9 @@ def _is_profiles(place: Path) -> bool:
 def _refuse(other: str | None, place: Path, target: Target) -> None:
     if other is not None and other != "CPUs":  # `make_profile` reports more on CPUs
         raise InputError(
-            f"{place}: measured on {other}, and the target is {target.gpu}",
-            why="what an instruction costs on one chip is not what it costs on another",
-            next="leave --profile out",
+            f"{place}: measured on {other}, but the target is {target.gpu}",
+            why="the costs of one chip do not hold for another",
+            next="omit --profile",
         )
 
 
@@ -77,12 +85,13 @@ def _of_profile(profile: Profile, place: Path, base: Program) -> TransferredCost
     if by_name and len(by_name) < _FEW * len(costs):
         # Names such as fusion.3 are in every program: some match by chance.
         found = f"only {len(by_name):,} of {len(costs):,} names of {place} are in this program"
-        warnings = (f"{found}: it is of another one, and NOT USED",)
+        warnings = (f"{found}: it belongs to another program and is NOT USED",)
         by_name = {}
     elif not own:
         warning = (
-            f"{place} was made of another compile (fingerprint {_fingerprints(costs)}, here"
-            f" {base.fingerprint}): costs are taken by name, which may mean other instructions"
+            f"{place} was made from another compilation (fingerprint {_fingerprints(costs)}, here"
+            f" {base.fingerprint}): costs are matched by name, which may stand for other"
+            " instructions"
         )
         warnings = (warning, *warnings)
     how = f"{len(by_name):,} of {len(costs):,} costs of {place}, by name"
@@ -112,7 +121,7 @@ def _of_timeline(timeline: Timeline, where: str, base: Program) -> TransferredCo
     measured = MeasuredCosts(program, instructions_of(own, program), where)
     found = _found(measured, base)
     total = len(_launched(base))
-    how = f"{found:,} of {total:,} instructions by what they are, from {where}"
+    how = f"{found:,} of {total:,} instructions, matched by operation, from {where}"
     return TransferredCosts(measured, how, _few_found(where, found, total))
 
 
@@ -163,9 +172,47 @@ def _fingerprints(costs: Sequence[InstructionCost]) -> str:
 
 def _warnings(where: str, found: int, whole: int) -> tuple[str, ...]:
     if not found:
-        return (f"NOTHING in {where} matches this program: it is of another one, and not used",)
+        return (
+            (
+                f"NOTHING in {where} matches this program: it belongs to another program and is"
+                " not used"
+            ),
+        )
     if found < _FEW * whole:
         return (
-            f"only {found:,} of {whole:,} of {where} match this program: is it of another one?",
+            (
+                f"only {found:,} of {whole:,} of {where} match this program; it may belong to"
+                " another one"
+            ),
         )
     return ()
+
+
+def read_tables(
+    nccl: Sequence[Path] = (), gemm: Path | None = None, kernels: Path | None = None
+) -> tuple[Table, ...]:
+    """Read all tables, in order: the first that has an instruction prices it."""
+    tables: list[Table] = [table for path in nccl for table in read_nccl_log(path)]
+    if gemm is not None:
+        tables.append(read_gemm_csv(gemm))
+    if kernels is not None:
+        tables.append(read_kernel_toml(kernels))
+    return tuple(tables)
+
+
+def notes_on_tables(program: Program, target: Target, tables: Sequence[Table]) -> tuple[str, ...]:
+    """Report tables without entries for this program, and what they do not cover."""
+    logs = [table for table in tables if isinstance(table, CollectiveTable)]
+    return tuple(dict.fromkeys(table_notes(program, target, logs)))
+
+
+def warnings_on_tables(target: Target, tables: Sequence[Table]) -> tuple[str, ...]:
+    """Report tables that were measured on another machine."""
+    logs = [table for table in tables if isinstance(table, CollectiveTable) and table.device]
+    return tuple(
+        dict.fromkeys(
+            f"{table.origin} was measured on {table.device}, but the target is {target.gpu}"
+            for table in logs
+            if mismatched_chip(table.device, target) or find_chip(table.device) is None
+        )
+    )
