@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from counterpoint.compile import Pool
-from counterpoint.pgle.proving.proof import VERBOSE_LOG
+from counterpoint.pgle.evidence import VERBOSE_LOG
 from json_schemas_checked import checked
 from lowered import Lowered, lower_step
 from program_count import ProgramCount

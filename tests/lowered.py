@@ -14,9 +14,9 @@ from counterpoint.compile.inputs import load_workload
 from counterpoint.core.errors import CounterpointError
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
-from counterpoint.pgle.lookups.needed import xla_lookups
+from counterpoint.pgle.evidence import VERBOSE_LOG
+from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
-from counterpoint.pgle.proving.proof import VERBOSE_LOG
 
 SCRIPT: Final = Path(__file__).parent / "compile" / "lowered_step.py"
 H100: Final = parse_target("8xH100")

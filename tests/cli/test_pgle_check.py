@@ -15,7 +15,7 @@ from xspace_builder import US, field_bytes, kernel, metadata, nvidia, xspace
 
 from counterpoint.cli.app import main
 from counterpoint.hlo import Program, read_program
-from counterpoint.pgle.lookups.needed import xla_lookups
+from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.files import write_profile
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.runs import Outcome, OutcomeKind

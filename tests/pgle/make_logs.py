@@ -18,7 +18,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from counterpoint.hlo import Program
-from counterpoint.pgle.lookups.needed import xla_lookups
+from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.files import write_profile
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from xla_compiler import CHECKER_FLAG, PATH_FLAG, Compilation, Compiler

@@ -10,11 +10,11 @@ import pytest
 
 from counterpoint.compile.inputs import load_workload
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.flags.versions import LHS
+from counterpoint.flags.versions import LHS, PROFILE
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
-from counterpoint.pgle.applying.apply import PATH, AppliedProfile, apply_profile, compare_compiles
-from counterpoint.pgle.lookups.needed import ProfileFit, xla_lookups
+from counterpoint.pgle.applying.apply import AppliedProfile, apply_profile, compare_compiles
+from counterpoint.pgle.lookups import ProfileFit, xla_lookups
 from counterpoint.pgle.profiles.files import read_profile, write_profile
 from lowered import H100, Lowered, costs_of
 
@@ -25,7 +25,7 @@ NO_ASYNC = {"xla_gpu_disable_async_collectives": "ALLCOLLECTIVES"}
 def apply(lowered: Lowered, path: Path, options: dict[str, str] | None = None) -> AppliedProfile:
     """What `apply_profile` does, with the compile without a profile made once for all tests."""
     plain = options or {}
-    compiled = lowered.compile({**plain, PATH: str(path)})
+    compiled = lowered.compile({**plain, PROFILE: str(path)})
     return compare_compiles(path, read_profile(path), lowered.compile(plain), compiled)
 
 
@@ -81,7 +81,7 @@ def test_nothing_but_the_order_and_the_profile_differ(applied: AppliedProfile) -
     assert asked(applied.without.program) == asked(applied.compiled.program)
     assert applied.without.fingerprint == applied.compiled.fingerprint
     added = set(applied.compiled.options) - set(applied.without.options)
-    assert added == {PATH}
+    assert added == {PROFILE}
     assert applied.compiled.memory.argument == applied.without.memory.argument
 
 
@@ -208,10 +208,10 @@ def test_a_scheduler_that_was_denied_is_warned_of(lowered: Lowered, tmp_path: Pa
 
 def test_a_path_in_the_options_gives_way_to_the_profile(lowered: Lowered, tmp_path: Path) -> None:
     path = write_profile(costs_of(lowered.compile().program), tmp_path / "step.pbtxt")
-    options = {PATH: "/of/the/run.pbtxt"}
+    options = {PROFILE: "/of/the/run.pbtxt"}
     found = apply_profile(load_workload(lowered.ir), H100, path, options)
     assert found.used
-    assert PATH not in found.options
+    assert PROFILE not in found.options
     assert "/of/the/run" not in found.without.log + found.compiled.log
 
 
@@ -243,7 +243,7 @@ def test_names_that_stand_for_other_operations_than_in_the_run_make_it_stale(
 ) -> None:
     deep, plain = lowered.compile({"xla_gpu_enable_triton_gemm": "false"}), lowered.compile()
     path = write_profile(costs_of(deep.program), tmp_path / "step.pbtxt")
-    compiled = lowered.compile({PATH: str(path)})
+    compiled = lowered.compile({PROFILE: str(path)})
     there = compare_compiles(path, read_profile(path), plain, compiled, deep.program)
     assert there.renamed <= 0.1 * there.found
     assert there.fits

@@ -13,8 +13,7 @@ from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.text_reader import program_from_text
 from counterpoint.hlo.work import Category
 from counterpoint.pgle.checking.check import Coverage, CoveredPart, check_profile, judge
-from counterpoint.pgle.lookups.names import UnusedReason
-from counterpoint.pgle.lookups.needed import ProfileFit, xla_lookups
+from counterpoint.pgle.lookups import ProfileFit, UnusedReason, xla_lookups
 from counterpoint.pgle.making.samples import MeasuredTimes
 from counterpoint.pgle.profiles.profile import InstructionCost, Latency, Profile
 

@@ -12,7 +12,7 @@ from counterpoint.core.basis import Unknown
 from counterpoint.hlo import read_program
 from counterpoint.pgle.applying.subject import LocatedProgram, locate_program
 from counterpoint.pgle.checking.check import check_profile, judge
-from counterpoint.pgle.lookups.needed import ProfileFit, xla_lookups
+from counterpoint.pgle.lookups import ProfileFit, xla_lookups
 from counterpoint.pgle.making.make import make_profile
 from counterpoint.pgle.profiles.files import read_profile
 from counterpoint.pgle.profiles.profile import Profile

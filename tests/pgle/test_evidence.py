@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.pgle.applying.evidence import (
+from counterpoint.pgle.evidence import (
     VERBOSE_LOG,
     ComplaintKind,
     ProfileUse,

@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.hlo.model import launched, launches
 from counterpoint.hlo.schedule import is_done
-from counterpoint.pgle.applying.evidence import ProfileUse, read_evidence
+from counterpoint.pgle.evidence import ProfileUse, read_evidence
 from counterpoint.pgle.making import make_profile
 from counterpoint.pgle.profiles import write_profile
 from counterpoint.timeline.hosts.assemble import assemble

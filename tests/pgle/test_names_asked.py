@@ -6,7 +6,7 @@ from pathlib import Path
 
 from xspace_builder import US, field_bytes, kernel, message, metadata, nvidia, varint, xspace
 
-from counterpoint.pgle.lookups.needed import costs_found
+from counterpoint.pgle.lookups import costs_found
 from counterpoint.pgle.making.make import make_profile
 from counterpoint.pgle.making.samples import MeasuredTimes, measured_times
 from counterpoint.timeline.reading import read

@@ -11,7 +11,7 @@ import pytest
 from counterpoint.hlo import Program
 from counterpoint.hlo.schedule import is_start
 from counterpoint.hlo.text_reader import program_from_text
-from counterpoint.pgle.lookups.needed import base_name, costs_found, xla_lookups
+from counterpoint.pgle.lookups import base_name, costs_found, xla_lookups
 from counterpoint.pgle.profiles.files import write_profile
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from xla_compiler import Compilation, Compiler, Option

@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.hlo import Program, read_program
 from counterpoint.pgle.checking.check import check_profile, judge
-from counterpoint.pgle.lookups.needed import (
+from counterpoint.pgle.lookups import (
     ProfileFit,
     names_in_common,
     reused_names,

@@ -16,21 +16,21 @@ import pytest
 
 from counterpoint.core.errors import InputError
 from counterpoint.hlo import Program
-from counterpoint.pgle.applying.evidence import (
+from counterpoint.pgle.checking.check import check_profile, judge
+from counterpoint.pgle.evidence import (
     VERBOSE_LOG,
     ComplaintKind,
     ProfileUse,
     read_evidence,
 )
-from counterpoint.pgle.checking.check import (
-    check_profile,
+from counterpoint.pgle.lookups import xla_lookups
+from counterpoint.pgle.profiles.files import (
     content_addressed,
     content_addressed_name,
     is_content_addressed,
-    judge,
+    read_profile,
+    write_profile,
 )
-from counterpoint.pgle.lookups.needed import xla_lookups
-from counterpoint.pgle.profiles.files import read_profile, write_profile
 from counterpoint.pgle.profiles.profile import PROFILE, InstructionCost, Latency, Profile
 from xla_compiler import CHECKER_FLAG, Compilation, Compiler, Option
 

@@ -20,7 +20,7 @@ from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched, launches
 from counterpoint.hlo.schedule import is_done
-from counterpoint.pgle.lookups.needed import cost_name
+from counterpoint.pgle.lookups import cost_name
 from counterpoint.simulate import simulate
 from xla_compiler import Compilation, Compiler, why_none
 

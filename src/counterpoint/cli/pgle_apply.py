@@ -18,9 +18,10 @@ from counterpoint.cli.progress import Progress
 from counterpoint.compile.inputs import Workload, load_workload, own_target
 from counterpoint.core import UsageError
 from counterpoint.flags.lines import parse_settings
+from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target
-from counterpoint.pgle.applying import PATH, AppliedProfile, apply_profile
+from counterpoint.pgle.applying import AppliedProfile, apply_profile
 from counterpoint.report import print_document
 from counterpoint.report.pgle import pgle_apply_document, pgle_apply_json
 from counterpoint.runs import is_run
@@ -87,10 +88,10 @@ def apply(
 
 def _flags(words: tuple[str, ...]) -> dict[str, str]:
     flags = dict(parse_settings(words).flags)
-    if PATH in flags:
+    if PROFILE in flags:
         raise UsageError(
-            f"--set {PATH}: the profile is the argument",
-            next=f"counterpoint pgle apply {shlex.quote(flags[PATH])} --program PROGRAM",
+            f"--set {PROFILE}: the profile is the argument",
+            next=f"counterpoint pgle apply {shlex.quote(flags[PROFILE])} --program PROGRAM",
         )
     return flags
 

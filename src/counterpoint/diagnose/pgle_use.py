@@ -15,7 +15,7 @@ from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.text import parse_xla_flags
 from counterpoint.flags.versions import PROFILE
-from counterpoint.pgle.applying import read_evidence
+from counterpoint.pgle import read_evidence
 from counterpoint.pgle.checking import Coverage, check_profile
 from counterpoint.pgle.making import measured_times
 from counterpoint.pgle.profiles import read_profile

@@ -54,8 +54,8 @@ from counterpoint.diagnose.exposure.causes import hiding
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.pgle_use import coverage_of, ill_informed, missing_costs, use_of
 from counterpoint.diagnose.step_data import StepData
+from counterpoint.pgle import ProfileFit
 from counterpoint.pgle.checking import COVERAGE, TIME, Coverage
-from counterpoint.pgle.lookups import ProfileFit
 
 CODE: Final = "STEP604"
 NAME: Final = "pgle-coverage"

@@ -55,7 +55,7 @@ from counterpoint.diagnose.exposure.causes import evidence, exposed_ms, hiding
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.pgle_use import coverage_of, ill_informed, use_of
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.pgle.lookups import ProfileFit
+from counterpoint.pgle import ProfileFit
 
 CODE: Final = "STEP603"
 NAME: Final = "pgle-stale"

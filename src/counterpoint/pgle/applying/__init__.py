@@ -1,14 +1,13 @@
 """Applies a profile: compiles with and without it, and compares the schedules."""
 
-from counterpoint.pgle.applying.apply import PATH as PATH
 from counterpoint.pgle.applying.apply import AppliedProfile as AppliedProfile
 from counterpoint.pgle.applying.apply import apply_profile as apply_profile
 from counterpoint.pgle.applying.apply import compare_compiles as compare_compiles
-from counterpoint.pgle.applying.evidence import read_evidence as read_evidence
 from counterpoint.pgle.applying.movement import CollectiveMove as CollectiveMove
 from counterpoint.pgle.applying.movement import Movement as Movement
 from counterpoint.pgle.applying.movement import displayed_us as displayed_us
 from counterpoint.pgle.applying.movement import movement as movement
 from counterpoint.pgle.applying.subject import LocatedProgram as LocatedProgram
+from counterpoint.pgle.applying.subject import heaviest as heaviest
 from counterpoint.pgle.applying.subject import is_lowered as is_lowered
 from counterpoint.pgle.applying.subject import locate_program as locate_program

@@ -18,10 +18,17 @@ from counterpoint.core import CounterpointError
 from counterpoint.flags.versions import LHS, PROFILE, scheduler_can_be_disabled, scheduler_on
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
-from counterpoint.pgle.applying.evidence import read_evidence
 from counterpoint.pgle.applying.movement import Movement, movement
 from counterpoint.pgle.checking.check import Coverage, check_profile
-from counterpoint.pgle.lookups.needed import (
+from counterpoint.pgle.evidence import (
+    VERBOSE_LOG,
+    ComplaintKind,
+    LogEvidence,
+    ModuleUse,
+    ProfileUse,
+    read_evidence,
+)
+from counterpoint.pgle.lookups import (
     ProfileFit,
     costs_found,
     reused_names,
@@ -30,15 +37,7 @@ from counterpoint.pgle.lookups.needed import (
 from counterpoint.pgle.making.origin import other_recorded
 from counterpoint.pgle.profiles.files import read_profile
 from counterpoint.pgle.profiles.profile import Profile
-from counterpoint.pgle.proving.proof import (
-    VERBOSE_LOG,
-    ComplaintKind,
-    LogEvidence,
-    ModuleUse,
-    ProfileUse,
-)
 
-PATH: Final = PROFILE
 CHECKER: Final = "xla_gpu_pgle_accuracy_checker"
 _PROOF: Final = (
     "Using PGLE profile from",
@@ -77,7 +76,7 @@ class AppliedProfile:
     @property
     def options(self) -> Mapping[str, str]:
         """The options of both compiles."""
-        return {name: value for name, value in self.compiled.options.items() if name != PATH}
+        return {name: value for name, value in self.compiled.options.items() if name != PROFILE}
 
     @property
     def used(self) -> bool:
@@ -221,7 +220,7 @@ def apply_profile(
     # A profile turns the scheduler on where it would otherwise be off, so it is on for both
     # compiles.
     requested = {**dict(scheduler_on()), **(options or {})}
-    plain = {name: value for name, value in requested.items() if name != PATH}
+    plain = {name: value for name, value in requested.items() if name != PROFILE}
     loud = {**VERBOSE_LOG, **(environment or {})}
 
     def compiler(given: Mapping[str, str]) -> CompiledProgram:
@@ -231,7 +230,7 @@ def apply_profile(
     # Without a profile there is nothing to check; jaxlib 0.12 fails if asked to check anyway.
     without = compiler({name: it for name, it in plain.items() if name != CHECKER})
     say(f"compiling {workload.name} for {target} with the profile")
-    compiled = _compile_with(compiler, {**plain, PATH: str(place)})
+    compiled = _compile_with(compiler, {**plain, PROFILE: str(place)})
     sources = source_fingerprints(profile)
     source_program = next((it for it in own_programs(workload) if it.fingerprint in sources), None)
     return compare_compiles(place, profile, without, compiled, source_program)
@@ -275,5 +274,5 @@ def _compile_with(
             why=failure.why or failure.what,
             next=f"--set {CHECKER}=PGLE_STRICTNESS_LEVEL_WARN"
             if strict
-            else f"counterpoint pgle check {shlex.quote(options[PATH])} --program DUMP",
+            else f"counterpoint pgle check {shlex.quote(options[PROFILE])} --program DUMP",
         ) from None

@@ -18,7 +18,7 @@ from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched, launches
 from counterpoint.hlo.origin import provenance, stable_key
 from counterpoint.hlo.schedule import async_pairs, is_done, is_start, loop_multiplier, trip_count
-from counterpoint.pgle.lookups.needed import lookup_name
+from counterpoint.pgle.lookups import lookup_name
 
 _Identity: TypeAlias = Callable[[Program, Instruction], Hashable]
 

@@ -17,8 +17,11 @@ from typing import Final
 
 from counterpoint.core import InputError, Unknown
 from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model import launched
+from counterpoint.hlo.schedule import loop_multiplier
+from counterpoint.hlo.work import flops
 from counterpoint.pgle.making.samples import MeasuredTimes, measured_times
-from counterpoint.pgle.proving.proof import heaviest
 from counterpoint.runs import Run, is_run, read_run
 from counterpoint.timeline import Timeline, read
 
@@ -226,3 +229,24 @@ def _no_such(module: str, names: Sequence[str], where: str) -> InputError:
 
 def _largest_first(paths: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(sorted(paths, key=lambda path: (-path.stat().st_size, path.name)))
+
+
+def heaviest(programs: Iterable[Program]) -> Program | None:
+    """Return the program with the most FLOPs; among equals, collectives, then instructions.
+
+    It is the training step. File sizes don't tell: a module that fills arrays with random numbers
+    is larger than the step it serves.
+    """
+    return max(programs, key=weight, default=None)
+
+
+def weight(program: Program) -> tuple[int, int, int]:
+    """Return FLOPs including loop iterations, collectives, and instructions."""
+    work = collectives = size = 0
+    for computation in launched(program):
+        times = loop_multiplier(program, computation.name) or 1
+        size += len(computation.instructions)
+        for instruction in computation.instructions:
+            work += (flops(program, instruction) or 0) * times
+            collectives += collective(program, instruction) is not None
+    return work, collectives, size

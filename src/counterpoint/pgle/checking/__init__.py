@@ -1,6 +1,5 @@
 """Checks a profile against a program, and against another profile."""
 
-from counterpoint.pgle.checking import check as check
 from counterpoint.pgle.checking.check import COVERAGE as COVERAGE
 from counterpoint.pgle.checking.check import TIME as TIME
 from counterpoint.pgle.checking.check import Coverage as Coverage
@@ -8,8 +7,6 @@ from counterpoint.pgle.checking.check import CoverageVerdict as CoverageVerdict
 from counterpoint.pgle.checking.check import CoveredPart as CoveredPart
 from counterpoint.pgle.checking.check import LookupAnswer as LookupAnswer
 from counterpoint.pgle.checking.check import check_profile as check_profile
-from counterpoint.pgle.checking.check import content_addressed as content_addressed
-from counterpoint.pgle.checking.check import content_addressed_name as content_addressed_name
 from counterpoint.pgle.checking.check import judge as judge
 from counterpoint.pgle.checking.difference import ProfileDiff as ProfileDiff
 from counterpoint.pgle.checking.difference import diff_profiles as diff_profiles

@@ -6,12 +6,9 @@ collective without a cost is the one the scheduler can't hide well, so they are 
 
 from __future__ import annotations
 
-import hashlib
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError, Unknown
@@ -19,20 +16,20 @@ from counterpoint.hlo import Program
 from counterpoint.hlo.origin import provenance
 from counterpoint.hlo.schedule import loop_multiplier
 from counterpoint.hlo.work import Category, category, describe
-from counterpoint.pgle.lookups.names import UnusedCost, unused_costs
-from counterpoint.pgle.lookups.needed import (
+from counterpoint.pgle.lookups import (
     Lookup,
     ProfileFit,
     Staleness,
+    UnusedCost,
     base_name,
     costs_found,
     lookup_name,
     staleness,
+    unused_costs,
     xla_lookups,
 )
 from counterpoint.pgle.making.samples import MeasuredTimes
-from counterpoint.pgle.profiles.profile import ENDINGS, TEXT, Profile
-from counterpoint.pgle.proving.proof import ComplaintKind, LogComplaint
+from counterpoint.pgle.profiles.profile import Profile
 
 _LONGEST_US: Final = 60e6
 _FAR_OFF: Final = 5.0
@@ -326,97 +323,3 @@ def _next(coverage: Coverage, reasons: Sequence[str], recording: str | None) -> 
     if coverage.staleness.fit is ProfileFit.STALE and coverage.staleness.differences:
         return f"{make}   # recorded with the flags it will be used with"
     return make
-
-
-_EXPECT: Final = (
-    "fill the compilation cache in a run with JAX_ENABLE_PGLE=true, then profile a second one "
-    "with JAX_COMPILATION_CACHE_EXPECT_PGLE=true"
-)
-
-_LINES: Final = (
-    (
-        ComplaintKind.MISSING_FILE,
-        re.compile(r"(PGLE profile file does not exist: .*)"),
-        "check --xla_gpu_pgle_profile_file_or_directory_path on every host; use an absolute path",
-    ),
-    (
-        ComplaintKind.UNREADABLE,
-        re.compile(r"(Tried but failed to parse PGLE proto from .*|Unable to parse fdo_profile.*)"),
-        "counterpoint pgle show FILE",
-    ),
-    (
-        ComplaintKind.DISCARDED,
-        re.compile(r"(Found \d+ missing instructions\. Discarding the profile\.)"),
-        "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN, or a profile of this program",
-    ),
-    (
-        ComplaintKind.RENAMED,
-        re.compile(r"(Expected instruction name to remain the same\..*)"),
-        (
-            "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN: from 0.12 on ERROR fails "
-            "all that has a collective which ends up synchronous, also without a profile"
-        ),
-    ),
-    (
-        ComplaintKind.SCHEDULER_ANYWAY,
-        re.compile(
-            r"(Profile data detected but `xla_gpu_enable_latency_hiding_scheduler` unset.*)"
-        ),
-        "nothing: with a profile XLA runs its latency hiding scheduler whatever that flag says",
-    ),
-    (ComplaintKind.EMPTY_TRACE, re.compile(r"(PGLE collected an empty trace.*)"), _EXPECT),
-    (
-        ComplaintKind.CONTENTION,
-        re.compile(r"(.*(?:CUPTI_ERROR_MULTIPLE_SUBSCRIBERS|nother profiling session active).*)"),
-        "end the other profiler (nsys, DCGM: dcgmi profile --pause), or " + _EXPECT,
-    ),
-    (
-        ComplaintKind.CACHE_MISS,
-        re.compile(r"(PERSISTENT CACHE MISS for PGLE-optimized .*)"),
-        "run the program with JAX_ENABLE_PGLE=true until it has been recompiled",
-    ),
-    (
-        ComplaintKind.CACHE_WRITE,
-        re.compile(r"(PERSISTENT CACHE WRITE with key .*)"),
-        "run both times with the same program, flags and jax: a key differs",
-    ),
-)
-
-
-def complaint(message: str) -> LogComplaint | None:
-    """Return the complaint in a line; None for other lines."""
-    for trouble, pattern, next_step in _LINES:
-        found = pattern.search(message)
-        if found:
-            return LogComplaint(trouble, found[1].strip(), next_step)
-    return None
-
-
-_DIGITS: Final = 12
-_ADDRESSED: Final = re.compile(rf"-[0-9a-f]{{{_DIGITS}}}$")
-
-
-def content_addressed_name(data: bytes, stem: str = "step", ending: str = TEXT) -> str:
-    """Return `step-<12 digits of the content's SHA-256>.pbtxt`.
-
-    JAX's key of the persistent compilation cache holds the flags, so the path of a profile but not
-    its content: a profile replaced under its old name brings back the executable that was compiled
-    with the previous one.
-    """
-    if ending not in ENDINGS:
-        raise ValueError(f"XLA reads no profile that ends in {ending}")
-    return f"{stem}-{hashlib.sha256(data).hexdigest()[:_DIGITS]}{ending}"
-
-
-def content_addressed(path: Path) -> Path:
-    """Return the content-addressed name for a profile, in the same directory."""
-    return path.with_name(content_addressed_name(path.read_bytes(), _stem(path), path.suffix))
-
-
-def is_content_addressed(path: Path) -> bool:
-    """Return whether a file has its content-addressed name."""
-    return path == content_addressed(path)
-
-
-def _stem(path: Path) -> str:
-    return _ADDRESSED.sub("", path.stem)

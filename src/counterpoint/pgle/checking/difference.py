@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from counterpoint.pgle.making.samples import effective_costs, same_costs
+from counterpoint.pgle.lookups import effective_costs, same_costs
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 
 

@@ -7,17 +7,15 @@ looks up (`names`).
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import polars as pl
 
+from counterpoint.core import InputError
 from counterpoint.hlo import Program
-from counterpoint.pgle.lookups.names import named_ops
-from counterpoint.pgle.making.origin import profile_notes, profile_origin
-from counterpoint.pgle.making.samples import ProfiledRuns, Samples, profiled_runs, samples
-from counterpoint.pgle.profiles.files import no_costs, require_device_time, require_names
-from counterpoint.pgle.profiles.modules import (
+from counterpoint.pgle.making.modules import (
     Module,
     ModuleCosts,
     ProfileBuild,
@@ -25,6 +23,14 @@ from counterpoint.pgle.profiles.modules import (
     find_modules,
     require_one,
 )
+from counterpoint.pgle.making.origin import profile_notes, profile_origin
+from counterpoint.pgle.making.samples import (
+    ProfiledRuns,
+    Samples,
+    profiled_runs,
+    samples,
+)
+from counterpoint.pgle.named_ops import named_ops
 from counterpoint.pgle.profiles.profile import (
     DECIMALS,
     MEDIAN,
@@ -203,3 +209,67 @@ def _own_runs(timeline: Timeline, group: Sequence[Module], runs: pl.DataFrame) -
     return runs.join(
         pl.DataFrame(own, schema=schema, orient="row").unique(), on=columns, how="semi"
     )
+
+
+def require_device_time(timeline: Timeline) -> None:
+    """Refuse a Timeline without work on a GPU."""
+    kinds = sorted({device.kind for device in timeline.devices})
+    if "gpu" in kinds:
+        return
+    if not kinds or not len(timeline.spans):
+        raise InputError(
+            f"{_inputs(timeline)}: no device time in this profile, so no costs",
+            why=_hold(timeline),
+            next="record a profile on GPUs while steps run, e.g. from step 3",
+        )
+    if "tpu" in kinds:
+        raise InputError(
+            f"{_inputs(timeline)}: a profile of {len(timeline.devices)} TPU cores, not of GPUs",
+            why="XLA uses such costs on GPUs only: its TPU compiler schedules by its own model",
+            next=f"counterpoint explain {shlex.join(timeline.inputs)}",
+        )
+    raise InputError(
+        f"{_inputs(timeline)}: a profile of {_devices(len(timeline.devices), kinds)}, not of GPUs",
+        why="times on a CPU say nothing about a GPU, and XLA's CPU compiler uses no costs",
+        next="record a profile on GPUs",
+    )
+
+
+def require_names(timeline: Timeline, ops: pl.DataFrame) -> None:
+    """Refuse a Timeline whose kernels name no HLO instruction."""
+    if ops["instruction"].is_not_null().any():
+        return
+    kernels = ", ".join(ops["name"].unique(maintain_order=True).head(2).to_list())
+    raise InputError(
+        f"{_inputs(timeline)}: no kernel names its HLO instruction",
+        why="; ".join(timeline.notes) or f"it contains only kernels such as {kernels}",
+        next="record it with the JAX profiler, or with `nsys profile --trace=cuda,nvtx`",
+    )
+
+
+def no_costs(timeline: Timeline, modules: Sequence[ModuleCosts]) -> InputError:
+    """Return the error for modules that ran without any named kernel."""
+    return InputError(
+        f"{_inputs(timeline)}: no instruction of {', '.join(m.name for m in modules)} took time",
+        why="its kernels name no instruction of its HLO: command buffers (CUDA graphs) hide names",
+        next="record the profile with XLA_FLAGS=--xla_gpu_enable_command_buffer=",
+    )
+
+
+def _devices(count: int, kinds: Sequence[str]) -> str:
+    names = "/".join("CPU" if kind == "cpu" else kind for kind in kinds)
+    return f"{count} {names} device{'s' * (count != 1)}"
+
+
+def _inputs(timeline: Timeline) -> str:
+    return ", ".join(timeline.inputs)
+
+
+def _hold(timeline: Timeline) -> str:
+    if len(timeline.host_events):
+        return (
+            f"it contains only {len(timeline.host_events):,} events of host threads; JAX on CPU"
+            " records no device, and neither does a profile that ends before the first step"
+            " either"
+        )
+    return "; ".join(timeline.notes) or "it is empty"

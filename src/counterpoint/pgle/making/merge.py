@@ -16,8 +16,8 @@ import numpy as np
 
 from counterpoint import __version__
 from counterpoint.core import InputError
+from counterpoint.pgle.lookups import effective_costs
 from counterpoint.pgle.making.origin import chips_recorded, count, name_of_statistic
-from counterpoint.pgle.making.samples import effective_costs
 from counterpoint.pgle.profiles.profile import (
     MEDIAN,
     InstructionCost,

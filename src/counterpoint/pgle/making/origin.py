@@ -12,8 +12,8 @@ import polars as pl
 from counterpoint import __version__
 from counterpoint.hardware import Chip, Target, find_chip
 from counterpoint.hardware.targets import mismatched_chip
+from counterpoint.pgle.making.modules import Module, ModuleCosts
 from counterpoint.pgle.making.samples import ProfiledRuns, Samples
-from counterpoint.pgle.profiles.modules import Module, ModuleCosts
 from counterpoint.pgle.profiles.profile import MEDIAN
 from counterpoint.timeline import Lane, Timeline
 

@@ -10,16 +10,14 @@ these is the best estimate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
 from counterpoint.core import Unknown
-from counterpoint.pgle.lookups.names import named_ops
-from counterpoint.pgle.lookups.needed import costs_found
-from counterpoint.pgle.profiles.profile import InstructionCost, Profile
+from counterpoint.pgle.named_ops import named_ops
 from counterpoint.timeline import Lane, Timeline
 from counterpoint.timeline.hosts import meetings, stays, with_groups
 from counterpoint.timeline.recording import Schema
@@ -280,48 +278,3 @@ def _rated(timeline: Timeline, runs: pl.DataFrame) -> pl.DataFrame:
             any_later=pl.col("later").any().over("program"),
         )
     )
-
-
-def effective_costs(profile: Profile) -> dict[str, InstructionCost]:
-    """Return costs by key, each module's in the order of the file.
-
-    A bare name that comes after a module's own overrides it, as in XLA.
-    """
-    by_module: dict[str | None, list[InstructionCost]] = {}
-    for cost in profile.costs:
-        by_module.setdefault(cost.fingerprint, []).append(cost)
-    mixed = None in by_module and len(by_module) > 1
-    return {
-        cost.key: cost
-        for fingerprint, own in by_module.items()
-        for cost in _of_module(fingerprint, own, profile.costs if mixed else own)
-    }
-
-
-def _of_module(
-    fingerprint: str | None, own: Iterable[InstructionCost], costs: Iterable[InstructionCost]
-) -> Iterable[InstructionCost]:
-    found = costs_found(costs, fingerprint)
-    names = costs_found(own, fingerprint)
-    return (InstructionCost(name, found.get(name, us), fingerprint) for name, us in names.items())
-
-
-def same_costs(
-    profile: Profile, taken: Mapping[str, InstructionCost]
-) -> Mapping[str | None, tuple[str | None, ...]]:
-    """Return groups of fingerprints with the same costs, by the first of each.
-
-    Hosts may compile one module to different fingerprints; `make_profile` writes the costs of all
-    hosts under each. They are costs of one module: a sum counts them once. Modules with different
-    names in the file stay separate whatever they cost, and so do those of a single instruction,
-    where equal costs prove nothing.
-    """
-    own: dict[str | None, dict[str, float]] = {}
-    for cost in taken.values():
-        own.setdefault(cost.fingerprint, {})[cost.name] = cost.us
-    groups: dict[object, list[str | None]] = {}
-    for fingerprint, costs in own.items():
-        name = profile.origin.get(f"module {fingerprint}", "").partition(",")[0]
-        alone = fingerprint if len(costs) == 1 else None
-        groups.setdefault((name, alone, frozenset(costs.items())), []).append(fingerprint)
-    return {group[0]: tuple(group) for group in groups.values()}

@@ -1,10 +1,10 @@
 """A PGLE profile: costs by instruction name, its files, and its origin."""
 
 from counterpoint.pgle.profiles.files import check_place as check_place
+from counterpoint.pgle.profiles.files import content_addressed as content_addressed
+from counterpoint.pgle.profiles.files import content_addressed_name as content_addressed_name
 from counterpoint.pgle.profiles.files import read_profile as read_profile
 from counterpoint.pgle.profiles.files import write_profile as write_profile
-from counterpoint.pgle.profiles.modules import ModuleCosts as ModuleCosts
-from counterpoint.pgle.profiles.modules import ProfileBuild as ProfileBuild
 from counterpoint.pgle.profiles.profile import ENDINGS as ENDINGS
 from counterpoint.pgle.profiles.profile import MEDIAN as MEDIAN
 from counterpoint.pgle.profiles.profile import SEPARATOR as SEPARATOR

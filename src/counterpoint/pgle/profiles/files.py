@@ -7,22 +7,21 @@ profile.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import polars as pl
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from counterpoint.core import InputError, UsageError, refuse_url
 from counterpoint.hlo import Message
-from counterpoint.pgle.profiles.modules import ModuleCosts
 from counterpoint.pgle.profiles.profile import (
     BINARY,
     ENDINGS,
@@ -36,7 +35,6 @@ from counterpoint.pgle.profiles.profile import (
     origin_of,
     profile_text,
 )
-from counterpoint.timeline import Timeline
 
 _RECORDING: Final = ".xplane.pb"
 _RECORDINGS: Final = (".zip", ".xplane.pb.gz", ".sqlite", ".nsys-rep", ".json.gz")
@@ -391,65 +389,31 @@ def _origin_of_module(profile: Profile, fingerprint: str) -> dict[str, str]:
     }
 
 
-def require_device_time(timeline: Timeline) -> None:
-    """Refuse a Timeline without work on a GPU."""
-    kinds = sorted({device.kind for device in timeline.devices})
-    if "gpu" in kinds:
-        return
-    if not kinds or not len(timeline.spans):
-        raise InputError(
-            f"{_inputs(timeline)}: no device time in this profile, so no costs",
-            why=_hold(timeline),
-            next="record a profile on GPUs while steps run, e.g. from step 3",
-        )
-    if "tpu" in kinds:
-        raise InputError(
-            f"{_inputs(timeline)}: a profile of {len(timeline.devices)} TPU cores, not of GPUs",
-            why="XLA uses such costs on GPUs only: its TPU compiler schedules by its own model",
-            next=f"counterpoint explain {shlex.join(timeline.inputs)}",
-        )
-    raise InputError(
-        f"{_inputs(timeline)}: a profile of {_devices(len(timeline.devices), kinds)}, not of GPUs",
-        why="times on a CPU say nothing about a GPU, and XLA's CPU compiler uses no costs",
-        next="record a profile on GPUs",
-    )
+_DIGITS: Final = 12
+_ADDRESSED: Final = re.compile(rf"-[0-9a-f]{{{_DIGITS}}}$")
 
 
-def require_names(timeline: Timeline, ops: pl.DataFrame) -> None:
-    """Refuse a Timeline whose kernels name no HLO instruction."""
-    if ops["instruction"].is_not_null().any():
-        return
-    kernels = ", ".join(ops["name"].unique(maintain_order=True).head(2).to_list())
-    raise InputError(
-        f"{_inputs(timeline)}: no kernel names its HLO instruction",
-        why="; ".join(timeline.notes) or f"it contains only kernels such as {kernels}",
-        next="record it with the JAX profiler, or with `nsys profile --trace=cuda,nvtx`",
-    )
+def content_addressed_name(data: bytes, stem: str = "step", ending: str = TEXT) -> str:
+    """Return `step-<12 digits of the content's SHA-256>.pbtxt`.
+
+    JAX's key of the persistent compilation cache holds the flags, so the path of a profile but not
+    its content: a profile replaced under its old name brings back the executable that was compiled
+    with the previous one.
+    """
+    if ending not in ENDINGS:
+        raise ValueError(f"XLA reads no profile that ends in {ending}")
+    return f"{stem}-{hashlib.sha256(data).hexdigest()[:_DIGITS]}{ending}"
 
 
-def no_costs(timeline: Timeline, modules: Sequence[ModuleCosts]) -> InputError:
-    """Return the error for modules that ran without any named kernel."""
-    return InputError(
-        f"{_inputs(timeline)}: no instruction of {', '.join(m.name for m in modules)} took time",
-        why="its kernels name no instruction of its HLO: command buffers (CUDA graphs) hide names",
-        next="record the profile with XLA_FLAGS=--xla_gpu_enable_command_buffer=",
-    )
+def content_addressed(path: Path) -> Path:
+    """Return the content-addressed name for a profile, in the same directory."""
+    return path.with_name(content_addressed_name(path.read_bytes(), _stem(path), path.suffix))
 
 
-def _devices(count: int, kinds: Sequence[str]) -> str:
-    names = "/".join("CPU" if kind == "cpu" else kind for kind in kinds)
-    return f"{count} {names} device{'s' * (count != 1)}"
+def is_content_addressed(path: Path) -> bool:
+    """Return whether a file has its content-addressed name."""
+    return path == content_addressed(path)
 
 
-def _inputs(timeline: Timeline) -> str:
-    return ", ".join(timeline.inputs)
-
-
-def _hold(timeline: Timeline) -> str:
-    if len(timeline.host_events):
-        return (
-            f"it contains only {len(timeline.host_events):,} events of host threads; JAX on CPU"
-            " records no device, and neither does a profile that ends before the first step"
-            " either"
-        )
-    return "; ".join(timeline.notes) or "it is empty"
+def _stem(path: Path) -> str:
+    return _ADDRESSED.sub("", path.stem)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from counterpoint.compile import CompiledProgram
+from counterpoint.pgle import ProfileFit
 from counterpoint.pgle.applying import AppliedProfile
-from counterpoint.pgle.lookups import ProfileFit
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,

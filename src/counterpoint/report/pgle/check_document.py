@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from counterpoint.core import Unknown
+from counterpoint.pgle import ProfileFit, UnusedReason
 from counterpoint.pgle.checking import (
     Coverage,
     CoverageVerdict,
@@ -15,7 +16,6 @@ from counterpoint.pgle.checking import (
     LookupAnswer,
     ProfileDiff,
 )
-from counterpoint.pgle.lookups import ProfileFit, UnusedReason
 from counterpoint.pgle.profiles import SEPARATOR, InstructionCost
 from counterpoint.report import units
 from counterpoint.report.document import (

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from statistics import median_low
 
 from counterpoint.core import Unknown
+from counterpoint.pgle import LogComplaint, ModuleUse
 from counterpoint.pgle.applying import CollectiveMove, Movement, displayed_us
 from counterpoint.pgle.checking import Coverage
-from counterpoint.pgle.proving import LogComplaint, ModuleUse
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,

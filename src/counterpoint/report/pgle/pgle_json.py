@@ -14,8 +14,9 @@ from counterpoint.report.json import At, Pair, ReasonUnknown, Result, fill, json
 
 if TYPE_CHECKING:
     from counterpoint.pgle.applying import AppliedProfile, Movement
-    from counterpoint.pgle.checking import CoverageVerdict, ProfileDiff, check
-    from counterpoint.pgle.profiles import Profile, ProfileBuild
+    from counterpoint.pgle.checking import Coverage, CoverageVerdict, ProfileDiff
+    from counterpoint.pgle.making import ProfileBuild
+    from counterpoint.pgle.profiles import Profile
 
 
 class ModuleCostsJson(Result):
@@ -216,7 +217,7 @@ class PgleCheck(Result, tag_field="schema", tag="counterpoint.pgle-check/1"):
 
 
 def pgle_check_json(
-    coverage: check.Coverage,
+    coverage: Coverage,
     judgement: CoverageVerdict,
     profile: str,
     program: str,

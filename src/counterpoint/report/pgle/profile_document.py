@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from counterpoint.pgle.making import effective_costs, same_costs
-from counterpoint.pgle.profiles import InstructionCost, ModuleCosts, Profile, ProfileBuild
+from counterpoint.pgle.making import ModuleCosts, ProfileBuild, effective_costs, same_costs
+from counterpoint.pgle.profiles import InstructionCost, Profile
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,

@@ -164,9 +164,8 @@ def profiled_settings(arm: Arm, run: Path, study: Path) -> Settings:
 
     Raises InputError if no profile can be made.
     """
-    from counterpoint.pgle.checking import content_addressed
     from counterpoint.pgle.making import make_profile
-    from counterpoint.pgle.profiles import write_profile
+    from counterpoint.pgle.profiles import content_addressed, write_profile
     from counterpoint.runs import read_run
     from counterpoint.timeline import read
 

@@ -24,7 +24,7 @@ from counterpoint.core.columns import union
 from counterpoint.cost import CostModel, PriceFamily, PriceSource
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.schedule import loop_multiplier
-from counterpoint.pgle.lookups import named_ops
+from counterpoint.pgle import named_ops
 from counterpoint.pgle.making import profiled_runs, samples
 from counterpoint.timeline import Lane, Timeline
 

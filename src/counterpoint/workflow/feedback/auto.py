@@ -14,9 +14,8 @@ from typing import Final
 from counterpoint.core import Unknown
 from counterpoint.flags import Settings
 from counterpoint.flags.versions import expect_pgle_known
-from counterpoint.pgle.applying import read_evidence
+from counterpoint.pgle import ComplaintKind, LogEvidence, ProfileUse, read_evidence
 from counterpoint.pgle.making import ProfilerConflict
-from counterpoint.pgle.proving import ComplaintKind, LogEvidence, ProfileUse
 from counterpoint.runs import Compile, Run
 from counterpoint.runs.scores import Score, score
 from counterpoint.workflow.feedback.feedback import (

@@ -27,18 +27,24 @@ from counterpoint.flags.versions import (
     scheduler_off,
 )
 from counterpoint.hlo import Program, read_program
-from counterpoint.pgle.applying import Movement, movement, read_evidence
-from counterpoint.pgle.checking import (
-    Coverage,
-    check_profile,
+from counterpoint.pgle import (
+    LogComplaint,
+    ModuleUse,
+    ProfileFit,
+    ProfileUse,
+    costs_found,
+    read_evidence,
+)
+from counterpoint.pgle.applying import Movement, heaviest, movement
+from counterpoint.pgle.checking import Coverage, check_profile, judge
+from counterpoint.pgle.making import make_profile, measured_times
+from counterpoint.pgle.profiles import (
+    Profile,
     content_addressed,
     content_addressed_name,
-    judge,
+    read_profile,
+    write_profile,
 )
-from counterpoint.pgle.lookups import ProfileFit, costs_found
-from counterpoint.pgle.making import make_profile, measured_times
-from counterpoint.pgle.profiles import Profile, read_profile, write_profile
-from counterpoint.pgle.proving import LogComplaint, ModuleUse, ProfileUse, heaviest
 from counterpoint.runs import Rank, Run
 from counterpoint.runs.scores import NEGLIGIBLE_CHANGE, RUN_TO_RUN_NOISE, Score, score, student_t
 from counterpoint.timeline import Timeline

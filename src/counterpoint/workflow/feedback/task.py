@@ -23,8 +23,8 @@ from counterpoint.flags import Settings, inherited_settings
 from counterpoint.flags.forms import quoted
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.flags.versions import LHS, PROFILE, scheduler_can_be_disabled
+from counterpoint.pgle import VERBOSE_LOG
 from counterpoint.pgle.making import ProfilerConflict, conflicts, processes_here
-from counterpoint.pgle.proving import VERBOSE_LOG
 from counterpoint.runs import OutcomeKind, Run
 
 Say: TypeAlias = Callable[[str], None]

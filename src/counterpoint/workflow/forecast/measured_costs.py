@@ -27,7 +27,7 @@ from counterpoint.hardware.targets import mismatched_chip, mismatched_devices
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.model import launched, launches
 from counterpoint.hlo.schedule import is_done
-from counterpoint.pgle.lookups import cost_name, lookup_name
+from counterpoint.pgle import cost_name, lookup_name
 from counterpoint.pgle.making import make_profile, other_recorded
 from counterpoint.pgle.profiles import ENDINGS, InstructionCost, Profile, read_profile
 from counterpoint.runs.timeline import read

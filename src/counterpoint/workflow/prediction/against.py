@@ -23,7 +23,7 @@ from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched
 from counterpoint.hlo.origin import StableKey, provenance, stable_key
 from counterpoint.hlo.work import category
-from counterpoint.pgle.lookups import cost_name, lookup_name
+from counterpoint.pgle import cost_name, lookup_name
 from counterpoint.pgle.making import measured_times
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Timeline

@@ -26,10 +26,9 @@ from counterpoint.hlo import Program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import is_done, start_of
+from counterpoint.pgle import VERBOSE_LOG, xla_lookups
 from counterpoint.pgle.applying import compare_compiles
-from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles import InstructionCost, Profile, check_place, write_profile
-from counterpoint.pgle.proving import VERBOSE_LOG
 from counterpoint.workflow.forecast.forecast import (
     PredictionOptions,
     PricingContext,

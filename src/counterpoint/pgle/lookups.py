@@ -261,3 +261,120 @@ def _differences(origin: Mapping[str, str], circumstances: Mapping[str, str]) ->
     for key, value in circumstances.items():
         if key in origin and origin[key] != value:
             yield f"{key}: {origin[key] or 'none'} when made, {value or 'none'} now"
+
+
+def effective_costs(profile: Profile) -> dict[str, InstructionCost]:
+    """Return costs by key, each module's in the order of the file.
+
+    A bare name that comes after a module's own overrides it, as in XLA.
+    """
+    by_module: dict[str | None, list[InstructionCost]] = {}
+    for cost in profile.costs:
+        by_module.setdefault(cost.fingerprint, []).append(cost)
+    mixed = None in by_module and len(by_module) > 1
+    return {
+        cost.key: cost
+        for fingerprint, own in by_module.items()
+        for cost in _of_module(fingerprint, own, profile.costs if mixed else own)
+    }
+
+
+def _of_module(
+    fingerprint: str | None, own: Iterable[InstructionCost], costs: Iterable[InstructionCost]
+) -> Iterable[InstructionCost]:
+    found = costs_found(costs, fingerprint)
+    names = costs_found(own, fingerprint)
+    return (InstructionCost(name, found.get(name, us), fingerprint) for name, us in names.items())
+
+
+def same_costs(
+    profile: Profile, taken: Mapping[str, InstructionCost]
+) -> Mapping[str | None, tuple[str | None, ...]]:
+    """Return groups of fingerprints with the same costs, by the first of each.
+
+    Hosts may compile one module to different fingerprints; `make_profile` writes the costs of all
+    hosts under each. They are costs of one module: a sum counts them once. Modules with different
+    names in the file stay separate whatever they cost, and so do those of a single instruction,
+    where equal costs prove nothing.
+    """
+    own: dict[str | None, dict[str, float]] = {}
+    for cost in taken.values():
+        own.setdefault(cost.fingerprint, {})[cost.name] = cost.us
+    groups: dict[object, list[str | None]] = {}
+    for fingerprint, costs in own.items():
+        name = profile.origin.get(f"module {fingerprint}", "").partition(",")[0]
+        alone = fingerprint if len(costs) == 1 else None
+        groups.setdefault((name, alone, frozenset(costs.items())), []).append(fingerprint)
+    return {group[0]: tuple(group) for group in groups.values()}
+
+
+_STAGE: Final = re.compile(r"-(start|done)(?=$|\.)")
+
+
+class UnusedReason(StrEnum):
+    """Why nothing looks up a name."""
+
+    OTHER_MODULE = "of another module"
+    COLLECTIVE = "a collective not named by its start"
+    RENAMED = "a name that XLA gave after its lookup"
+    ABSENT = "not in the program"
+    NOT_ASKED = "in the program, but XLA does not look it up"
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedCost:
+    """An unused cost; `meant` is the name under which XLA would find it."""
+
+    name: str
+    us: float
+    why: UnusedReason
+    meant: str | None = None
+
+
+def unused_costs(
+    costs: Iterable[InstructionCost], program: Program, lookups: Iterable[Lookup]
+) -> tuple[UnusedCost, ...]:
+    """Return every unused name, once.
+
+    Tools that read profilers write a collective as `all-gather.3` or by its done. XLA looks only
+    for its start, so the most important costs are lost.
+    """
+    found = list(lookups)
+    wanted = {name for lookup in found for name in lookup.names}
+    starts = {lookup.names[0]: _core(lookup.names[0]) for lookup in found if lookup.collective}
+    seen: dict[tuple[str, str | None], UnusedCost] = {}
+    for cost in costs:
+        extra = _extra(cost, program, wanted, starts)
+        if extra is not None:
+            seen[cost.name, cost.fingerprint] = extra
+    return tuple(seen.values())
+
+
+def _extra(
+    cost: InstructionCost, program: Program, asked: set[str], starts: Mapping[str, str]
+) -> UnusedCost | None:
+    base = base_name(cost.name)
+    if cost.fingerprint not in (None, program.fingerprint):
+        return UnusedCost(cost.name, cost.us, UnusedReason.OTHER_MODULE)
+    if base in asked:
+        return None
+    meant = next(_starts_meant(cost.name, starts), None)
+    if meant is not None:
+        return UnusedCost(cost.name, cost.us, UnusedReason.COLLECTIVE, meant)
+    known = program.instruction(cost.name) or program.instruction(base)
+    if known is None:
+        return UnusedCost(cost.name, cost.us, UnusedReason.ABSENT)
+    before = lookup_name(known)
+    if before in asked:
+        return UnusedCost(cost.name, cost.us, UnusedReason.RENAMED, before)
+    return UnusedCost(cost.name, cost.us, UnusedReason.NOT_ASKED)
+
+
+def _starts_meant(name: str, starts: Mapping[str, str]) -> Iterator[str]:
+    core = _core(name)
+    return (start for start, its_core in starts.items() if its_core == core and start != name)
+
+
+def _core(name: str) -> str:
+    """Return `all-gather.3` for `all-gather-start.3`, `all-gather-done.3` and itself."""
+    return _STAGE.sub("", name)

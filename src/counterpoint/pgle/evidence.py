@@ -1,4 +1,4 @@
-"""Evidence in the compiler's own log that it used a profile, or did not.
+"""Evidence in the compiler's log that it used a profile, or did not: per module, and overall.
 
 `Found profile for module` is no proof: XLA writes it for an empty profile and for another program's
 as well. Proof is that it found costs in it: by its counts, which it writes when something is
@@ -10,17 +10,155 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
-from counterpoint.pgle.checking.check import complaint
-from counterpoint.pgle.proving.proof import (
-    VERBOSE_LOG,
-    ComplaintKind,
-    LogComplaint,
-    LogEvidence,
-    ModuleUse,
-    ProfileUse,
+VERBOSE_LOG: Final[Mapping[str, str]] = {
+    "TF_CPP_MIN_LOG_LEVEL": "0",
+    "TF_CPP_VMODULE": "profile_guided_latency_estimator=2,gpu_hlo_schedule=1",
+}
+"""Environment that makes XLA log everything that is read here.
+
+TF_CPP_MAX_LOG_LEVEL, often advised, is not a variable of XLA's.
+"""
+
+
+class ProfileUse(StrEnum):
+    """The outcome for a profile in a compile."""
+
+    USED = "used"
+    NOT_USED = "not used"
+    FAILED = "failed"  # the compile failed for lack of costs
+    UNKNOWN = "unknown"
+
+
+class ComplaintKind(StrEnum):
+    """A complaint in the log."""
+
+    MISSING_FILE = "missing file"
+    UNREADABLE = "unreadable"
+    DISCARDED = "discarded"
+    RENAMED = "renamed"
+    SCHEDULER_ANYWAY = "scheduler runs anyway"
+    EMPTY_TRACE = "empty trace"
+    CONTENTION = "contention"
+    CACHE_MISS = "cache miss"
+    CACHE_WRITE = "cache write"
+
+
+@dataclass(frozen=True, slots=True)
+class LogComplaint:
+    """One thing in the log that keeps a profile from being used, and its remedy."""
+
+    trouble: ComplaintKind
+    text: str
+    next: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleUse:
+    """One compile of one module. Counts are XLA's own; None if it wrote none.
+
+    `guided` is true if it was scheduled with a profile available, used or not.
+
+    `looked_up` and `missed` are single instructions, known only from a verbose log.
+    """
+
+    module: str
+    use: ProfileUse
+    reason: str
+    guided: bool = False
+    source: str | None = None
+    fingerprint: str | None = None
+    fallback: str | None = None
+    found: int | None = None
+    missing: int | None = None
+    missing_names: tuple[str, ...] = ()
+    looked_up: frozenset[str] = frozenset()
+    missed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvidence:
+    """The findings from a log. `needs` are variables to set for a more conclusive log."""
+
+    use: ProfileUse
+    reason: str
+    modules: tuple[ModuleUse, ...] = ()
+    sources: tuple[str, ...] = ()
+    complaints: tuple[LogComplaint, ...] = ()
+    from_cache: tuple[str, ...] = ()
+    needs: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def of(self, module: str) -> ModuleUse | None:
+        """Return the last compile of a module that had a profile; else its last."""
+        own = [use for use in self.modules if use.module == module]
+        with_profile = [use for use in own if use.guided]
+        return next(reversed(with_profile or own), None)
+
+
+_EXPECT: Final = (
+    "fill the compilation cache in a run with JAX_ENABLE_PGLE=true, then profile a second one "
+    "with JAX_COMPILATION_CACHE_EXPECT_PGLE=true"
 )
+_LINES: Final = (
+    (
+        ComplaintKind.MISSING_FILE,
+        re.compile(r"(PGLE profile file does not exist: .*)"),
+        "check --xla_gpu_pgle_profile_file_or_directory_path on every host; use an absolute path",
+    ),
+    (
+        ComplaintKind.UNREADABLE,
+        re.compile(r"(Tried but failed to parse PGLE proto from .*|Unable to parse fdo_profile.*)"),
+        "counterpoint pgle show FILE",
+    ),
+    (
+        ComplaintKind.DISCARDED,
+        re.compile(r"(Found \d+ missing instructions\. Discarding the profile\.)"),
+        "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN, or a profile of this program",
+    ),
+    (
+        ComplaintKind.RENAMED,
+        re.compile(r"(Expected instruction name to remain the same\..*)"),
+        (
+            "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN: from 0.12 on ERROR fails "
+            "all that has a collective which ends up synchronous, also without a profile"
+        ),
+    ),
+    (
+        ComplaintKind.SCHEDULER_ANYWAY,
+        re.compile(
+            r"(Profile data detected but `xla_gpu_enable_latency_hiding_scheduler` unset.*)"
+        ),
+        "nothing: with a profile XLA runs its latency hiding scheduler whatever that flag says",
+    ),
+    (ComplaintKind.EMPTY_TRACE, re.compile(r"(PGLE collected an empty trace.*)"), _EXPECT),
+    (
+        ComplaintKind.CONTENTION,
+        re.compile(r"(.*(?:CUPTI_ERROR_MULTIPLE_SUBSCRIBERS|nother profiling session active).*)"),
+        "end the other profiler (nsys, DCGM: dcgmi profile --pause), or " + _EXPECT,
+    ),
+    (
+        ComplaintKind.CACHE_MISS,
+        re.compile(r"(PERSISTENT CACHE MISS for PGLE-optimized .*)"),
+        "run the program with JAX_ENABLE_PGLE=true until it has been recompiled",
+    ),
+    (
+        ComplaintKind.CACHE_WRITE,
+        re.compile(r"(PERSISTENT CACHE WRITE with key .*)"),
+        "run both times with the same program, flags and jax: a key differs",
+    ),
+)
+
+
+def complaint(message: str) -> LogComplaint | None:
+    """Return the complaint in a line; None for other lines."""
+    for trouble, pattern, next_step in _LINES:
+        found = pattern.search(message)
+        if found:
+            return LogComplaint(trouble, found[1].strip(), next_step)
+    return None
+
 
 _LINE: Final = re.compile(
     r"(?:\b(?P<level>[IWEF])\d{4} [\d:.]+ +(?P<thread>\d+)|: (?P<bare>[IWEF])) "
