@@ -203,7 +203,7 @@ def test_json_holds_all_of_it(run: Run, profile: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-o", "OUT/step.pbtxt"], "no recording was named"),
+        (["-o", "OUT/step.pbtxt"], "no recording was given"),
         (["IN"], "--out"),
         (["IN", "-o", "OUT/step.txt"], "XLA takes no profile of the ending .txt"),
         (["IN", "-o", "OUT/nowhere/step.pb"], "there is no directory"),

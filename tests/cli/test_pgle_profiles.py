@@ -244,7 +244,7 @@ def test_merge_says_of_which_programs_its_profiles_are(
 
 
 def test_merge_refuses_before_it_reads(run: Run, first: Path, tmp_path: Path) -> None:
-    assert "no profile was named" in run("merge", "-o", tmp_path / "x.pb")[2]
+    assert "no profile was given" in run("merge", "-o", tmp_path / "x.pb")[2]
     assert "exists" in run("merge", first, "-o", first)[2]
     code, _, err = run("merge", first, "-o", tmp_path / "x.pb", "--percentile", "-1")
     assert code == 2

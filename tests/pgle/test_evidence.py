@@ -84,7 +84,7 @@ def test_costs_handed_over_as_an_option_are_told_from_a_file() -> None:
     ],
 )
 def test_complaints_say_what_to_do(name: str, trouble: ComplaintKind, words: str) -> None:
-    found = [it for it in read_evidence(log(name)).complaints if it.trouble is trouble]
+    found = [it for it in read_evidence(log(name)).complaints if it.kind is trouble]
     assert any(words in it.text for it in found)
     assert all(it.next for it in found)
 
@@ -187,7 +187,7 @@ JAX_LINES = {
 @pytest.mark.parametrize("trouble", JAX_LINES)
 def test_warnings_of_jax_are_complaints(trouble: ComplaintKind) -> None:
     (found,) = read_evidence(JAX_LINES[trouble]).complaints
-    assert found.trouble is trouble
+    assert found.kind is trouble
     assert found.next
 
 

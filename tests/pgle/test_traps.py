@@ -115,7 +115,7 @@ def test_a_missing_file_fails_nothing(
     assert schedule(compilation) == schedule(plain)
     evidence = read_evidence(compilation.log)
     assert evidence.use is ProfileUse.NOT_USED
-    assert [it.trouble for it in evidence.complaints] == [ComplaintKind.MISSING_FILE]
+    assert [it.kind for it in evidence.complaints] == [ComplaintKind.MISSING_FILE]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_damaged_file_fails_nothing(
     assert schedule(compilation) == schedule(plain)
     evidence = read_evidence(compilation.log)
     assert evidence.use is ProfileUse.NOT_USED
-    assert [it.trouble for it in evidence.complaints] == [ComplaintKind.UNREADABLE]
+    assert [it.kind for it in evidence.complaints] == [ComplaintKind.UNREADABLE]
     with pytest.raises(InputError):
         read_profile(path)
 
@@ -178,7 +178,7 @@ def test_from_0_12_errors_asked_for_fail_programs_without_any_profile(compiler: 
     else:
         assert compilation.error is not None
         assert evidence.use is ProfileUse.FAILED
-        assert [it.trouble for it in evidence.complaints] == [ComplaintKind.RENAMED]
+        assert [it.kind for it in evidence.complaints] == [ComplaintKind.RENAMED]
 
 
 @pytest.mark.parametrize("kind", ["empty", "foreign"])
@@ -253,7 +253,7 @@ def test_false_does_not_keep_a_profile_out_before_0_12_and_does_from_then_on(
     evidence = read_evidence(compilation.log, flags)
     if compiler.version < SINCE_0_12:
         assert evidence.use is ProfileUse.USED
-        assert ComplaintKind.SCHEDULER_ANYWAY in {it.trouble for it in evidence.complaints}
+        assert ComplaintKind.SCHEDULER_ANYWAY in {it.kind for it in evidence.complaints}
     else:
         assert evidence.use is ProfileUse.NOT_USED
         assert "xla_gpu_enable_latency_hiding_scheduler=false" in evidence.reason
@@ -265,7 +265,7 @@ def test_a_profile_runs_the_scheduler_that_would_not_run_without(
     off = {"xla_gpu_enable_analytical_sol_latency_estimator": False}
     evidence = read_evidence(compiler.with_profile("step", good, **off).log)
     assert evidence.use is ProfileUse.USED
-    assert ComplaintKind.SCHEDULER_ANYWAY in {it.trouble for it in evidence.complaints}
+    assert ComplaintKind.SCHEDULER_ANYWAY in {it.kind for it in evidence.complaints}
 
 
 def test_found_profile_is_said_even_where_the_scheduler_is_disabled(

@@ -29,20 +29,20 @@ def calibrate(
 ) -> None:
     """Fit the few numbers of the cost model (rates of GEMMs, memory, network) to measured runs.
 
-    What the fit is worth elsewhere is told by what it did not see: kinds of work, and whole steps
-    where several were measured, are left out in turn.
+    The accuracy elsewhere is estimated by held-out data: kinds of work, and whole steps
+    if several were measured, are left out in turn.
 
     Args:
-        recordings: Runs, profiles or kept Timelines, each of one program on the target.
-        target: What they were measured on: 8xH100, or 8x8xH100:400G for eight hosts.
+        recordings: Runs, profiles or saved Timelines, each of one program on the target.
+        target: The devices they were measured on: 8xH100, or 8x8xH100:400G for eight hosts.
         calibration: Start from an earlier calibration instead of the chip's defaults.
-        out: Where to write: .toml, for `predict --calibration`.
-        force: Overwrite what is there.
-        json: Print what was fitted as JSON.
+        out: The output file: .toml, for `predict --calibration`.
+        force: Overwrite existing output.
+        json: Print the fit as JSON.
     """
     if not recordings:
         raise UsageError(
-            "no recording was named", next="counterpoint calibrate RUN --target 8xH100 -o h100.toml"
+            "no recording was given", next="counterpoint calibrate RUN --target 8xH100 -o h100.toml"
         )
     if target is None:
         raise UsageError(

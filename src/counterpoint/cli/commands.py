@@ -217,7 +217,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "pgle apply",
-        "counterpoint.cli.pgle_apply:apply",
+        "counterpoint.cli.pgle:apply",
         "Compile with a profile, without a GPU: proof that XLA used it, and what it moved.",
         examples=(
             "counterpoint pgle apply step.pbtxt --program ir --target 8xH100",

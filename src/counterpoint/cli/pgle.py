@@ -1,9 +1,11 @@
-"""`counterpoint pgle make`, `merge`, `diff`, `show` and `check`."""
+"""`counterpoint pgle make`, `merge`, `diff`, `show`, `check` and `apply`."""
 
 from __future__ import annotations
 
 import shlex
 import sys
+import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,10 +15,19 @@ from counterpoint.cli.output import WholeNumber
 from counterpoint.cli.profiles import manual, read_recordings, recorded_versions, refuse_over_input
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
-from counterpoint.compile.inputs import load_workload, own_target
+from counterpoint.compile.inputs import Workload, load_workload, own_target
 from counterpoint.core import CounterpointError, InputError, UsageError
-from counterpoint.hardware.targets import target_name
-from counterpoint.pgle.applying import LocatedProgram, is_lowered, locate_program
+from counterpoint.flags.lines import parse_settings
+from counterpoint.flags.versions import PROFILE
+from counterpoint.hardware import Target
+from counterpoint.hardware.targets import parse_target, target_name
+from counterpoint.pgle.applying import (
+    AppliedProfile,
+    LocatedProgram,
+    apply_profile,
+    is_lowered,
+    locate_program,
+)
 from counterpoint.pgle.checking import (
     COVERAGE,
     Coverage,
@@ -39,11 +50,14 @@ from counterpoint.report.pgle import (
     diff_json,
     made_document,
     made_json,
+    pgle_apply_document,
+    pgle_apply_json,
     pgle_check_document,
     pgle_check_json,
     profile_document,
     profile_json,
 )
+from counterpoint.runs import is_run
 
 Switch = Annotated[bool, Parameter(show_default=False)]
 
@@ -58,23 +72,23 @@ def make(
     force: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Make a profile for XLA's scheduler from what was recorded on GPUs.
+    """Make a profile for XLA's scheduler from recordings of GPUs.
 
     Args:
-        recordings: A Run, or what `explain` takes; several are the hosts of one run.
-        out: Where to write: .pbtxt, .pb, or a directory of one file per module.
-        percentile: Which of an instruction's times is its cost; 50 is the median.
-        module: This module alone: its name, the first digits of its fingerprint, or '#' and its
+        recordings: A Run, or any input of `explain`; several are the hosts of one run.
+        out: The output: .pbtxt, .pb, or a directory of one file per module.
+        percentile: The percentile of an instruction's times that is its cost; 50 is the median.
+        module: Only this module: its name, the first digits of its fingerprint, or '#' and its
             number.
-        bare: Leave the fingerprint out of the names: for a compile whose flags change it.
-        keep_warmup: Count the first runs, too.
-        force: Overwrite what is there.
-        json: Print what was made as JSON.
+        bare: Omit fingerprints from names, for a compile whose flags change the fingerprint.
+        keep_warmup: Include the first runs.
+        force: Overwrite existing output.
+        json: Print the result as JSON.
     """
     check_percentile(percentile)
     if not recordings:
         raise UsageError(
-            "no recording was named", next="counterpoint pgle make PROFILE -o step.pbtxt"
+            "no recording was given", next="counterpoint pgle make PROFILE -o step.pbtxt"
         )
     check_place(out, overwrite=force)
     timeline = read_recordings(recordings, "making the profile")
@@ -105,13 +119,13 @@ def merge(
 
     Args:
         profiles: .pbtxt or .pb files, or directories of <fingerprint>.pbtxt.
-        out: Where to write: .pbtxt, .pb, or a directory of one file per module.
-        percentile: Which of the costs that profiles give one key is taken; 50 is the median.
-        force: Overwrite what is there.
+        out: The output: .pbtxt, .pb, or a directory of one file per module.
+        percentile: The percentile of the costs of one key; 50 is the median.
+        force: Overwrite existing output.
     """
     check_percentile(percentile)
     if not profiles:
-        raise UsageError("no profile was named", next="counterpoint pgle merge A B -o OUT.pbtxt")
+        raise UsageError("no profile was given", next="counterpoint pgle merge A B -o OUT.pbtxt")
     check_place(out, overwrite=force)
     read = [read_profile(path) for path in profiles]
     merged = merge_profiles(read, percentile, [*map(str, profiles)])
@@ -142,7 +156,7 @@ def diff(
         json: Print everything as JSON, uncut.
     """
     if top < 1:
-        raise UsageError(f"--top takes a number from 1 on, not {top}")
+        raise UsageError(f"--top takes a number of at least 1, not {top}")
     found = diff_profiles(read_profile(a), read_profile(b))
     if json:
         sys.stdout.write(diff_json(found, str(a), str(b)))
@@ -156,7 +170,7 @@ def show(
     top: WholeNumber = 10,
     json: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
-    """Show what a profile holds: modules, the largest costs, duplicates.
+    """Show the contents of a profile: modules, the largest costs, duplicates.
 
     Args:
         profile: A .pbtxt or .pb file, or a directory of <fingerprint>.pbtxt.
@@ -164,7 +178,7 @@ def show(
         json: Print everything as JSON, uncut.
     """
     if top < 1:
-        raise UsageError(f"--top takes a number from 1 on, not {top}")
+        raise UsageError(f"--top takes a number of at least 1, not {top}")
     found = read_profile(profile)
     if json:
         sys.stdout.write(profile_json(found, str(profile)))
@@ -182,24 +196,24 @@ def check(
     top: WholeNumber = 10,
     json: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> int:
-    """Say how much of a program a profile covers, and whether it was made of it.
+    """Check how much of a program a profile covers, and whether it was made from it.
 
-    Exit code 1 where it covers too little, or is of another program.
+    Exit code 1 if it covers too little or belongs to another program.
 
     Args:
         profile: The profile: .pbtxt, .pb, or a directory of <fingerprint>.pbtxt.
-        program: An HLO file after optimisation, a directory of XLA dumps, a Run (or one of its
-            ranks), or a profile that embeds its HLO (the last two tell times).
-        module: Check against this module; else the step's, or the one with the most FLOPs.
-        min_coverage: Least share of instructions, and of collectives, with a cost.
-        min_time: Least share of measured device time with a cost; 0.9 where times are known.
+        program: An HLO file after optimization, a directory of XLA dumps, a Run (or one of its
+            ranks), or a profile that embeds its HLO (the last two have times).
+        module: Check against this module; by default the step's, or the one with the most FLOPs.
+        min_coverage: Minimum share of instructions, and of collectives, with a cost.
+        min_time: Minimum share of measured device time with a cost; 0.9 if times are known.
         top: Rows in each table.
         json: Print everything as JSON, uncut.
     """
     _check_share("--min-coverage", min_coverage)
     _check_share("--min-time", min_time)
     if top < 1:
-        raise UsageError(f"--top takes a number from 1 on, not {top}")
+        raise UsageError(f"--top takes a number of at least 1, not {top}")
     refuse_function(program, scheduled=True)
     costs = read_profile(profile)
     _require_scheduled(profile, program)
@@ -211,7 +225,7 @@ def check(
     judgement = judge(
         coverage, min_coverage, min_time, recording=str(program) if subject.recorded else None
     )
-    _print(profile, subject, coverage, judgement, (program, top, json))
+    _print_check(profile, subject, coverage, judgement, (program, top, json))
     return 0 if judgement.passed else 1
 
 
@@ -223,8 +237,9 @@ def _check_share(option: str, share: float | None) -> None:
 def _require_scheduled(profile: Path, program: Path) -> None:
     if program.exists() and is_lowered(program):
         raise InputError(
-            f"{program} is StableHLO, which is not scheduled yet: its instructions have no names",
-            why="check takes what XLA made of it: HLO after optimisation (.hlo.pb or text), a"
+            f"{program} is StableHLO, which is not scheduled yet, so its instructions have no"
+            " final names",
+            why="check needs XLA's output: HLO after optimization (.hlo.pb or text), a"
             " directory of XLA's dumps, a Run, or a profile that embeds its HLO",
             next=_apply(profile, program, None),
         )
@@ -236,14 +251,14 @@ def _require_gpu(profile: Path, program: Path, subject: LocatedProgram) -> None:
         return
     where = subject.platform.upper()
     raise InputError(
-        f"{subject.where}: {subject.program.name} was compiled for {where}, whose compiler takes"
+        f"{subject.where}: {subject.program.name} was compiled for {where}, whose compiler uses"
         " no costs",
-        why="its instructions have other names than those of a program compiled for GPUs",
+        why="its instruction names differ from those of a program compiled for GPUs",
         next=_apply(profile, program, subject) or "pass a dump, a Run or a profile of GPUs",
     )
 
 
-def _print(
+def _print_check(
     profile: Path,
     subject: LocatedProgram,
     coverage: Coverage,
@@ -290,3 +305,104 @@ def _apply(profile: Path, program: Path, subject: LocatedProgram | None) -> str 
     compiled = subject.program if subject is not None else None
     devices = compiled.num_partitions * compiled.num_replicas if compiled else workload.devices
     return shlex.join([*words, "--target", target_name("H100", devices)])
+
+
+_EXAMPLE = "--target 8xH100"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class ApplyOptions:
+    """The devices a program is compiled for, and flags.
+
+    Args:
+        target: The devices: 8xH100, or 8x8xH100 for 8 hosts; by default those of the dump.
+        module: The step's module; by default the one with the most FLOPs.
+        set_: A flag for both compiles: xla_gpu_...=value.
+        timeout: Time limit of one compile, in seconds.
+    """
+
+    target: str | None = None
+    module: str | None = None
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", show_default=False)] = ()
+    timeout: float = 900.0
+
+
+def apply(
+    profile: Path,
+    *,
+    program: Path,
+    options: ApplyOptions | None = None,
+    top: WholeNumber = 10,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> int:
+    """Compile a program without and with a profile, and prove that XLA used it.
+
+    Needs no GPU: XLA's compiler for CUDA compiles for absent devices. Exit code 1
+    if use of the profile is not proved, or if it belongs to another program.
+
+    Args:
+        profile: The profile: .pbtxt, .pb, or a directory of <fingerprint>.pbtxt.
+        program: The program: StableHLO (.mlir, .mlir.gz), a directory of JAX_DUMP_IR_TO or
+            --xla_dump_to, a Run, or an nsys-jax bundle.
+        options: The devices it is compiled for, and flags.
+        top: Rows in the table of moved collectives.
+        json: Print everything as JSON, uncut.
+    """
+    if top < 1:
+        raise UsageError(f"--top takes a number of at least 1, not {top}")
+    given = options or ApplyOptions()
+    if not 0 < given.timeout < float("inf"):
+        raise UsageError(f"--timeout takes a number of seconds, not {given.timeout:g}")
+    devices = parse_target(given.target).devices if given.target else 8
+    refuse_function(program, scheduled=False, devices=devices)
+    flags = _flags(given.set_)
+    with Progress("reading the program") as progress:
+        workload = load_workload(program, given.module)
+        target = _target(workload, given.target)
+        applied = apply_profile(
+            workload, target, profile, flags, say=progress.say, timeout_s=given.timeout
+        )
+    _print_apply(applied, top, as_json=json, next=_next_of_apply(applied, program))
+    return 0 if applied.fits else 1
+
+
+def _flags(words: tuple[str, ...]) -> dict[str, str]:
+    flags = dict(parse_settings(words).flags)
+    if PROFILE in flags:
+        raise UsageError(
+            f"--set {PROFILE}: pass the profile as the argument instead",
+            next=f"counterpoint pgle apply {shlex.quote(flags[PROFILE])} --program PROGRAM",
+        )
+    return flags
+
+
+def _target(workload: Workload, text: str | None) -> Target:
+    if text is not None:
+        return parse_target(text)
+    found = own_target(workload)
+    if found is None:
+        raise UsageError(
+            f"--target is missing, and {workload.origin} does not state its devices",
+            next=_EXAMPLE,
+        )
+    return found
+
+
+def _next_of_apply(applied: AppliedProfile, program: Path) -> str:
+    profile = str(applied.path)
+    if applied.own is not None and applied.keyed:
+        recording = str(program) if is_run(program) or zipfile.is_zipfile(program) else "logdir"
+        bare = str(applied.path.with_name(f"{applied.path.stem}-bare.pbtxt"))
+        words = ["pgle", "make", recording, "--bare", "--module", applied.own.name, "-o", bare]
+        return f"{shlex.join(['counterpoint', *words])}   # or apply with the jaxlib of the run"
+    if applied.fits:
+        return manual(profile, program)
+    return shlex.join(["counterpoint", "pgle", "show", profile]) + "   # what it was made from"
+
+
+def _print_apply(applied: AppliedProfile, top: int, *, as_json: bool, next: str) -> None:
+    if as_json:
+        sys.stdout.write(pgle_apply_json(applied, next))
+    else:
+        print_document(pgle_apply_document(applied, top, next), sys.stdout)

@@ -45,12 +45,12 @@ _HOME: Final = Path("counterpoint-runs")
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
-    """How the profile is made, and how much is run to see what it gains.
+    """How the profile is made, and how many runs are compared.
 
     Args:
         repeats: Pairs of runs without and with the profile, in ABBA order.
-        percentile: Which of an instruction's times becomes its cost.
-        min_coverage: Stop where the profile covers a smaller share of its program.
+        percentile: The percentile of an instruction's times that is its cost.
+        min_coverage: Stop if the profile covers a smaller share of its program.
     """
 
     repeats: WholeNumber = 1
@@ -64,7 +64,7 @@ class ReportOptions:
     """What is printed.
 
     Args:
-        print_only: Print the plain commands that this stands for, and run nothing.
+        print_only: Print the equivalent plain commands, and run nothing.
         json: Print the report as JSON.
     """
 
@@ -85,7 +85,7 @@ def make_task(
         raise UsageError("no command was given", next=f"counterpoint pgle {way} -- python train.py")
     if loop.repeats < 1:
         raise UsageError(
-            f"--repeats takes a number from 1 on, not {loop.repeats}", next="--repeats 1"
+            f"--repeats takes a number of at least 1, not {loop.repeats}", next="--repeats 1"
         )
     check_percentile(loop.percentile)
     if not 0 <= loop.min_coverage <= 1:
@@ -95,8 +95,8 @@ def make_task(
     )
     if request.window is None:
         raise UsageError(
-            "--no-profile, but a profile is what this is about",
-            next="leave --no-profile out",
+            "--no-profile: this command needs a profile",
+            next="omit --no-profile",
         )
     return FeedbackTask(
         request=request,
@@ -144,7 +144,7 @@ def deliver(
     print_document(document, sys.stdout)
     for line in digest:
         say(printable(line))
-    say(f"the same in {shlex.quote(str(directory / 'report.txt'))} and report.json")
+    say(f"report saved as {shlex.quote(str(directory / 'report.txt'))} and report.json")
 
 
 def auto(
@@ -156,21 +156,21 @@ def auto(
     workload: WorkloadOptions | None = None,
     window: ProfileOptions | None = None,
 ) -> int:
-    """Let JAX measure the first calls of each function, and compile it anew with that.
+    """Let JAX measure the first calls of each function, and recompile it with the result.
 
-    Exit code 0 when a program was compiled with what JAX measured, 1 when not.
+    Exit code 0 if a program was compiled with JAX's measurements, else 1.
 
     Args:
-        command: What to run, behind `--`.
+        command: The command to run, after `--`.
         runs: Calls of each function that JAX measures.
-        no_before: Leave out the run before, to which the optimised one is compared.
-        nsys: Record the optimised program with Nsight Systems.
+        no_before: Skip the unchanged run that the optimized one is compared with.
+        nsys: Record the optimized program with Nsight Systems.
         report: What is printed.
         workload: How it is run.
         window: What is profiled before and after.
     """
     if runs < 1:
-        raise UsageError(f"--runs takes a number from 1 on, not {runs}", next="--runs 3")
+        raise UsageError(f"--runs takes a number of at least 1, not {runs}", next="--runs 3")
     report = report or ReportOptions()
     how = AutoOptions(calls=runs, before=not no_before, nsys=nsys)
     task = make_task("auto", command, workload, window)
@@ -201,12 +201,12 @@ def manual(
     workload: WorkloadOptions | None = None,
     window: ProfileOptions | None = None,
 ) -> int:
-    """Profile a run, give the compiler what it cost, and prove that it was used.
+    """Profile a run, compile with the measured costs, and prove that they were used.
 
-    Exit code 0 when the compiler used the profile, 1 when that is not proved.
+    Exit code 0 if the compiler's use of the profile is proved, else 1.
 
     Args:
-        command: What to run, behind `--`.
+        command: The command to run, after `--`.
         profile: Use this profile instead of measuring one.
         loop: How the profile is made and tried.
         report: What is printed.
@@ -231,9 +231,9 @@ class NsightOptions:
     """How Nsight Systems measures.
 
     Args:
-        from_: An export that exists (.sqlite, .nsys-rep, nsys-jax zip); several are its ranks.
-        nsys_option: Passed on to `nsys profile`: --nsys-option=--delay=60.
-        disable_async: Measure with async collectives off, as older guides do: another program.
+        from_: An existing export (.sqlite, .nsys-rep, nsys-jax zip); several are its ranks.
+        nsys_option: An option for `nsys profile`: --nsys-option=--delay=60.
+        disable_async: Measure with async collectives off, which compiles a different program.
     """
 
     from_: Annotated[
@@ -251,17 +251,17 @@ def nsys(
     workload: WorkloadOptions | None = None,
     window: ProfileOptions | None = None,
 ) -> int:
-    """Profile a run with Nsight Systems, give the compiler what it cost, and prove it was used.
+    """Profile a run with Nsight Systems, compile with its costs, and prove that they were used.
 
-    Exit code 0 when the compiler used the profile, 1 when that is not proved.
+    Exit code 0 if the compiler's use of the profile is proved, else 1.
 
     Args:
-        command: What to run, behind `--`.
+        command: The command to run, after `--`.
         nsight: How it is measured.
         loop: How the profile is made and tried.
         report: What is printed.
         workload: How it is run.
-        window: What is profiled in the compared runs, where the program names no steps.
+        window: What is profiled in the compared runs if the program names no steps.
     """
     report, given = report or ReportOptions(), nsight or NsightOptions()
     how = NsysSource(given.from_, given.nsys_option, disable_async=given.disable_async)

@@ -28,13 +28,13 @@ class CompileOptions:
         target: The devices: 8xH100, 64x8xH100:400G for 64 hosts with a NIC per GPU, or a .toml.
         set_: A flag of XLA: xla_gpu_...=value. --set
             xla_gpu_pgle_profile_file_or_directory_path=FILE gives the compiler a profile.
-        env: A variable: NAME=value. XLA_PYTHON_CLIENT_MEM_FRACTION sets what memory there is.
-        recipe: Settings by a recipe's name, or of a file; what --set and --env say comes after.
+        env: A variable: NAME=value. XLA_PYTHON_CLIENT_MEM_FRACTION sets the available memory.
+        recipe: A recipe's name, or a file of settings; --set and --env override it.
         candidate: Settings to rank, on top of these: flags in quotes, a file, a recipe's name.
-        program: Of several programs this one; else the one with the most FLOPs.
-        devices: Lower a function or a command for so many devices; else for the target's.
-        jobs: Compile so many at once; else as many as cores and memory allow.
-        timeout: Seconds that one compile, or lowering, may take.
+        program: The program to predict; by default the one with the most FLOPs.
+        devices: Number of devices to lower a function or a command for; by default the target's.
+        jobs: Number of concurrent compiles; by default as many as cores and memory allow.
+        timeout: Time limit of one compile or lowering, in seconds.
     """
 
     target: str | None = None
@@ -56,20 +56,20 @@ class CompileOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class PriceOptions:
-    """What prices instructions, and what is asked of the prices.
+    """How instructions are priced, and questions about the prices.
 
     Args:
-        profile: Price by what was measured of this workload: a PGLE profile, a recording or a Run.
-            The compiler is not told.
-        nccl_table: A log of nccl-tests on your network, before our tables.
-        gemm_table: A CSV of GEMM benchmarks on your GPU, before our tables.
-        kernel_table: A TOML of what your own kernels (custom calls) cost.
-        calibration: Scalars that `counterpoint calibrate` fitted.
+        profile: Measured costs of this workload: a PGLE profile, a recording or a Run.
+            The compiler does not see them.
+        nccl_table: A log of nccl-tests on your network; precedes the shipped tables.
+        gemm_table: A CSV of GEMM benchmarks on your GPU; precedes the shipped tables.
+        kernel_table: A TOML file with the costs of your own kernels (custom calls).
+        calibration: Output of `counterpoint calibrate`.
         what_if: Other hardware, same schedule: nic=2x,hbm=1.5x,collective:all-gather=0.
-        against: Compare with what was measured: a Run or a recording.
-        pgle: Say what a profile of real costs (PGLE) could gain at most.
-        pgle_out: Keep the predicted costs as a profile: .pbtxt or .pb.
-        jitter: Let devices scatter, with this seed.
+        against: Compare with a measurement: a Run or a recording.
+        pgle: Estimate the maximum gain from a profile of real costs (PGLE).
+        pgle_out: Save the predicted costs as a profile: .pbtxt or .pb.
+        jitter: Add random variation between devices, with this seed.
     """
 
     profile: Path | None = None
@@ -122,4 +122,4 @@ def make_question(
 
 def _refuse_low(option: str, value: int | None, least: int) -> None:
     if value is not None and value < least:
-        raise UsageError(f"{option} takes a number from {least} on, not {value}")
+        raise UsageError(f"{option} takes a number of at least {least}, not {value}")

@@ -27,7 +27,7 @@ def refuse_function(path: Path, *, scheduled: bool, devices: int = 8) -> None:
     if not names_function(str(path)):
         return
     raise UsageError(
-        f"--program {path}: this is a function, and --program takes files and directories",
+        f"--program {path}: this is a function, but --program takes files and directories",
         why="only `counterpoint predict` calls functions",
         next=_DUMPED if scheduled else _written(path, devices),
     )
@@ -49,8 +49,8 @@ def finished_program(path: Path, module: str | None) -> LocatedProgram:
     refuse_function(path, scheduled=True)
     if path.exists() and is_lowered(path):
         raise InputError(
-            f"{path} is StableHLO, in which XLA has placed no collectives yet",
-            why="wanted is what XLA made of it: HLO after optimisation (.hlo.pb or text), a"
+            f"{path} is StableHLO, so XLA has not placed its collectives yet",
+            why="XLA's output is needed: HLO after optimization (.hlo.pb or text), a"
             " directory of XLA's dumps, a Run, or a profile that embeds its HLO",
             next="run with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto', and name DIR",
         )
@@ -60,9 +60,9 @@ def finished_program(path: Path, module: str | None) -> LocatedProgram:
     if subject.platform in ("cpu", "tpu"):
         raise InputError(
             f"{subject.where}: {subject.program.name} was compiled for"
-            f" {subject.platform.upper()}, and these flags are of XLA's GPU compiler",
-            why="XLA places other collectives there, and merges them by other rules; devices that"
-            " are only pretended (xla_force_host_platform_device_count) are CPUs, too: a Run or"
+            f" {subject.platform.upper()}, but these flags belong to XLA's GPU compiler",
+            why="XLA places other collectives there and merges them by other rules. Virtual devices"
+            " (xla_force_host_platform_device_count) are CPUs, too: a Run or"
             " a dump of GPUs is needed",
             next="counterpoint run -- python train.py",
         )

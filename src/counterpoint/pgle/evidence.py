@@ -50,7 +50,7 @@ class ComplaintKind(StrEnum):
 class LogComplaint:
     """One thing in the log that keeps a profile from being used, and its remedy."""
 
-    trouble: ComplaintKind
+    kind: ComplaintKind
     text: str
     next: str
 
@@ -153,10 +153,10 @@ _LINES: Final = (
 
 def complaint(message: str) -> LogComplaint | None:
     """Return the complaint in a line; None for other lines."""
-    for trouble, pattern, next_step in _LINES:
+    for kind, pattern, next_step in _LINES:
         found = pattern.search(message)
         if found:
-            return LogComplaint(trouble, found[1].strip(), next_step)
+            return LogComplaint(kind, found[1].strip(), next_step)
     return None
 
 
@@ -231,7 +231,7 @@ def read_evidence(log_text: str, flags: Mapping[str, str] | None = None) -> LogE
     what is missing, so that silence is evidence.
     """
     witness = _LogReader(flags)
-    witness.hear(log_text)
+    witness.read(log_text)
     return witness.evidence()
 
 
@@ -263,21 +263,21 @@ class _LogReader:
         self._from_cache: list[str] = []
         self._informs = False  # XLA wrote lines of its lowest level
 
-    def hear(self, text: str) -> None:
+    def read(self, text: str) -> None:
         """Read a whole log, or the next part of it."""
         for line in log_lines(text):
             self._informs = self._informs or line.level == "I"
             raised = complaint(line.message)
             if raised is not None:
-                self._complaints.setdefault((raised.trouble, raised.text), raised)
+                self._complaints.setdefault((raised.kind, raised.text), raised)
             elif line.file == _SCHEDULE:
-                self._hear_schedule(line)
+                self._read_schedule(line)
             elif line.file == _ESTIMATOR:
-                self._hear_estimator(line)
+                self._read_estimator(line)
             elif loaded := _FROM_CACHE.search(line.message):
                 self._from_cache.append(loaded[1])
 
-    def _hear_schedule(self, line: LogLine) -> None:
+    def _read_schedule(self, line: LogLine) -> None:
         message = line.message
         if found := _FINGERPRINT.match(message):
             self._begin(line, found[1], found[2])
@@ -292,7 +292,7 @@ class _LogReader:
         elif found := _OTHER_ESTIMATOR.match(message):
             self._module(line, fresh="other").other = found[1]
 
-    def _hear_estimator(self, line: LogLine) -> None:
+    def _read_estimator(self, line: LogLine) -> None:
         message = line.message
         counts = _FOUND.match(message)
         module = self._counting(line) if counts else self._module(line)
@@ -426,7 +426,7 @@ class _LogReader:
         )
 
     def _first(self, *troubles: ComplaintKind) -> LogComplaint | None:
-        found: Callable[[LogComplaint], bool] = lambda raised: raised.trouble in troubles  # noqa: E731
+        found: Callable[[LogComplaint], bool] = lambda raised: raised.kind in troubles  # noqa: E731
         return next(filter(found, self._complaints.values()), None)
 
     @property

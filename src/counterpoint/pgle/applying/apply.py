@@ -158,7 +158,7 @@ class AppliedProfile:
         found += [
             f"{complaint.text} ({complaint.next})"
             for complaint in self.evidence.complaints
-            if complaint.trouble is not ComplaintKind.SCHEDULER_ANYWAY
+            if complaint.kind is not ComplaintKind.SCHEDULER_ANYWAY
         ]
         return tuple(found)
 

@@ -1,9 +1,9 @@
 """Reports of the `pgle` commands, as Documents and as JSON."""
 
 from counterpoint.report.pgle.apply_document import pgle_apply_document as pgle_apply_document
-from counterpoint.report.pgle.auto_document import auto_document as auto_document
 from counterpoint.report.pgle.check_document import diff_document as diff_document
 from counterpoint.report.pgle.check_document import pgle_check_document as pgle_check_document
+from counterpoint.report.pgle.feedback_document import auto_document as auto_document
 from counterpoint.report.pgle.feedback_document import feedback_document as feedback_document
 from counterpoint.report.pgle.feedback_document import times_line as times_line
 from counterpoint.report.pgle.feedback_json import auto_json as auto_json

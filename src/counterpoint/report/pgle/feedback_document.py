@@ -1,4 +1,4 @@
-"""The report of `pgle manual` and `pgle nsys`: proof first, then what moved and the gain."""
+"""The reports of `pgle manual`, `nsys` and `auto`: proof first, then what moved, then the gain."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from counterpoint.report.document import (
 )
 from counterpoint.runs import Run
 from counterpoint.runs.scores import Score
-from counterpoint.workflow.feedback import ComparedRuns, Feedback, RunComparison
+from counterpoint.workflow.feedback import AutoResult, ComparedRuns, Feedback, RunComparison
 
 _SOURCES = {
     "annotation": "the program's step annotations",
@@ -237,3 +237,43 @@ def _next(feedback: Feedback) -> str:
     setting = f"xla_gpu_pgle_profile_file_or_directory_path={feedback.measurement.path}"
     command = feedback.with_profile.runs[0].command
     return printable(shlex.join(["counterpoint", "run", "--set", setting, "--", *command]))
+
+
+def auto_document(auto: AutoResult) -> Document:
+    """Return the report on one AutoPGLE workflow."""
+    sections = [_auto_verdict(auto)]
+    if auto.before is not None and auto.after is not None and auto.scores is not None:
+        rows = (("before", auto.before, auto.scores[0]), ("after", auto.after, auto.scores[1]))
+        sections.append(times_section(rows, auto.comparison))
+    return Document(sections=tuple(sections), legend="", next=_next_of_auto(auto))
+
+
+def _auto_verdict(auto: AutoResult) -> Section:
+    tone = Tone.PLAIN if auto.used else Tone.WARNING
+    rows = [Fact("because", printable(reason), tone) for reason in auto.reasons]
+    rows += [
+        Fact("conflict", printable(f"{conflict.who}: {conflict.effect}"), Tone.WARNING)
+        for conflict in auto.conflicts
+    ]
+    rows += [
+        Fact(
+            "ahead of time",
+            printable(f"{function.name or '?'} at {function.where or '?'}"),
+            Tone.QUIET,
+        )
+        for function in auto.ahead_of_time[:3]
+    ]
+    module = next((use for use in reversed(auto.evidence.modules) if use.source), None)
+    # Complaints about missing kernels apply to GPUs; elsewhere the reason is sufficient.
+    complaints = auto.evidence.complaints if auto.on_gpu else ()
+    blocks = (FactList(tuple(rows)), compiler_facts(module, complaints))
+    return Section("AutoPGLE", "used" if auto.used else "NOT USED", blocks)
+
+
+def _next_of_auto(auto: AutoResult) -> str:
+    directory = shlex.quote(str(auto.directory))
+    if auto.ahead_of_time and not auto.used:
+        return f"counterpoint pgle manual -- {shlex.join(auto.optimise.command)}"
+    if auto.after is not None and auto.after.profiles:
+        return f"counterpoint explain {shlex.quote(str(auto.after.path))}"
+    return f"counterpoint runs {directory}"

@@ -193,7 +193,7 @@ def _why_not(run: Run, evidence: LogEvidence, ahead: tuple[Compile, ...]) -> tup
         reasons.append(f"{nothing}: it made no PGLE profile, and kept no optimized program")
     if reasons or (evidence.use is ProfileUse.USED and evidence.sources):
         return tuple(reasons)
-    if any(complaint.trouble is ComplaintKind.EMPTY_TRACE for complaint in evidence.complaints):
+    if any(complaint.kind is ComplaintKind.EMPTY_TRACE for complaint in evidence.complaints):
         return ("JAX's profiler recorded no kernels: another tool holds CUPTI",)
     return (evidence.reason if backend else "the program compiled nothing",)
 
@@ -210,7 +210,7 @@ def _why_not_loaded(run: Run) -> tuple[str, ...]:
         (
             complaint
             for complaint in evidence.complaints
-            if complaint.trouble is ComplaintKind.CACHE_MISS
+            if complaint.kind is ComplaintKind.CACHE_MISS
         ),
         None,
     )
