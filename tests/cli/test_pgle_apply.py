@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
+from counterpoint.flags.versions import PROFILE
 from counterpoint.hlo import Program
-from counterpoint.pgle.applying.apply import PATH
 from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.files import write_profile
 from lowered import Lowered, costs_of
@@ -40,7 +40,7 @@ def test_the_proof_and_what_moved_are_told(
     # Whole lines of the compiler's, for whoever searches for them.
     assert any("] Using PGLE profile from" in it and str(good) in it for it in out.splitlines())
     fingerprint = lowered.compile().fingerprint
-    assert words.startswith("Profile used yes, each of the ")
+    assert words.startswith("Profile used yes, all ")
     assert f"jit_step, fingerprint {fingerprint}" in words
     assert "Found profile for module jit_step, using profile guided latency estimator" in words
     assert "0 missing" in words
@@ -139,7 +139,7 @@ def test_a_profile_of_a_part_is_told_by_its_share(
         (("--target", "8xH100", "--module", "train"), 2, "--module train"),
         (("--target", "8xH100", "--set", "xla_gpu_no_such=1"), 2, "xla_gpu_no_such"),
         (("--target", "8xH100", "--set", "nonsense"), 2, "nonsense"),
-        (("--target", "8xH100", "--set", f"{PATH}=x.pb"), 2, "the profile is the argument"),
+        (("--target", "8xH100", "--set", f"{PROFILE}=x.pb"), 2, "pass the profile as the argument"),
         (("--target", "8xH100", "--top", "0"), 2, "--top"),
         (("--target", "8xH100", "--timeout", "0"), 2, "--timeout"),
     ],

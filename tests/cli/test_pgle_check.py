@@ -112,7 +112,7 @@ def test_a_stale_profile_fails_whatever_it_covers(run: Run, step: Program, tmp_p
     path = write_profile(stale, tmp_path / "stale.pbtxt")
     code, out, _ = run(path, "--program", STEP, "--min-coverage", "0")
     assert code == 1
-    assert "stale: made of " + "0" * 32 in out.replace("\n           ", " ")
+    assert "stale: made from " + "0" * 32 in out.replace("\n           ", " ")
 
 
 def test_a_directory_of_dumps_gives_its_step_or_the_module_asked_for(
@@ -124,7 +124,7 @@ def test_a_directory_of_dumps_gives_its_step_or_the_module_asked_for(
     code, out, _ = run(good, "--program", dumps)
     assert code == 0
     assert "program      jit_step" in out
-    assert "beside it: jit_run" in out
+    assert "others: jit_run" in out
     code, out, _ = run(good, "--program", dumps, "--module", "jit_step")
     assert code == 0
     assert "jit_step" in out
@@ -208,7 +208,7 @@ def test_dumps_from_before_optimisation_are_refused(run: Run, good: Path, tmp_pa
     shutil.copy(STEP, dumps / "module_0001.jit_step.before_optimizations.hlo.pb")
     code, _, err = run(good, "--program", dumps)
     assert code == 3
-    assert "before XLA optimised" in err
+    assert "before XLA's optimization" in err
 
 
 def test_apply_is_named_where_there_is_something_to_compile(
@@ -248,7 +248,7 @@ def test_a_program_for_a_cpu_is_refused_with_what_to_do(
 def test_times_that_a_dump_cannot_tell_need_a_recording(run: Run, good: Path) -> None:
     code, out, _ = run(good, "--program", STEP, "--min-time", "0.5")
     assert code == 1
-    assert "next: counterpoint run -- python train.py   # then name its Run" in out
+    assert "next: counterpoint run -- python train.py   # then pass its Run" in out
 
 
 def test_a_recording_of_a_cpu_is_refused(run: Run, good: Path, tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_a_recording_of_a_cpu_is_refused(run: Run, good: Path, tmp_path: Path) -
     trace.write_bytes(xspace(metadata({("jit_step", 7): proto})))
     code, _, err = run(good, "--program", trace)
     assert code == 3
-    assert "JAX on CPU records none" in err
+    assert "JAX on CPU records no device" in err
 
 
 def test_a_module_for_the_host_does_not_stand_for_the_step(
@@ -293,7 +293,7 @@ def test_hlo_text_is_a_program_too(run: Run, good: Path) -> None:
 def test_a_program_for_another_compiler_cannot_be_told(run: Run, poor: Path) -> None:
     code, out, _ = run(poor, "--program", PROGRAMS / "cpu_step.hlo.pb.xz", "--min-coverage", "0")
     assert code == 0
-    assert "bears no fingerprint" in out
+    assert "has no fingerprint" in out
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_a_program_for_another_compiler_cannot_be_told(run: Run, poor: Path) -> 
         (["{good}", "--program", str(STEP), "--min-time", "-1"], 2, "a share from 0 to 1"),
         (["{good}", "--program", str(STEP), "--top", "0"], 2, "--top"),
         (["{good}"], 2, "--program"),
-        ([str(STEP), "--program", str(STEP)], 3, "no profile by its name"),
+        ([str(STEP), "--program", str(STEP)], 3, "not a profile"),
         (["{good}", "--program", "{good}"], 3, "good.pbtxt"),
     ],
 )

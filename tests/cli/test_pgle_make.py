@@ -205,7 +205,7 @@ def test_json_holds_all_of_it(run: Run, profile: Path, tmp_path: Path) -> None:
     [
         (["-o", "OUT/step.pbtxt"], "no recording was given"),
         (["IN"], "--out"),
-        (["IN", "-o", "OUT/step.txt"], "XLA takes no profile of the ending .txt"),
+        (["IN", "-o", "OUT/step.txt"], "XLA reads no profile with the suffix .txt"),
         (["IN", "-o", "OUT/nowhere/step.pb"], "there is no directory"),
         (["IN", "-o", "OUT/step.pb", "--percentile", "101"], "between 0 and 100"),
         (["IN", "-o", "OUT/step.pb", "--module", "jit_other"], "these did: #0 jit_step"),

@@ -65,7 +65,7 @@ def test_show_tells_modules_and_the_largest_costs(run: Run, first: Path) -> None
     assert [B, "1", "0.020"] in lines
     assert ["dot", A[:12], "100.000", "95.2%"] in lines  # of the 105 us of its own module
     assert ["dot", B[:12], "20.000", "100.0%"] in lines
-    assert "Without cost   1: nop" in out
+    assert "Zero cost   1: nop" in out
     assert "Duplicates" not in out
     assert out.endswith(f"next: counterpoint pgle manual --profile {first} -- python train.py\n")
 
@@ -157,7 +157,7 @@ def test_show_tells_which_of_two_costs_xla_takes(run: Run, tmp_path: Path) -> No
     costs = (InstructionCost("dot", 1.0), InstructionCost("add", 9.0), InstructionCost("dot", 3.0))
     path = write_profile(Profile(costs), tmp_path / "twice.pb")
     out = run("show", path)[1]
-    assert "Duplicates   1 name stands more than once" in out
+    assert "Duplicates   1 name occurs more than once" in out
     rows = [line.split() for line in out.splitlines()]
     assert ["dot", "any", "1.000", "and", "3.000", "3.000"] in rows
     assert "3, of which XLA drops 1 (of duplicates the last counts); 0.0120 ms in all" in out
@@ -197,7 +197,7 @@ def test_show_refuses_what_xla_would_ignore(run: Run, first: Path) -> None:
     wrong = first.rename(first.with_suffix(".txt"))
     code, _, err = run("show", wrong)
     assert code == 3
-    assert "leaves out every other file in silence" in err
+    assert "silently ignores every other file" in err
     assert f"next: mv {wrong} {first}" in err
 
 
@@ -208,7 +208,7 @@ def test_merge_writes_one_profile(run: Run, first: Path, second: Path, tmp_path:
     told = f"2 programs, kept apart, 1 in more than one file: jit_step ({A[:8]}), {B};"
     assert printed.splitlines() == [
         f"{out}: median over 2 profiles; 5 costs of 2 modules",
-        f"{told} XLA takes for each only its own costs",
+        f"{told} XLA uses for each only its own costs",
         f"next: counterpoint pgle show {out}",
     ]
     assert {cost.key: cost.us for cost in read_profile(out).costs} == {
@@ -223,13 +223,13 @@ def test_merge_writes_one_profile(run: Run, first: Path, second: Path, tmp_path:
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ((f"{A}::dot", f"{A}::dot"), f"one program, {A}: XLA takes these costs when it compiles"),
+        ((f"{A}::dot", f"{A}::dot"), f"one program, {A}: XLA uses these costs when it compiles"),
         ((f"{A}::dot", f"{B}::dot"), "2 programs, kept apart, none in more than one file: "),
         (
             ("dot", "dot"),
-            "1 of 1 in more than one file, mixed even if their programs differ; XLA takes each",
+            "1 of 1 in more than one file, mixed even if their programs differ; XLA uses each",
         ),
-        (("dot", "add"), "names without a program, 0 of 2 in more than one file; XLA takes each"),
+        (("dot", "add"), "names without a program, 0 of 2 in more than one file; XLA uses each"),
     ],
 )
 def test_merge_says_of_which_programs_its_profiles_are(
@@ -294,5 +294,5 @@ def test_diff_as_json_is_whole(run: Run, first: Path, second: Path) -> None:
 def test_real_profiles_are_shown_with_their_duplicates(run: Run, shared: Path) -> None:
     for path, count in (("bf16_16vm", 17), ("bf16_64vm", 19), ("fp8_128vm", 17)):
         out = run("show", shared / f"data/pgle/{path}.pbtxt")[1]
-        assert f"Duplicates   10 of {count} names stand more than once" in out
+        assert f"Duplicates   10 of {count} names occur more than once" in out
         assert max(map(len, out.splitlines())) <= 120

@@ -1,4 +1,4 @@
-"""`counterpoint predict` as a user runs it, on a program that is scheduled already."""
+"""`counterpoint predict` as a user runs it, on a program that is already scheduled."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_step_its_range_and_where_it_goes_are_told(
     assert "on 2xH100, not measured" in out
     assert "Where the predicted step goes" in out
     assert "tokens/s" in out
-    assert "every figure is predicted" in out
+    assert "all figures are predicted" in out
 
 
 def test_the_screen_of_explain_is_added_where_it_is_asked_for(
@@ -147,7 +147,7 @@ def test_a_measurement_of_another_machine_is_said_to_be_one(
     capsys.readouterr()
     assert predict(scheduled, "--target", "2xA100", "--against", kept, "--json") == 0
     warnings = json.loads(capsys.readouterr().out)["against"]["warnings"]
-    assert "measured on H100 SXM, and predicted is 2xA100-80GB" in warnings[0]
+    assert "measured on H100 SXM, but the prediction is for 2xA100-80GB" in warnings[0]
 
 
 def test_a_log_of_another_machine_is_warned_of(
@@ -163,19 +163,19 @@ def test_a_log_of_another_machine_is_warned_of(
     words = (scheduled, "--target", "2xH100", "--nccl-table", log, "--json")
     assert predict(*words) == 0
     (warning,) = json.loads(capsys.readouterr().out)["warnings"]
-    assert "was measured on AMD Instinct MI300X, and the target is H100" in warning
+    assert "was measured on AMD Instinct MI300X, but the target is H100" in warning
 
 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
         ((), 2, "--target is missing"),
-        (("--target", "8xH100"), 2, "made for 2 devices, and 8xH100 has 8"),
-        (("--target", "2xH100", "--candidate", "fsdp"), 3, "is scheduled already"),
-        (("--target", "2xH100", "--set", "xla_gpu_a=1"), 3, "is scheduled already"),
-        (("--target", "2xH100", "--pgle"), 3, "is scheduled already"),
-        (("--target", "2xH100", "--what-if", "fish=2x"), 2, "no part is called fish"),
-        (("--target", "2xH100", "--what-if", "nic=-1x"), 2, "no factor"),
+        (("--target", "8xH100"), 2, "made for 2 devices, but 8xH100 has 8"),
+        (("--target", "2xH100", "--candidate", "fsdp"), 3, "is already scheduled"),
+        (("--target", "2xH100", "--set", "xla_gpu_a=1"), 3, "is already scheduled"),
+        (("--target", "2xH100", "--pgle"), 3, "is already scheduled"),
+        (("--target", "2xH100", "--what-if", "fish=2x"), 2, "there is no part fish"),
+        (("--target", "2xH100", "--what-if", "nic=-1x"), 2, "is not a factor"),
         (("--target", "2xH100", "--against", "nosuch"), 3, "nosuch: no such file"),
         (("--target", "2xH100", "--jobs", "0"), 2, "--jobs takes a number from 1 on"),
         (("--target", "2xH100", "--jitter", "-1"), 2, "--jitter takes a number from 0 on"),
@@ -184,7 +184,7 @@ def test_a_log_of_another_machine_is_warned_of(
         (("--target", "2xH100", "-o", "x.txt"), 2, "--target 2xH100 -o x"),
         (("--target", "2xH100", "-o", "nosuch/x.json"), 2, "next: mkdir -p nosuch"),
         (("--target", "2xH100", "--pgle-out", "pg.txt"), 2, "--target 2xH100 --pgle-out pg.pbtxt"),
-        (("--target", "2xH100", "--devices", "3"), 2, "is lowered already, for 2 devices"),
+        (("--target", "2xH100", "--devices", "3"), 2, "is already lowered, for 2 devices"),
     ],
     ids=lambda it: " ".join(it) or "no target" if isinstance(it, tuple) else "",
 )
@@ -266,7 +266,7 @@ def test_nothing_alike_is_refused_not_compared(
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("op:fusion.7", "near it are fusion"), ("op:dot", "it is a part of fusion")]
+    ("name", "said"), [("op:fusion.7", "similar names: fusion"), ("op:dot", "it is part of fusion")]
 )
 def test_a_name_that_the_program_lacks_costs_its_question_alone(
     name: str, said: str, scheduled: Path, capsys: pytest.CaptureFixture[str]
@@ -291,8 +291,8 @@ def test_what_the_shell_exports_is_told_not_to_count(
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     assert predict(scheduled, "--target", "2xH100", "--json") == 0
     notes = json.loads(capsys.readouterr().out)["notes"]
-    note = next(it for it in notes if "not counted here" in it)
-    assert 'exported, and not counted here: XLA_FLAGS; to count: --env XLA_FLAGS="$XLA' in note
+    note = next(it for it in notes if "ignoring variables" in it)
+    assert 'exported in your shell: XLA_FLAGS; to apply: --env XLA_FLAGS="$XLA' in note
 
 
 def test_the_last_line_is_a_command_that_works(

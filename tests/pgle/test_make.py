@@ -355,7 +355,7 @@ def test_digits_that_two_fingerprints_share_are_refused() -> None:
 
 
 def test_bare_names_of_two_modules_are_refused() -> None:
-    with pytest.raises(UsageError, match="would mix them") as refused:
+    with pytest.raises(UsageError, match="would mix their costs") as refused:
         make_profile(timeline(OF_TWO, TWO), bare=True)
     assert "#0 jit_step (01234567), #1 jit_eval (fedcba98)" in str(refused.value)
     with pytest.raises(UsageError, match="no module 'jit_train' ran"):
@@ -378,7 +378,7 @@ def test_modules_without_fingerprint_are_not_mixed() -> None:
 def test_a_module_without_fingerprint_beside_one_with_it_is_left_out() -> None:
     made = make_profile(timeline(OF_TWO, {"jit_step": hlo(A)}))
     assert [cost.key for cost in made.profile.costs] == [f"{A}::fusion.3"]
-    assert made.notes[0].startswith("left out, for the profile tells no fingerprint")
+    assert made.notes[0].startswith("left out, because the profile has no fingerprint")
 
 
 def hosts_with(other: EmbeddedProgram) -> Timeline:
@@ -396,7 +396,7 @@ def test_builds_of_one_program_pool_what_is_alike() -> None:
         f"{A}::fusion.3": 0.2,
         f"{B}::fusion.3": 0.2,
     }
-    assert any("other fingerprints on other hosts" in note for note in made.notes)
+    assert any("different fingerprints on different hosts" in note for note in made.notes)
     # Each ran on its own host: device times add up to what ran (two runs each).
     ran = {it.fingerprint: (it.devices, it.hosts, it.device_ms) for it in made.modules}
     assert ran == {A: (1, 1, pytest.approx(2e-4)), B: (1, 1, pytest.approx(6e-4))}
@@ -428,7 +428,7 @@ def test_nothing_is_made_of_what_is_no_gpu() -> None:
 def test_kernels_that_name_no_instruction_are_refused() -> None:
     made = timeline([Span("fusion.3", 0, 100)])
     ops = made.ops.with_columns(op=pl.lit(None, pl.String), pair=pl.lit(None, pl.String))
-    with pytest.raises(InputError, match="no kernel names the HLO instruction"):
+    with pytest.raises(InputError, match="no kernel names its HLO instruction"):
         make_profile(replace(made, ops=ops))
 
 
@@ -441,7 +441,7 @@ def test_a_module_that_ran_in_a_command_buffer_says_so() -> None:
 
 def test_kernels_without_names_are_pointed_out() -> None:
     made = timeline([Span("fusion.3", 0, 900), Span("cuda-graph", 1000, 100)])
-    assert make_profile(made).notes[0].startswith("10% of the time in kernels has no cost")
+    assert make_profile(made).notes[0].startswith("10% of the kernel time has no cost")
 
 
 def test_the_same_recording_gives_the_same_file(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_a_file_of_another_ending_is_ignored_in_silence(
     evidence = read_evidence(compilation.log)
     assert evidence.use is ProfileUse.NOT_USED
     assert ".pbtxt" in evidence.reason
-    with pytest.raises(InputError, match="leaves out every other file in silence"):
+    with pytest.raises(InputError, match="silently ignores every other file"):
         read_profile(path)
 
 
@@ -228,7 +228,8 @@ def test_latencies_are_left_out(compiler: Compiler, plain: Compilation, tmp_path
     assert same_as_without(compiler, compilation, plain)
     assert read_evidence(compilation.log).use is ProfileUse.NOT_USED
     assert any(
-        "its one latency out" in it for it in judge(check_profile(profile, plain.program)).remarks
+        "ignores its one latency" in it
+        for it in judge(check_profile(profile, plain.program)).remarks
     )
 
 

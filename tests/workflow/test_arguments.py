@@ -15,8 +15,8 @@ from counterpoint.workflow.prediction.predict import predict, read_question
     ("workload", "asked_for", "told"),
     [
         ("ir", {"target": 8}, "target=8 names no GPUs"),
-        (3, {}, "3 is no workload"),
-        (print, {}, "a function is no workload"),
+        (3, {}, "3 is not a workload"),
+        (print, {}, "a function is not a workload"),
         ("ir", {"question": "fsdp"}, "is not a PredictionOptions"),
         ("ir", {"candidates": "fsdp"}, r"next: candidates=\['fsdp'\]"),
         ("ir", {"candidates": [3]}, "3 is int, not str or Variant"),

@@ -123,7 +123,7 @@ def test_a_scalar_that_nothing_measured_decides_stays_and_is_told() -> None:
     found = calibrate([recording(scalars())], TARGET, start=scalars(), model_of=Simple)
     assert found.scalars.attention == default_scalars(TARGET.gpu).attention
     assert "attention" not in found.fitted
-    assert any(note.startswith("attention stays at") for note in found.notes)
+    assert any(note.startswith("attention keeps") for note in found.notes)
 
 
 def test_errors_on_kinds_of_work_left_out_are_told() -> None:
@@ -151,7 +151,7 @@ def test_predicted_times_are_told_to_be_no_measurement() -> None:
 @pytest.mark.parametrize(
     ("device", "said", "then"),
     [
-        ({"chip": "NVIDIA A100-SXM4-40GB"}, "on A100 40GB, and --target 2x8xH100", "1xA100-40GB"),
+        ({"chip": "NVIDIA A100-SXM4-40GB"}, "on A100 40GB, but the target 2x8xH100", "1xA100-40GB"),
         ({"chip": "NVIDIA H100 PCIe"}, "recorded on H100 PCIe", "--target 1xH100-PCIe"),
         ({"chip": "a chip of next year"}, "recorded on a chip of next year", "in a file"),
         ({"chip": None, "kind": "cpu"}, "recorded on CPUs", "counterpoint run"),
@@ -196,7 +196,7 @@ def test_a_recording_of_larger_hosts_than_the_target_has_is_warned_of() -> None:
     told = recording(scalars())
     larger = replace(told, devices=tuple(replace(told.devices[0], ordinal=at) for at in range(9)))
     found = calibrate([larger], TARGET, start=scalars(), model_of=Simple)
-    assert any("has 9 devices on a host, and --target 2x8xH100 8" in it for it in found.notes)
+    assert any("has 9 devices on a host, but the target 2x8xH100 has 8" in it for it in found.notes)
 
 
 def test_of_a_recording_that_names_no_chip_the_target_is_believed_and_that_is_said() -> None:
@@ -213,7 +213,7 @@ def test_of_a_recording_that_names_no_chip_the_target_is_believed_and_that_is_sa
 def test_a_file_of_another_chip_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a100.toml"
     file.write_text(scalars_toml("A100-40GB", {"matmul": Scalar(0.9, 0.1, "test")}))
-    with pytest.raises(InputError, match="fitted on A100-40GB, and the target is H100"):
+    with pytest.raises(InputError, match="fitted on A100-40GB, but the target is H100"):
         read_scalars(file).over(scalars(), "H100")
 
 
@@ -256,7 +256,7 @@ def test_a_source_may_be_any_text(tmp_path: Path) -> None:
         ("[slowdown]\nvalue = 7", "value = 7"),
         ("[speed]\nvalue = 1", "speed"),
         ("chip = 3", "chip"),
-        ("no toml", "no calibration file"),
+        ("no toml", "can't be read as a calibration file"),
     ],
     ids=["no section", "zero", "nan", "text", "reach", "slowdown", "unknown", "chip", "no toml"],
 )
@@ -335,10 +335,12 @@ def fitted(name: str, before: float, after: float, unseen: float | None = 0.02) 
     ("fit", "kinds", "said"),
     [
         pytest.param(fitted("matmul", 0.8, 0.7), 3, "", id="believed"),
-        pytest.param(fitted("slowdown", 0.12, 0.86), 8, "beyond what can be right", id="too-much"),
-        pytest.param(fitted("memory", 0.8, 0.1), 8, "beyond what can be right", id="too-little"),
+        pytest.param(
+            fitted("slowdown", 0.12, 0.86), 8, "outside the plausible range", id="too-much"
+        ),
+        pytest.param(fitted("memory", 0.8, 0.1), 8, "outside the plausible range", id="too-little"),
         pytest.param(fitted("matmul", 0.8, 0.7, None), 1, "one kind of work", id="one-kind"),
-        pytest.param(fitted("matmul", 0.8, 0.7, 0.2), 5, "told no better", id="no-better"),
+        pytest.param(fitted("matmul", 0.8, 0.7, 0.2), 5, "predicted no better", id="no-better"),
     ],
 )
 def test_a_fit_is_believed_on_evidence(fit: ScalarFit, kinds: int, said: str) -> None:
@@ -360,7 +362,7 @@ def test_a_fit_that_tells_the_measured_step_worse_is_not_taken() -> None:
     kept = reject_worse(before, fits, [step], step_of)
     assert [fit.fitted for fit in kept] == [False, True]
     assert kept[0].after == kept[0].before
-    assert "the measured step is told worse" in kept[0].how
+    assert "it makes the prediction of the step worse" in kept[0].how
     right = replace(usual, seconds=step_of(usual, replace(before, matmul=fits[0].after)))
     assert all(fit.fitted for fit in reject_worse(before, fits, [right], step_of))
 
@@ -378,7 +380,7 @@ def test_a_step_that_is_mostly_idle_does_not_judge() -> None:
     idle = replace(recorded, steps=recorded.steps.with_columns(end_ps=end))
     found = calibrate([idle], TARGET, start=scalars(matmul=0.8), model_of=Simple)
     assert found.steps[0].idle > 0.8
-    assert any("idle for 9" in note and "decides nothing" in note for note in found.notes)
+    assert any("idle for 9" in note and "is not used" in note for note in found.notes)
     assert not found.steps[0].worse
     assert {it.name for it in found.fits if it.fitted} >= {it.name for it in busy.fits if it.fitted}
 

@@ -58,7 +58,7 @@ def test_an_export_that_is_none_is_refused_before_anything_runs(
 def test_without_nsys_it_says_what_to_do(counterpoint: Counterpoint, tmp_path: Path) -> None:
     done = counterpoint("pgle", "nsys", "-o", "out", "--", "true", PATH="/nowhere")
     assert done.returncode == 2
-    assert "no `nsys` on the PATH" in done.stderr
+    assert "nsys is not on the PATH" in done.stderr
     assert "--from" in done.stderr
     assert not (tmp_path / "out").exists()
 

@@ -1,4 +1,4 @@
-"""Which of two predictions is better, and when nobody can tell."""
+"""Which of two predictions is better, and when it is unknown whether."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_what_is_written_out_has_the_last_word_over_recipes() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "an empty text"),
+        ("", "the text is empty"),
         ("nosuch", "neither a file nor a recipe"),
         ("xla_gpu_a=1,xla_gpu_b=2", "several flags in one"),
         ("--xla_gpu_a=1 fast", "fast is neither a flag nor a variable"),

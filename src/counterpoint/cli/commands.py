@@ -100,7 +100,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "predict",
         "counterpoint.cli.predict:predict",
-        "Say what a step takes on hardware that is not here: real compiler, simulated devices.",
+        "Predict the step time on GPUs that you do not have: real compiler, simulated devices.",
         examples=(
             "counterpoint predict --target 64x8xH100:400G -- python train.py",
             "counterpoint predict ir --target 8xH100 --candidate pgle-recommended",
@@ -146,7 +146,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "calibrate",
         "counterpoint.cli.calibrate:calibrate",
-        "Fit the few numbers of the cost model to what was measured on your GPUs.",
+        "Fit the factors of the cost model to measurements on your GPUs.",
         examples=(
             "counterpoint calibrate runs/train --target 8xH100 -o h100.toml",
             "counterpoint predict ir --target 64x8xH100 --calibration h100.toml",
@@ -177,7 +177,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "pgle make",
         "counterpoint.cli.pgle:make",
-        "Make a profile for XLA's scheduler from what was recorded on GPUs.",
+        "Make a profile for XLA's scheduler from recordings of GPUs.",
         examples=(
             "counterpoint pgle make runs/tuned -o step.pbtxt",
             "counterpoint pgle make rank*.zip -o profiles/",
@@ -187,7 +187,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "pgle show",
         "counterpoint.cli.pgle:show",
-        "Show what a profile holds: modules, the largest costs, duplicates.",
+        "Show the contents of a profile: modules, the largest costs, duplicates.",
         examples=("counterpoint pgle show step.pbtxt", "counterpoint pgle show profiles/ --top 30"),
     ),
     Command(
@@ -208,7 +208,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "pgle check",
         "counterpoint.cli.pgle:check",
-        "Say how much of a program a profile covers, and whether it was made of it.",
+        "Check how much of a program a profile covers, and whether it was made from it.",
         examples=(
             "counterpoint pgle check step.pbtxt --program xla_dump",
             "counterpoint pgle check step.pbtxt --program runs/train --min-time 0.95",
@@ -218,7 +218,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "pgle apply",
         "counterpoint.cli.pgle:apply",
-        "Compile with a profile, without a GPU: proof that XLA used it, and what it moved.",
+        "Compile with a profile, without a GPU: prove that XLA used it, and show what it moved.",
         examples=(
             "counterpoint pgle apply step.pbtxt --program ir --target 8xH100",
             "counterpoint pgle apply step.pbtxt --program runs/train --target 8x8xH100",
@@ -228,7 +228,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "pgle auto",
         "counterpoint.cli.pgle_workflows:auto",
-        "Let JAX measure the first calls, and compile anew with that (AutoPGLE).",
+        "Let JAX measure the first calls, and recompile with the result (AutoPGLE).",
         examples=(
             "counterpoint pgle auto -- python train.py",
             "counterpoint pgle auto --nsys -o tuned -- python train.py",
@@ -238,7 +238,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "pgle manual",
         "counterpoint.cli.pgle_workflows:manual",
-        "Profile a run, give the compiler what it cost, prove that it was used, and compare.",
+        "Profile a run, compile with its costs, prove that they were used, and compare.",
         examples=(
             "counterpoint pgle manual --profile-start-step 5 -- python train.py",
             "counterpoint pgle manual --repeats 3 -o tuned -- python train.py",
@@ -249,7 +249,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "pgle nsys",
         "counterpoint.cli.pgle_workflows:nsys",
-        "The same, measured by Nsight Systems or from an export of it.",
+        "The same, measured by Nsight Systems, or from one of its exports.",
         examples=(
             "counterpoint pgle nsys -- python train.py",
             "counterpoint pgle nsys --from rank*.zip -- python train.py",

@@ -105,8 +105,8 @@ def machine_notes(timelines: Sequence[Timeline], target: Target) -> Iterator[str
         if most > target.gpus_per_host:
             yield (
                 f"WARNING: {inputs} has {most:,} devices on a host, but the target"
-                f" {target} {target.gpus_per_host:,}: the target determines which of"
-                " the target"
+                f" {target} has {target.gpus_per_host:,}: the target determines which of them share"
+                " fast links"
             )
 
 
