@@ -45,7 +45,7 @@ def test_the_proof_and_what_moved_are_told(
     assert "Found profile for module jit_step, using profile guided latency estimator" in words
     assert "0 missing" in words
     assert "collectives moved" in words
-    assert "a device at its peak (predicted)" in words
+    assert "peak per device (predicted)" in words
     assert "counterpoint pgle manual --profile" in words
 
 
@@ -87,7 +87,7 @@ def test_a_stale_profile_is_warned_of(
     flags = ("--set", "xla_gpu_disable_async_collectives=ALLCOLLECTIVES")
     assert apply(good, "--program", lowered.ir, "--target", "8xH100", *flags) == 1
     words = " ".join(capsys.readouterr().out.split())
-    assert words.startswith("Profile used used, but STALE")
+    assert words.startswith("Profile used yes, but STALE")
     assert "WARNING" in words
     assert "may belong to other instructions" in words
     assert "xla_gpu_disable_async_collectives=ALLCOLLECTIVES" in words

@@ -157,7 +157,7 @@ def test_without_times_the_share_of_time_is_unknown_and_not_zero(step: Program) 
     refused = judge(coverage, min_time=0.5)
     assert not refused.passed
     assert "unknown" in refused.reasons[0]
-    assert "as --program: only a recording tells times" in refused.next
+    assert "as --program: only a recording has times" in refused.next
 
 
 def test_times_of_another_program_are_unknown(step: Program) -> None:

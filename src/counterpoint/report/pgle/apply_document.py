@@ -21,7 +21,7 @@ from counterpoint.report.pgle.feedback_document import movement_section
 
 _NAMES: Final = 5
 _NONE_USED: Final = "none of its costs were used"
-_STALE: Final = {ProfileFit.STALE: "used, but STALE", ProfileFit.FOREIGN: "used, but FOREIGN"}
+_STALE: Final = {ProfileFit.STALE: "yes, but STALE", ProfileFit.FOREIGN: "yes, but FOREIGN"}
 
 
 def pgle_apply_document(applied: AppliedProfile, top: int, next: str) -> Document:
