@@ -79,7 +79,7 @@ def manual_script(task: FeedbackTask, profile: Path | None = None) -> str:
     place = profile or task.directory / "step.pbtxt"
     measuring = () if profile else _measuring(task, place)
     phases = [directory_phase(task), *measuring, *comparing(task, place)]
-    return script("counterpoint pgle manual, by hand", phases)
+    return script("The commands of counterpoint pgle manual", phases)
 
 
 def _measuring(task: FeedbackTask, made: Path) -> tuple[ScriptPhase, ...]:
@@ -203,7 +203,7 @@ def nsys_script(task: FeedbackTask, how: NsysSource) -> str:
     )
     phases.append(make_phase(task, how.exports or (f"{report}.nsys-rep",), place))
     phases += comparing(task, place, check, dump=dump)
-    return script("counterpoint pgle nsys, by hand", phases)
+    return script("The commands of counterpoint pgle nsys", phases)
 
 
 def _settings(task: FeedbackTask, *, disable_async: bool) -> Settings:
