@@ -141,7 +141,9 @@ def auto_script(task: FeedbackTask, how: AutoOptions) -> str:
         why = "The optimized program from the cache; another profiler may attach"
         after = run_phase(task, "after", why, settings["after"])
         phases.append(replace(after, command=_nsys_command(task)) if how.nsys else after)
-    return script("The commands of counterpoint pgle auto", [*phases, step_times_phase(task, names)])
+    return script(
+        "The commands of counterpoint pgle auto", [*phases, step_times_phase(task, names)]
+    )
 
 
 def _settings(task: FeedbackTask, calls: int) -> dict[str, Settings]:
