@@ -104,7 +104,7 @@ def gpu_host(**changes: Any) -> HostFacts:  # noqa: ANN401
             numa_nodes=2,
             cpus=96,
             cpus_allowed=96,
-            clock=KernelClock(synchronised=True, error_us=400),
+            clock=KernelClock(synchronized=True, error_us=400),
         ),
         places=(
             RunDirectory(path="/home/me", named_by="", filesystem="nfs4", free_bytes=900 * GIB),
@@ -130,7 +130,7 @@ def laptop(**changes: Any) -> HostFacts:  # noqa: ANN401
             open_files=ResourceLimit(65536, 65536),
             shared_bytes=8 * GIB,
             shared_free=8 * GIB,
-            clock=KernelClock(synchronised=True),
+            clock=KernelClock(synchronized=True),
         ),
         places=(RunDirectory(path="/home/me", named_by="", free_bytes=90 * GIB),),
     )

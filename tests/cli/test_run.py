@@ -159,7 +159,7 @@ class TestWords:
             PATH=f"{place}:{ENVIRONMENT['PATH']}",
         )
         assert done.returncode == 0, done.stderr
-        assert "warning: ranks that srun starts are not told apart" in done.stderr
+        assert "warning: all ranks that srun starts" in done.stderr
         assert "srun ... counterpoint run -- ..." in done.stderr
 
     def test_of_many_ranks_the_first_tells_all_as_json(self, tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ class TestExitCodes:
             (("run", "--timeout", "0", "--", "true"), "--timeout takes a number of at least 0.001"),
             (("run", "--timeout", "nan", "--", "true"), "--timeout takes a number"),
             (("run", "--processes", "x", "--", "true"), "--processes takes `all`, or numbers"),
-            (("run", "--processes", "1", "--", "true"), "there is no such rank"),
+            (("run", "--processes", "1", "--", "true"), "no such rank"),
             (("run", "--profile-steps", "0", "--", "true"), "--profile-steps takes a number"),
             (("run", "--set", "nonsense", "--", "true"), "--set nonsense: not a setting"),
             (("run", "--env", "x-y=1", "--", "true"), "--env x-y=1: not a variable"),

@@ -88,7 +88,7 @@ def gathered(root: Path, files: dict[str, str] = FILES, **environment: str) -> H
         ask=answering if files is FILES else silent,
         python=Path(sys.executable),
         probe=False,
-        clock=KernelClock(synchronised=True),
+        clock=KernelClock(synchronized=True),
     )
 
 
@@ -207,7 +207,7 @@ def test_libraries_that_hide_the_wheels_are_found(tmp_path: Path) -> None:
 
 def test_the_kernel_is_asked_for_its_clock() -> None:
     clock = kernel_clock()
-    assert clock.synchronised is not None or clock.why_not
+    assert clock.synchronized is not None or clock.why_not
 
 
 def test_a_program_that_is_not_there_or_fails_says_nothing() -> None:

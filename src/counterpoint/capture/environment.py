@@ -93,9 +93,9 @@ def child_environment(
     )
 
 
-def _place(told: str) -> str | None:
+def _place(path: str) -> str | None:
     """Return the absolute directory; one of the user's may be relative."""
-    return None if told in _NOWHERE else str(Path(told).absolute())
+    return None if path in _NOWHERE else str(Path(path).absolute())
 
 
 def _ours(dump: str | None, directory: Path) -> Settings:

@@ -53,8 +53,8 @@ from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 Say = Callable[[str], None]
 
 RUNS_DIRECTORY: Final = Path("counterpoint-runs")
-_OTHERS: Final = 3.0  # seconds
-_OTHERS_WELL: Final = 60.0
+_OTHERS_FAILURE_S: Final = 3.0  # seconds
+_OTHERS_SUCCESS_S: Final = 60.0
 _TAIL: Final = 1 << 18
 """Number of bytes at the end of each stream that are searched for the outcome."""
 
@@ -66,11 +66,11 @@ def _silent(what: str) -> None:
 def without_errors(say: Say) -> Say:
     """Return a `say` that never raises: a job's log may lie on the disk that is full."""
 
-    def said(what: str) -> None:
+    def say_if_possible(what: str) -> None:
         with suppress(OSError, ValueError):  # ValueError: the stream is closed
             say(what)
 
-    return said
+    return say_if_possible
 
 
 def launch(request: RunRequest, say: Say = _silent) -> Run:
@@ -83,8 +83,8 @@ def launch(request: RunRequest, say: Say = _silent) -> Run:
     inherited = dict(os.environ if request.environment is None else request.environment)
     world = _world(request, inherited)
     refuse_missing(request.command, {**inherited, **request.settings.variables})
-    _refuse_strangers(request.window, world.size)
-    _refuse_too_few(request)
+    _refuse_unknown_ranks(request.window, world.size)
+    _refuse_truncated_profile(request)
     refuse_unknown_flags(request, inherited, say)
     with interrupts() as noted:
         writer = _claim(request, world)
@@ -100,7 +100,9 @@ def launch(request: RunRequest, say: Say = _silent) -> Run:
             if len(children) == 1:  # with several ranks, only whole lines are shown
                 end_line(children[0].outputs, request.echo)
     if world.launched and world.seats[0].rank == 0:
-        _wait_for_others(writer.path, _OTHERS if children[0].failed else _OTHERS_WELL)
+        _wait_for_others(
+            writer.path, _OTHERS_FAILURE_S if children[0].failed else _OTHERS_SUCCESS_S
+        )
     return with_recording_gaps(read_run(writer.path), at_end)
 
 
@@ -130,14 +132,12 @@ def _world(request: RunRequest, inherited: Mapping[str, str]) -> World:
     if launched is not None:
         if request.ranks is not None:
             raise UsageError(
-                f"--ranks {request.ranks}, but {launched.launcher} starts the ranks here",
+                f"--ranks {request.ranks}: {launched.launcher} already starts the ranks",
                 why=f"this process is rank {launched.seats[0].rank} of {launched.size}",
                 next="leave --ranks out",
             )
         return launched
     ranks = request.ranks
-    if ranks is not None and ranks < 1:
-        raise UsageError(f"--ranks takes a number from 1 on, not {ranks}")
     if ranks is None and request.per == "gpu":
         ranks = count_gpus(inherited)
         if not ranks:
@@ -148,32 +148,28 @@ def _world(request: RunRequest, inherited: Mapping[str, str]) -> World:
     return local_world(ranks or 1, devices)
 
 
-def _refuse_strangers(window: ProfileSchedule | None, size: int) -> None:
+def _refuse_unknown_ranks(window: ProfileSchedule | None, size: int) -> None:
     """Reject unknown ranks early."""
     if window is None or window.processes == "all":
         return
-    strangers = [rank for rank in window.processes if rank >= size]
-    if strangers:
+    unknown = [rank for rank in window.processes if rank >= size]
+    if unknown:
         raise UsageError(
-            f"--processes {','.join(map(str, strangers))}: there is no such rank",
-            why=f"this run has {size}: 0{f' to {size - 1}' if size > 1 else ''}",
+            f"--processes {','.join(map(str, unknown))}: no such rank",
+            why=f"the ranks of this run are 0{f' to {size - 1}' if size > 1 else ''}",
         )
 
 
-def _refuse_too_few(request: RunRequest) -> None:
+def _refuse_truncated_profile(request: RunRequest) -> None:
     """Refuse to stop before the steps to profile have come."""
     steps, window = request.stop_after_steps, request.window
-    if steps is None:
-        return
-    if steps < 1:
-        raise UsageError(f"--stop-after-steps takes a number from 1 on, not {steps}")
-    if window is None or window.start_step is None:
+    if steps is None or window is None or window.start_step is None:
         return
     needed = window.start_step + window.steps
     if steps < needed:
         raise UsageError(
-            f"--stop-after-steps {steps}: the profile is to have steps up to {needed}",
-            why=f"it begins with step {window.start_step}, and takes {window.steps}",
+            f"--stop-after-steps {steps} ends the run before the profile is complete",
+            why=f"the profile takes {window.steps} steps from step {window.start_step} on",
             next=f"--stop-after-steps {needed + 1}",
         )
 
@@ -320,7 +316,7 @@ def _outcome(child: RankProcess, status: tuple[int | None, int | None]) -> Outco
         return own_outcome
     if stop.because_of is not None and own_outcome.kind in KINDS_WITH_CAUSE:
         return own_outcome  # it had already died of the same cause
-    if stop.is_asked:
+    if stop.is_requested:
         if last_loss_is_nan("\n".join(output)):
             return classify(0, None, "\n".join(output))
         return Outcome(OutcomeKind.OK, 0, detail=stop.detail)

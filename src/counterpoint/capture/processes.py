@@ -173,7 +173,7 @@ TERMINATE_SCHEDULE: Final[SignalSchedule] = ((0.0, signal.SIGTERM), (5.0, signal
 
 @dataclass(frozen=True, slots=True)
 class StopReason:
-    """Why Counterpoint ended the ranks."""
+    """The reason for which Counterpoint ended the ranks."""
 
     kind: OutcomeKind
     detail: str
@@ -186,7 +186,7 @@ class StopReason:
         return self.signal == signal.SIGTERM.name
 
     @property
-    def is_asked(self) -> bool:
+    def is_requested(self) -> bool:
         """True if this end was requested from the start: not a failure, whatever follows."""
         return self.kind is OutcomeKind.OK
 
@@ -195,7 +195,7 @@ class StopReason:
         """The signals that end the ranks."""
         if self.kind is OutcomeKind.HANG:
             return _DUMP
-        if self.is_asked:
+        if self.is_requested:
             return _ENOUGH
         if self.is_patient:
             return _PASS_ON

@@ -69,8 +69,8 @@ def launcher_within(command: Sequence[str]) -> str | None:
     if name not in _LAUNCHERS:
         return None
     return (
-        f"warning: ranks that {name} starts are not told apart here;"
-        f" put it in front: {name} ... counterpoint run -- ..."
+        f"warning: all ranks that {name} starts are recorded as one;"
+        f" put it first instead: {name} ... counterpoint run -- ..."
     )
 
 

@@ -109,7 +109,7 @@ class StepProfiler:
 
     @property
     def reason(self) -> str | None:
-        """Why there is no profile, or a shorter one."""
+        """The reason why there is no profile, or a shorter one."""
         return None if self._keeper is None else self._keeper.recorder.reason
 
     @property

@@ -40,13 +40,13 @@ class RankProcess:
     @property
     def failed(self) -> bool:
         """True if it ended unsuccessfully."""
-        as_asked = self.stopped is not None and self.stopped.is_asked
-        return self.status is not None and self.status != (0, None) and not as_asked
+        as_requested = self.stopped is not None and self.stopped.is_requested
+        return self.status is not None and self.status != (0, None) and not as_requested
 
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """How long ranks may run, and be silent, and after how many steps they are ended."""
+    """Limits on the time and the silence of ranks, and the steps after which they are ended."""
 
     timeout_s: float | None = None
     hang_after_s: float | None = None
@@ -73,7 +73,7 @@ class RankSupervisor:
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> None:
-        """Supervise. Afterwards each child has its status, and its group is gone."""
+        """Supervise until each child has its status and its group is gone."""
         with self._selector:
             for child in self._children:
                 for output in child.outputs:

@@ -38,10 +38,10 @@ def convert(
     """Convert profiles to Parquet tables, or to a trace for ui.perfetto.dev.
 
     Args:
-        paths: What to read, and last where to write: a directory of Parquet tables, or a trace
-            that ends in .json.gz, .json or .pftrace.
-        jobs: Read so many hosts at a time; by default one per core, where there is much to read.
-        force: Overwrite what is there.
+        paths: Profiles to read, then the output: a directory for Parquet tables, or a trace that
+            ends in .json.gz, .json or .pftrace.
+        jobs: Number of hosts to read at once; by default one per core for large profiles.
+        force: Overwrite the output if it exists.
     """
     if len(paths) < 2:
         raise UsageError(

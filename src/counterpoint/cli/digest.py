@@ -31,7 +31,7 @@ def digest_lines(run: Run, seconds: int = _LONGEST) -> Iterator[str]:
     try:
         total = sum(path.stat().st_size for path in run.profiles)
         if total <= _LARGEST:
-            yield from _asked(run.path, seconds)
+            yield from _read_in_process(run.path, seconds)
         else:
             yield f"digest   none: {size(total)} of profiles are too much to read after a run"
     except (Exception, KeyboardInterrupt):  # noqa: BLE001 - the run itself has succeeded
@@ -51,7 +51,7 @@ def digest_of_compared(step_times: str, runs: Iterable[Run]) -> Iterator[str]:
     yield from (f"{line}; in {shlex.quote(profiled.path.name)}" for line in lines)
 
 
-def _asked(path: Path, seconds: int) -> list[str]:
+def _read_in_process(path: Path, seconds: int) -> list[str]:
     words = [sys.executable, "-P", "-m", __name__, str(path), str(seconds)]
     quiet = subprocess.DEVNULL
     with subprocess.Popen(  # noqa: S603 - this program
@@ -69,7 +69,7 @@ def _asked(path: Path, seconds: int) -> list[str]:
     return output.decode("utf-8", errors="replace").splitlines()
 
 
-def _told(path: str) -> list[str]:
+def _digest_of(path: str) -> list[str]:
     from counterpoint.cli.profiles import find_run
     from counterpoint.diagnose import explain as explain_timeline
     from counterpoint.report.explain import digest
@@ -84,7 +84,7 @@ def main() -> None:
     path, seconds = sys.argv[1:]
     signal.alarm(int(seconds))
     try:
-        lines = _told(path)
+        lines = _digest_of(path)
     except CounterpointError as error:
         lines = [f"digest   none: {error.what}"]
     print("\n".join(lines))

@@ -1,4 +1,4 @@
-"""The next command after an error: the given command line with the wrong option replaced.
+"""The next command after an error: the words command line with the wrong option replaced.
 
 The code that raises an error does not know the command line. So its `next` may be an option alone
 (`--step 5`), or an instruction to drop one (`leave --ranks out`); this module turns both into a
@@ -25,7 +25,7 @@ _MANY: Final = 3  # names up to which nothing is abbreviated
 
 
 def with_whole_command(
-    error: CounterpointError, given: Sequence[str], is_taken: Callable[[Sequence[str]], bool]
+    error: CounterpointError, words: Sequence[str], is_taken: Callable[[Sequence[str]], bool]
 ) -> CounterpointError:
     """Return the error with a `next` to paste; `is_taken` says whether a line is valid."""
     wanted, hash_, remark = (error.next or "").partition(_REMARK)
@@ -34,7 +34,7 @@ def with_whole_command(
         return error
     change = [] if left_out else _options(wanted)
     old = [left_out[1]] if left_out else [words[0] for words in change]
-    lines = _without(tuple(given), old, change)
+    lines = _without(tuple(words), old, change)
     whole = next((line for line in (_with(line, change) for line in lines) if is_taken(line)), None)
     if whole is not None:
         error.next = shlex.join(["counterpoint", *_short(whole, is_taken)]) + hash_ + remark
@@ -56,41 +56,41 @@ def _options(text: str) -> list[list[str]]:
 
 
 def _without(
-    given: tuple[str, ...], options: Sequence[str], change: Sequence[Sequence[str]]
+    words: tuple[str, ...], options: Sequence[str], change: Sequence[Sequence[str]]
 ) -> Iterator[tuple[str, ...]]:
     """Yield the command without these options, for each possible number of their values."""
     if not options:
-        yield given
+        yield words
         return
     first, *others = options
     named = next(
         (_name(option) for option in change if option[0] == first and first in _NAMED), None
     )
-    places = [place for place in _places(given, first) if _is_meant(given, place, named)]
+    places = [place for place in _places(words, first) if _is_meant(words, place, named)]
     if len(places) > 1:
         return  # ambiguous
     if not places:
-        yield from _without(given, others, change)
+        yield from _without(words, others, change)
         return
     (place,) = places
-    following = given[place + 1 : place + 2]
+    following = words[place + 1 : place + 2]
     counts = (
-        (1, 2) if "=" in given[place] or not following or following[0].startswith("-") else (2, 1)
+        (1, 2) if "=" in words[place] or not following or following[0].startswith("-") else (2, 1)
     )
     for count in counts:
-        yield from _without((*given[:place], *given[place + count :]), others, change)
+        yield from _without((*words[:place], *words[place + count :]), others, change)
 
 
-def _places(given: Sequence[str], option: str) -> list[int]:
-    own = given[: given.index("--")] if "--" in given else given
+def _places(words: Sequence[str], option: str) -> list[int]:
+    own = words[: words.index("--")] if "--" in words else words
     names = (option, _ALSO.get(option, option))
     return [at for at, word in enumerate(own) if word.partition("=")[0] in names]
 
 
-def _is_meant(given: Sequence[str], place: int, named: str | None) -> bool:
+def _is_meant(words: Sequence[str], place: int, named: str | None) -> bool:
     if named is None:
         return True
-    words = [*given[place].split("=", 1), *given[place + 1 : place + 2]]
+    words = [*words[place].split("=", 1), *words[place + 1 : place + 2]]
     return _name(words) == named
 
 

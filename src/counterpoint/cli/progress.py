@@ -52,7 +52,7 @@ class TimeLeft:
     first: float = 0.0
     share: float | None = None
 
-    def told(self, share: float | None, now: float) -> TimeLeft:
+    def at(self, share: float | None, now: float) -> TimeLeft:
         """Return the estimate at this completed fraction; a decrease means that new work began."""
         if share is None:
             return TimeLeft()
@@ -77,7 +77,7 @@ class Progress:
         self, what: str, stream: TextIO | None = None, pace: LineTiming | None = None
     ) -> None:
         self._what = what
-        self._rest = TimeLeft()
+        self._time_left = TimeLeft()
         self._hosts: dict[str, float] = {}  # completed fraction of each
         self._stream = sys.stderr if stream is None else stream
         self._on_terminal = self._stream.isatty()
@@ -87,7 +87,7 @@ class Progress:
 
     def say(self, what: str, share: float | None = None) -> None:
         """Set what is being done, with the completed fraction if the work has a size."""
-        self._rest = self._rest.told(share, time.monotonic())
+        self._time_left = self._time_left.at(share, time.monotonic())
         self._what = what
 
     def read(self, what: str, done: int, total: int) -> None:
@@ -115,7 +115,7 @@ class Progress:
         with suppress(OSError, ValueError):  # a closed stderr ends the output, not the work
             while not self._finished.wait(pause):
                 now = time.monotonic()
-                self._write(f"{self._what} ({now - began:.0f} s{self._rest.text(now)})")
+                self._write(f"{self._what} ({now - began:.0f} s{self._time_left.text(now)})")
                 pause, drawn = self._pace.next, True
             if drawn and self._on_terminal:
                 self._stream.write(WIPE)

@@ -79,6 +79,6 @@ def _keep_quiet(line: str) -> None:
     del line
 
 
-def _shown(made: Run) -> Path:
+def _shown(run: Run) -> Path:
     cwd = Path.cwd()
-    return made.path.relative_to(cwd) if made.path.is_relative_to(cwd) else made.path
+    return run.path.relative_to(cwd) if run.path.is_relative_to(cwd) else run.path

@@ -78,7 +78,7 @@ class ProfileOptions:
 
     @property
     def is_explicit(self) -> bool:
-        """Whether a profile was requested, as opposed to not declined."""
+        """True if a profile was requested, not only allowed."""
         given = (
             self.profile_start_step,
             self.profile_steps,

@@ -128,7 +128,7 @@ class ResourceLimit:
 class KernelClock:
     """State of the kernel's clock; `why_not` if the kernel does not report it."""
 
-    synchronised: bool | None = None
+    synchronized: bool | None = None
     error_us: int | None = None
     why_not: str = ""
 

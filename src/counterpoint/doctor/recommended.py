@@ -189,7 +189,7 @@ def compare_sysctls(
     known = [
         (setting, facts.network.sysctls[setting.name])
         for setting in wanted
-        if _told(facts, setting)
+        if setting.name in facts.network.sysctls
     ]
     if not known:
         yield unknown("the kernel does not show these settings")
@@ -208,10 +208,6 @@ def compare_sysctls(
         )
     if not bad:
         yield ok(f"{fine} ({len(known)} settings)")
-
-
-def _told(facts: HostFacts, one: RecommendedSysctl) -> bool:
-    return one.name in facts.network.sysctls
 
 
 def _quoted(value: str) -> str:

@@ -87,7 +87,7 @@ def lower_command(
     `contain`, the command runs on a temporary layer over all files, if the kernel supports one.
     """
     if devices < 1:
-        raise UsageError(f"--devices takes a number from 1 on, not {devices}")
+        raise UsageError(f"--devices must be at least 1, not {devices}")
     refuse_many(devices)
     refuse_missing(command, os.environ)
     attempt = _Attempt(
@@ -96,7 +96,7 @@ def lower_command(
     try:
         return attempt.lowering("gpu")
     except InputError:
-        if not attempt.has_asked:
+        if not attempt.has_queried_backend:
             raise
         return attempt.lowering("cpu")  # its choices for GPUs fail here
 
@@ -117,7 +117,7 @@ class _Attempt:
     say: Say
     contain: bool
     no_layer: str = "not wanted"  # why the program does not run on one
-    has_asked: bool = False  # whether the program queried its backend
+    has_queried_backend: bool = False  # whether the program queried its backend
 
     def lowering(self, backend: str) -> Lowering:
         """Run the command with `jax.default_backend()` returning `backend`."""
@@ -133,7 +133,7 @@ class _Attempt:
         if self.contain and self._is_hindered_by_layer(status, journal):
             self.contain = False
             return self.lowering(backend)
-        self.has_asked = journal.has_asked
+        self.has_queried_backend = journal.has_queried_backend
         notes = [*journal.notes(), self._files_note(discarded, journal.refused)]
         outcome = _outcome(directory)
         if outcome is None or not outcome["stopped"]:
@@ -315,7 +315,7 @@ def _lowering(
         variables=variables,
         others=tuple(dict.fromkeys(other for other in others if other != name)),
         notes=(
-            *_beside(outcome),
+            *_iteration_notes(outcome),
             *outcome["notes"],
             *_version_notes(outcome["jax"]),
             *files,
@@ -323,7 +323,7 @@ def _lowering(
     )
 
 
-def _beside(outcome: dict[str, Any]) -> list[str]:
+def _iteration_notes(outcome: dict[str, Any]) -> list[str]:
     """Return a note on what else an iteration runs: a gradient is not a whole step."""
     names: list[str] = outcome.get("beside", [])
     loose: int = outcome.get("loose", 0)

@@ -2,7 +2,7 @@
 
 Started as a separate program: `python containment.py JOURNAL COMMAND...`. In its own mount
 namespace (and user namespace, unless it is privileged) it mounts an overlay over each directory,
-and executes the command. All that the command and its children write lands beside the journal, in
+and executes the command. All that the command and its children write goes next to the journal, in
 the directory `overlay`, whatever language they are written in. The journal's directory itself and
 the user's caches are not overlaid.
 

@@ -22,7 +22,7 @@ class EmulatorReports:
         self._read = 0
         self.functions: list[dict[str, Any]] = []
         self.has_begun = False
-        self.has_asked = False
+        self.has_queried_backend = False
         self.contained: dict[str, str] | None = None  # directories, by the names of their layers
         self.refused: list[str] = []  # directories that have no layer
         self.uncontained: str | None = None  # why there is no layer
@@ -51,7 +51,7 @@ class EmulatorReports:
             name = line["name"]
             self._say(f"lowered {name} (--program {name} stops there)")
         elif line["event"] == "asked":
-            self.has_asked = True
+            self.has_queried_backend = True
         elif line["event"] == "kept":
             self._kept.append(line["name"])
             self._say(f"{line['name']} is not changed")

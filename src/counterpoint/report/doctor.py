@@ -63,21 +63,21 @@ def _summary(checkup: Checkup) -> str:
     return printable(f"{where}: {', '.join(parts) or 'no problems'}")
 
 
-def _entry(number: int, one: SharedResult, checkup: Checkup) -> NumberedItem:
-    verdict = one.verdict
+def _entry(number: int, shared: SharedResult, checkup: Checkup) -> NumberedItem:
+    verdict = shared.verdict
     return NumberedItem(
         number=number,
         title=printable(verdict.found),
         price=str(verdict.status),
         text=printable(verdict.why),
-        rows=tuple(_rows(one, checkup)),
+        rows=tuple(_rows(shared, checkup)),
     )
 
 
-def _rows(one: SharedResult, checkup: Checkup) -> Iterator[Fact]:
-    verdict = one.verdict
-    if len(checkup.hosts) > 1 and one.hosts:
-        yield Fact("on", printable(_hosts(one, checkup)))
+def _rows(shared: SharedResult, checkup: Checkup) -> Iterator[Fact]:
+    verdict = shared.verdict
+    if len(checkup.hosts) > 1 and shared.hosts:
+        yield Fact("on", printable(_hosts(shared, checkup)))
     if verdict.wanted:
         yield Fact("wanted", printable(verdict.wanted))
     if verdict.remedy:
@@ -87,11 +87,11 @@ def _rows(one: SharedResult, checkup: Checkup) -> Iterator[Fact]:
     yield Fact("check", f"{verdict.code} {verdict.name}", Tone.QUIET)
 
 
-def _hosts(one: SharedResult, checkup: Checkup) -> str:
-    if len(one.hosts) == len(checkup.hosts):
-        return f"all {len(one.hosts)} hosts"
-    more = f" and {len(one.hosts) - _NAMED} more" if len(one.hosts) > _NAMED else ""
-    return ", ".join(one.hosts[:_NAMED]) + more
+def _hosts(shared: SharedResult, checkup: Checkup) -> str:
+    if len(shared.hosts) == len(checkup.hosts):
+        return f"all {len(shared.hosts)} hosts"
+    more = f" and {len(shared.hosts) - _NAMED} more" if len(shared.hosts) > _NAMED else ""
+    return ", ".join(shared.hosts[:_NAMED]) + more
 
 
 def _quiet(verdicts: tuple[SharedResult, ...], checkup: Checkup) -> Iterator[Block]:
@@ -125,7 +125,7 @@ def next_command(checkup: Checkup) -> str:
 
 
 class HostVerdict(Result):
-    """What a check says; `hosts` is null where it is about all of them together."""
+    """The result of a check; `hosts` is null if it is about all hosts together."""
 
     code: Annotated[str, At("verdict.code")]
     name: Annotated[str, At("verdict.name")]
@@ -139,7 +139,7 @@ class HostVerdict(Result):
 
 
 class Doctor(Result, tag_field="schema", tag="counterpoint.doctor/1"):
-    """What of the hosts is wrong: `counterpoint doctor --json`."""
+    """Problems of the hosts: `counterpoint doctor --json`."""
 
     failed: bool
     ranks: int

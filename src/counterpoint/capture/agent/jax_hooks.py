@@ -28,13 +28,13 @@ Profiles = Callable[["str | None"], None]
 def wrap_profiler(jax: ModuleType, annotated: Annotated, profiles: Profiles) -> None:
     """Replace the names that the program may use from jax.profiler."""
     place = jax.profiler
-    place.StepTraceAnnotation = _heard_annotation(place.StepTraceAnnotation, annotated)
+    place.StepTraceAnnotation = _reporting_annotation(place.StepTraceAnnotation, annotated)
     session = getattr(place, "ProfileSession", None)
     if session is not None:  # 0.12: trace and start_trace create one, so wrapping it is enough
-        session.start = _heard_session(session.start, profiles)
+        session.start = _reporting_session(session.start, profiles)
         return
-    place.start_trace = _heard_start(place.start_trace, profiles)
-    place.trace = _heard_trace(place.trace, profiles)
+    place.start_trace = _reporting_start(place.start_trace, profiles)
+    place.trace = _reporting_trace(place.trace, profiles)
 
 
 def tolerate_dump_failures(mlir: ModuleType, failed: Callable[[str], None]) -> None:
@@ -56,7 +56,7 @@ def tolerate_dump_failures(mlir: ModuleType, failed: Callable[[str], None]) -> N
     place.dump_module_to_file = dump_module_to_file
 
 
-def _heard_annotation(original: type[Any], annotated: Annotated) -> type[Any]:
+def _reporting_annotation(original: type[Any], annotated: Annotated) -> type[Any]:
     class StepTraceAnnotation(original):
         def __init__(self, name: str, **about: object) -> None:
             annotated(name, about.get("step_num"))
@@ -67,7 +67,7 @@ def _heard_annotation(original: type[Any], annotated: Annotated) -> type[Any]:
     return StepTraceAnnotation
 
 
-def _heard_start(original: Callable[..., object], profiles: Profiles) -> Callable[..., object]:
+def _reporting_start(original: Callable[..., object], profiles: Profiles) -> Callable[..., object]:
     @functools.wraps(original)
     def start(log_dir: object, *rest: object, **named: object) -> object:
         profiles(str(log_dir))
@@ -76,7 +76,7 @@ def _heard_start(original: Callable[..., object], profiles: Profiles) -> Callabl
     return start
 
 
-def _heard_trace(original: Callable[..., Any], profiles: Profiles) -> Callable[..., object]:
+def _reporting_trace(original: Callable[..., Any], profiles: Profiles) -> Callable[..., object]:
     @functools.wraps(original)
     @contextmanager
     def trace(log_dir: object, *rest: object, **named: object) -> Generator[object, None, None]:
@@ -87,7 +87,9 @@ def _heard_trace(original: Callable[..., Any], profiles: Profiles) -> Callable[.
     return trace
 
 
-def _heard_session(original: Callable[..., object], profiles: Profiles) -> Callable[..., object]:
+def _reporting_session(
+    original: Callable[..., object], profiles: Profiles
+) -> Callable[..., object]:
     @functools.wraps(original)
     def start(self: object) -> object:
         log_dir = getattr(self, "log_dir", None)
@@ -164,7 +166,7 @@ class AutoPgleMessages:
             return
         own = logger.level
 
-        def heard(record: logging.LogRecord) -> bool:
+        def record_and_filter(record: logging.LogRecord) -> bool:
             self._note(record.getMessage())
             if logger.level != logging.INFO:
                 return True  # set by other code since: that takes precedence
@@ -173,7 +175,7 @@ class AutoPgleMessages:
             return record.levelno >= level
 
         logger.setLevel(logging.INFO)
-        logger.addFilter(heard)
+        logger.addFilter(record_and_filter)
 
     def _note(self, message: str) -> None:
         if not any(words in message for words in _TELLING):

@@ -114,7 +114,7 @@ def jax_versions(jax: ModuleType) -> dict[str, Any]:
 
 
 def plugin_versions() -> dict[str, str]:
-    """Return versions of the packages that are installed beside jaxlib."""
+    """Return versions of the packages that are installed with jaxlib."""
     from importlib.metadata import PackageNotFoundError, version
 
     found: dict[str, str] = {}

@@ -129,7 +129,7 @@ class ProfileRecorder:
 
     def compile_begins(self) -> None:
         """Handle a compile: keep enough steps before it, else discard the recording."""
-        if self.state != "open" or self._is_as_asked:
+        if self.state != "open" or self._is_as_requested:
             return
         if (self.steps or 0) >= _ENOUGH:
             self._unless_busy(lambda: self._close(wait=False, reason=COMPILES))
@@ -138,7 +138,7 @@ class ProfileRecorder:
             self._unless_busy(self._begin_again)
 
     @property
-    def _is_as_asked(self) -> bool:
+    def _is_as_requested(self) -> bool:
         """True for a window that began with the requested step: it is kept in any case."""
         return self.window.start_step is not None and self.kind is not None
 
@@ -188,7 +188,9 @@ class ProfileRecorder:
             return False
         open_s = time.monotonic() - (self.opened_s or 0.0)
         longest_s = self.window.longest_s or self.window.seconds
-        if open_s < self.window.seconds or (self._is_as_asked and self.window.longest_s is None):
+        if open_s < self.window.seconds or (
+            self._is_as_requested and self.window.longest_s is None
+        ):
             return False
         if open_s >= longest_s or _held() - self._held > _GROWTH:
             return True

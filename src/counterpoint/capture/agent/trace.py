@@ -172,10 +172,10 @@ def _require_writable(directory: Path) -> None:
         raise _unwritable(directory, error.strerror or str(error)) from error
 
 
-def _remove_half(directory: Path, said: str) -> None:
+def _remove_half(directory: Path, message: str) -> None:
     """Remove the file that the error names: half a profile is useless, and fills a full disk."""
     for path in _files(directory):
-        if str(path) in said:
+        if str(path) in message:
             path.unlink()
 
 

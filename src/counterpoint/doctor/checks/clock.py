@@ -55,11 +55,11 @@ SINCE: Final = "0.1"
 def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield the state of the kernel's clock."""
     clock = facts.machine.clock
-    if clock.synchronised is None:
+    if clock.synchronized is None:
         yield unknown(
             f"the kernel does not report the state of its clock: {clock.why_not or 'no adjtimex'}"
         )
-    elif clock.synchronised:
+    elif clock.synchronized:
         error = clock.error_us
         within = "" if error is None else f", maximum error {error / 1000:,.1f} ms"
         yield ok(f"synchronized{within}")

@@ -87,17 +87,17 @@ def _listed(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _elsewhere(one: FlagRemark, facts: HostFacts) -> bool:
+def _elsewhere(remark: FlagRemark, facts: HostFacts) -> bool:
     """Return whether the nccl-environment check, which knows more of the host, reports it."""
-    return facts.has_driver and one.name in ("NCCL_P2P_DISABLE", "NCCL_DEBUG")
+    return facts.has_driver and remark.name in ("NCCL_P2P_DISABLE", "NCCL_DEBUG")
 
 
-def _verdict(one: FlagRemark) -> CheckResult:
+def _verdict(remark: FlagRemark) -> CheckResult:
     return CheckResult(
-        status=Status.ERROR if one.severity == "error" else Status.WARNING,
-        found=f"{one.name}: {one.message}" if one.name else one.message,
-        wanted=one.advice,
-        why=f"{one.why} ({one.code})" if one.why else one.code,
+        status=Status.ERROR if remark.severity == "error" else Status.WARNING,
+        found=f"{remark.name}: {remark.message}" if remark.name else remark.message,
+        wanted=remark.advice,
+        why=f"{remark.why} ({remark.code})" if remark.why else remark.code,
         remedy="counterpoint flags check --env --fix",
-        source=one.source or f"counterpoint explain-code {one.code}",
+        source=remark.source or f"counterpoint explain-code {remark.code}",
     )

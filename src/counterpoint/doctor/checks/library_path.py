@@ -18,7 +18,7 @@ By the file names in those directories and the names of installed wheels. Withou
 ## Example
 
 ```
-LD_LIBRARY_PATH=/usr/local/cuda/lib64, with libcudnn.so.9, beside nvidia-cudnn-cu12
+LD_LIBRARY_PATH=/usr/local/cuda/lib64, with libcudnn.so.9 and nvidia-cudnn-cu12 installed
 ```
 
 ## Fix

@@ -66,26 +66,26 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     if not facts.has_driver:
         yield not_applicable(facts.gpus.why_none)
         return
-    given = [name for name in _NAMES if facts.environment.get(name)]
-    found = [*_share(facts, given), *_pool(facts)]
+    names = [name for name in _NAMES if facts.environment.get(name)]
+    found = [*_share(facts, names), *_pool(facts)]
     yield from found
     if not found:
-        share = f"{given[0]}={facts.environment[given[0]]}" if given else f"{_DEFAULT}, the default"
+        share = f"{names[0]}={facts.environment[names[0]]}" if names else f"{_DEFAULT}, the default"
         yield ok(f"JAX's share of GPU memory: {share}")
 
 
-def _share(facts: HostFacts, given: list[str]) -> Iterator[CheckResult]:
-    if len(given) > 1:
+def _share(facts: HostFacts, names: list[str]) -> Iterator[CheckResult]:
+    if len(names) > 1:
         yield _bad(
             Status.ERROR,
-            f"both {' and '.join(given)} are set",
+            f"both {' and '.join(names)} are set",
             "one of them",
             "JAX exits with a ValueError",
-            f"unset {given[1]}",
+            f"unset {names[1]}",
             _CODE,
         )
-    elif given:
-        yield from _value(facts, given[0], facts.environment[given[0]])
+    elif names:
+        yield from _value(facts, names[0], facts.environment[names[0]])
 
 
 def _value(facts: HostFacts, name: str, text: str) -> Iterator[CheckResult]:

@@ -79,20 +79,22 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
         )
 
 
-def _note(one: Interface) -> CheckResult:
-    google = one.mtu == _GOOGLE
-    tunnel = not google and one.mtu != _SMALL
+def _note(interface: Interface) -> CheckResult:
+    google = interface.mtu == _GOOGLE
+    tunnel = not google and interface.mtu != _SMALL
     wanted = "8,896, if the VPC is set to it" if google else "9,000, if the network carries it"
     remedy = (
-        f"sudo ip link set dev {one.name} mtu {8896 if google else 9000}"
+        f"sudo ip link set dev {interface.name} mtu {8896 if google else 9000}"
         "   # configure the network first, then all hosts"
     )
     if tunnel:
         wanted = "the MTU of the underlying network: one this small is usually a tunnel's"
-        remedy = f"ip -d link show dev {one.name}   # a tunnel's MTU is set where it is created"
+        remedy = (
+            f"ip -d link show dev {interface.name}   # a tunnel's MTU is set where it is created"
+        )
     return CheckResult(
         status=Status.NOTE,
-        found=f"{one.name}: MTU {one.mtu:,}",
+        found=f"{interface.name}: MTU {interface.mtu:,}",
         wanted=wanted,
         why="each packet costs the same processor time, whatever its size",
         remedy=remedy,
@@ -102,8 +104,8 @@ def _note(one: Interface) -> CheckResult:
     )
 
 
-def _carries(one: Interface, facts: HostFacts) -> bool:
-    if not one.up or not one.physical or one.name == "lo":
+def _carries(interface: Interface, facts: HostFacts) -> bool:
+    if not interface.up or not interface.physical or interface.name == "lo":
         return False
-    fast = one.speed_mbps is not None and one.speed_mbps >= _FAST_MBPS
-    return fast or (one.speed_mbps is None and one.name in facts.network.default)
+    fast = interface.speed_mbps is not None and interface.speed_mbps >= _FAST_MBPS
+    return fast or (interface.speed_mbps is None and interface.name in facts.network.default)

@@ -66,17 +66,19 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
 
 
 def _switched_off(facts: HostFacts) -> Iterator[CheckResult]:
-    given = facts.environment
-    if given.get("NCCL_P2P_DISABLE") == "1" and len(facts.gpus.cards) != 1:
+    environment = facts.environment
+    if environment.get("NCCL_P2P_DISABLE") == "1" and len(facts.gpus.cards) != 1:
         yield _bad(
-            "NCCL_P2P_DISABLE", given, "GPUs of a host communicate through its memory, not NVLink"
+            "NCCL_P2P_DISABLE",
+            environment,
+            "GPUs of a host communicate through its memory, not NVLink",
         )
-    if given.get("NCCL_SHM_DISABLE") == "1":
-        yield _bad("NCCL_SHM_DISABLE", given, "GPUs without peer access use the network")
-    if given.get("NCCL_IB_DISABLE") == "1" and facts.has_rdma:
-        yield _bad("NCCL_IB_DISABLE", given, "InfiniBand is up, but collectives use TCP")
-    if given.get("NCCL_NET", "").lower() == "socket" and facts.has_rdma:
-        yield _bad("NCCL_NET", given, "InfiniBand is up, but collectives use TCP")
+    if environment.get("NCCL_SHM_DISABLE") == "1":
+        yield _bad("NCCL_SHM_DISABLE", environment, "GPUs without peer access use the network")
+    if environment.get("NCCL_IB_DISABLE") == "1" and facts.has_rdma:
+        yield _bad("NCCL_IB_DISABLE", environment, "InfiniBand is up, but collectives use TCP")
+    if environment.get("NCCL_NET", "").lower() == "socket" and facts.has_rdma:
+        yield _bad("NCCL_NET", environment, "InfiniBand is up, but collectives use TCP")
 
 
 def _devices(facts: HostFacts) -> Iterator[CheckResult]:
@@ -114,10 +116,10 @@ def _talk(facts: HostFacts) -> Iterator[CheckResult]:
         )
 
 
-def _bad(name: str, given: Mapping[str, str], why: str) -> CheckResult:
+def _bad(name: str, environment: Mapping[str, str], why: str) -> CheckResult:
     return CheckResult(
         status=Status.WARNING,
-        found=f"{name}={given[name]}",
+        found=f"{name}={environment[name]}",
         wanted="unset",
         why=why,
         remedy=f"unset {name}",

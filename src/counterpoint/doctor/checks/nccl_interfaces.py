@@ -66,8 +66,10 @@ def matching(text: str, interfaces: tuple[Interface, ...]) -> tuple[Interface, .
     exact = rest.startswith("=")
     words = [word.strip() for word in rest.removeprefix("=").split(",") if word.strip()]
 
-    def named(one: Interface) -> bool:
-        return any(one.name == word if exact else one.name.startswith(word) for word in words)
+    def named(interface: Interface) -> bool:
+        return any(
+            interface.name == word if exact else interface.name.startswith(word) for word in words
+        )
 
     return tuple(interface for interface in interfaces if named(interface) is not unwanted)
 

@@ -117,13 +117,13 @@ def _unmet(software: InstalledPackages, drop: tuple[str, ...]) -> Iterator[Check
                 yield _verdict(owner, requirement, have, Status.ERROR if grave else Status.WARNING)
 
 
-def _verdict(owner: str, asked: Requirement, have: str, status: Status) -> CheckResult:
-    extra = f"[{asked.extra}]" if asked.extra else ""
+def _verdict(owner: str, requirement: Requirement, have: str, status: Status) -> CheckResult:
+    extra = f"[{requirement.extra}]" if requirement.extra else ""
     return CheckResult(
         status=status,
-        found=f"{asked.name} {have}, but {owner}{extra} requires {asked.text or 'any'}",
-        wanted=f"{asked.name}{asked.text}",
+        found=f"{requirement.name} {have}, but {owner}{extra} requires {requirement.text or 'any'}",
+        wanted=f"{requirement.name}{requirement.text}",
         why="these versions were not built or tested together",
-        remedy=f"pip install '{asked.name}{asked.text}'",
+        remedy=f"pip install '{requirement.name}{requirement.text}'",
         source=_SOURCE,
     )

@@ -80,20 +80,20 @@ def gather_flags(
     )
 
 
-def _remark(one: Remark) -> FlagRemark:
+def _remark(remark: Remark) -> FlagRemark:
     """Return the remark, with the reason and an address from its rule's page."""
-    rule = find_rule(RULES, one.code)
+    rule = find_rule(RULES, remark.code)
     page = read_page(rule) if rule else None
     why = _SENTENCE.match(page.sections["Why it costs time"]) if page else None
     addresses = _ADDRESS.findall(page.sections["References"]) if page else []
     return FlagRemark(
-        code=one.code,
-        severity=str(one.severity),
-        name=one.name,
-        message=one.message,
-        advice=one.advice,
+        code=remark.code,
+        severity=str(remark.severity),
+        name=remark.name,
+        message=remark.message,
+        advice=remark.advice,
         why=" ".join(why[1].split()) if why else "",
-        source=_of_reader(one.name, addresses),
+        source=_of_reader(remark.name, addresses),
     )
 
 

@@ -41,7 +41,7 @@ def names_in(path: Path) -> tuple[str, ...]:
         return ()
 
 
-_UNSYNCHRONISED: Final = 0x40  # STA_UNSYNC of <sys/timex.h>
+_UNSYNCHRONIZED: Final = 0x40  # STA_UNSYNC of <sys/timex.h>
 _ERROR: Final = 5  # TIME_ERROR
 _LOCK: Final = threading.Lock()
 
@@ -93,8 +93,8 @@ def kernel_clock() -> KernelClock:
     if answer < 0:
         return KernelClock(why_not=os.strerror(ctypes.get_errno()))
     status, error = int(state.status), int(state.maxerror)
-    synchronised = not status & _UNSYNCHRONISED and answer != _ERROR
-    return KernelClock(synchronised=synchronised, error_us=error if synchronised else None)
+    synchronized = not status & _UNSYNCHRONIZED and answer != _ERROR
+    return KernelClock(synchronized=synchronized, error_us=error if synchronized else None)
 
 
 def in_container(root: Path) -> bool:

@@ -137,15 +137,15 @@ def _release(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _problems(one: JaxInternal) -> list[str]:
+def _problems(internal: JaxInternal) -> list[str]:
     try:
-        found: Any = import_module(one.home)
-        for part in one.name.split("."):
+        found: Any = import_module(internal.home)
+        for part in internal.name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError):
-        return [one.path]
-    lost = [f"{one.path}({name})" for name in one.takes if not _takes(found, name)]
-    return lost + [f"{one.path}.{name}" for name in one.has if not _has(found, name)]
+        return [internal.path]
+    lost = [f"{internal.path}({name})" for name in internal.takes if not _takes(found, name)]
+    return lost + [f"{internal.path}.{name}" for name in internal.has if not _has(found, name)]
 
 
 def _takes(function: Any, name: str) -> bool:  # noqa: ANN401
