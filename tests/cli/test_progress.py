@@ -75,18 +75,18 @@ def test_a_closed_stream_does_not_stop_the_work() -> None:
 
 
 def test_the_rest_is_told_by_how_long_the_share_took() -> None:
-    rest = TimeLeft().told(0.0, 100.0).told(0.25, 110.0)
+    rest = TimeLeft().at(0.0, 100.0).at(0.25, 110.0)
     assert rest.text(110.0) == ", about 30 s to go"
-    assert rest.told(0.5, 900.0).text(900.0) == ", about 13 min to go"
-    assert rest.told(1.0, 120.0).text(120.0) == ", about 0 s to go"
+    assert rest.at(0.5, 900.0).text(900.0) == ", about 13 min to go"
+    assert rest.at(1.0, 120.0).text(120.0) == ", about 0 s to go"
 
 
 def test_what_has_no_size_has_just_begun_or_is_other_work_tells_no_rest() -> None:
-    rest = TimeLeft().told(0.5, 100.0)
+    rest = TimeLeft().at(0.5, 100.0)
     assert rest.text(200.0) == ""  # nothing was done since
-    assert rest.told(None, 101.0).text(200.0) == ""
-    assert rest.told(0.9, 100.5).text(100.5) == ""
-    assert rest.told(0.9, 110.0).told(0.1, 120.0).text(130.0) == ""
+    assert rest.at(None, 101.0).text(200.0) == ""
+    assert rest.at(0.9, 100.5).text(100.5) == ""
+    assert rest.at(0.9, 110.0).at(0.1, 120.0).text(130.0) == ""
 
 
 def test_of_several_hosts_each_counts_the_same() -> None:
