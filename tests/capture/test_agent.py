@@ -588,7 +588,7 @@ def test_a_compile_for_absent_devices_starts_no_backend(tmp_path: Path) -> None:
         {"quiet_s": 0.1, "seconds": 0.1},
     )
     assert left.out == "False\n", left.err
-    assert left.window["reason"].startswith("the program has compiled for other devices")
+    assert left.window["reason"].startswith("the program has compiled only for other devices")
     assert "devices" not in left.process
 
 

@@ -115,7 +115,7 @@ def test_a_profile_is_not_written_over_itself(run: Run, profile: Path) -> None:
     before = profile.read_bytes()
     code, _, err = run(profile, profile, "--force")
     assert code == 2
-    assert "is what is to be read" in err
+    assert "is also an input" in err
     assert profile.read_bytes() == before
 
 
@@ -195,7 +195,7 @@ def test_what_to_do_next_can_be_pasted(run: Run, profile: Path, tmp_path: Path) 
 def test_a_missing_directory_is_refused_before_reading(run: Run, tmp_path: Path) -> None:
     code, _, err = run(tmp_path / "none.xplane.pb", tmp_path / "no" / "out")
     assert code == 2
-    assert "there is no directory" in err
+    assert "does not exist" in err
 
 
 def test_a_missing_profile_is_exit_code_3(run: Run, tmp_path: Path) -> None:

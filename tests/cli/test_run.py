@@ -315,7 +315,7 @@ class TestExitCodes:
             XLA_FLAGS="--xla_gpu_nonsense=3",
         )
         assert done.stderr.startswith("error: the inherited XLA_FLAGS: 1 flag")
-        assert done.stderr.endswith("next: correct it where XLA_FLAGS is set\n")
+        assert done.stderr.endswith("next: correct XLA_FLAGS where it is set\n")
 
     def test_a_bad_flag_that_is_inherited_and_repeated_is_named_once(self, tmp_path: Path) -> None:
         pytest.importorskip("jaxlib")
