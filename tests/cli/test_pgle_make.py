@@ -178,7 +178,7 @@ def test_a_profile_within_a_run_is_not_written_over(run: Run, tmp_path: Path) ->
     before = inside.read_bytes()
     code, _, err = run(path, "-o", inside, "--force")
     assert code == 2
-    assert "is what is to be read" in err
+    assert "is also an input" in err
     assert inside.read_bytes() == before
 
 
@@ -209,7 +209,7 @@ def test_json_holds_all_of_it(run: Run, profile: Path, tmp_path: Path) -> None:
         (["IN", "-o", "OUT/nowhere/step.pb"], "there is no directory"),
         (["IN", "-o", "OUT/step.pb", "--percentile", "101"], "between 0 and 100"),
         (["IN", "-o", "OUT/step.pb", "--module", "jit_other"], "these did: #0 jit_step"),
-        (["IN", "-o", "IN", "--force"], "is what is to be read"),
+        (["IN", "-o", "IN", "--force"], "is also an input"),
     ],
 )
 def test_what_can_not_be_done_is_refused(
