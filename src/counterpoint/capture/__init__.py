@@ -1,8 +1,8 @@
 """Runs a workload under Settings, and keeps all its output.
 
 launch.py covers the run from start to end: request.py checks it, environment.py prepares it,
-watch.py supervises it. The agent in `capture.agent` is loaded by the program's own Python.
-`capture.ranks` finds the ranks that a surrounding launcher expects.
+supervisor.py watches it. The agent in `capture.agent` is loaded by the program's own Python.
+ranks.py finds the ranks that a surrounding launcher expects.
 """
 
 from counterpoint.capture.launch import launch as launch

@@ -44,7 +44,6 @@ def prune_dump(directory: Path) -> None:
 
 
 AGENT: Final = Path(__file__).parent / "agent"
-
 _NOWHERE: Final = ("", "-", "sponge", "test_undeclared_outputs_dir")
 """Values that XLA and JAX do not take as a directory's path."""
 
@@ -113,7 +112,6 @@ def _appended(settings: Settings, ours: Settings) -> Settings:
 
 
 _NAMES: Final = re.compile(r"--(\w+)")
-
 _UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: (.*)")
 
 _MOST: Final = 3

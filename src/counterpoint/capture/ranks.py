@@ -22,7 +22,6 @@ from counterpoint.core import UsageError
 __all__ = ["LocalRank", "World", "count_gpus", "find_world"]
 
 LOCAL: Final = "local"
-
 _LAUNCHERS: Final = ("srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})

@@ -152,9 +152,6 @@ def _let_interrupts_through() -> None:
 
     polars, which is loaded by now, has such calls restarted after a signal.
     """
-    import signal
-    import threading
-
     if threading.current_thread() is threading.main_thread():
         signal.siginterrupt(signal.SIGINT, True)
 

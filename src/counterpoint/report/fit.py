@@ -38,24 +38,16 @@ _LEAST: Final = {
 
 A sentence stays whole until no more columns can be dropped.
 """
-
-
 _BARELY: Final = {
     **dict.fromkeys((ColumnKind.NAME, ColumnKind.LABEL, ColumnKind.PLACE, ColumnKind.WORD), 8),
     ColumnKind.NUMBER: 1,
     ColumnKind.SENTENCE: 24,
 }
 """Characters that a cell keeps once no more columns can be dropped; numbers stay whole."""
-
-
 _BROKEN: Final = 16
 """Minimum characters per line of a word that has to be broken."""
-
-
 _HANG: Final = "  "
 """Prefix of the continuation lines of a wrapped name, which keeps them from looking like rows."""
-
-
 _BETWEEN: Final = frozenset("_-./,=: ")
 """Separators between the parts of a name: a line ends after one of them."""
 

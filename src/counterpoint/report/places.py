@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 ELLIPSIS: Final = "…"
-
-
 _PARTS: Final = 3
 
 

@@ -78,16 +78,12 @@ class LoopIteration:
 
 
 _SOME = 3  # names in an error
-
 _SHARE = 0.1
 """Minimum FLOPs of a step, as a share of the heaviest function's."""
-
 _AGAIN = 32
 """Calls of the heaviest function without any backward pass, after which it is taken as the step."""
-
 _NEVER = 1000
 """Calls of the heaviest function, without the one named by the user, after which to give up."""
-
 _TOO_LONG = RuntimeError("a step takes long to compile, and it is not run")
 
 current: StepFinder | None = None
