@@ -291,7 +291,7 @@ def _apply(profile: Path, program: Path, subject: LocatedProgram | None) -> str 
     if subject is not None and program.is_file() and program.suffix != ".zip":
         return None
     words = ["counterpoint", "pgle", "apply", str(profile), "--program", str(program)]
-    module = subject.program.name if subject is not None and subject.asked else None
+    module = subject.program.name if subject is not None and subject.module_named else None
     words += ["--module", module] if module else []
     try:
         workload = load_workload(program, module)
@@ -351,17 +351,17 @@ def apply(
     """
     if top < 1:
         raise UsageError(f"--top takes a number of at least 1, not {top}")
-    given = options or ApplyOptions()
-    if not 0 < given.timeout < float("inf"):
-        raise UsageError(f"--timeout takes a number of seconds, not {given.timeout:g}")
-    devices = parse_target(given.target).devices if given.target else 8
+    chosen = options or ApplyOptions()
+    if not 0 < chosen.timeout < float("inf"):
+        raise UsageError(f"--timeout takes a number of seconds, not {chosen.timeout:g}")
+    devices = parse_target(chosen.target).devices if chosen.target else 8
     refuse_function(program, scheduled=False, devices=devices)
-    flags = _flags(given.set_)
+    flags = _flags(chosen.set_)
     with Progress("reading the program") as progress:
-        workload = load_workload(program, given.module)
-        target = _target(workload, given.target)
+        workload = load_workload(program, chosen.module)
+        target = _target(workload, chosen.target)
         applied = apply_profile(
-            workload, target, profile, flags, say=progress.say, timeout_s=given.timeout
+            workload, target, profile, flags, say=progress.say, timeout_s=chosen.timeout
         )
     _print_apply(applied, top, as_json=json, next=_next_of_apply(applied, program))
     return 0 if applied.fits else 1

@@ -185,12 +185,12 @@ def auto(
     return 0 if result.used else 1
 
 
-def _digest(made: AutoResult) -> Iterator[str]:
-    if made.scores is None or made.before is None or made.after is None:
+def _digest(result: AutoResult) -> Iterator[str]:
+    if result.scores is None or result.before is None or result.after is None:
         return iter(())
-    before, after = made.scores
-    times = times_line([before], [after], made.comparison)
-    return digest_of_compared(times, (made.after, made.before))
+    before, after = result.scores
+    times = times_line([before], [after], result.comparison)
+    return digest_of_compared(times, (result.after, result.before))
 
 
 def manual(

@@ -66,35 +66,37 @@ def predict(  # noqa: PLR0913 - the options of the command
         raise UsageError(f"--top takes a number of at least 1, not {top}")
     if out is not None:
         check_timeline_output(out, [workload], force=force)
-    given = compile_ or CompileOptions()
+    compile_options = compile_ or CompileOptions()
     from counterpoint.hardware.targets import parse_target
 
-    target = parse_target(given.target) if given.target is not None else None
+    target = parse_target(compile_options.target) if compile_options.target is not None else None
     words = _command(workload, command)
-    question = make_question(given, prices or PriceOptions(), target, force=force)
+    question = make_question(compile_options, prices or PriceOptions(), target, force=force)
     with Progress("reading the program") as progress:
         prediction = (
-            _of_file(workload, target, given.program, question, progress.say)
+            _of_file(workload, target, compile_options.program, question, progress.say)
             if words is None
-            else _of_command(words, target, given.program, question, progress.say)
+            else _of_command(words, target, compile_options.program, question, progress.say)
         )
         progress.say("drawing")
         if out is not None:
             write_timeline(prediction.timeline, out, force=force)
     named = (workload, ()) if words is None else (None, words)
-    next_line = next_command(prediction, given, *named, seen=(bool(question.what_if), explain))
+    next_line = next_command(
+        prediction, compile_options, *named, seen=(bool(question.what_if), explain)
+    )
     _print(prediction, top, next_line, as_json=json, explained=explain)
     if out is not None:
         print(f"wrote {out}", file=sys.stderr)
     return _exit_code(prediction)
 
 
-def _exit_code(made: Prediction) -> int:
-    for question in made.unanswered:
+def _exit_code(prediction: Prediction) -> int:
+    for question in prediction.unanswered:
         print(f"error: {question.error}", file=sys.stderr)
-    if made.unanswered:
+    if prediction.unanswered:
         return UsageError.exit_code
-    return OUT_OF_MEMORY if made.base.memory.fits is False else 0
+    return OUT_OF_MEMORY if prediction.base.memory.fits is False else 0
 
 
 def _command(workload: str, rest: Sequence[str]) -> list[str] | None:
@@ -151,14 +153,14 @@ def _of_command(
         return ask(subject, target=where, question=question, say=say)
 
 
-def _print(made: Prediction, top: int, next: str, *, as_json: bool, explained: bool) -> None:
+def _print(prediction: Prediction, top: int, next: str, *, as_json: bool, explained: bool) -> None:
     from counterpoint.report import print_document
     from counterpoint.report.predict import predict_document, predict_json
 
     if as_json:
-        sys.stdout.write(predict_json(made))
+        sys.stdout.write(predict_json(prediction))
     else:
-        print_document(predict_document(made, top, next, explained=explained), sys.stdout)
+        print_document(predict_document(prediction, top, next, explained=explained), sys.stdout)
 
 
 _LINE = 90  # characters of settings; longer lines are hard to read
@@ -167,8 +169,8 @@ _SHARE = 0.01  # share of the step from which exposed communication matters
 
 
 def next_command(
-    made: Prediction,
-    given: CompileOptions,
+    prediction: Prediction,
+    compile_options: CompileOptions,
     workload: str | None,
     words: Sequence[str],
     *,
@@ -179,45 +181,56 @@ def next_command(
     `seen` says whether --what-if was answered, and whether everything was explained.
     """
     workload_words = shlex.join([workload] if workload is not None else ["--", *words])
-    options = ["counterpoint", "predict", "--target", str(made.target), *_again(given)]
-    recompiled = made.base.compiled is not None
-    if made.base.memory.fits is False and "memory" not in given.candidate:
+    options = [
+        "counterpoint",
+        "predict",
+        "--target",
+        str(prediction.target),
+        *_again(compile_options),
+    ]
+    recompiled = prediction.base.compiled is not None
+    if prediction.base.memory.fits is False and "memory" not in compile_options.candidate:
         return f"{shlex.join([*options, '--candidate', 'memory'])} {workload_words}"
-    if not made.candidates and recompiled and made.base.memory.fits is not False:
+    if not prediction.candidates and recompiled and prediction.base.memory.fits is not False:
         return f"{shlex.join([*options, '--candidate', 'pgle-recommended'])} {workload_words}"
-    best = made.candidates[0] if made.candidates else None
+    best = prediction.candidates[0] if prediction.candidates else None
     if best is not None and not any(
-        candidate.is_base and candidate.tied for candidate in made.candidates
+        candidate.is_base and candidate.tied for candidate in prediction.candidates
     ):
-        return _with_best(best, made, given, workload, words)
+        return _with_best(best, prediction, compile_options, workload, words)
     answered, explained = seen
     if not answered:
-        return f"{shlex.join([*options, '--what-if', _question(made)])} {workload_words}"
+        return f"{shlex.join([*options, '--what-if', _question(prediction)])} {workload_words}"
     if not explained:
         return f"{shlex.join([*options, '--explain'])} {workload_words}"
-    return _tune(made, workload, words) if recompiled else _kept(options, workload_words)
+    return _tune(prediction, workload, words) if recompiled else _kept(options, workload_words)
 
 
 def _with_best(
     best: RankedCandidate,
-    made: Prediction,
-    given: CompileOptions,
+    prediction: Prediction,
+    compile_options: CompileOptions,
     workload: str | None,
     words: Sequence[str],
 ) -> str:
     """Run or predict with the best candidate; if it has many settings, let `tune` write them."""
-    chosen = _chosen(best, made)
+    chosen = _chosen(best, prediction)
     if len(shlex.join(chosen)) > _LINE:
-        return _tune(made, workload, words)
+        return _tune(prediction, workload, words)
     if workload is None:
-        return shlex.join(["counterpoint", "run", *_settings(given), *chosen, "--", *words])
-    options = [*_again(given), *(setting.replace("--settings=", "--recipe=") for setting in chosen)]
-    line = ["counterpoint", "predict", "--target", str(made.target), *options]
-    return shlex.join([*line, "--what-if", _question(made), workload])
+        return shlex.join(
+            ["counterpoint", "run", *_settings(compile_options), *chosen, "--", *words]
+        )
+    options = [
+        *_again(compile_options),
+        *(setting.replace("--settings=", "--recipe=") for setting in chosen),
+    ]
+    line = ["counterpoint", "predict", "--target", str(prediction.target), *options]
+    return shlex.join([*line, "--what-if", _question(prediction), workload])
 
 
-def _tune(made: Prediction, workload: str | None, words: Sequence[str]) -> str:
-    target = ["--target", str(made.target)]
+def _tune(prediction: Prediction, workload: str | None, words: Sequence[str]) -> str:
+    target = ["--target", str(prediction.target)]
     if workload is None:
         return shlex.join(["counterpoint", "tune", *target, "--", *words])
     return shlex.join(["counterpoint", "tune", "--predict", workload, *target])
@@ -227,30 +240,30 @@ def _kept(again: Sequence[str], behind: str) -> str:
     return f"{shlex.join([*again, '-o', 'step.pftrace'])} {behind}"
 
 
-def _again(given: CompileOptions) -> Iterator[str]:
+def _again(compile_options: CompileOptions) -> Iterator[str]:
     """Yield the user's options for the compile, except candidates."""
-    if given.program is not None:
-        yield f"--program={given.program}"
-    if given.devices is not None:
-        yield f"--devices={given.devices}"
-    yield from (f"--recipe={value}" for value in given.recipe)
-    yield from (f"--set={value}" for value in given.set_)
-    yield from (f"--env={value}" for value in given.env)
+    if compile_options.program is not None:
+        yield f"--program={compile_options.program}"
+    if compile_options.devices is not None:
+        yield f"--devices={compile_options.devices}"
+    yield from (f"--recipe={value}" for value in compile_options.recipe)
+    yield from (f"--set={value}" for value in compile_options.set_)
+    yield from (f"--env={value}" for value in compile_options.env)
 
 
-def _settings(given: CompileOptions) -> Iterator[str]:
+def _settings(compile_options: CompileOptions) -> Iterator[str]:
     """Yield the same options in the form of `run`."""
-    yield from (f"--settings={value}" for value in given.recipe)
-    yield from (f"--set={value}" for value in given.set_)
-    yield from (f"--env={value}" for value in given.env)
+    yield from (f"--settings={value}" for value in compile_options.recipe)
+    yield from (f"--set={value}" for value in compile_options.set_)
+    yield from (f"--env={value}" for value in compile_options.env)
 
 
-def _question(made: Prediction) -> str:
+def _question(prediction: Prediction) -> str:
     """Return what could shorten the step: faster links if it waits for them, else the chip."""
-    simulation, target = made.base.simulation, made.target
+    simulation, target = prediction.base.simulation, prediction.target
     if simulation.exposed_s < _SHARE * simulation.step_s:
         return _CHIP
-    return _binding(made.base.program, target)
+    return _binding(prediction.base.program, target)
 
 
 def _binding(program: Program, target: Target) -> str:
@@ -282,13 +295,13 @@ def _binding(program: Program, target: Target) -> str:
     return single if usual - seconds(single) > 0.5 * saved else both
 
 
-def _chosen(best: RankedCandidate, made: Prediction) -> list[str]:
+def _chosen(best: RankedCandidate, prediction: Prediction) -> list[str]:
     """Return the best candidate's settings beyond those of the base, in the form of `run`."""
     from counterpoint.flags.advice import recipes
 
     if best.name in recipes():
         return [f"--settings={best.name}"]
-    before = made.base.settings
+    before = prediction.base.settings
     flags = [item for item in best.settings.flags.items() if item not in before.flags.items()]
     variables = [item for item in best.settings.variables.items() if item not in before.env]
     return [

@@ -47,7 +47,7 @@ def fingerprint(task: CompileTask) -> str | None:
     """
     if any(name.startswith(_OTHER_CODE) for name in task.environment):
         return None
-    settings = [*task.asked.items(), *task.environment.items()]
+    settings = [*task.requested.items(), *task.environment.items()]
     if any(_WRITES.search(word) for pair in settings for word in pair):
         return None
     files = _files(value for _, value in settings)
@@ -62,7 +62,7 @@ def fingerprint(task: CompileTask) -> str | None:
         "devices": [workload.replicas, workload.partitions, target.hosts, target.gpus_per_host],
         "target": target.config,
         "kernels": _hash(workload.autotuned or b"") if task.has_kernels else None,
-        "asked": sorted(task.asked.items()),
+        "asked": sorted(task.requested.items()),
         "inherited": sorted(task.inherited),
         "environment": sorted(task.environment.items()),
         "memory": planned_bytes(target.config, task.environment),

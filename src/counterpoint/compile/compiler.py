@@ -115,7 +115,7 @@ def compile_on(bench: WorkerSlot, task: CompileTask) -> CompiledProgram:
 def _compiled(
     task: CompileTask, recorded: CompileOutput, started: float, *, from_cache: bool
 ) -> CompiledProgram:
-    outcome, options = recorded.outcome, task.asked
+    outcome, options = recorded.outcome, task.requested
     program = read_program(recorded.module)
     return CompiledProgram(
         program=program,
@@ -134,12 +134,12 @@ def _compiled(
 
 def _notes(task: CompileTask, recorded: CompileOutput) -> Iterator[str]:
     taken = recorded.taken
-    for name, value in task.asked.items():
+    for name, value in task.requested.items():
         if name not in taken:
             yield f"left out: {name}={value}, which this jaxlib does not accept"
     if taken.get(NO_AUTOTUNING) == "0":
         yield _NOT_TUNED
-    elif AUTOTUNED in taken and AUTOTUNED not in task.asked:
+    elif AUTOTUNED in taken and AUTOTUNED not in task.requested:
         yield _TUNED
     yield from workaround_notes(taken, task.flags)
     yield from limit_notes(task, recorded.outcome.versions.get("jaxlib", ""))
@@ -151,7 +151,7 @@ def _compile(bench: WorkerSlot, task: CompileTask) -> CompileOutput:
     Options that the run's jaxlib had and this one doesn't know are left out: nobody requested them
     here.
     """
-    sent = channels({**_kernels(bench, task), **task.asked})
+    sent = channels({**_kernels(bench, task), **task.requested})
     refusal: CompileOutcome | None = None
     while True:
         attempt = _attempt(bench, task, sent)
@@ -179,7 +179,7 @@ def _compile(bench: WorkerSlot, task: CompileTask) -> CompileOutput:
 
 def _kernels(bench: WorkerSlot, task: CompileTask) -> dict[str, str]:
     """Return the kernels autotuned on this kind of device; else options for XLA's first choice."""
-    if not task.has_kernels or NO_AUTOTUNING in task.asked:
+    if not task.has_kernels or NO_AUTOTUNING in task.requested:
         return {NO_AUTOTUNING: "0"}
     path = bench.directory / "autotune_results.pbtxt"
     path.write_bytes(task.workload.autotuned or b"")
@@ -324,16 +324,16 @@ WORKAROUNDS: Final = (
 )
 
 
-def find_workaround(said: str, tried: Mapping[str, str]) -> Workaround | None:
+def find_workaround(message: str, tried: Mapping[str, str]) -> Workaround | None:
     """Return the remedy for this failure, unless it was tried or the user set its option."""
     for known in WORKAROUNDS:
-        if known.option not in tried and known.mark.search(said):
+        if known.option not in tried and known.mark.search(message):
             return known
     return None
 
 
-def workaround_notes(taken: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str]:
+def workaround_notes(taken: Mapping[str, str], requested: Mapping[str, str]) -> Iterator[str]:
     """Yield notes on the options that were added."""
     for known in WORKAROUNDS:
-        if known.option in taken and known.option not in asked:
+        if known.option in taken and known.option not in requested:
             yield known.note

@@ -154,7 +154,7 @@ _DEPTH: Final = 12
 _LONGEST_LINE: Final = 120
 
 
-def source_line(said: str, program: bytes) -> str | None:
+def source_line(message: str, program: bytes) -> str | None:
     """Return FILE:LINE, or the module's own text there; None if the error has no location.
 
     MLIR's errors contain the location, or the line of the module. XLA's contain an operation's
@@ -162,14 +162,14 @@ def source_line(said: str, program: bytes) -> str | None:
     to a location.
     """
     for pattern in (_FILE, _METADATA):
-        if found := pattern.search(said):
+        if found := pattern.search(message):
             return f"{found[1]}:{found[2]}"
     for scope in (
-        scope_name or location_name for scope_name, location_name in _OP_NAME.findall(said)
+        scope_name or location_name for scope_name, location_name in _OP_NAME.findall(message)
     ):
         if place := _place_of(scope, program):
             return f"{place}, in {scope}"
-    if found := _MODULE_LINE.search(said):
+    if found := _MODULE_LINE.search(message):
         return _line_of_module(int(found[1]), program)
     return None
 

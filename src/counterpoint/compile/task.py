@@ -36,7 +36,7 @@ class CompileTask:
     timeout_s: float = TIMEOUT_S
 
     @property
-    def asked(self) -> Mapping[str, str]:
+    def requested(self) -> Mapping[str, str]:
         """All options: those of the run that left the workload, overridden by `options`."""
         return {**self.workload.options, **self.options}
 
@@ -47,7 +47,7 @@ class CompileTask:
             flags = dict(parse_xla_flags(self.environment.get("XLA_FLAGS", "")))
         except UsageError:  # XLA will report it
             flags = {}
-        return {**flags, **self.asked}
+        return {**flags, **self.requested}
 
     @property
     def inherited(self) -> frozenset[str]:

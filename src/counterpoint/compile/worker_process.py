@@ -204,8 +204,8 @@ class Worker:
         os.close(self._answers)
 
 
-def _environment(asked: Mapping[str, str]) -> dict[str, str]:
+def _environment(variables: Mapping[str, str]) -> dict[str, str]:
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)
     }
-    return {**inherited, **_COMPILE_ONLY, **asked}
+    return {**inherited, **_COMPILE_ONLY, **variables}

@@ -60,9 +60,9 @@ def build_model(
     )
 
 
-def _with_links(target: Target, asked: WhatIf) -> Target:
+def _with_links(target: Target, what_if: WhatIf) -> Target:
     network, domain, host = map(
-        asked.of, (PriceFamily.NETWORK, PriceFamily.DOMAIN, PriceFamily.HOST)
+        what_if.of, (PriceFamily.NETWORK, PriceFamily.DOMAIN, PriceFamily.HOST)
     )
     wiring = target.wiring
     if not wiring.joins:  # a domain of plain cards is joined by PCIe
@@ -80,13 +80,13 @@ def _with_links(target: Target, asked: WhatIf) -> Target:
     return replace(target, nic_gbps=gbps * network)
 
 
-def _faster(machine: ComputeDevice, asked: WhatIf) -> ComputeDevice:
-    matrix = asked.of(PriceFamily.MATMUL)
+def _faster(machine: ComputeDevice, what_if: WhatIf) -> ComputeDevice:
+    matrix = what_if.of(PriceFamily.MATMUL)
     return replace(
         machine,
         flops={dtype: rate * matrix for dtype, rate in machine.flops.items()},
-        memory_bytes_per_s=machine.memory_bytes_per_s * asked.of(PriceFamily.MEMORY),
-        host_bytes_per_s=machine.host_bytes_per_s * asked.of(PriceFamily.HOST),
+        memory_bytes_per_s=machine.memory_bytes_per_s * what_if.of(PriceFamily.MEMORY),
+        host_bytes_per_s=machine.host_bytes_per_s * what_if.of(PriceFamily.HOST),
     )
 
 
@@ -123,13 +123,13 @@ class PriceChain:
         prices = self._known.setdefault(program, {})
         key = (instruction.computation, instruction.name)
         if key not in prices:
-            price = self._asked(program, instruction)
+            price = self._unscaled(program, instruction)
             if self.what_if and price is not FREE:
                 price = self.what_if.apply(program, instruction, price)
             prices[key] = price
         return prices[key]
 
-    def _asked(self, program: Program, instruction: Instruction) -> Price:
+    def _unscaled(self, program: Program, instruction: Instruction) -> Price:
         if not launches(instruction) or is_done(instruction):
             return FREE
         communicates = collective(program, instruction) is not None

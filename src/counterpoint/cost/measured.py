@@ -141,24 +141,30 @@ def _found(costs: Sequence[float], match: CostMatch) -> FoundCost:
     return FoundCost(statistics.median(costs), min(costs), max(costs), match)
 
 
-def _is_priced(it: Instruction) -> bool:
-    return launches(it) and not is_done(it) and it.opcode not in _RUNNING
+def _is_priced(instruction: Instruction) -> bool:
+    return launches(instruction) and not is_done(instruction) and instruction.opcode not in _RUNNING
 
 
-def _is_same(one: Program, other: Program) -> bool:
-    if one is other:
+def _is_same(first: Program, other: Program) -> bool:
+    if first is other:
         return True
-    return one.fingerprint is not None and one.fingerprint == other.fingerprint
+    return first.fingerprint is not None and first.fingerprint == other.fingerprint
 
 
-def _keys(program: Program, it: Instruction) -> dict[CostMatch, Hashable]:
+def _keys(program: Program, instruction: Instruction) -> dict[CostMatch, Hashable]:
     """Return the lookup keys of an instruction, the most reliable first."""
-    key = stable_key(program, it)
-    communication = collective(program, it)
+    key = stable_key(program, instruction)
+    communication = collective(program, instruction)
     among = communication.group_size if communication else 0
     where = (key.scope, key.phase, key.opcode, key.shapes, among)
     # An opcode alone does not identify a fusion or a custom call.
-    what = (key.opcode, it.custom_call_target, category(program, it), key.shapes, among)
+    what = (
+        key.opcode,
+        instruction.custom_call_target,
+        category(program, instruction),
+        key.shapes,
+        among,
+    )
     return {
         CostMatch.KEY: (*where, key.occurrence),
         CostMatch.EQUALS: where,

@@ -114,12 +114,12 @@ def read_scalars(path: str | Path) -> ScalarFile:
 
 
 def _scalar(path: str | Path, name: str, section: object) -> Scalar:
-    given = cast(dict[str, Any], section) if isinstance(section, dict) else {}
+    values = cast(dict[str, Any], section) if isinstance(section, dict) else {}
     least = 0.0 if name == "slowdown" else 0.01
     most = _MOST.get(name, _MOST_ELSE)
-    value = _share(path, name, "value", given.get("value"), (least, most))
-    reach = _share(path, name, "reach", given.get("reach", 0.1), (0.0, 1.0))
-    return Scalar(value, reach, str(given.get("source", path)))
+    value = _share(path, name, "value", values.get("value"), (least, most))
+    reach = _share(path, name, "reach", values.get("reach", 0.1), (0.0, 1.0))
+    return Scalar(value, reach, str(values.get("source", path)))
 
 
 def _share(

@@ -351,12 +351,12 @@ def unused_costs(
 
 
 def _extra(
-    cost: InstructionCost, program: Program, asked: set[str], starts: Mapping[str, str]
+    cost: InstructionCost, program: Program, looked_up: set[str], starts: Mapping[str, str]
 ) -> UnusedCost | None:
     base = base_name(cost.name)
     if cost.fingerprint not in (None, program.fingerprint):
         return UnusedCost(cost.name, cost.us, UnusedReason.OTHER_MODULE)
-    if base in asked:
+    if base in looked_up:
         return None
     meant = next(_starts_meant(cost.name, starts), None)
     if meant is not None:
@@ -365,7 +365,7 @@ def _extra(
     if known is None:
         return UnusedCost(cost.name, cost.us, UnusedReason.ABSENT)
     before = lookup_name(known)
-    if before in asked:
+    if before in looked_up:
         return UnusedCost(cost.name, cost.us, UnusedReason.RENAMED, before)
     return UnusedCost(cost.name, cost.us, UnusedReason.NOT_ASKED)
 

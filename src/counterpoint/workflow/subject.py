@@ -180,7 +180,7 @@ def _of_workload(workload: Workload) -> PredictionSubject:
 def _checked(subject: PredictionSubject) -> PredictionSubject:
     """Reject what was made for other devices than GPUs."""
     for marks, kind in ((_TPU, "TPUs"), (_CPU, "CPUs")):
-        if _bears(subject, marks, told=kind == "TPUs"):
+        if _bears(subject, marks, in_source=kind == "TPUs"):
             raise InputError(
                 f"{subject.origin}: {subject.name} was made for {kind}",
                 why="its kernels or its schedule are for those devices; predictions are for"
@@ -190,7 +190,7 @@ def _checked(subject: PredictionSubject) -> PredictionSubject:
     return subject
 
 
-def _bears(subject: PredictionSubject, marks: Sequence[str], *, told: bool) -> bool:
+def _bears(subject: PredictionSubject, marks: Sequence[str], *, in_source: bool) -> bool:
     if subject.program is not None:
         return any(
             mark in text
@@ -200,7 +200,7 @@ def _bears(subject: PredictionSubject, marks: Sequence[str], *, told: bool) -> b
             for mark in marks
         )
     # Before XLA's passes only a kernel written for a TPU shows that.
-    data = subject.workload.program if told and subject.workload is not None else b""
+    data = subject.workload.program if in_source and subject.workload is not None else b""
     return b"tpu_custom_call" in data
 
 

@@ -166,10 +166,10 @@ def as_text(data: bytes, place: str) -> bytes:
     if not data.startswith(BYTECODE):
         return data
     with tempfile.TemporaryDirectory(prefix="counterpoint-bytecode-") as scratch:
-        given, out = Path(scratch) / "module.mlirbc", Path(scratch) / "module.mlir"
-        given.write_bytes(data)
+        source, out = Path(scratch) / "module.mlirbc", Path(scratch) / "module.mlir"
+        source.write_bytes(data)
         done = subprocess.run(  # noqa: S603  our own words in our own interpreter
-            [sys.executable, "-P", "-c", _CHILD, str(given), str(out)],
+            [sys.executable, "-P", "-c", _CHILD, str(source), str(out)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_TIMEOUT_S,

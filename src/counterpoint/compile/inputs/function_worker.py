@@ -109,13 +109,14 @@ def _called(make: Callable[..., Made], devices: int) -> Made:
     return make(devices)
 
 
-def _workload(made: Made) -> Workload:
-    if isinstance(made, Workload):
-        return made
-    parts: list[Any] = list(cast("tuple[Any, ...]", made)) if isinstance(made, tuple) else []
+def _workload(result: Made) -> Workload:
+    if isinstance(result, Workload):
+        return result
+    parts: list[Any] = list(cast("tuple[Any, ...]", result)) if isinstance(result, tuple) else []
     if not 2 <= len(parts) <= 3 or not callable(parts[0]):
         raise UsageError(
-            f"it returns {type(cast('object', made)).__name__}, not a function with its arguments",
+            f"it returns {type(cast('object', result)).__name__}, not a function with its"
+            " arguments",
             next=_EXAMPLE,
         )
     fn, args, *rest = parts
@@ -127,8 +128,8 @@ def _workload(made: Made) -> Workload:
     return program(fn, *cast("Sequence[Any]", args), **named)
 
 
-def _tell(directory: Path, told: dict[str, str]) -> None:
-    (directory / OUTCOME).write_text(json.dumps(told), encoding="utf-8")
+def _tell(directory: Path, outcome: dict[str, str]) -> None:
+    (directory / OUTCOME).write_text(json.dumps(outcome), encoding="utf-8")
 
 
 def _raised_at(error: ValueError, home: str) -> str | None:

@@ -108,17 +108,17 @@ def table_notes(
     """Yield one sentence for each fact about a log that its user must know."""
     if not tables:
         return
-    sizes_by_kind = _asked(program, target)
+    sizes_by_kind = _largest_sizes(program, target)
     for at, table in enumerate(tables):
         yield from _of_table(table, tables[:at], sizes_by_kind, target)
 
 
-_Asked = dict[str, dict[Placement, int]]
+_LargestSizes = dict[str, dict[Placement, int]]
 """The largest size, by kind and placement."""
 
 
-def _asked(program: Program, target: Target) -> _Asked:
-    found: _Asked = {}
+def _largest_sizes(program: Program, target: Target) -> _LargestSizes:
+    found: _LargestSizes = {}
     for instruction in program.instructions:
         communication = None if is_done(instruction) else collective(program, instruction)
         kind = instruction.opcode.removesuffix("-start").removeprefix("ragged-")
@@ -139,10 +139,13 @@ def _where(program: Program, it: Instruction, kind: str, target: Target) -> tupl
 
 
 def _of_table(
-    table: CollectiveTable, earlier: Sequence[CollectiveTable], asked: _Asked, target: Target
+    table: CollectiveTable,
+    earlier: Sequence[CollectiveTable],
+    sizes_by_kind: _LargestSizes,
+    target: Target,
 ) -> Iterator[str]:
     name = f"{table.origin} ({table.kind} of {_layout(table.ranks, table.nodes)})"
-    sizes = asked.get(table.kind, {})
+    sizes = sizes_by_kind.get(table.kind, {})
     if not sizes:
         yield f"{name} is not used: this program has no {table.kind}"
         return

@@ -78,20 +78,20 @@ def attention_of(program: Program, instruction: Instruction) -> Attention | None
     return _by_operands(program, instruction)
 
 
-def _cudnn(program: Program, it: Instruction, config: dict[str, Any]) -> Attention | None:
-    read = _arrays(program, it)
+def _cudnn(program: Program, instruction: Instruction, config: dict[str, Any]) -> Attention | None:
+    read = _arrays(program, instruction)
     try:
         dims: Any = config["intermediate_tensor_shape"]["dimensions"]
         batch, heads, queries, keys = (int(dim) for dim in dims)
         window = int(config.get("sliding_window_length") or 0)
     except (KeyError, TypeError, ValueError):
-        return _by_operands(program, it)
+        return _by_operands(program, instruction)
     if len(read) < 3:
         return None
     mask = str(config.get("mask_type", "NO_MASK"))
     return Attention(
         batch, heads, queries, keys, read[0].dims[-1], read[2].dims[-1],
-        "Backward" in it.custom_call_target,
+        "Backward" in instruction.custom_call_target,
         "causal" if "CAUSAL" in mask else "none",
         _type(read[0]),
         window,
@@ -100,30 +100,30 @@ def _cudnn(program: Program, it: Instruction, config: dict[str, Any]) -> Attenti
 
 
 def _transformer_engine(
-    program: Program, it: Instruction, config: dict[str, Any]
+    program: Program, instruction: Instruction, config: dict[str, Any]
 ) -> Attention | None:
-    read = _arrays(program, it)
+    read = _arrays(program, instruction)
     try:
         heads, head = int(config["attn_heads"]), int(config["head_dim"])
         queries = int(config["q_max_seqlen"])
         keys = int(config.get("kv_max_seqlen", queries))
         batch = int(config["input_batch"])
     except (KeyError, TypeError, ValueError):
-        return _by_operands(program, it)
+        return _by_operands(program, instruction)
     mask_type: Any = config.get("mask_type", 2)
     mask = _TE_MASKS.get(mask_type, "unknown") if isinstance(mask_type, int) else "unknown"
     left: Any = config.get("window_size_left", -1)
     return Attention(
         batch, heads, queries, keys, head, int(config.get("v_head_dim", head)),
-        bool(_BACKWARD.search(it.custom_call_target)), mask,
+        bool(_BACKWARD.search(instruction.custom_call_target)), mask,
         _type(read[0]) if read else "bf16",
         left + 1 if isinstance(left, int) and left >= 0 else 0,
     )  # fmt: skip
 
 
-def _by_operands(program: Program, it: Instruction) -> Attention | None:
+def _by_operands(program: Program, instruction: Instruction) -> Attention | None:
     """Take the first operands with heads as Q, K and V."""
-    read = [array for array in _arrays(program, it) if len(array.dims) >= 3]
+    read = [array for array in _arrays(program, instruction) if len(array.dims) >= 3]
     if len(read) < 2 or len(read[0].dims) != len(read[1].dims):
         return None
     query, key = read[0], read[1]
@@ -133,26 +133,28 @@ def _by_operands(program: Program, it: Instruction) -> Attention | None:
     rows = query.elements // (head * queries) if head and queries else 0
     if rows < 1 or queries < 16 or head > 1024:
         return None
-    description = f"{it.name} {it.custom_call_target} {it.op_name}"
-    mask = "causal" if _CAUSAL.search(description + it.backend_config[:4096]) else "unknown"
+    description = f"{instruction.name} {instruction.custom_call_target} {instruction.op_name}"
+    mask = (
+        "causal" if _CAUSAL.search(description + instruction.backend_config[:4096]) else "unknown"
+    )
     return Attention(
         1, rows, queries, keys, head, head, bool(_BACKWARD.search(description)), mask, _type(query),
         products=_kernel_products(description),
     )  # fmt: skip
 
 
-def _kernel_products(said: str) -> float:
+def _kernel_products(description: str) -> float:
     """Return the products of user kernels, which compute dQ separately from dK and dV.
 
     Each multiplies Q by K again.
     """
-    if re.search(r"dkv", said):
+    if re.search(r"dkv", description):
         return 2.0
-    return 1.5 if re.search(r"_dq", said) else _BACKWARD_PRODUCTS
+    return 1.5 if re.search(r"_dq", description) else _BACKWARD_PRODUCTS
 
 
-def _arrays(program: Program, it: Instruction) -> list[Shape]:
-    found = [operand.shape for operand in program.operands(it)]
+def _arrays(program: Program, instruction: Instruction) -> list[Shape]:
+    found = [operand.shape for operand in program.operands(instruction)]
     return [shape for shape in found if shape.dtype.startswith(("f", "bf")) and shape.dims]
 
 

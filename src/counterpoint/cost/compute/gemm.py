@@ -241,14 +241,14 @@ def gemms(program: Program, instruction: Instruction, depth: int = 0) -> Iterato
         yield from _gemm(program, instruction)
 
 
-def _gemm(program: Program, it: Instruction) -> Iterator[Gemm]:
-    lhs, rhs, result = _shapes(program, it)
+def _gemm(program: Program, instruction: Instruction) -> Iterator[Gemm]:
+    lhs, rhs, result = _shapes(program, instruction)
     if lhs is None or rhs is None:
         return
-    config = _gemm_settings(it)
-    dims = _dimensions(it, config)
-    grouped = "grouped" in it.custom_call_target.casefold()
-    if dims is None or grouped or it.opcode in ("ragged-dot", "convolution"):
+    config = _gemm_settings(instruction)
+    dims = _dimensions(instruction, config)
+    grouped = "grouped" in instruction.custom_call_target.casefold()
+    if dims is None or grouped or instruction.opcode in ("ragged-dot", "convolution"):
         yield from _unnamed(lhs, rhs, result, config)
         return
     contracting, batched = dims
@@ -258,10 +258,10 @@ def _gemm(program: Program, it: Instruction) -> Iterator[Gemm]:
     batch = math.prod(lhs.dims[dim] for dim in batched)
     if k and batch:
         m, n = lhs.elements // (k * batch), rhs.elements // (k * batch)
-        yield from _made(batch, m, n, k, (lhs, rhs, result), config)
+        yield from _sized(batch, m, n, k, (lhs, rhs, result), config)
 
 
-def _made(
+def _sized(
     batch: int, m: int, n: int, k: int, shapes: tuple[Shape, Shape, Shape], config: dict[str, Any]
 ) -> Iterator[Gemm]:
     if min(batch, m, n, k) < 1:
@@ -281,17 +281,17 @@ def _unnamed(
     shapes = (lhs, rhs, result)
     if len(lhs.dims) == 2 and len(rhs.dims) == 3:  # [m, k] by groups of [k, n]
         groups, k = rhs.dims[0], lhs.dims[1]
-        yield from _made(groups, -(-lhs.dims[0] // groups), rhs.elements // (groups * k or 1), k,
+        yield from _sized(groups, -(-lhs.dims[0] // groups), rhs.elements // (groups * k or 1), k,
                          shapes, config)  # fmt: skip
     elif len(lhs.dims) == 2 and len(rhs.dims) == 2 and len(result.dims) == 3:
         groups, rows = result.dims[0], max(set(lhs.dims) & set(rhs.dims), default=lhs.dims[0])
         m, n = lhs.elements // rows, rhs.elements // rows
-        yield from _made(groups, m, n, -(-rows // groups), shapes, config)
+        yield from _sized(groups, m, n, -(-rows // groups), shapes, config)
     else:
         batch = _batch(lhs, rhs, result)
         k = math.isqrt(max(1, lhs.elements * rhs.elements // (result.elements * batch)))
         m, n = lhs.elements // (k * batch), rhs.elements // (k * batch)
-        yield from _made(batch, m, n, k, shapes, config)
+        yield from _sized(batch, m, n, k, shapes, config)
 
 
 def _batch(lhs: Shape, rhs: Shape, result: Shape) -> int:
@@ -301,25 +301,27 @@ def _batch(lhs: Shape, rhs: Shape, result: Shape) -> int:
     return max(1, lhs.dims[0]) if alike else 1
 
 
-def _shapes(program: Program, it: Instruction) -> tuple[Shape | None, Shape | None, Shape]:
+def _shapes(program: Program, instruction: Instruction) -> tuple[Shape | None, Shape | None, Shape]:
     """Return left, right and result: the first two operands that are matrices."""
-    read = [operand.shape for operand in program.operands(it) if len(operand.shape.dims) >= 1]
-    result = next(it.shape.leaves, it.shape)
+    read = [
+        operand.shape for operand in program.operands(instruction) if len(operand.shape.dims) >= 1
+    ]
+    result = next(instruction.shape.leaves, instruction.shape)
     padded = [*read[:2], None, None]
     return padded[0], padded[1], result
 
 
-def _gemm_settings(it: Instruction) -> dict[str, Any]:
-    found = settings_of(it).get("gemm_backend_config")
+def _gemm_settings(instruction: Instruction) -> dict[str, Any]:
+    found = settings_of(instruction).get("gemm_backend_config")
     return cast(dict[str, Any], found) if isinstance(found, dict) else {}
 
 
 def _dimensions(
-    it: Instruction, config: dict[str, Any]
+    instruction: Instruction, config: dict[str, Any]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Return contracting and batch dimensions of the left side."""
-    if it.dot:
-        return it.dot.lhs_contracting, it.dot.lhs_batch
+    if instruction.dot:
+        return instruction.dot.lhs_contracting, instruction.dot.lhs_batch
     dims: Any = config.get("dot_dimension_numbers")
     try:
         contracting = tuple(int(dim) for dim in dims["lhs_contracting_dimensions"])

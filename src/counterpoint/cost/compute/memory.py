@@ -49,24 +49,24 @@ def _written(program: Program, instruction: Instruction) -> int:
     return max((leaf.elements for leaf in instruction.shape.leaves), default=0)
 
 
-def _elements(program: Program, it: Instruction) -> int:
+def _elements(program: Program, instruction: Instruction) -> int:
     """Return elements that an instruction computes."""
-    operands = [operand.shape.elements for operand in program.operands(it)]
-    if it.opcode == "dynamic-update-slice" and len(operands) > 1:
+    operands = [operand.shape.elements for operand in program.operands(instruction)]
+    if instruction.opcode == "dynamic-update-slice" and len(operands) > 1:
         return operands[1]
-    if it.opcode in ("reduce", "reduce-window", "scatter"):
-        return max(operands, default=it.shape.elements)
-    return it.shape.elements
+    if instruction.opcode in ("reduce", "reduce-window", "scatter"):
+        return max(operands, default=instruction.shape.elements)
+    return instruction.shape.elements
 
 
-def _of(program: Program, it: Instruction) -> float:
-    if it.opcode in _FREE:
+def _of(program: Program, instruction: Instruction) -> float:
+    if instruction.opcode in _FREE:
         return 0.0
-    if it.opcode == "fusion":
-        return scalar_operations(program, it)
-    weight = _WEIGHTS.get(it.opcode, 1)
-    wide = any(leaf.dtype in ("f64", "c128") for leaf in it.shape.leaves)
-    return float(_elements(program, it) * weight * (_DOUBLE if wide else 1))
+    if instruction.opcode == "fusion":
+        return scalar_operations(program, instruction)
+    weight = _WEIGHTS.get(instruction.opcode, 1)
+    wide = any(leaf.dtype in ("f64", "c128") for leaf in instruction.shape.leaves)
+    return float(_elements(program, instruction) * weight * (_DOUBLE if wide else 1))
 
 
 _START_S: Final = 2.2e-6

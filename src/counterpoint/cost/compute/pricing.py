@@ -298,12 +298,14 @@ def price_convolution(
     return price_around(seconds, _CONVOLUTION_REACH, PriceSource.ANALYTIC, PriceFamily.MATMUL, how)
 
 
-def _convolutions(program: Program, it: Instruction, depth: int = 0) -> Iterator[Instruction]:
-    if it.opcode.removesuffix("-start") == "fusion" and depth < _DEEPEST:
-        for inner in program.body(it):
+def _convolutions(
+    program: Program, instruction: Instruction, depth: int = 0
+) -> Iterator[Instruction]:
+    if instruction.opcode.removesuffix("-start") == "fusion" and depth < _DEEPEST:
+        for inner in program.body(instruction):
             yield from _convolutions(program, inner, depth + 1)
-    elif it.convolution is not None:
-        yield it
+    elif instruction.convolution is not None:
+        yield instruction
 
 
 def _type(dtype: str) -> str:

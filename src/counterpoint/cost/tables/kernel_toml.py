@@ -52,9 +52,9 @@ class KernelTable:
     kernels: tuple[Kernel, ...]
     origin: str
 
-    def find(self, said: str) -> Kernel | None:
+    def find(self, description: str) -> Kernel | None:
         """Return the first kernel whose pattern is found in a call's description."""
-        return next((kernel for kernel in self.kernels if kernel.match.search(said)), None)
+        return next((kernel for kernel in self.kernels if kernel.match.search(description)), None)
 
 
 def read_kernel_toml(path: Path) -> KernelTable:

@@ -146,7 +146,7 @@ def movement(
     """
     old = dict(_places(before, costs))
     new = dict(_places(after, costs if costs_after is None else costs_after))
-    pairs = _matched(before, after, old, new) if same is None else _told(old, new, same)
+    pairs = _matched(before, after, old, new) if same is None else _paired_by_name(old, new, same)
     moves = (
         _move(after, after_start, before_start, old[before_start], new[after_start])
         for after_start, before_start in pairs.items()
@@ -171,20 +171,20 @@ def _order(program: Program) -> list[tuple[str, str, bool]]:
 
 def _move(
     program: Program,
-    it: Instruction,
+    instruction: Instruction,
     before: Instruction,
     old: SchedulePosition,
     new: SchedulePosition,
 ) -> CollectiveMove:
-    talk = collective(program, it)
+    talk = collective(program, instruction)
     assert talk is not None  # noqa: S101  only collectives have places
     return CollectiveMove(
-        name=it.name,
+        name=instruction.name,
         name_before=before.name,
         kind=talk.kind,
         bytes=talk.bytes,
-        source=provenance(program, it).source,
-        executions=loop_multiplier(program, it.computation),
+        source=provenance(program, instruction).source,
+        executions=loop_multiplier(program, instruction.computation),
         before=old,
         after=new,
     )
@@ -209,7 +209,7 @@ def _matched(
     return pairs
 
 
-def _told(
+def _paired_by_name(
     old: Iterable[Instruction], new: Iterable[Instruction], same: Mapping[str, str]
 ) -> dict[Instruction, Instruction]:
     """Map new to old by the given names."""

@@ -48,7 +48,7 @@ class LocatedProgram:
     others: tuple[str, ...] = ()
     platform: str | None = None
     recorded: bool = False
-    asked: bool = False
+    module_named: bool = False
 
 
 def locate_program(path: Path, module: str | None = None) -> LocatedProgram:
@@ -169,7 +169,7 @@ def _from_files(paths: Sequence[Path], module: str | None) -> LocatedProgram:
         Unknown(why),
         others=others,
         platform=platform,
-        asked=bool(module),
+        module_named=bool(module),
     )
 
 
@@ -201,7 +201,7 @@ def _from_timeline(timeline: Timeline, where: str, module: str | None) -> Locate
         else tuple(dict.fromkeys(name for i, name in held.items() if i != index)),
         platform="tpu" if kinds == {"tpu"} else None,
         recorded=True,
-        asked=bool(module),
+        module_named=bool(module),
     )
 
 

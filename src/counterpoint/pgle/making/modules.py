@@ -147,12 +147,12 @@ def require_one(modules: Sequence[Module]) -> None:
 
 def list_modules(modules: Sequence[Module]) -> str:
     """Return names, numbers and fingerprints, as `choose_modules` accepts them."""
-    names = [_told(module) for module in modules[:_LISTED]]
+    names = [_label(module) for module in modules[:_LISTED]]
     more = len(modules) - _LISTED
     return ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
-def _told(module: Module) -> str:
+def _label(module: Module) -> str:
     digits = f" ({module.fingerprint[:_SHOWN]})" if module.fingerprint else ""
     return f"#{module.number} {module.name}{digits}"
 

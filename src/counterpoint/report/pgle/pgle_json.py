@@ -45,11 +45,11 @@ class PgleMake(Result, tag_field="schema", tag="counterpoint.pgle-make/1"):
     next: str
 
 
-def made_json(made: ProfileBuild, out: str, next: str) -> str:
+def made_json(build: ProfileBuild, out: str, next: str) -> str:
     """Return `pgle make` as text."""
-    profile = made.profile
+    profile = build.profile
     own = {"profile": out, "costs": len(profile.costs), "origin": profile.origin, "next": next}
-    return json_text(fill(PgleMake, made, **own))
+    return json_text(fill(PgleMake, build, **own))
 
 
 class ModuleSum(Result):

@@ -31,18 +31,18 @@ _LISTED: Final = 3
 _Same: TypeAlias = Mapping[str | None, tuple[str | None, ...]]
 
 
-def made_document(made: ProfileBuild, out: str, next: str) -> Document:
+def made_document(build: ProfileBuild, out: str, next: str) -> Document:
     """Return what a profile was made from, by module."""
     rows = [
         Fact("wrote", printable(out)),
-        Fact("costs", f"{len(made.profile.costs):,}"),
-        Fact("statistic", made.profile.origin.get("statistic", units.UNKNOWN)),
+        Fact("costs", f"{len(build.profile.costs):,}"),
+        Fact("statistic", build.profile.origin.get("statistic", units.UNKNOWN)),
     ]
-    rows += [Fact("note", printable(note), Tone.QUIET) for note in made.notes[:_NOTES]]
-    more = len(made.notes) - _NOTES
+    rows += [Fact("note", printable(note), Tone.QUIET) for note in build.notes[:_NOTES]]
+    more = len(build.notes) - _NOTES
     if more > 0:
         rows.append(Fact("", f"and {more} more: --json", Tone.QUIET))
-    sections = (Section("Profile", "", (FactList(tuple(rows)),)), _made_modules(made.modules))
+    sections = (Section("Profile", "", (FactList(tuple(rows)),)), _made_modules(build.modules))
     return Document(sections=sections, legend="", next=printable(next))
 
 

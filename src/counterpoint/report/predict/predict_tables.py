@@ -92,12 +92,12 @@ def _counted(found: Sequence[RankedCandidate], apart: Sequence[RankedCandidate])
 
 def _standing(
     place: int,
-    it: RankedCandidate,
+    candidate: RankedCandidate,
     found: tuple[RankedCandidate, ...],
     named: RankedCandidate | None,
 ) -> tuple[str, ...]:
-    forecast = it.forecast
-    name = printable(it.name)
+    forecast = candidate.forecast
+    name = printable(candidate.name)
     if forecast is None:
         return ("-", name, *[units.UNKNOWN] * 5, "does not compile")
     steps = [other.forecast.step_s * 1e3 for other in found if other.forecast]
@@ -108,29 +108,29 @@ def _standing(
         name,
         units.column([forecast.step_s * 1e3], decimals)[0],
         " to ".join(units.column([low, high], decimals)),
-        _behind(it),
-        units.column([it.exposed_ms])[0],
+        _behind(candidate),
+        units.column([candidate.exposed_ms])[0],
         units.size(forecast.memory.peak_bytes),
-        _verdict(place, it, named),
+        _verdict(place, candidate, named),
     )
 
 
-def _behind(it: RankedCandidate) -> str:
-    if not it.behind or it.reach is None:
+def _behind(candidate: RankedCandidate) -> str:
+    if not candidate.behind or candidate.reach is None:
         return "0"
-    return f"{units.percent(it.behind)} ({_percents(it.reach)})"
+    return f"{units.percent(candidate.behind)} ({_percents(candidate.reach)})"
 
 
 def _percents(reach: Range) -> str:
     return f"{units.percent(reach.low)} to {units.percent(reach.high)}"
 
 
-def _verdict(place: int, it: RankedCandidate, named: RankedCandidate | None) -> str:
-    if it.forecast is not None and it.forecast.memory.fits is False:
+def _verdict(place: int, candidate: RankedCandidate, named: RankedCandidate | None) -> str:
+    if candidate.forecast is not None and candidate.forecast.memory.fits is False:
         return "OUT OF MEMORY"
-    if it.tied:
+    if candidate.tied:
         verdict = "best" if place == 1 else "tied with the best"
-        return f"{verdict}, the simplest" if it is named else verdict
+        return f"{verdict}, the simplest" if candidate is named else verdict
     return "slower"
 
 

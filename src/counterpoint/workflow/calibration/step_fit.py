@@ -74,7 +74,7 @@ def calibrate_steps(
         chip=steps[0].target.gpu,
         scalars=scalars,
         fits=fits,
-        steps=tuple(problem.told(solved)),
+        steps=tuple(problem.step_fits(solved)),
         notes=("fitted to step times: scalars that no step depends on keep their values",),
     )
 
@@ -139,7 +139,7 @@ class _Problem:
             columns.append((self.errors(nudged) - errors) / _NUDGE)
         return np.stack(columns, axis=1)
 
-    def told(self, solved: _Solved) -> list[StepFit]:
+    def step_fits(self, solved: _Solved) -> list[StepFit]:
         """Return every step before and after, and predicted by the solution without it."""
         before = self.errors(np.zeros(len(self.names)))
         steps: list[StepFit] = []

@@ -82,7 +82,7 @@ def manual_script(task: FeedbackTask, profile: Path | None = None) -> str:
     return script("The commands of counterpoint pgle manual", phases)
 
 
-def _measuring(task: FeedbackTask, made: Path) -> tuple[ScriptPhase, ...]:
+def _measuring(task: FeedbackTask, profile_file: Path) -> tuple[ScriptPhase, ...]:
     profiled = str(task.directory / "profile")
     return (
         ScriptPhase(
@@ -90,25 +90,25 @@ def _measuring(task: FeedbackTask, made: Path) -> tuple[ScriptPhase, ...]:
             command=task.recorded("profile", profile=True),
             settings=task.under(COMMAND_BUFFERS_OFF, env=NO_CACHE),
         ),
-        make_phase(task, (profiled,), made),
+        make_phase(task, (profiled,), profile_file),
         ScriptPhase(
             purpose="Does it cover the program? Exits with 1 if not",
-            command=("counterpoint", "pgle", "check", str(made), "--program", profiled),
+            command=("counterpoint", "pgle", "check", str(profile_file), "--program", profiled),
         ),
     )
 
 
-def make_phase(task: FeedbackTask, sources: tuple[str, ...], made: Path) -> ScriptPhase:
+def make_phase(task: FeedbackTask, sources: tuple[str, ...], profile_file: Path) -> ScriptPhase:
     """Return the phase that makes the profile."""
     statistic = () if task.percentile == MEDIAN else ("--percentile", f"{task.percentile:g}")
     return ScriptPhase(
         purpose="One cost per instruction, for the program it was measured on",
-        command=("counterpoint", "pgle", "make", *sources, "-o", str(made), *statistic),
+        command=("counterpoint", "pgle", "make", *sources, "-o", str(profile_file), *statistic),
     )
 
 
 def comparing(
-    task: FeedbackTask, made: Path, *checks: ScriptPhase, dump: Path | None = None
+    task: FeedbackTask, profile_file: Path, *checks: ScriptPhase, dump: Path | None = None
 ) -> tuple[ScriptPhase, ...]:
     """Return the runs without and with a profile, and the checks that prove its use.
 
@@ -119,7 +119,7 @@ def comparing(
     for with_it in abba_order(task.repeats):
         kind = "with" if with_it else "without"
         names.append(f"{kind}-{1 + sum(name.startswith(f'{kind}-') for name in names)}")
-        flags = ((PROFILE, str(made.absolute())),) if with_it else ()
+        flags = ((PROFILE, str(profile_file.absolute())),) if with_it else ()
         if dump is not None and names[-1] == "without-1":
             flags = (("xla_dump_to", str(dump.absolute())),)
         settings = task.under(*flags, env=NO_CACHE)
@@ -191,7 +191,7 @@ def nsys_script(task: FeedbackTask, how: NsysSource) -> str:
         phases.append(
             ScriptPhase(
                 purpose="Profile run: nothing overlaps, so that each time is an instruction's own",
-                command=_command(task, report, how.options, one=True),
+                command=_command(task, report, how.options, single=True),
                 settings=_settings(task, disable_async=how.disable_async),
             )
         )
@@ -212,8 +212,8 @@ def _settings(task: FeedbackTask, *, disable_async: bool) -> Settings:
 
 
 def _command(
-    task: FeedbackTask, report: Path, options: tuple[str, ...], *, one: bool = False
+    task: FeedbackTask, report: Path, options: tuple[str, ...], *, single: bool = False
 ) -> tuple[str, ...]:
     # Each process on this machine needs its own report: %p is its number.
-    name = str(report) if one or (task.request.ranks in (None, 1)) else f"{report}-%p"
+    name = str(report) if single or (task.request.ranks in (None, 1)) else f"{report}-%p"
     return ("nsys", "profile", *_OPTIONS, *options, f"--output={name}", *task.command)

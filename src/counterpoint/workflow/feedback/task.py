@@ -54,8 +54,8 @@ class FeedbackTask:
     @property
     def inherited(self) -> Mapping[str, str]:
         """The environment that every phase starts from."""
-        given = self.request.environment
-        return os.environ if given is None else given
+        current = self.request.environment
+        return os.environ if current is None else current
 
     @property
     def jaxlib(self) -> str | None:
@@ -69,8 +69,8 @@ class FeedbackTask:
         The scheduler's flag is set in every phase, so that no comparison credits a profile with the
         scheduler's effect; a user's own value is preserved.
         """
-        given = inherited_settings(self.inherited).merged(self.request.settings).flags
-        base = Settings(() if LHS in given else ((LHS, "true"),), tuple(VERBOSE_LOG.items()))
+        current = inherited_settings(self.inherited).merged(self.request.settings).flags
+        base = Settings(() if LHS in current else ((LHS, "true"),), tuple(VERBOSE_LOG.items()))
         return base.merged(self.request.settings).merged(Settings(flags, env))
 
     @property
@@ -169,15 +169,15 @@ def _python(found: JaxInterpreter | None) -> str:
 
 def refuse_flags(task: FeedbackTask) -> None:
     """Reject flags under which no profile is read, or every run has one."""
-    given = inherited_settings(task.inherited).merged(task.request.settings).flags
-    if given.get(PROFILE):
+    current = inherited_settings(task.inherited).merged(task.request.settings).flags
+    if current.get(PROFILE):
         raise UsageError(
-            f"--{PROFILE}={given[PROFILE]} is set already",
+            f"--{PROFILE}={current[PROFILE]} is set already",
             why="the runs without a profile would use it, too",
-            next=f"counterpoint pgle manual --profile {shlex.quote(given[PROFILE])}"
+            next=f"counterpoint pgle manual --profile {shlex.quote(current[PROFILE])}"
             f" -- {shlex.join(task.command)}",
         )
-    if given.get(LHS) == "false" and scheduler_can_be_disabled(task.jaxlib):
+    if current.get(LHS) == "false" and scheduler_can_be_disabled(task.jaxlib):
         raise UsageError(
             f"--{LHS}=false: this XLA then ignores profiles",
             why="the scheduler uses the costs, and jaxlib 0.12 and later obey the flag",

@@ -125,7 +125,7 @@ _ELSEWHERE: Final = re.compile(r"JAX_(PLATFORMS|PLATFORM_NAME|DUMP\w*|COMPILATIO
 _MOST: Final = 5
 
 
-def shell_note(inherited: Mapping[str, str], given: Mapping[str, str]) -> str | None:
+def shell_note(inherited: Mapping[str, str], options: Mapping[str, str]) -> str | None:
     """Return a note that variables of the shell are ignored, and how to apply them.
 
     A command inherits the shell's variables and is lowered with them. A file has no process: only
@@ -134,7 +134,7 @@ def shell_note(inherited: Mapping[str, str], given: Mapping[str, str]) -> str | 
     names = sorted(
         name
         for name, value in inherited.items()
-        if value and name not in given and _COUNTS.fullmatch(name)
+        if value and name not in options and _COUNTS.fullmatch(name)
         if not _ELSEWHERE.fullmatch(name)
     )
     if not names:
@@ -165,23 +165,23 @@ def predict(
     `asked_for` are fields of a Question: `predict("ir", target="8xH100", candidates=["fsdp"])`.
     """
     check_workload(workload, target)
-    given = read_question(question, asked_for)
-    questions = read_questions(given.what_if)
-    measured = None if given.against is None else read_measurement(given.against)
-    tables = read_tables(given.nccl_tables, given.gemm_table, given.kernel_table)
-    fitted = read_scalars(given.calibration) if given.calibration is not None else None
+    options = read_question(question, asked_for)
+    questions = read_questions(options.what_if)
+    measured = None if options.against is None else read_measurement(options.against)
+    tables = read_tables(options.nccl_tables, options.gemm_table, options.kernel_table)
+    fitted = read_scalars(options.calibration) if options.calibration is not None else None
     where = parse_target(target) if isinstance(target, str) else target
     with tempfile.TemporaryDirectory(prefix="counterpoint-predict-") as scratch:
-        subject = _subject(workload, where, program, given, Path(scratch), say)
+        subject = _subject(workload, where, program, options, Path(scratch), say)
         where = where or _own_target(subject)
         check_devices(subject, where)
         bench = PricingContext(
             target=where,
             scalars=fitted.over(default_scalars(where.gpu), where.gpu) if fitted else None,
             tables=tables,
-            jitter=_jitter(given, where),
+            jitter=_jitter(options, where),
         )
-        work = PredictionInputs(subject, bench, given, say)
+        work = PredictionInputs(subject, bench, options, say)
         results = forecasts(work)
         base, bench = results.base, results.bench
         say("explaining the simulated step")
@@ -197,8 +197,8 @@ def predict(
             what_if=tuple(answer for answer in answered if isinstance(answer, WhatIfAnswer)),
             unanswered=tuple(answer for answer in answered if isinstance(answer, UnansweredWhatIf)),
             gain=_gain(work, bench, base),
-            against=compare(base, measured, str(given.against), where) if measured else None,
-            notes=_notes(subject, bench, results, given),
+            against=compare(base, measured, str(options.against), where) if measured else None,
+            notes=_notes(subject, bench, results, options),
             warnings=(
                 *(results.carried.warnings if results.carried else ()),
                 *warnings_on_tables(where, tables),
@@ -306,10 +306,10 @@ def _target_notes(target: Target, base: Forecast) -> Iterator[str]:
 def _notes(
     subject: PredictionSubject,
     bench: PricingContext,
-    made: ForecastBatch,
+    batch: ForecastBatch,
     question: PredictionOptions,
 ) -> tuple[str, ...]:
-    base, carried = made.base, made.carried
+    base, carried = batch.base, batch.carried
     settings = base.settings
     target = bench.target
     notes = [*subject.notes, *_target_notes(target, base), *base.notes, *base.simulation.notes]
