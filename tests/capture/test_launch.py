@@ -219,7 +219,7 @@ class TestRefusals:
     def test_a_second_run_starts_nothing(self, tmp_path: Path) -> None:
         made = run(tmp_path, "pass")
         before = {path: path.read_bytes() for path in made.path.rglob("*") if path.is_file()}
-        with pytest.raises(UsageError, match="it holds a run already"):
+        with pytest.raises(UsageError, match="it contains a run"):
             run(tmp_path, f"open({str(tmp_path / 'started')!r}, 'w')")
         assert not (tmp_path / "started").exists()
         after = {path: path.read_bytes() for path in made.path.rglob("*") if path.is_file()}

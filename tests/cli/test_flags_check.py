@@ -286,7 +286,7 @@ def test_bad_input_is_one_clear_line(
         (["a", "--env"], "more than one source"),
         (["no-such-file"], "neither a file nor a recipe"),
         (["--env", "--select", "FLAG9"], "no such code"),
-        (["--env", "--python", "/no/such/python"], "there is no such program"),
+        (["--env", "--python", "/no/such/python"], "no such program"),
         (["--env", "--target", "8xCray"], "Cray"),
         (["--env", "--jaxlib", "banana"], "--jaxlib banana: not a release"),
         (["--env", "--chip", "H1000"], "--chip H1000: unknown chip"),

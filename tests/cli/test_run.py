@@ -87,7 +87,7 @@ class TestWords:
 
     def test_no_profile_was_asked_for(self, tmp_path: Path) -> None:
         done = run(tmp_path, "pass", "-o", "a", "--no-profile")
-        assert "profile  none: none was asked for" in done.stderr
+        assert "profile  none: none was requested" in done.stderr
 
     def test_a_failure_names_the_log(self, tmp_path: Path) -> None:
         done = run(tmp_path, "raise ValueError('no data')", "-o", "a b")
@@ -102,7 +102,7 @@ class TestWords:
     def test_lines_that_come_all_at_once_tell_no_time(self, tmp_path: Path) -> None:
         program = "print('\\n'.join(f'step {i} loss 1.5' for i in range(30)))"
         done = run(tmp_path, program, "-o", "a", "--no-profile")
-        assert "steps    30 seen, not timed: lines came in bursts" in done.stderr
+        assert "steps    30 seen, not timed: lines arrived in bursts" in done.stderr
 
     def test_the_program_s_own_seconds_are_taken_all_the_same(self, tmp_path: Path) -> None:
         program = "print('\\n'.join(f'completed step: {i}, seconds: 0.25' for i in range(30)))"
@@ -284,7 +284,7 @@ class TestExitCodes:
         run(tmp_path, "pass", "-o", "a", "--no-profile")
         done = run(tmp_path, "print('started')", "-o", "a", "--no-profile")
         assert (done.returncode, done.stdout) == (2, "")
-        assert "a is taken: it holds a run already" in done.stderr
+        assert "a is in use: it contains a run" in done.stderr
 
     def test_a_flag_of_the_user_s_own_that_xla_does_not_know(self, tmp_path: Path) -> None:
         pytest.importorskip("jaxlib")
@@ -386,7 +386,7 @@ class TestRuns:
     def test_no_directory(self, tmp_path: Path) -> None:
         done = counterpoint("runs", cwd=tmp_path)
         assert done.returncode == 3
-        assert "counterpoint-runs: can't be read" in done.stderr
+        assert "counterpoint-runs: cannot be read" in done.stderr
 
     def test_two_runs_are_not_hosts_of_one(self, some: Path) -> None:
         done = counterpoint("explain", "a", "b", cwd=some)

@@ -189,8 +189,8 @@ def test_a_dump_is_held_against_a_script(a_run: Path, tmp_path: Path, effective:
 @pytest.mark.parametrize(
     ("files", "words", "code", "said"),
     [
-        ((), (), 3, "no .debug_options of XLA in it"),
-        (("module_0001.jit_x.before_optimizations.txt",), (), 3, "did not write its flags"),
+        ((), (), 3, "no .debug_options file of XLA"),
+        (("module_0001.jit_x.before_optimizations.txt",), (), 3, "do not write their flags"),
         (("module_0001.jit_x.debug_options",), ("--module", "jit_y"), 2, "has no module jit_y"),
     ],
     ids=["empty", "older", "module"],
@@ -225,7 +225,7 @@ def test_a_file_that_is_none_of_xlas_is_an_error(
     path.write_bytes(content)
     code, _, err = effective(str(path))
     assert code == 3
-    assert "not a text of XLA's DebugOptions" in err
+    assert "not a DebugOptions file of XLA" in err
 
 
 def test_the_main_module_is_the_one_of_which_xla_was_given_most(

@@ -97,7 +97,7 @@ def test_an_interpreter_without_jaxlib_gives_a_note(tmp_path: Path) -> None:
     [
         ("exec sleep 60", "did not answer within 0.3 s"),
         ("echo broken >&2; exit 7", "broken"),
-        ("exit 7", "ended without a word"),
+        ("exit 7", "exited without output"),
     ],
 )
 def test_what_can_not_be_asked_gives_a_note(tmp_path: Path, text: str, note: str) -> None:

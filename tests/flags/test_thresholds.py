@@ -196,10 +196,10 @@ def test_the_layer_rule_for_llama_2_7b() -> None:
     ("arguments", "message"),
     [
         ([], "takes a program, or the size of a model"),
-        (["--params", "218e6", "--dtype", "int3"], "--dtype int3: not known"),
+        (["--params", "218e6", "--dtype", "int3"], "--dtype int3: unknown type"),
         (["--params", "218e6", "--total-params", "7B"], "give one of them"),
-        (["--total-params", "7B"], "of how many layers"),
-        (["--params", "218e6", "--layers", "0"], "--layers takes a number from 1 on"),
+        (["--total-params", "7B"], "the number of layers is missing"),
+        (["--params", "218e6", "--layers", "0"], "--layers 0: not a positive integer"),
         (["--program", "/nowhere"], "no such file"),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_host_larger_than_any_that_is_sold_is_refused_with_hosts_as_they_are(
             parse(text)
         assert f"more than {most}" in told.value.what
         assert told.value.why
-        assert str(told.value.next).startswith(f"--target {proposed} ")
+        assert str(told.value.next).startswith(f"target {proposed} ")
     assert parse_target(proposed).devices == devices
 
 
@@ -154,7 +154,7 @@ def test_of_other_chips_no_slice_or_host_is_larger_than_any_either(
 ) -> None:
     with pytest.raises(UsageError) as told:
         parse_devices(text)
-    assert str(told.value.next).startswith(f"--target {proposed} ")
+    assert str(told.value.next).startswith(f"target {proposed} ")
     assert parse_devices(proposed).count
 
 
@@ -238,8 +238,8 @@ def test_a_network_is_nics_of_a_rate(text: str, shown: str, per_gpu: float, nics
     links = target.links
     assert (links.nic_bytes_per_s, links.nics_per_host) == (per_gpu, nics)
     asked = ":" in text
-    assert (links.network_source == "asked for") is asked
-    assert any("no network was named" in note for note in target.notes) is not asked
+    assert (links.network_source == "as given") is asked
+    assert any("No network is given" in note for note in target.notes) is not asked
 
 
 @pytest.mark.parametrize(

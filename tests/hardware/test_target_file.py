@@ -59,7 +59,7 @@ def test_a_file_says_what_differs_from_a_known_gpu(tmp_path: Path) -> None:
     # Four NICs of 200 Gb/s for eight GPUs.
     assert (links.nics_per_host, links.nic_bytes_per_s) == (4, 12.5e9)
     assert links.source == "our cluster's acceptance tests, 2026-03"
-    assert links.network_source == "asked for"
+    assert links.network_source == "as given"
 
 
 def test_what_a_file_leaves_away_is_as_of_its_base(tmp_path: Path) -> None:
@@ -71,15 +71,15 @@ def test_what_a_file_leaves_away_is_as_of_its_base(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("base = H100", "no TOML"),
-        ("gpus_per_host = 8", "no base"),
+        ("base = H100", "not a TOML"),
+        ("gpus_per_host = 8", "base, the GPU"),
         ('base = "Abacus"\ngpus_per_host = 8', "Abacus"),
         ('base = "H100"', "gpus_per_host"),
         ('base = "H100"\ngpus_per_host = "8"', "gpus_per_host is '8'"),
         ('base = "H100"\ngpus_per_host = 0', "gpus_per_host is 0"),
         ('base = "H100"\ngpus_per_host = true', "gpus_per_host is True"),
         ('base = "H100"\ngpus_per_host = 8\nhots = 2', "hots"),
-        ('base = "H100"\ngpus_per_host = 8\nchip = 3', "chip is no table"),
+        ('base = "H100"\ngpus_per_host = 8\nchip = 3', "chip is not a table"),
         ('base = "H100"\ngpus_per_host = 8\n[chip]\nhbm = 3.35e12', "chip.hbm is 3350000000000.0"),
         ('base = "H100"\ngpus_per_host = 8\n[chip]\nhbm = "3.35 TFLOP/s"', "chip.hbm"),
         ('base = "H100"\ngpus_per_host = 8\n[chip]\nhbm = "0 TB/s"', "chip.hbm"),

@@ -150,7 +150,7 @@ class TestRefusals:
     def test_a_second_run_into_the_same_directory(self, tmp_path: Path) -> None:
         path = written(tmp_path / "run")
         before = (path / "run.json").read_bytes()
-        with pytest.raises(UsageError, match="it holds a run already"):
+        with pytest.raises(UsageError, match="it contains a run"):
             RunWriter.claim(path, LOCAL)
         assert (path / "run.json").read_bytes() == before
 
@@ -182,7 +182,7 @@ class TestRefusals:
 
     def test_the_directory_of_another_job_is_refused(self, tmp_path: Path) -> None:
         RunWriter.claim(tmp_path / "run", SLURM)
-        with pytest.raises(UsageError, match="it holds a run already"):
+        with pytest.raises(UsageError, match="it contains a run"):
             RunWriter.claim(tmp_path / "run", replace(SLURM, job="43.0"))
 
     def test_without_a_name_of_the_job_ranks_of_one_command_meet(self, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ class TestRefusals:
         first, second = (RunWriter.claim(tmp_path / "run", hydra) for _ in range(2))
         first.add_rank(0)
         second.add_rank(1)
-        with pytest.raises(UsageError, match="it holds a run already"):
+        with pytest.raises(UsageError, match="it contains a run"):
             RunWriter.claim(tmp_path / "run", replace(hydra, name="other"))
         with pytest.raises(UsageError, match="already has a rank 0"):
             RunWriter.claim(tmp_path / "run", hydra).add_rank(0)
@@ -264,7 +264,7 @@ class TestDamage:
         file.write_bytes(b"x")
         run = read_run(path)
         assert (run.profiles, run.outcome) == ((file,), OK)
-        assert run.notes[0].endswith("; its profile is used all the same")
+        assert run.notes[0].endswith("; its profile is still used")
 
     def test_a_directory_without_a_manifest_is_no_run(self, tmp_path: Path) -> None:
         assert not is_run(tmp_path)
@@ -460,7 +460,7 @@ class TestReached:
             (
                 "--xla_other=1",
                 1,
-                ("it sets XLA_FLAGS itself (it may append to what is there)",),
+                ("it sets XLA_FLAGS itself (let it append instead)",),
             ),
             (
                 "--xla_gpu_autotune_level=4 --xla_gpu_autotune_level='0'",
@@ -479,7 +479,7 @@ class TestReached:
         path = written(tmp_path / "run")
         for pid in (7, 8):
             process(path / "rank0", {"xla_flags": flags, "compiles": {"count": compiled}}, pid)
-        missed = "--set xla_gpu_autotune_level=4 did not reach the program: "
+        missed = "xla_gpu_autotune_level=4 did not reach the program: "
         assert read_run(path).notes == tuple(missed + note for note in notes)
 
     @pytest.mark.parametrize(("had", "noted"), [("/elsewhere", True), ("DUMP", False)])
@@ -512,11 +512,11 @@ class TestWhyNoProfile:
     @pytest.mark.parametrize(
         ("state", "asked", "outcome", "why"),
         [
-            ("waiting", 5, OK, "the program did not come to the steps that were to be profiled"),
-            ("waiting", None, OK, "the program was ended before compilation had been quiet"),
-            ("open", 5, OK, "the program was ended while it was profiled"),
-            ("waiting", None, None, "the run goes on, and its profile has not begun yet"),
-            ("open", 5, None, "the run goes on, and is being profiled now"),
+            ("waiting", 5, OK, "the program ended before the steps to profile"),
+            ("waiting", None, OK, "the program ended before there was a long enough time"),
+            ("open", 5, OK, "the program ended during the profile"),
+            ("waiting", None, None, "the run is in progress, and the profile has not begun"),
+            ("open", 5, None, "the run is in progress and being profiled"),
         ],
     )
     def test_what_no_process_has_said(

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from counterpoint import __version__
 from counterpoint.cli.commands import COMMANDS, GROUPS, SECTIONS, Command
 from counterpoint.cli.quick import quick
-from counterpoint.core import CounterpointError, UsageError
+from counterpoint.core import ArgumentError, CounterpointError, UsageError
 
 if TYPE_CHECKING:
     from cyclopts import App, CycloptsError
@@ -125,6 +125,8 @@ def _whole(
     error: CounterpointError, words: Sequence[str], commands: Iterable[Command]
 ) -> CounterpointError:
     from counterpoint.cli.next_command import with_whole_command
+
+    error = error.as_option() if isinstance(error, ArgumentError) else error
 
     def is_taken(line: Sequence[str]) -> bool:
         try:

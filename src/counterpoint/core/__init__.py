@@ -14,6 +14,7 @@ from counterpoint.core.documents import parse_json as parse_json
 from counterpoint.core.documents import parse_toml as parse_toml
 from counterpoint.core.documents import refuse_url as refuse_url
 from counterpoint.core.documents import unused_path as unused_path
+from counterpoint.core.errors import ArgumentError as ArgumentError
 from counterpoint.core.errors import CounterpointError as CounterpointError
 from counterpoint.core.errors import InputError as InputError
 from counterpoint.core.errors import UsageError as UsageError

@@ -2,6 +2,7 @@
 
     CounterpointError        anything the user can fix; has an exit code, never a traceback
     ├── UsageError           the command line or a setting is wrong (exit code 2)
+    │   └── ArgumentError    one argument of a function, which a command takes as an option
     └── InputError           a file or its content is wrong (exit code 3)
 
 Each says three things: what failed (with the value and where), why, and what to do next.
@@ -41,6 +42,37 @@ class UsageError(CounterpointError):
     """The command line or a setting is wrong."""
 
     exit_code = 2
+
+
+class ArgumentError(UsageError):
+    """An argument has a value that is not accepted; `instead` is one that is.
+
+    `problem` continues the sentence `argument value: ...`. A command that takes the argument as an
+    option words the error with `as_option`.
+    """
+
+    def __init__(
+        self,
+        argument: str,
+        value: object,
+        problem: str,
+        *,
+        why: str | None = None,
+        instead: str | None = None,
+    ) -> None:
+        self.argument, self.value, self.problem, self.instead = argument, value, problem, instead
+        super().__init__(self._what(argument), why=why, next=self._next(argument))
+
+    def as_option(self) -> UsageError:
+        """Return the same error in the words of a command line."""
+        option = f"--{self.argument.replace('_', '-')}"
+        return UsageError(self._what(option), why=self.why, next=self._next(option))
+
+    def _what(self, name: str) -> str:
+        return f"{name} {self.value}: {self.problem}"
+
+    def _next(self, name: str) -> str | None:
+        return None if self.instead is None else f"{name} {self.instead}"
 
 
 class InputError(CounterpointError):

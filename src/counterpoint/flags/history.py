@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
-from counterpoint.core import UsageError
+from counterpoint.core import ArgumentError
 from counterpoint.flags.catalogue.about import SettingReader
 from counterpoint.flags.catalogue.flag import Flag, Release, flag_of
 from counterpoint.flags.catalogue.lookup import names_ever, releases, states
@@ -258,10 +258,11 @@ def listing(
 def require_earlier(since: str | None, release: Release) -> None:
     """Raise UsageError if changes are requested since a release later than the listed one."""
     if since is not None and version_number(since) > version_number(release.version):
-        raise UsageError(
-            f"--changed-since {since}: later than jaxlib {release.version}, which is listed",
-            why="what changed is told up to --jaxlib, or else up to the release installed here",
-            next=f"--changed-since {release.version} --jaxlib {since}",
+        raise ArgumentError(
+            "changed_since",
+            since,
+            f"later than the listed release, jaxlib {release.version}",
+            instead=f"{release.version} --jaxlib {since}",
         )
 
 

@@ -26,7 +26,7 @@ class Links:
     nics_per_host: int
     # If a host has fewer devices than its domain (GB200 NVL72: 4 of 72), domains span hosts.
     source: str
-    network_source: str  # "asked for", or the rule of thumb used instead
+    network_source: str  # "as given", or the rule of thumb used instead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,8 +49,8 @@ class Target:
         chip = self.own_chip or (chip_named(gpu.chip) if gpu else find_chip(self.gpu))
         if chip is None:
             raise UsageError(
-                f"nothing is known of the rates of {self.gpu}",
-                why="known are " + ", ".join(chip.name for chip in chips()),
+                f"the rates of {self.gpu} are unknown",
+                why="known chips: " + ", ".join(chip.name for chip in chips()),
                 next="describe it in a file: docs/reference/target-files.md",
             )
         return chip
@@ -80,7 +80,7 @@ class Target:
             nic_bytes_per_s=gbps * _BYTES_PER_GBIT,
             nics_per_host=self.nics_per_host or self.gpus_per_host,
             source=wiring.source,
-            network_source="asked for" if is_given else f"rule of thumb: {wiring.nic_source}",
+            network_source="as given" if is_given else f"rule of thumb: {wiring.nic_source}",
         )
 
     def _domain(self, wiring: Wiring) -> int:
@@ -104,8 +104,8 @@ class Target:
             if self.origin:
                 yours = f'in the file: [network] nic = "{gbps:g} Gb/s"'
             notes.append(
-                f"no network was named: {gbps:g} Gb/s per GPU, a {links.network_source}; "
-                f"name yours {yours}"
+                f"No network is given; using {gbps:g} Gb/s per GPU, a {links.network_source}. "
+                f"State yours {yours}."
             )
         return tuple(notes)
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
-from counterpoint.core import InputError, UsageError, parse_toml
+from counterpoint.core import ArgumentError, InputError, parse_toml
 from counterpoint.hardware.gpu import (
     Chip,
     Gpu,
@@ -72,13 +72,14 @@ def _parsed(path: str) -> dict[str, Any]:
     try:
         return parse_toml(Path(path).read_text("utf-8"))
     except OSError as error:
-        raise UsageError(
-            f"--target {path} can't be read",
-            why=error.strerror or str(error),
-            next="--target 8xH100",
+        raise ArgumentError(
+            "target",
+            path,
+            f"cannot be read: {error.strerror or error}",
+            instead="8xH100",
         ) from error
     except ValueError as error:
-        raise InputError(f"{path} is no TOML file", why=str(error), next=_GUIDE) from error
+        raise InputError(f"{path} is not a TOML file", why=str(error), next=_GUIDE) from error
 
 
 class _File:
@@ -95,14 +96,14 @@ class _File:
     def base(self) -> Gpu:
         """Return the known GPU that supplies everything the file omits."""
         name = self._values.get("base")
-        known = "known are " + ", ".join(gpu.name for gpu in gpus())
+        known = "known GPUs: " + ", ".join(gpu.name for gpu in gpus())
         if not isinstance(name, str):
             raise InputError(
-                f"{self._path} names no base: the GPU to compile for", why=known, next=_GUIDE
+                f"{self._path}: base, the GPU to compile for, is missing", why=known, next=_GUIDE
             )
         gpu = find_gpu(name)
         if gpu is None:
-            raise InputError(f"{self._path}: base {name!r} is no GPU known here", why=known)
+            raise InputError(f"{self._path}: base {name!r} is not a known GPU", why=known)
         return gpu
 
     def count(self, name: str, otherwise: int | None) -> int:
@@ -171,10 +172,11 @@ class _File:
         stated = known.domain if "domain" in self._section("links") else 0
         if per_host > max(known.most, stated):
             raise InputError(
-                f"{self._path}: gpus_per_host is {per_host:,}, and no host has so many {gpu.name}",
-                why=f"the most there is are {known.most:,}: {known.host_source}",
-                next=f"write hosts and gpus_per_host = {known.host}; where your links join more,"
-                f" [links] domain = {per_host}",
+                f"{self._path}: gpus_per_host is {per_host:,}, more than any host with {gpu.name}"
+                " has",
+                why=f"the maximum is {known.most:,}: {known.host_source}",
+                next=f"set hosts, and gpus_per_host = {known.host}; if your links join more GPUs,"
+                f" set [links] domain = {per_host}",
             )
 
     def _source(self) -> str:
@@ -185,13 +187,13 @@ class _File:
         for part in name.split(".") if name else ():
             inner = found.get(part, {})
             if not isinstance(inner, dict):
-                self._wrong(name, "is no table", f"write [{name}] and its fields below")
+                self._wrong(name, "is not a table", f"write [{name}], followed by its fields")
             found = cast(dict[str, Any], inner)
         return found
 
     def _whole(self, name: str, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= 1 << 20:
-            self._wrong(name, f"is {value!r}", "it is a whole number from 1 on")
+            self._wrong(name, f"is {value!r}", "it must be a positive integer")
         return value
 
     def _quantity(self, section: str, name: str, kind: str) -> float | None:
@@ -203,19 +205,21 @@ class _File:
         scale = re.fullmatch(unit, found[2]) if found else None
         if found is None or scale is None:
             self._wrong(
-                f"{section}.{name}", f"is {value!r}", f'it is {kind}, as in {name} = "{example}"'
+                f"{section}.{name}",
+                f"is {value!r}",
+                f'it must be in {kind}, as in {name} = "{example}"',
             )
         prefix = scale["scale"] or ""
         size = float(found[1]) * (_SCALES | _SCALES_OF_2)[prefix]
         if not 0 < size < 1e21:
-            self._wrong(f"{section}.{name}", f"is {value!r}", "it is more than nothing")
+            self._wrong(f"{section}.{name}", f"is {value!r}", "it must be positive")
         return size
 
     def _unknown(self, where: str, name: str, known: tuple[str, ...]) -> NoReturn:
         near = difflib.get_close_matches(name, known, 1)
         raise InputError(
-            f"{self._path}: {where} is no field of a target file",
-            why="known here are " + ", ".join(known),
+            f"{self._path}: {where} is not a field of a target file",
+            why="fields: " + ", ".join(known),
             next=f"did you mean {near[0]}?" if near else _GUIDE,
         )
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from counterpoint.core import UsageError
+from counterpoint.core import ArgumentError, UsageError
 from counterpoint.hardware.gpu import Chip, chips, find_chip, find_gpu, gpus, target_config
 from counterpoint.hardware.links import Wiring, find_ici, find_wiring
 from counterpoint.hardware.target import Devices, Target
@@ -48,7 +48,8 @@ Names of v2 and v3 count cores, too, and there each core is a device.
 _MOST_DEVICES: Final = 1 << 20
 _MOST_GBPS: Final = 3_200
 """For one GPU: twice the 1,600 Gb/s that two ConnectX-9 give the GPUs of NVIDIA's newest racks."""
-_EXAMPLE: Final = "--target 8xH100"
+_EXAMPLE: Final = "8xH100"
+_NETWORK_EXAMPLE: Final = "4x8xH100:400G"
 _UNMEASURED: Final = (
     (r"TPU[ -]?(v\d+[a-z]*|v5 lite)", "TPU {}"),
     (r"MI[ -]?(\d{2,3}[A-Z]?)", "MI{}"),
@@ -70,7 +71,7 @@ class _Host:
 
 _UNKNOWN_HOST: Final = _Host(usual=8, most=16, source="servers have at most 16 GPUs")
 _UNKNOWN_SLICE: Final = _Host(
-    usual=_MOST_DEVICES, most=_MOST_DEVICES, source="its slices are not known here", word="slice"
+    usual=_MOST_DEVICES, most=_MOST_DEVICES, source="its largest slice is unknown", word="slice"
 )
 _GRACE_HOPPER: Final = _Host(usual=1, most=32, source="GH200 NVL32 joins 32")
 
@@ -82,12 +83,12 @@ def parse_target(text: str) -> Target:
     found = _spelt(text)
     gpu = find_gpu(found["chip"])
     if gpu is None:
-        raise UsageError(
-            f"--target {text}: XLA's CUDA compiler can't be told to compile for {found['chip']}",
-            why="known are "
+        raise _refused(
+            text,
+            f"XLA's CUDA compiler does not support {found['chip']}",
+            "supported GPUs: "
             + ", ".join(gpu.name for gpu in gpus())
-            + "; others go in a file: docs/reference/target-files.md",
-            next=_EXAMPLE,
+            + "; describe others in a file: docs/reference/target-files.md",
         )
     hosts, count = _counts(found, text, gpu.name)
     nic, nics = _network(found, text, count)
@@ -110,12 +111,11 @@ def parse_devices(text: str) -> Devices:
     chip = _chip_name(found["chip"])
     if chip is None:
         known = [*(gpu.name for gpu in gpus()), *(known_chip.name for known_chip in chips())]
-        raise UsageError(
-            f"--target {text}: no chip is known as {found['chip']}",
-            why="known are "
-            + ", ".join(dict.fromkeys(known))
-            + ", and more by their makers' names",
-            next=_EXAMPLE,
+        raise _refused(
+            text,
+            f"unknown chip {found['chip']}",
+            "known chips: " + ", ".join(dict.fromkeys(known)) + ", and others by their vendors'"
+            " names",
         )
     hosts, count = _counts(found, text, chip)
     _network(found, text, count)
@@ -154,6 +154,10 @@ def resize_advice(target: Target, devices: int) -> str:
     return f"--target {replace(target, hosts=hosts, gpus_per_host=count, nics_per_host=nics)}"
 
 
+def _refused(text: str, problem: str, why: str | None, instead: str = _EXAMPLE) -> ArgumentError:
+    return ArgumentError("target", text, problem, why=why, instead=instead)
+
+
 def _is_file(text: str) -> bool:
     return text.strip().casefold().endswith(".toml")
 
@@ -176,11 +180,11 @@ def _chip_name(name: str) -> str | None:
 def _spelt(text: str) -> re.Match[str]:
     found = _SPELLING.fullmatch(_without_slice(text.strip()))
     if found is None:
-        raise UsageError(
-            f"--target {text}: not understood",
-            why="a target is GPUS x CHIP or HOSTS x GPUS x CHIP, then :400G for the network of"
-            " each GPU or :8x400G for the NICs of a host",
-            next=_EXAMPLE,
+        raise _refused(
+            text,
+            "not a target",
+            "a target is GPUSxCHIP or HOSTSxGPUSxCHIP, optionally followed by :400G for the network"
+            " of each GPU or :8x400G for the NICs of a host",
         )
     return found
 
@@ -204,14 +208,14 @@ def _counts(found: re.Match[str], text: str, chip: str) -> tuple[int, int]:
     hosts, count = int(found["hosts"] or 1), int(found["count"])
     devices = hosts * count
     if not 0 < devices <= _MOST_DEVICES:
-        raise UsageError(f"--target {text}: {devices:,} devices", next=_EXAMPLE)
+        raise _refused(text, f"{devices:,} devices", f"the maximum is {_MOST_DEVICES:,}")
     host = _host(chip)
     if count > host.most:
-        raise UsageError(
-            f"--target {text}: one {host.word} of {count:,} {chip}, and no {host.word} has"
-            f" more than {host.most:,}",
-            why=host.source,
-            next=f"--target {_proposal(chip, devices, found['network'])}",
+        raise _refused(
+            text,
+            f"one {host.word} of {count:,} {chip}, but no {host.word} has more than {host.most:,}",
+            host.source,
+            _proposal(chip, devices, found["network"]),
         )
     return hosts, count
 
@@ -263,22 +267,21 @@ def _network(
     gbps, nics = float(found["nic"]), int(found["nics"]) if found["nics"] else None
     if not _GBITS.fullmatch(found["unit"]):
         in_bytes = found["unit"].upper().startswith("G") and "B" in found["unit"]
-        raise UsageError(
-            f"--target {text}: the network is in Gb/s (G), not {found['unit']}",
-            why=f"NICs are sold by bits; {gbps:g} GB/s are {gbps * 8:g}G" if in_bytes else None,
-            next="say :400G as in 4x8xH100:400G",
+        raise _refused(
+            text,
+            f"network rates are in Gb/s (G), not {found['unit']}",
+            f"NICs are rated in bits; {gbps:g} GB/s are {gbps * 8:g}G" if in_bytes else None,
+            _NETWORK_EXAMPLE,
         )
     if gbps == 0 or nics == 0:
-        raise UsageError(
-            f"--target {text}: a network of 0 Gb/s",
-            next="leave it away, or say :400G as in 4x8xH100:400G",
-        )
+        raise _refused(text, "a network of 0 Gb/s", None, _NETWORK_EXAMPLE)
     each = gbps if nics is None else gbps * nics / gpus_per_host
     if each > _MOST_GBPS:
-        raise UsageError(
-            f"--target {text}: a network of {each:,.0f} Gb/s for each GPU",
-            why=f"none has more than {_MOST_GBPS:,}; :400G is each GPU's, :8x400G a host's",
-            next="say :400G as in 4x8xH100:400G",
+        raise _refused(
+            text,
+            f"a network of {each:,.0f} Gb/s for each GPU",
+            f"the maximum is {_MOST_GBPS:,}; :400G is per GPU, :8x400G per host",
+            _NETWORK_EXAMPLE,
         )
     return each, nics
 

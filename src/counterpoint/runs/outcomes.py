@@ -192,7 +192,7 @@ def classify(
     """
     if exit_code == 0:
         if last_loss_is_nan(output):
-            return Outcome(OutcomeKind.NAN, 0, detail="the last loss printed is NaN")
+            return Outcome(OutcomeKind.NAN, 0, detail="the last printed loss is NaN")
         return Outcome(OutcomeKind.OK, 0)
     if signal is None and exit_code is not None and exit_code - 128 in _SHELL_SIGNALS:
         signal = exit_code - 128
@@ -224,7 +224,7 @@ def _told(output: str) -> tuple[OutcomeKind, str] | None:
     if error := _NAN_ERROR.findall(output):
         return OutcomeKind.NAN, error[-1]
     if _NAN_LOSS.search(output):
-        return OutcomeKind.NAN, "a loss printed is NaN"
+        return OutcomeKind.NAN, "a printed loss is NaN"
     return None
 
 
@@ -246,7 +246,7 @@ def _memory(output: str) -> str | None:
 
 def _of_signal(name: str, output: str) -> str:
     if name == "SIGKILL":
-        return "killed from outside, as the kernel does when memory runs out"
+        return "killed by another process or by the kernel, for example when memory runs out"
     fatal = _FATAL.findall(output)
     return _short(fatal[-1]) if fatal else ""
 
@@ -258,7 +258,7 @@ def _last_words(output: str, errors: str) -> str:
     known.
     """
     if not output.strip():
-        return "it printed nothing"
+        return "no output"
     if exceptions := _EXCEPTION.findall(output):
         return _short(exceptions[-1])
     for text, may_tell in ((errors, _is_no_step), (output, _COMPLAINT.search)):

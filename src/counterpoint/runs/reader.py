@@ -48,7 +48,7 @@ def find_runs(directory: str | os.PathLike[str]) -> list[Path]:
         return sorted(path for path in place.iterdir() if path.is_dir() and is_run(path))
     except OSError as failure:
         raise InputError(
-            f"{place}: can't be read: {failure.strerror or failure}",
+            f"{place}: cannot be read: {failure.strerror or failure}",
             next="counterpoint runs .",
         ) from None
 
@@ -71,8 +71,8 @@ def read_run(path: str | os.PathLike[str]) -> Run:
         return _run(place, _manifest(place))
     except ValueError as damage:
         raise InputError(
-            f"{place / layout.MANIFEST}: not a whole manifest: {damage}",
-            why="it was damaged, or written by another version",
+            f"{place / layout.MANIFEST}: incomplete manifest: {damage}",
+            why="it is damaged, or was written by another version",
         ) from None
 
 
@@ -82,18 +82,18 @@ def _manifest(place: Path) -> RunManifest:
         content: object = parse_json(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(
-            f"{place}: not a Run directory: there is no {layout.MANIFEST}",
+            f"{place}: not a Run directory: {layout.MANIFEST} is missing",
             next=f"counterpoint runs {place.parent}",
         ) from None
     except OSError as failure:
-        raise InputError(f"{file}: can't be read: {failure.strerror or failure}") from None
+        raise InputError(f"{file}: cannot be read: {failure.strerror or failure}") from None
     except ValueError as damage:
         raise InputError(f"{file}: damaged: {damage}") from None
     schema = (
         cast("Mapping[str, object]", content).get("schema") if isinstance(content, dict) else None
     )
     if schema != layout.SCHEMA:
-        raise InputError(f"{file}: not a manifest this version knows: schema is {schema!r}")
+        raise InputError(f"{file}: unsupported schema {schema!r}")
     return from_plain(RunManifest, cast("object", content))
 
 
@@ -132,7 +132,7 @@ def _outcome(manifest: RunManifest, ranks: Sequence[Rank]) -> Outcome:
         return outcome
     if manifest.state == "ended":
         return manifest.outcome
-    return Outcome(OutcomeKind.NOT_STARTED, detail="no rank has left a word")
+    return Outcome(OutcomeKind.NOT_STARTED, detail="no rank has recorded anything")
 
 
 def _missing(count: int, last_end_s: float) -> Outcome:
@@ -141,7 +141,7 @@ def _missing(count: int, last_end_s: float) -> Outcome:
     Long after all others ended they are lost.
     """
     kind = OutcomeKind.LOST if time.time() - last_end_s > _COMES_WITHIN_S else OutcomeKind.RUNNING
-    return Outcome(kind, detail=f"{count} ranks are not there")
+    return Outcome(kind, detail=f"{count} ranks are missing")
 
 
 def _ranks(place: Path, manifest: RunManifest) -> tuple[list[Rank], list[str]]:
@@ -158,9 +158,9 @@ def _ranks(place: Path, manifest: RunManifest) -> tuple[list[Rank], list[str]]:
             rank = _rest(directory, number, manifest)
             if rank.profiles:
                 ranks.append(rank)
-                notes.append(f"rank {number}: {damaged}; its profile is used all the same")
+                notes.append(f"rank {number}: {damaged}; its profile is still used")
             else:
-                notes.append(f"rank {number} is left out: {damaged}")
+                notes.append(f"rank {number} is omitted: {damaged}")
     return ranks, notes
 
 
@@ -209,7 +209,7 @@ def _still(manifest: RankManifest) -> Outcome:
     if outcome.kind is not OutcomeKind.RUNNING or manifest.host != socket.gethostname():
         return outcome
     if keeper is not None and not is_alive(keeper.pid, keeper.started):
-        return Outcome(OutcomeKind.LOST, detail="ended with nobody left to say how")
+        return Outcome(OutcomeKind.LOST, detail="its supervisor ended before recording the outcome")
     return outcome
 
 
@@ -222,7 +222,7 @@ def profiles_of(run: Run) -> Iterator[Path]:
     """Yield the profiles of all ranks; raise an error with the reason if there are none."""
     if not run.profiles:
         raise InputError(
-            f"{run.path}: this run left no profile",
+            f"{run.path}: this run has no profile",
             why=run.why_no_profile,
             next=f"less {run.ranks[0].stderr}" if run.ranks and not run.outcome.ok else None,
         )
@@ -230,7 +230,7 @@ def profiles_of(run: Run) -> Iterator[Path]:
 
 
 _FLAG: Final = re.compile(r"""--?(\w+)(?:=("(?:\\.|[^"\\])*"|'[^']*'|\S*))?""")
-_ITSELF: Final = "it sets XLA_FLAGS itself (it may append to what is there)"
+_ITSELF: Final = "it sets XLA_FLAGS itself (let it append instead)"
 
 
 def unreached_flags(settings: RunSettings, ranks: Iterable[Rank]) -> tuple[str, ...]:
@@ -256,14 +256,15 @@ def _of(settings: RunSettings, rank: Rank, process: ObservedProcess) -> list[str
     ]
     if rank.dump is not None and not _same_place(had.get("xla_dump_to"), rank.dump):
         notes.append(
-            f"XLA's modules are not in this run: the program took no --xla_dump_to, as {_ITSELF}"
+            f"XLA's modules are not in this run: --xla_dump_to did not reach the program, as"
+            f" {_ITSELF}"
         )
     return notes
 
 
 def _note(name: str, value: str, had: str | None) -> str:
-    missed = f"--set {name}={value} did not reach the program"
-    return f"{missed}: {_ITSELF}" if had is None else f"{missed}: it has --{name}={had} itself"
+    missed = f"{name}={value} did not reach the program"
+    return f"{missed}: {_ITSELF}" if had is None else f"{missed}: it sets --{name}={had} itself"
 
 
 def _same_place(had: str | None, dump: Path) -> bool:

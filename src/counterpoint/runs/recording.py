@@ -180,7 +180,7 @@ def _refuse_foreign(path: Path, start: RunStart) -> None:
     if (path / layout.MANIFEST).exists():  # other ranks of this job may have come first
         _refuse_other_job(path, start)
         return
-    raise _taken(path, f"it holds {', '.join(names[:3])}")
+    raise _taken(path, f"it contains {', '.join(names[:3])}")
 
 
 def _refuse_other_job(path: Path, start: RunStart) -> None:
@@ -197,13 +197,13 @@ def _refuse_other_job(path: Path, start: RunStart) -> None:
     expected = (start.launcher, start.job, start.world_size, start.name)
     compared = 4 if start.job is None else 3
     if start.launcher == LOCAL or found is None or found[:compared] != expected[:compared]:
-        raise _taken(path, "it holds a run already" if is_run(path) else "it is not empty")
+        raise _taken(path, "it contains a run" if is_run(path) else "it is not empty")
 
 
 def _taken(path: Path, why: str) -> UsageError:
     return UsageError(
-        f"{path} is taken: {why}",
-        why="nothing is overwritten unasked",
+        f"{path} is in use: {why}",
+        why="existing files are never overwritten",
         next=f"-o {shlex.quote(str(unused_path(path)))}",
     )
 
@@ -211,8 +211,8 @@ def _taken(path: Path, why: str) -> UsageError:
 def _unwritable(path: Path, failure: OSError) -> CounterpointError:
     what = failure.strerror or str(failure)
     return InputError(
-        f"{path} can't be written to: {what}",
-        next="name a directory that can be written to and has space, with -o",
+        f"cannot write to {path}: {what}",
+        next="choose a writable directory with enough space with -o",
     )
 
 

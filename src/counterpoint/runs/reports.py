@@ -112,14 +112,14 @@ def _read(file: Path) -> dict[str, str]:
     try:
         text = file.read_bytes().decode()
     except OSError as failure:
-        raise InputError(f"{file}: can't be read: {failure.strerror or failure}") from None
+        raise InputError(f"{file}: cannot be read: {failure.strerror or failure}") from None
     except UnicodeDecodeError:
         text = "?"
     if not is_debug_options(text):
         raise InputError(
-            f"{file}: not a text of XLA's DebugOptions",
-            why="each line of it is `name: value`, or a part of `name { ... }`",
-            next="name one that --xla_dump_to has written",
+            f"{file}: not a DebugOptions file of XLA",
+            why="each line must be `name: value`, or part of `name { ... }`",
+            next="pass a file that --xla_dump_to has written",
         )
     return parse_debug_options(text)
 
@@ -134,7 +134,7 @@ def _of_run(run: Run, rank: int) -> list[Path]:
     if not files:
         raise InputError(
             f"{run.path}: the compiler reported no flags in rank {rank}",
-            why="nothing was compiled, all came from a cache, or the compiler is too old to",
+            why="nothing was compiled, everything came from a cache, or the compiler is too old",
             next=f"counterpoint runs {run.path}",
         )
     return files
@@ -144,16 +144,18 @@ def _of_dump(path: Path) -> list[Path]:
     if path.is_file() and path.name.endswith(_ENDING):
         return [path]
     if not path.exists():
-        raise UsageError(f"{path} is not there", next="name a Run, or a directory of --xla_dump_to")
+        raise UsageError(
+            f"{path} does not exist", next="pass a Run, or a directory of --xla_dump_to"
+        )
     files = sorted(path.glob(f"*{_ENDING}")) if path.is_dir() else []
     if files:
         return files
     dumped = path.is_dir() and any(path.glob("module_*"))
     raise InputError(
-        f"{path}: no {_ENDING} of XLA in it",
-        why="it is a dump, but the compiler did not write its flags: older ones don't"
+        f"{path} contains no {_ENDING} file of XLA",
+        why="it is a dump, but older compilers do not write their flags"
         if dumped
-        else "a Run has them, and a directory that --xla_dump_to named",
+        else "Runs and directories of --xla_dump_to contain them",
         next="counterpoint run -- python train.py",
     )
 

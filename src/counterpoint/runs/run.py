@@ -16,18 +16,18 @@ from counterpoint.runs import layout
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
 
 _UNSAID: Final = {
-    ("waiting", True): "the program did not come to the steps that were to be profiled",
-    ("waiting", False): "the program was ended before compilation had been quiet long enough",
-    ("open", True): "the program was ended while it was profiled",
-    ("open", False): "the program was ended while it was profiled",
+    ("waiting", True): "the program ended before the steps to profile",
+    ("waiting", False): "the program ended before there was a long enough time without compilation",
+    ("open", True): "the program ended during the profile",
+    ("open", False): "the program ended during the profile",
 }
 """Reasons for a killed process without one: by state, and whether steps were requested."""
 _GOES_ON: Final = {
-    "waiting": "the run goes on, and its profile has not begun yet",
-    "open": "the run goes on, and is being profiled now",
+    "waiting": "the run is in progress, and the profile has not begun",
+    "open": "the run is in progress and being profiled",
 }
 _SHUT_OUT: Final = (
-    "its PYTHONPATH was set anew (add to it: PYTHONPATH=x:$PYTHONPATH), "
+    "PYTHONPATH was replaced (extend it: PYTHONPATH=x:$PYTHONPATH), "
     "or Python ignores it (env -i, python -I, -E or -S)"
 )
 """The agent is loaded through PYTHONPATH."""
@@ -298,18 +298,18 @@ class Run:
         """The reason why `profiles` is empty."""
         profiled = [rank for rank in self.ranks if rank.profile_asked]
         if not profiled:
-            return "none was asked for"
+            return "none was requested"
         for rank in profiled:
             if rank.window is not None and rank.window.state != "done":
                 return _unsaid(rank.window, rank.outcome)
         gone = next((rank.window.path for rank in profiled if rank.window), None)
         if gone is not None:
-            return f"it was written to {gone}, and is not there any more"
+            return f"it was written to {gone}, which no longer exists"
         if any(rank.outcome.kind is OutcomeKind.RUNNING for rank in profiled):
-            return "the run goes on, and no Python process that imports jax was seen yet"
+            return "the run is in progress, and no Python process has imported jax yet"
         if any(rank.lowered or rank.hlo for rank in profiled):
             return f"JAX ran, but the agent is in none of its processes: {_SHUT_OUT}"
-        return f"no Python process that imports jax was seen; if there was one, {_SHUT_OUT}"
+        return f"no Python process imported jax; if one did, {_SHUT_OUT}"
 
 
 def _unsaid(window: ProfileWindow, outcome: Outcome) -> str:
@@ -350,7 +350,7 @@ def _apart(before: StepStart, after: StepStart) -> int:
 
 _AT_ONCE: Final = 1e-3  # seconds
 _TOO_MANY: Final = 1 / 3
-BURSTS: Final = "lines came in bursts"
+BURSTS: Final = "lines arrived in bursts"
 
 
 def in_bursts(arrivals: Sequence[float]) -> bool:

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import cast
 
-from counterpoint.core import InputError, UsageError
+from counterpoint.core import ArgumentError, InputError, UsageError
 from counterpoint.runs.reader import find_runs, is_run, profiles_of, read_run
 from counterpoint.timeline import Progress, Timeline
 from counterpoint.timeline import read as read_profiles
@@ -26,7 +26,7 @@ def read(
     `jobs` is the number of processes that read them (None: one per core, if worthwhile).
     """
     if jobs is not None and jobs < 1:
-        raise UsageError(f"jobs counts processes from 1 on, not {jobs}", next="--jobs 1")
+        raise ArgumentError("jobs", jobs, "not a positive number of processes", instead="1")
     names = _profiles(paths)
     if progress is None:
         return read_profiles(*names, jobs=jobs)
@@ -37,7 +37,7 @@ def _profiles(paths: tuple[str | PathLike[str], ...]) -> Iterator[str | PathLike
     runs = {str(path) for path in paths if _is_run(path)}
     if len(runs) > 1:
         raise UsageError(
-            f"{' and '.join(sorted(runs)[:2])} are two runs, not hosts of one",
+            f"{' and '.join(sorted(runs)[:2])} are different runs, not hosts of one run",
             next=f"counterpoint explain {shlex.quote(min(runs))}",
         )
     for path in paths:
@@ -45,7 +45,7 @@ def _profiles(paths: tuple[str | PathLike[str], ...]) -> Iterator[str | PathLike
             yield from profiles_of(read_run(path))
         elif _holds_runs(path):
             raise InputError(
-                f"{path}: no profile, but a directory of runs",
+                f"{path} is a directory of runs, not a profile",
                 next=f"counterpoint runs {shlex.quote(str(path))}",
             )
         else:

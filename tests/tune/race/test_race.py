@@ -201,7 +201,7 @@ def test_a_base_that_fails_ends_it_with_what_to_mend(failure: TrialFailure, trie
     [
         ("no steps were seen; see runs/0002", "let it print `step N`"),
         ("3 undisturbed steps were seen, and 5 are the least", "let it print each step, at once,"),
-        ("lines came in bursts", "let it print each step, at once,"),
+        ("lines arrived in bursts", "let it print each step, at once,"),
     ],
 )
 def test_what_to_do_fits_what_was_seen(detail: str, advice: str) -> None:

@@ -97,7 +97,7 @@ def test_a_recipe_for_what_the_program_lacks_is_no_arm() -> None:
 def test_a_recipe_that_the_base_has_already_is_no_arm() -> None:
     base = Settings(xla=(("xla_gpu_enable_triton_gemm", "0"),))
     assert why_out(space_of(base), "cublas-gemm") == "the base has it already"
-    assert why_out(space_of(version="0.12.0"), "dus-fusion") == "until jaxlib 0.11.1 only"
+    assert why_out(space_of(version="0.12.0"), "dus-fusion") == "only before jaxlib 0.11.1"
 
 
 def test_one_process_for_each_gpu_is_a_way_to_deal_out_processes() -> None:

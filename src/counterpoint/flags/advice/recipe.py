@@ -80,15 +80,15 @@ class Condition:
         """Return why the condition does not hold; None if it does."""
         release, kind = version_number(version), chip_generation(chip)
         if self.since is not None and release < version_number(self.since):
-            return f"needs jaxlib {self.since}"
+            return f"requires jaxlib {self.since}"
         if self.before is not None and release >= version_number(self.before):
-            return f"until jaxlib {self.before} only"
+            return f"only before jaxlib {self.before}"
         if kind is not None and (kind in self.not_chips or (self.chips and kind not in self.chips)):
             return f"not for {chip}"
         if hosts is not None and self.hosts and (hosts > 1) != (self.hosts == "several"):
             return "for one host only" if self.hosts == "one" else "for several hosts only"
         if self.needed == "scheduler" and not lhs_flag_needed(version, chip):
-            return f"runs unasked on {chip}"
+            return f"runs by default on {chip}"
         return None
 
     def unsettled(self, chip: str | None) -> str | None:
@@ -222,14 +222,14 @@ def read_recipe(text: str, where: str) -> Recipe:
         document = parse_toml(text)
     except ValueError as failure:
         raise InputError(
-            f"{where}: not TOML: {failure}",
+            f"{where}: not a TOML file: {failure}",
             next="put flags under [xla_flags] and variables under [env]",
         ) from None
     for key in document:
         if key not in _TABLES:
             raise InputError(
-                f"{where}: `{key}` is not known there",
-                why=f"known are {', '.join(_TABLES)}",
+                f"{where}: unknown key `{key}`",
+                why=f"known keys: {', '.join(_TABLES)}",
                 next="put flags under [xla_flags] and variables under [env]",
             )
     if "XLA_FLAGS" in document.get("env", {}):
@@ -262,7 +262,7 @@ def read_recipe(text: str, where: str) -> Recipe:
 def _text(document: Mapping[str, Any], key: str, where: str) -> str:
     value = document.get(key, "")
     if not isinstance(value, str):
-        raise InputError(f"{where}: {key} is not a text: {value!r}")
+        raise InputError(f"{where}: {key} is not a string: {value!r}")
     return value
 
 
@@ -273,13 +273,13 @@ def _texts(document: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]
     if not isinstance(found, list) or not all(
         isinstance(item, str) for item in cast("list[Any]", found)
     ):
-        raise InputError(f"{where}: {key} is not a list of texts: {value!r}")
+        raise InputError(f"{where}: {key} is not a list of strings: {value!r}")
     words = tuple(cast("list[str]", found))
     known = _WORDS.get(key)
     for word in words:
         if known and word not in known:
             raise InputError(
-                f"{where}: {key} can't be {word!r}", why=f"known are {', '.join(known)}"
+                f"{where}: invalid {key} {word!r}", why=f"accepted: {', '.join(known)}"
             )
     return words
 
@@ -294,8 +294,8 @@ def _layout(document: Mapping[str, Any], where: str) -> Layout | None:
     for name, value in cast("dict[str, Any]", given).items():
         if name not in fields or not isinstance(value, int) or isinstance(value, bool):
             raise InputError(
-                f"{where}: layout.{name} = {value!r} is not known there",
-                why=f"known are {', '.join(fields)}, as whole numbers",
+                f"{where}: invalid layout.{name} = {value!r}",
+                why=f"accepted: {', '.join(fields)}, as integers",
             )
     return Layout(**cast("dict[str, int]", given))
 
@@ -364,7 +364,7 @@ def _word(fields: Mapping[str, Any], key: str, where: str) -> str:
     text = _text(fields, key, where)
     known = _WORDS.get(key)
     if text and known and text not in known:
-        raise InputError(f"{where}: {key} can't be {text!r}", why=f"known are {', '.join(known)}")
+        raise InputError(f"{where}: invalid {key} {text!r}", why=f"accepted: {', '.join(known)}")
     return text
 
 
@@ -377,6 +377,6 @@ def _value(value: Any, where: str) -> str:  # noqa: ANN401 - whatever TOML holds
     if isinstance(value, list):
         return ",".join(_value(item, where) for item in cast("list[Any]", value))
     raise InputError(
-        f"{where}: can't be a value: {value!r}",
-        why="values are texts, numbers, true, false, and lists of these",
+        f"{where}: invalid value {value!r}",
+        why="values are strings, numbers, booleans, and lists of these",
     )

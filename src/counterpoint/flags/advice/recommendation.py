@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from counterpoint.core import UsageError
+from counterpoint.core import ArgumentError
 from counterpoint.flags.advice.recipe import (
     Recipe,
     RecipeLine,
@@ -90,7 +90,7 @@ _OF_TPUS: Final = "multislice"
 _ANYWHERE: Final = ("xla_dump_", "JAX_", "TF_CPP_")
 """Prefixes of settings that are also read on TPUs."""
 _DUMP: Final = "--program DUMP"
-_LOST: Final = "it is set to"
+_LOST: Final = "set to"
 _PASSES: Final = "xla_disable_hlo_passes"
 _LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
 
@@ -199,15 +199,12 @@ def _layout(situation: RecommendationRequest, advised: Layout | None) -> Layout 
 def _require(workloads: Sequence[str], goal: str) -> None:
     unknown = [name for name in workloads if name not in WORKLOADS]
     if unknown or not workloads:
-        error = f"--for {','.join(unknown)}: not known" if unknown else "--for names no parallelism"
+        problem = "unknown kind of parallelism" if unknown else "no kind of parallelism"
         known = "; ".join(f"{name}: {what}" for name, what in WORKLOADS.items())
-        raise UsageError(error, why=known, next="--for fsdp,tp")
+        raise ArgumentError("for", ",".join(unknown), problem, why=known, instead="fsdp,tp")
     if goal not in GOALS:
-        raise UsageError(
-            f"--goal {goal}: not known",
-            why=f"the goals are {', '.join(GOALS)}",
-            next="--goal speed",
-        )
+        why = f"goals: {', '.join(GOALS)}"
+        raise ArgumentError("goal", goal, "unknown goal", why=why, instead="speed")
 
 
 def _with_chip(situation: RecommendationRequest) -> RecommendationRequest:
@@ -215,10 +212,12 @@ def _with_chip(situation: RecommendationRequest) -> RecommendationRequest:
     if _OF_TPUS not in situation.workloads or situation.on_tpu:
         return situation
     if situation.chip is not None:
-        raise UsageError(
-            f"--for {_OF_TPUS}: {situation.chip} is no TPU",
-            why=f"it is for {WORKLOADS[_OF_TPUS]}; hosts of GPUs need no workload of their own",
-            next="--for fsdp",
+        raise ArgumentError(
+            "for",
+            _OF_TPUS,
+            f"{situation.chip} is not a TPU",
+            why=f"it means {WORKLOADS[_OF_TPUS]}; for several hosts of GPUs no kind is needed",
+            instead="fsdp",
         )
     return replace(situation, chip="TPU")
 
@@ -242,8 +241,8 @@ def _fitted(
     if why is not None:
         return None, why
     if line.name == _LHS and situation.program is not None and situation.program.beyond_model:
-        reason = "the program has what may keep it from starting unasked: sends, ragged"
-        reason += " all-to-alls, broadcasts, or computation on the host"
+        reason = "without the flag it may not run: the program has sends, ragged all-to-alls,"
+        reason += " broadcasts, or computation on the host"
         return replace(line, reason=reason, basis="predicted"), None
     why = _already(line, situation.release)
     why = why or line.condition.why_not(situation.release.version, situation.chip, situation.hosts)
@@ -260,7 +259,7 @@ def _beside_the_point(
     if situation.devices == 1 and (line.kinds or "any" not in recipe.workloads):
         return "one device has no collectives"
     if situation.on_tpu and line.channel is not Channel.LIBTPU_INIT_ARGS:
-        return None if line.name.startswith(_ANYWHERE) else f"for GPUs, not for {situation.chip}"
+        return None if line.name.startswith(_ANYWHERE) else "for GPUs only"
     return None
 
 
@@ -274,7 +273,7 @@ def _about(recipe: Recipe, situation: RecommendationRequest) -> bool:
 
 def _unsettled(line: RecipeLine, situation: RecommendationRequest) -> str | None:
     only = line.condition.unsettled(situation.chip)
-    return f"{only}: --target says which chip it is" if only else None
+    return f"{only}, and the target is not given" if only else None
 
 
 def _already(line: RecipeLine, release: Release) -> str | None:
@@ -289,7 +288,7 @@ def _already(line: RecipeLine, release: Release) -> str | None:
         since = line.condition.before
         return f"the default since {since}" if since else f"the default in jaxlib {release.version}"
     past = line.condition.why_not(release.version, None)
-    return f"an old name of {flag.alias_of} there" if flag.alias_of and past else None
+    return f"an old name of {flag.alias_of}" if flag.alias_of and past else None
 
 
 def _superfluous(line: RecipeLine, release: Release) -> str | None:
@@ -298,10 +297,10 @@ def _superfluous(line: RecipeLine, release: Release) -> str | None:
         return None
     flag = release.flags.get(line.name)
     if flag is None or not flag.xla_flags:
-        return f"jaxlib {release.version} does not know it"
+        return f"unknown to jaxlib {release.version}"
     if refusal(flag, line.value, line.channel) is not None:
-        return f"jaxlib {release.version} does not take this value"
-    return f"does nothing in jaxlib {release.version}" if flag.no_op else None
+        return f"jaxlib {release.version} rejects this value"
+    return f"no effect in jaxlib {release.version}" if flag.no_op else None
 
 
 def _for_program(line: RecipeLine, program: ProgramFacts) -> tuple[RecipeLine | None, str | None]:
@@ -318,18 +317,18 @@ def _for_program(line: RecipeLine, program: ProgramFacts) -> tuple[RecipeLine | 
     choice = program.choices.get(line.name)
     if choice is None:
         return None, _no_threshold(line, program)
-    reason = "the least that merges all of a loop's body; more changes nothing there"
+    reason = "smallest value that combines everything in a loop body; more has no effect there"
     return replace(line, value=str(choice), reason=reason, basis="predicted"), None
 
 
 def _no_threshold(line: RecipeLine, program: ProgramFacts) -> str:
     kind = next(combining for combining in program.thresholds.kinds if combining.flag == line.name)
     if kind.layer is not None:
-        return "in loops the default merges all that can merge"
+        return "in loops the default combines everything that can be combined"
     tries = ", ".join(str(step.threshold) for step in kind.candidates)
     if not tries:
-        return "no threshold merges more than the default does"
-    return f"no loop says how much; `flags thresholds` tells what these merge: {tries}"
+        return "no threshold combines more than the default"
+    return f"no loop determines it; see `flags thresholds` for these values: {tries}"
 
 
 def _together(
@@ -343,8 +342,8 @@ def _together(
         reason = f"{kept.line.reason}; {line.reason}"
         combined = replace(kept.line, value=value, reason=reason)
         return RecommendedLine(combined, (*kept.recipes, recipe)), None
-    shown = kept.line.value or "nothing"
-    return kept, f"{_LOST} {shown} for {kept.recipes[0]}"
+    shown = kept.line.value or "empty"
+    return kept, f"{_LOST} {shown} by {kept.recipes[0]}"
 
 
 def _left_out(chosen: Iterable[Recipe], told: set[str]) -> Iterator[DroppedLine]:

@@ -53,17 +53,17 @@ def read_overlay(version: str) -> FlagTable:
     try:
         table = parse_table(path.read_text("utf-8"))
     except OSError as failure:
-        raise InputError(f"{path} can't be read: {failure.strerror or failure}") from None
+        raise InputError(f"{path} cannot be read: {failure.strerror or failure}") from None
     except (ValueError, KeyError, TypeError):
         raise InputError(
             f"{path} is damaged",
-            why="it holds what `flags refresh` learnt, one JSON value per line",
+            why="`flags refresh` wrote it with one JSON value per line",
             next=f"rm {shlex.quote(str(path))}",
         ) from None
     if version not in table.releases:
         raise InputError(
-            f"{path} is not about jaxlib {version}",
-            why=f"it is about {', '.join(table.releases) or 'no release'}",
+            f"{path} does not contain jaxlib {version}",
+            why=f"it contains {', '.join(table.releases) or 'no release'}",
             next=f"rm {shlex.quote(str(path))}",
         )
     return table

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core import UsageError
+from counterpoint.core import ArgumentError
 from counterpoint.flags.combining.combiner import (
     DEFAULT,
     KINDS,
@@ -338,28 +338,30 @@ def layer_rule(
     """Return the rule for a number of weights per layer; `whole`: in all layers together."""
     kind = dtype.casefold()
     if kind not in BYTES:
-        raise UsageError(f"--dtype {dtype}: not known", why=f"known are {', '.join(BYTES)}")
+        raise ArgumentError("dtype", dtype, "unknown type", why=f"known types: {', '.join(BYTES)}")
     if layers is not None and layers < 1:
-        raise UsageError(f"--layers takes a number from 1 on, not {layers}")
-    option = "--total-params" if whole else "--params"
-    count = parse_count(params, option)
+        raise ArgumentError("layers", layers, "not a positive integer")
+    argument = "total_params" if whole else "params"
+    count = parse_count(params, argument)
     if whole and layers is None:
-        raise UsageError(
-            f"{option} {params}: of how many layers?", next=f"{option} {params} --layers 32"
+        raise ArgumentError(
+            argument, params, "the number of layers is missing", instead=f"{params} --layers 32"
         )
     if whole and layers is not None:
         count //= layers
     return LayerRule(params=count, dtype=kind, layers=layers, devices=devices)
 
 
-def parse_count(text: str, option: str = "--params") -> int:
+def parse_count(text: str, argument: str = "params") -> int:
     """Parse a number of weights as people write it: 218e6, 218M, 0.218B, 218_000_000."""
     found = _COUNT.fullmatch(text.strip().replace("_", "").replace(",", ""))
     value = float(found["figure"]) * _SCALE[found["scale"]] if found else 0.0
     if not 1 <= value <= _MOST:
-        raise UsageError(
-            f"{option} {text}: not a number of weights",
-            why="it is a number from 1 on, such as 218e6, 218M or 0.218B",
-            next=f"{option} 218e6",
+        raise ArgumentError(
+            argument,
+            text,
+            "not a number of weights",
+            why="a number of weights is at least 1, such as 218e6, 218M or 0.218B",
+            instead="218e6",
         )
     return round(value)

@@ -80,9 +80,9 @@ def probe_options(
         path = interpreter(python, inherited)
         hello, *replies = _replies(path, queried, inherited, timeout_s)
     except ProbeError as failure:
-        return ProbeResult(note=f"{python} could not be asked about compiler options: {failure}")
+        return ProbeResult(note=f"compiler options could not be checked with {python}: {failure}")
     if "missing" in hello:
-        return ProbeResult(note=f"{python} has no jax to be asked: {hello['missing']}")
+        return ProbeResult(note=f"{python} cannot import jax: {hello['missing']}")
     version: str = hello["version"]
     rejected = [
         _rejected(name, value, reply["said"], version)
@@ -91,7 +91,7 @@ def probe_options(
     ]
     if len(replies) < len(queried):
         name, value = queried[len(replies)]
-        rejected.append(RejectedFlag(name, "ends the process", "Leave it out.", str(value)))
+        rejected.append(RejectedFlag(name, "crashes the compiler", "Remove it.", str(value)))
         rest = probe_options(python, queried[len(replies) + 1 :], environment, timeout_s=timeout_s)
         rejected += rest.rejected
     return ProbeResult(tuple(rejected), version)
@@ -122,16 +122,16 @@ def _replies(
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:
         errors = done.stderr.strip().splitlines()
-        raise ProbeError(errors[-1][:300] if errors else "it ended without a word")
+        raise ProbeError(errors[-1][:300] if errors else "it exited without output")
     return [json.loads(line) for line in lines]
 
 
 def _rejected(name: str, value: Value, said: str, version: str) -> RejectedFlag:
     first = _BEFORE.sub("", said.strip().partition("\n")[0])
     if _NO_SUCH.search(first):
-        return RejectedFlag(name, "no such compile option", _hint(name, version), str(value))
+        return RejectedFlag(name, "no such compiler option", _hint(name, version), str(value))
     if _WRONG_KIND.search(first):
-        first = f"does not take {value!r}"
+        first = f"does not accept {value!r}"
     return RejectedFlag(name, first.rstrip("."), _value_hint(name, version), str(value))
 
 
@@ -141,32 +141,32 @@ def _hint(name: str, version: str) -> str:
     flag = known.flags.get(name)
     if flag is not None and flag.xla_flags:
         instead = f", or set {flag.alias_of} here" if flag.alias_of else ""
-        return f"It is taken in XLA_FLAGS only{instead}."
+        return f"It is accepted in XLA_FLAGS only{instead}."
     removed = removal_of(name)
     if removed:
         return f"{removed.history}. {removed.note}"
     candidates = similar(name, known)
-    return f"Did you mean {' or '.join(candidates)}?" if candidates else "Leave it out."
+    return f"Did you mean {' or '.join(candidates)}?" if candidates else "Remove it."
 
 
 def _value_hint(name: str, version: str) -> str:
     flag = release(version).flags.get(name)
     if name.endswith(("_level", "_effort")) and flag is None:
-        return "It takes a number, not text."
+        return "It must be a number, not text."
     if flag is None:
-        return "Give it as JAX documents it."
+        return "See the documentation of JAX."
     if flag.type in ("map", "message"):
-        return "Only XLA_FLAGS takes it: its value is a message."
+        return "It is accepted in XLA_FLAGS only, because its value is a message."
     if flag.enum:
-        return f"It takes one of {', '.join(flag.enum)}."
-    return _KINDS.get(flag.type, f"It is of type {flag.type}.")
+        return f"Accepted values: {', '.join(flag.enum)}."
+    return _KINDS.get(flag.type, f"Its type is {flag.type}.")
 
 
 _KINDS: Final = {
-    "bool": "It takes True or False, or these words as text.",
-    "int32": "It takes a whole number.",
-    "int64": "It takes a whole number.",
-    "float": "It takes a number; zero and negative ones as text.",
+    "bool": "It must be True or False, or one of these words as text.",
+    "int32": "It must be an integer.",
+    "int64": "It must be an integer.",
+    "float": "It must be a number; zero and negative numbers as text.",
 }
 
 

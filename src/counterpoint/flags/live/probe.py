@@ -1,7 +1,7 @@
 """Query the child's own XLA for the flags it accepts, before the child ends at one of them.
 
-XLA reads XLA_FLAGS when it first needs an option, minutes into some programs, and ends the process
-at the first flag it refuses. Only its parser knows what its version accepts, so it is queried in a
+XLA reads XLA_FLAGS when it first needs an option, minutes into some programs, and aborts
+on the first flag it rejects. Only its parser knows what its version accepts, so it is queried in a
 separate process, on the CPU, in a fraction of a second.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core import UsageError
+from counterpoint.core import ArgumentError, UsageError
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.lookup import known_release, release, releases
 from counterpoint.flags.lifecycle import unknown_hint
@@ -32,7 +32,7 @@ _PARSE_FAILED: Final = re.compile(r"Check failed: tsl::Flags::Parse|Flag parsing
 
 @dataclass(frozen=True, slots=True)
 class RejectedFlag:
-    """One flag at which the compiler ends the process."""
+    """One flag that the compiler rejects."""
 
     name: str
     reason: str
@@ -80,31 +80,31 @@ def unknown(word: str, version: str | None) -> RejectedFlag:
 def misread(word: str) -> RejectedFlag:
     """Reject a value that the flag does not accept."""
     name, equals, value = word[2:].partition("=")
-    reason = f"does not take the value {value!r}"
+    reason = f"does not accept the value {value!r}"
     return RejectedFlag(name, reason, _value_hint(name, value), value if equals else None)
 
 
 def _value_hint(name: str, value: str) -> str:
     if value.strip("'\"") != value:
-        return "The quotes became part of the value: quote once only."
+        return "The quotes are part of the value; quote only once."
     if value.endswith((",", ";")):
         return "Flags are separated by spaces; a comma or semicolon belongs to the value."
     if name == "xla_gpu_enable_command_buffer" and value.isdigit():
-        return "Levels are gone: empty switches command buffers off, otherwise FUSION,CUBLAS,..."
+        return "Levels no longer exist: empty disables command buffers, otherwise FUSION,CUBLAS,..."
     known = names().get(name)
     if known is None:
-        return "Its type is not known here."
+        return "Its type is unknown."
     if known.values:
-        return f"XLA's names for it: {', '.join(known.values)}."
-    return _TYPE_HINTS.get(known.type, f"It is of type {known.type}.")
+        return f"Accepted values: {', '.join(known.values)}."
+    return _TYPE_HINTS.get(known.type, f"Its type is {known.type}.")
 
 
 _TYPE_HINTS: Final = {
-    "bool": "It is true or false.",
-    "int32": "It is a whole number.",
-    "int64": "It is a whole number.",
-    "float": "It is a number.",
-    "map": "It is a list of key=value, separated by commas.",
+    "bool": "Accepted values: true, false.",
+    "int32": "It must be an integer.",
+    "int64": "It must be an integer.",
+    "float": "It must be a number.",
+    "map": "It must be a comma-separated list of key=value.",
 }
 
 
@@ -118,28 +118,31 @@ def installed_version() -> str | None:
         return None
 
 
-def chosen_release(asked: str | None = None) -> Release:
+def chosen_release(version: str | None = None) -> Release:
     """Return the known release for a version; None: the installed one, else the newest.
 
     If the installed one is unknown, it is the nearest older one, and `exact` is False.
     """
-    if asked is None:
+    if version is None:
         return release(installed_version())
-    found = known_release(asked)
+    found = known_release(version)
     if found is None:
-        raise UsageError(
-            f"jaxlib {asked} is not known here",
-            why=f"nearest known: {', '.join(_around(asked))}; `counterpoint flags refresh` learns"
-            " others from where they are installed",
-            next=f"--jaxlib {_around(asked)[0]}",
+        raise ArgumentError(
+            "jaxlib",
+            version,
+            "unknown release",
+            why=f"nearest known: {', '.join(_around(version))}; `counterpoint flags refresh` adds"
+            " the"
+            " installed release",
+            instead=_around(version)[0],
         )
     return release(found)
 
 
-def _around(asked: str) -> tuple[str, ...]:
+def _around(version: str) -> tuple[str, ...]:
     """Return the known releases before and after it."""
     known = releases()
-    after = sum(1 for version in known if version_number(version) <= version_number(asked))
+    after = sum(1 for other in known if version_number(other) <= version_number(version))
     return known[max(0, after - 2) : after + 1]
 
 
@@ -170,10 +173,7 @@ def find_interpreter(
     if python is not None:
         found = shutil.which(python, path=search)
         if found is None:
-            raise UsageError(
-                f"--python {python}: there is no such program",
-                next="--python .venv/bin/python",
-            )
+            raise ArgumentError("python", python, "no such program", instead=".venv/bin/python")
         return _interpreter(Path(found))
     on_path = (shutil.which(name, path=search) for name in ("python", "python3"))
     candidates = [_interpreter(Path(program)) for program in on_path if program]
@@ -313,7 +313,7 @@ def probe_flags(
         path = interpreter(python, inherited)
         return _asked(_Child(path, inherited, timeout_s), words)
     except ProbeError as failure:
-        return ProbeResult(note=f"{python} could not be asked about XLA_FLAGS: {failure}")
+        return ProbeResult(note=f"XLA_FLAGS could not be checked with {python}: {failure}")
 
 
 def interpreter(python: str | Path, environment: Mapping[str, str]) -> Path:
@@ -322,7 +322,7 @@ def interpreter(python: str | Path, environment: Mapping[str, str]) -> Path:
 
     found = shutil.which(python, path=environment.get("PATH"))
     if found is None:
-        raise ProbeError("there is no such program")
+        raise ProbeError("no such program")
     return Path(found).absolute()  # not resolved: a venv's link selects that venv
 
 
@@ -332,7 +332,7 @@ def _asked(child: _Child, words: Sequence[str]) -> ProbeResult:
     while True:
         reply = child.ask(left)
         if reply.missing:
-            return ProbeResult(note=f"{child.python} has no jaxlib to be asked: {reply.missing}")
+            return ProbeResult(note=f"{child.python} cannot import jaxlib: {reply.missing}")
         if reply.taken:
             return ProbeResult(tuple(rejected), reply.version)
         out, found = _found(child, left, reply)
@@ -367,7 +367,7 @@ def _culprit(child: _Child, words: Sequence[str]) -> str:
 
 def _last_line(log: str) -> str:
     lines = log.strip().splitlines()
-    return lines[-1][:300] if lines else "it ended without a word"
+    return lines[-1][:300] if lines else "it exited without output"
 
 
 def rejection_error(answer: ProbeResult, *, where: str = "XLA_FLAGS") -> UsageError:
@@ -381,7 +381,7 @@ def rejection_error(answer: ProbeResult, *, where: str = "XLA_FLAGS") -> UsageEr
     )
     return UsageError(
         f"{where}: {count} flag{'s' if count > 1 else ''} that jaxlib {answer.version} does not"
-        f" take\n{flags}",
-        why="XLA ends the process at such a flag",
+        f" accept\n{flags}",
+        why="XLA aborts on an invalid flag",
         next=f"correct {'them' if count > 1 else 'it'} where XLA_FLAGS is set",
     )
