@@ -23,7 +23,7 @@ def test_a_flag_is_shown_with_what_it_does_and_where_that_is_known_from(
     )
     assert (code, err) == (0, "")
     assert "default           false (jaxlib 0.10.2)" in out
-    assert "On Hopper and Blackwell the scheduler runs anyhow" in out
+    assert "On Hopper and Blackwell the scheduler runs by default" in out
     assert "  source     https://github.com/openxla/xla" in out
     assert "rule    FLAG302" in out
     assert out.splitlines()[-1].startswith("next: counterpoint run --settings ")

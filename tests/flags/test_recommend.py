@@ -342,7 +342,7 @@ def test_advice_names_the_program_that_was_named(
         (["--for", "zero"], "--for zero: unknown kind of parallelism"),
         (["--for", "dp", "--goal", "fun"], "--goal fun: unknown goal"),
         (["--for", "dp", "--target", "H100"], "--target H100: not a target"),
-        (["--for", "dp", "--json", "--as", "bash"], "two forms"),
+        (["--for", "dp", "--json", "--as", "bash"], "cannot be combined"),
         (["--for", "dp", "--program", "/nowhere"], "no such file"),
     ],
 )

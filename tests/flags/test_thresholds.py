@@ -195,9 +195,9 @@ def test_the_layer_rule_for_llama_2_7b() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "takes a program, or the size of a model"),
+        ([], "requires either --program or the size"),
         (["--params", "218e6", "--dtype", "int3"], "--dtype int3: unknown type"),
-        (["--params", "218e6", "--total-params", "7B"], "give one of them"),
+        (["--params", "218e6", "--total-params", "7B"], "one layer or all layers"),
         (["--total-params", "7B"], "the number of layers is missing"),
         (["--params", "218e6", "--layers", "0"], "--layers 0: not a positive integer"),
         (["--program", "/nowhere"], "no such file"),

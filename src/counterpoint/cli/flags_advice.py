@@ -53,15 +53,15 @@ def recommend(  # noqa: PLR0913 - the options of the command
     """Recommend settings: those that exist in the release, are not its default, and can matter.
 
     Args:
-        for_: The parallelism: fsdp, tp, pp, dp, ep, multislice (of TPUs); several with commas.
-        target: Where it runs: 8xH100, or 4x8xH100 for four hosts of eight; any chip by its name.
-        jaxlib: The release; else the one installed here, else the newest known.
-        program: What XLA made of the program: an HLO file, a directory of XLA dumps, a Run, or a
-            profile that embeds its HLO. What it has decides what can matter.
-        module: Of several modules this one.
+        for_: The parallelism: fsdp, tp, pp, dp, ep, multislice (of TPUs); separate with commas.
+        target: The devices: 8xH100, or 4x8xH100 for four hosts of eight; any chip by its name.
+        jaxlib: The release. Default: the installed one, otherwise the newest known.
+        program: The compiled program: an HLO file, a directory of XLA dumps, a Run, or a profile
+            that embeds its HLO. Settings that cannot affect it are omitted.
+        module: The module to use, if there are several.
         goal: speed, memory, debug or pgle.
-        as_: Print the settings in this form only, with the reasons as comments.
-        top: Rows of what is left out.
+        as_: Print only the settings in this form, with the reasons as comments.
+        top: Maximum number of omitted settings to show.
         json: Print everything as JSON.
     """
     from counterpoint.flags.advice import recommend as find_settings
@@ -75,7 +75,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
     if top < 1:
         raise UsageError(f"--top takes a number from 1 on, not {top}")
     if json and as_ is not None:
-        raise UsageError("--json and --as are two forms: choose one")
+        raise UsageError("--json and --as cannot be combined")
     words = (word.strip().lower() for text in for_ for word in text.split(","))
     workloads = tuple(dict.fromkeys(word for word in words if word))
     found = find_settings(_situation(workloads, goal, target, jaxlib, (program, module)))
@@ -207,28 +207,28 @@ def thresholds(  # noqa: PLR0913 - the options of the command
     top: WholeNumber = 12,
     json: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
-    """Say at which thresholds XLA merges which collectives, and which are worth a try.
+    """Show the combine thresholds at which the program changes, and which to try.
 
     Args:
-        program: An HLO file after optimisation, a directory of XLA dumps, a Run, or a profile
+        program: An HLO file after optimization, a directory of XLA dumps, a Run, or a profile
             that embeds its HLO.
-        module: Of several modules this one; else the step's, or the one with the most FLOPs.
-        params: Without a program: weights of one layer, as 218e6, 218M or 0.218B.
-        total_params: Instead: weights of all layers together; needs --layers.
-        dtype: What weights and gradients are transferred in.
-        layers: How many layers; tells the size of all gradients.
-        target: The devices, as 8xH100: tells what a device keeps of a layer.
-        jaxlib: The release that will compile it; else the program's, the one installed, the newest.
-        top: Rows in each table.
-        json: Print everything as JSON, uncut.
+        module: The module to use. Default: the step's, otherwise the one with the most FLOPs.
+        params: Without a program: the number of weights of one layer, as 218e6, 218M or 0.218B.
+        total_params: Instead of --params: the weights of all layers; requires --layers.
+        dtype: The type in which weights and gradients are transferred.
+        layers: The number of layers; determines the size of all gradients.
+        target: The devices, as 8xH100; determines the part of a layer that a device keeps.
+        jaxlib: The release that compiles it. Default: the program's, the installed one, the newest.
+        top: Maximum number of rows in each table.
+        json: Print everything as JSON, without limits.
     """
     if (program is None) == (params is None and total_params is None):
         raise UsageError(
-            "flags thresholds takes a program, or the size of a model",
+            "flags thresholds requires either --program or the size of a model",
             next="--params 218e6 --dtype bf16 --layers 32",
         )
     if params is not None and total_params is not None:
-        raise UsageError("--params are of one layer, --total-params of all: give one of them")
+        raise UsageError("--params and --total-params cannot be combined: one layer or all layers")
     if program is not None:
         _of_program(program, module, jaxlib, top, json)
         return
@@ -354,5 +354,5 @@ def _write(text: str, out: Path | None, source: tuple[str, ...], *, force: bool)
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as failure:
-        raise UsageError(f"{out}: can't be written: {failure.strerror or failure}") from None
+        raise UsageError(f"cannot write {out}: {failure.strerror or failure}") from None
     print(f"wrote {out}", file=sys.stderr)
