@@ -280,7 +280,7 @@ class TestRefusals:
             run(tmp_path, "pass")
 
     def test_a_directory_where_none_can_be(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match="can't be written to"):
+        with pytest.raises(InputError, match="cannot write to"):
             launch(replace(request(tmp_path, "pass"), directory=Path("/proc/run")))
 
     def test_flags_that_xla_does_not_know(self, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ class TestWords:
 
     def test_a_run_without_profile_says_why(self, tmp_path: Path) -> None:
         done = run(tmp_path, "print('hi')", "-o", "a")
-        assert "profile  none: no Python process that imports jax was seen" in done.stderr
+        assert "profile  none: no Python process imported jax" in done.stderr
         explained = counterpoint("explain", "a", cwd=tmp_path)
         assert explained.returncode == 3
         assert "error: a: this run has no profile" in explained.stderr
@@ -391,7 +391,7 @@ class TestRuns:
     def test_two_runs_are_not_hosts_of_one(self, some: Path) -> None:
         done = counterpoint("explain", "a", "b", cwd=some)
         assert done.returncode == 2
-        assert "a and b are two runs, not hosts of one" in done.stderr
+        assert "a and b are different runs, not hosts of one run" in done.stderr
 
 
 SHARDED_LATER = """

@@ -214,7 +214,7 @@ def test_what_is_no_dump(
 def test_what_is_not_there(effective: Effective) -> None:
     code, _, err = effective("no/such/dump")
     assert code == 2, "as of a source that is not there in the other commands"
-    assert "no/such/dump is not there" in err
+    assert "no/such/dump does not exist" in err
 
 
 @pytest.mark.parametrize("content", [b"garbage \xff{", b"garbage {", b"\x00\x01", b"xla_a = 1\n"])

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 PAIRS: list[tuple[str, Value, str | None]] = [
     ("xla_gpu_autotune_level", 4, None),
     ("xla_gpu_autotune_level", "4", None),
-    ("xla_gpu_autotune_level", "x", "whole number"),
+    ("xla_gpu_autotune_level", "x", "integer"),
     ("xla_gpu_enable_triton_gemm", "True", None),
     ("xla_gpu_enable_triton_gemm", "true", "True or False"),
     ("xla_gpu_enable_triton_gem", True, "Did you mean xla_gpu_enable_triton_gemm"),

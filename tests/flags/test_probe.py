@@ -89,7 +89,7 @@ def test_an_interpreter_without_jaxlib_gives_a_note(tmp_path: Path) -> None:
     answer = probe_flags(script(tmp_path, f'exec {sys.executable} -S -E "$@"'), "--xla_a=1")
     assert answer.rejected == ()
     assert answer.note
-    assert "has no jaxlib" in answer.note
+    assert "cannot import jaxlib" in answer.note
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_what_a_release_calls_otherwise_or_does_anyhow() -> None:
 
 def test_what_a_chip_does_by_itself_is_not_asked_for() -> None:
     assert LHS not in asked("fsdp").settings.flags
-    assert why_not(asked("fsdp"))[LHS] == "runs unasked on H100"
+    assert why_not(asked("fsdp"))[LHS] == "runs by default on H100"
     assert LHS in asked("fsdp", chip="A100-80GB").settings.flags
     assert LHS in asked("fsdp", version="0.6.2").settings.flags
     assert "CUDA_DEVICE_MAX_CONNECTIONS" not in asked("fsdp", chip="B200").settings.variables

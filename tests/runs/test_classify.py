@@ -77,7 +77,7 @@ ValueError: no such dataset: 'c5'
         ((0, None), "loss: 2.5\nloss: nan\n", OutcomeKind.NAN, "the last printed loss is NaN"),
         ((1, None), DISK, OutcomeKind.DISK_FULL, "No space left"),
         ((1, None), TRACEBACK, OutcomeKind.ERROR, "ValueError: no such dataset: 'c5'"),
-        ((7, None), "", OutcomeKind.ERROR, "it printed nothing"),
+        ((7, None), "", OutcomeKind.ERROR, "no output"),
         ((None, 9), "step 3\n", OutcomeKind.SIGNAL, "memory runs out"),
         ((None, 11), "Fatal Python error: Segmentation fault\n", OutcomeKind.SIGNAL, "Fatal"),
         ((143, None), "Terminated\n", OutcomeKind.SIGNAL, ""),
@@ -130,7 +130,7 @@ def test_a_loss_that_is_nan_as_trainers_print_it(line: str) -> None:
         ("saved\n", "I step 7: loss 9.3\n", ""),
         ("ERROR: no GPU was found\nstep 7: loss 9.3\n", "", "ERROR: no GPU was found"),
         ("step 7: loss 9.3\n", f"{TRACEBACK}bye\n", "ValueError: no such dataset: 'c5'"),
-        ("", "", "it printed nothing"),
+        ("", "", "no output"),
     ],
 )
 def test_what_went_well_is_no_cause(out: str, err: str, detail: str) -> None:

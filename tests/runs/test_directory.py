@@ -156,7 +156,7 @@ class TestRefusals:
 
     def test_a_directory_with_other_things(self, tmp_path: Path) -> None:
         (tmp_path / "thesis.tex").write_text("mine")
-        with pytest.raises(UsageError, match=r"it holds thesis\.tex"):
+        with pytest.raises(UsageError, match=r"it contains thesis\.tex"):
             RunWriter.claim(tmp_path, LOCAL)
         assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -165,7 +165,7 @@ class TestRefusals:
 
     def test_a_file_where_the_directory_is_to_be(self, tmp_path: Path) -> None:
         (tmp_path / "run").write_text("mine")
-        with pytest.raises(InputError, match="can't be written to"):
+        with pytest.raises(InputError, match="cannot write to"):
             RunWriter.claim(tmp_path / "run", LOCAL)
 
     def test_ranks_of_one_job_share_a_directory(self, tmp_path: Path) -> None:
@@ -227,14 +227,14 @@ class TestRanks:
     def test_a_rank_that_has_not_come_yet_keeps_the_run_open(self, tmp_path: Path) -> None:
         run = read_run(written(tmp_path / "run", start=SLURM))
         assert run.outcome.kind is OutcomeKind.RUNNING
-        assert "1 ranks are not there" in run.outcome.detail
+        assert "1 ranks are missing" in run.outcome.detail
 
     def test_a_rank_that_never_came_is_lost(self, tmp_path: Path) -> None:
         manifest = written(tmp_path / "run", start=SLURM) / "rank0" / "rank.json"
         told = json.loads(manifest.read_text())
         manifest.write_text(json.dumps(told | {"ended": "2026-01-01T00:00:00.000+00:00"}))
         run = read_run(tmp_path / "run")
-        assert str(run.outcome) == "lost: 1 ranks are not there"
+        assert str(run.outcome) == "lost: 1 ranks are missing"
 
 
 class TestDamage:
@@ -254,7 +254,7 @@ class TestDamage:
         (path / "rank0" / "rank.json").write_text('{"rank": 0')
         run = read_run(path)
         assert (run.ranks, run.outcome) == ((), OK)
-        assert "rank 0 is left out" in run.notes[0]
+        assert "rank 0 is omitted" in run.notes[0]
 
     def test_a_damaged_rank_with_a_profile_is_used(self, tmp_path: Path) -> None:
         path = written(tmp_path / "run")
@@ -465,7 +465,7 @@ class TestReached:
             (
                 "--xla_gpu_autotune_level=4 --xla_gpu_autotune_level='0'",
                 1,
-                ("it has --xla_gpu_autotune_level=0 itself",),
+                ("it sets --xla_gpu_autotune_level=0 itself",),
             ),
             ('--a=b --xla_gpu_autotune_level="4"', 1, ()),
             ("--xla_other=1", 0, ()),
@@ -503,7 +503,7 @@ class TestWhyNoProfile:
         writer.start_rank(RankStart(0, profile=True), os.getpid())
         writer.end_rank(0, OK)
         why = read_run(writer.path).why_no_profile
-        assert why.startswith("no Python process that imports jax was seen; if there was one, its")
+        assert why.startswith("no Python process imported jax; if one did, PYTHONPATH")
         assert "PYTHONPATH=x:$PYTHONPATH" in why
         (rank / "ir").mkdir()
         (rank / "ir" / "jax_ir0_jit_step_compile.mlir").write_text("module {}")
@@ -538,4 +538,4 @@ class TestWhyNoProfile:
             rank, {"window": {"state": "done", "path": "/mine", "files": ["/mine/x.xplane.pb"]}}
         )
         why = read_run(writer.path).why_no_profile
-        assert why == "it was written to /mine, and is not there any more"
+        assert why == "it was written to /mine, which no longer exists"

@@ -154,7 +154,7 @@ def test_lists_are_changed_not_replaced() -> None:
 
 def test_the_scheduler_is_asked_for_where_it_does_not_run_unasked() -> None:
     hopper, ampere = space_of(), space_of(target="8xA100-80GB")
-    assert why_out(hopper, "latency hiding scheduler") == "runs unasked on H100"
+    assert why_out(hopper, "latency hiding scheduler") == "runs by default on H100"
     assert dict(named(hopper, "latency estimator").needs) == {}
     assert choices(ampere, "latency hiding scheduler") == ["on"]
     assert dict(named(ampere, "overlap limit").needs) == {"latency hiding scheduler": "on"}
