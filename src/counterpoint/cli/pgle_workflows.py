@@ -45,7 +45,7 @@ _HOME: Final = Path("counterpoint-runs")
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
-    """How the profile is made, and how many runs are compared.
+    """The making of the profile, and the number of compared runs.
 
     Args:
         repeats: Pairs of runs without and with the profile, in ABBA order.
@@ -61,7 +61,7 @@ class LoopOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """What is printed.
+    """The output.
 
     Args:
         print_only: Print the equivalent plain commands, and run nothing.
@@ -228,7 +228,7 @@ def manual(
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class NsightOptions:
-    """How Nsight Systems measures.
+    """The measurement by Nsight Systems.
 
     Args:
         from_: An existing export (.sqlite, .nsys-rep, nsys-jax zip); several are its ranks.

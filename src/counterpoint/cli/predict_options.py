@@ -22,7 +22,7 @@ Switch = Annotated[bool, Parameter(show_default=False)]
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """What is compiled, and for what.
+    """The settings and devices to compile for.
 
     Args:
         target: The devices: 8xH100, 64x8xH100:400G for 64 hosts with a NIC per GPU, or a .toml.
@@ -56,7 +56,7 @@ class CompileOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class PriceOptions:
-    """How instructions are priced, and questions about the prices.
+    """The sources of prices, and questions about them.
 
     Args:
         profile: Measured costs of this workload: a PGLE profile, a recording or a Run.

@@ -46,7 +46,7 @@ class ProgramForm(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """Why a worker could not compile."""
+    """The reason why a worker could not compile."""
 
     NO_JAX = "no jax"
     NO_PLUGIN = "no plugin"

@@ -26,7 +26,7 @@ from counterpoint.hlo.work import Category, category
 
 
 class CostMatch(StrEnum):
-    """How a measured cost was matched to its instruction, the most reliable first."""
+    """The way a measured cost was matched to its instruction, the most reliable first."""
 
     NAME = "same module, same name"
     KEY = "same scope, shapes and place"

@@ -1,4 +1,4 @@
-"""What XLA looks up in a profile: which instructions, by which names, and which cost it finds.
+"""XLA's lookups in a profile: which instructions, by which names, and which cost it finds.
 
 Reimplemented from XLA:GPU's profile-guided estimator and its accuracy checker, and tested against
 their own counts. The checker visits the entry and the computations that exactly one `while` runs
@@ -312,7 +312,7 @@ _STAGE: Final = re.compile(r"-(start|done)(?=$|\.)")
 
 
 class UnusedReason(StrEnum):
-    """Why nothing looks up a name."""
+    """The reason why XLA does not look up a name."""
 
     OTHER_MODULE = "of another module"
     COLLECTIVE = "a collective not named by its start"

@@ -1,4 +1,4 @@
-"""What a profile moved: the position of each collective among the compute, before and after.
+"""The effect of a profile on a schedule: how each collective moved among the compute.
 
 A collective hides behind the compute that is launched between its start and its done. Both
 quantities use the costs of the profile, per execution: compute before the start, and compute

@@ -1,4 +1,4 @@
-"""How much of a program a profile covers: by instruction, by time, and for its collectives.
+"""The coverage of a program by a profile: by instruction, by time, and for its collectives.
 
 XLA prices missing instructions by its own model. For compute that is often good enough; a
 collective without a cost is the one the scheduler can't hide well, so they are counted separately.

@@ -85,14 +85,14 @@ def _covered(found: Coverage | Unknown | None) -> CoverageJson | None:
 
 
 class LogComplaintJson(Result):
-    """What the compiler's log says against it, and what to do."""
+    """A problem in the compiler's log, and its remedy."""
 
     text: str
     next: str | None
 
 
 class ProfileProofJson(Result):
-    """Whether the compiler used the profile, by its own log."""
+    """The compiler's use of the profile, by its own log."""
 
     used: bool
     reasons: tuple[str, ...]

@@ -35,7 +35,7 @@ class ModuleCostsJson(Result):
 
 
 class PgleMake(Result, tag_field="schema", tag="counterpoint.pgle-make/1"):
-    """What a profile was made of: `counterpoint pgle make --json`."""
+    """The recording that a profile was made from: `counterpoint pgle make --json`."""
 
     profile: str
     costs: int
@@ -68,7 +68,7 @@ class CostOf(Result):
 
 
 class PgleProfile(Result, tag_field="schema", tag="counterpoint.pgle-profile/1"):
-    """What a file holds: `counterpoint pgle show --json`."""
+    """The contents of a profile: `counterpoint pgle show --json`."""
 
     profile: str
     origin: dict[str, str]
@@ -159,7 +159,7 @@ class CoveredPartJson(Result):
 
 
 class LookupAnswerJson(Result):
-    """What the profile says to one lookup."""
+    """The profile's answer to one lookup."""
 
     name: str
     us: float | None
@@ -190,7 +190,7 @@ class ImplausibleCostJson(Result):
 
 
 class PgleCheck(Result, tag_field="schema", tag="counterpoint.pgle-check/1"):
-    """How much of a program a profile covers: `counterpoint pgle check --json`."""
+    """The coverage of a program by a profile: `counterpoint pgle check --json`."""
 
     profile: str
     program: str
@@ -268,7 +268,7 @@ class CollectiveMoveJson(Result):
 
 
 class Moved(Result):
-    """What the profile moved in the schedule."""
+    """The collectives that the profile moved in the schedule."""
 
     why_not: str | None
     reordered: bool | None
@@ -312,14 +312,14 @@ class BothMemories(Result):
 
 
 class BothSeconds(Result):
-    """How long the compiler took."""
+    """The compiler's time, in seconds."""
 
     without: Annotated[float, At("without.seconds")]
     within: Annotated[float, At("compiled.seconds")] = msgspec.field(name="with")
 
 
 class PgleApply(Result, tag_field="schema", tag="counterpoint.pgle-apply/1"):
-    """Whether the compiler used a profile, and what it moved: `counterpoint pgle apply --json`."""
+    """The compiler's use of a profile, and its effect: `counterpoint pgle apply --json`."""
 
     profile: Annotated[str, At("path")]
     used: bool

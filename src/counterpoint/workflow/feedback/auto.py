@@ -21,6 +21,7 @@ from counterpoint.runs.scores import Score, score
 from counterpoint.workflow.feedback.feedback import (
     RunComparison,
     compare_runs,
+    log_text,
     platforms_without_pgle,
 )
 from counterpoint.workflow.feedback.manual import require_nsys
@@ -222,13 +223,7 @@ def _why_not_loaded(run: Run) -> tuple[str, ...]:
 
 
 def _log(run: Run) -> str:
-    texts: list[str] = []
-    for rank in run.ranks:
-        try:
-            texts.append(rank.stderr.read_text(encoding="utf-8", errors="replace"))
-        except OSError:
-            continue
-    return "".join(texts)
+    return "".join(log_text(rank.stderr) for rank in run.ranks)
 
 
 def _compared(scores: tuple[Score | Unknown, Score | Unknown] | None) -> RunComparison | Unknown:

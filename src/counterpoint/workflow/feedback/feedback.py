@@ -155,7 +155,7 @@ def prove(run: Run, profile: Profile, module: str) -> ProfileProof:
 
 def _of_rank(rank: Rank, run: Run, profile: Profile, module: str) -> ProfileProof:
     where = f"rank {rank.number}: " if len(run.ranks) > 1 else ""
-    evidence = read_evidence(_text(rank.stderr), dict(run.settings.xla))
+    evidence = read_evidence(log_text(rank.stderr), dict(run.settings.xla))
     use = evidence.of(module)
     program = compiled(rank, module)
     coverage = None if program is None else check_profile(profile, program)
@@ -201,7 +201,8 @@ def _programs(paths: Iterable[Path]) -> Iterator[Program]:
             yield program
 
 
-def _text(path: Path) -> str:
+def log_text(path: Path) -> str:
+    """Return the text of a log; empty if it can't be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

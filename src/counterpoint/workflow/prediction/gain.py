@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import CompiledProgram, compile_workload
+from counterpoint.compile import compile_workload
 from counterpoint.compile.inputs import Workload
 from counterpoint.core import CounterpointError, Range, UsageError
 from counterpoint.cost import CostModel, WhatIf, parse_what_if
@@ -125,30 +125,19 @@ def _compiled_with(
         workload, bench.target, wanted.task.options, dict(VERBOSE_LOG), timeout_s=timeout_s
     )
     simulated = forecast(bench, wanted, compiled)
-    used, reason = _proof(place, profile, base.compiled or compiled, compiled)
+    applied = compare_compiles(place, profile, base.compiled or compiled, compiled)
     saves = difference(base.simulation, simulated.simulation)
     return Gain(
         forecast=simulated,
         saves_s=base.step_s - simulated.step_s,
         saves_range_s=saves,
         costs=len(profile.costs),
-        used=used,
-        reason=reason,
-        changed=_changed(base.program, simulated.program),
+        used=applied.used,
+        reason=applied.reason,
+        changed=not same_schedule(base.program, simulated.program),
         crowded=crowding(compiled.log),
         path=out,
     )
-
-
-def _proof(
-    place: Path, profile: Profile, without: CompiledProgram, compiled: CompiledProgram
-) -> tuple[bool, str]:
-    applied = compare_compiles(place, profile, without, compiled)
-    return applied.used, applied.reason
-
-
-def _changed(one: Program, other: Program) -> bool:
-    return not same_schedule(one, other)
 
 
 def read_questions(texts: Sequence[str]) -> list[tuple[str, WhatIf]]:
