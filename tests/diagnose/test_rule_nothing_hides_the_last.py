@@ -13,7 +13,7 @@ from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import nothing_hides_the_last
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.flags.combining.threshold import flag_of
+from counterpoint.flags.thresholds import flag_of
 
 SIZE = 1 << 20
 VALUE = f"f32[{SIZE}]{{0}}"

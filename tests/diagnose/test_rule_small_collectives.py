@@ -15,7 +15,7 @@ from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import small_collectives
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.flags.combining.combiner import DEFAULT
+from counterpoint.flags.combiner import DEFAULT
 
 FLAG = "xla_gpu_all_reduce_combine_threshold_bytes"
 STEP: list[Work] = [

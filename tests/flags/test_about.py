@@ -9,7 +9,6 @@ from importlib import resources
 
 import pytest
 
-from counterpoint.flags.advice.recipe import recipes
 from counterpoint.flags.catalogue import release, releases
 from counterpoint.flags.catalogue.about import (
     SettingDocumentation,
@@ -21,6 +20,7 @@ from counterpoint.flags.catalogue.about import (
 from counterpoint.flags.catalogue.variable import DocumentedSetting, arguments, variables
 from counterpoint.flags.history import history
 from counterpoint.flags.lifecycle import all_removals
+from counterpoint.flags.recipe import recipes
 from counterpoint.flags.versions import ChipFamily, version_number
 
 WORKLOADS = {

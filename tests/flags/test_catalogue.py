@@ -26,7 +26,7 @@ from counterpoint.flags.catalogue.flag import (
 )
 from counterpoint.flags.catalogue.lookup import shipped
 from counterpoint.flags.history import history
-from counterpoint.flags.live.option_probe import probe_options
+from counterpoint.flags.option_probe import probe_options
 from counterpoint.flags.versions import version_number
 
 Parser = Callable[[str], "dict[int, tuple[int | bytes, ...]] | None"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.flags.live.option_probe import Value, probe_options
+from counterpoint.flags.option_probe import Value, probe_options
 
 pytestmark = pytest.mark.slow
 

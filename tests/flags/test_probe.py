@@ -10,8 +10,14 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.flags.live import probe_flags, rejection_error
-from counterpoint.flags.live.probe import misread_words, parsing_failed, probe, unknown_words
+from counterpoint.flags.probe import (
+    misread_words,
+    parsing_failed,
+    probe,
+    probe_flags,
+    rejection_error,
+    unknown_words,
+)
 
 needs_jaxlib = pytest.mark.skipif(
     importlib.util.find_spec("jaxlib") is None, reason="jaxlib is not here"

@@ -11,9 +11,8 @@ import pytest
 
 from counterpoint.core.errors import InputError
 from counterpoint.flags import Settings
-from counterpoint.flags.advice import Recipe, recipes
-from counterpoint.flags.advice.recipe import chip_generation, read_recipe
 from counterpoint.flags.lines import load_settings
+from counterpoint.flags.recipe import Recipe, chip_generation, read_recipe, recipes
 from counterpoint.flags.settings import Layout
 from counterpoint.flags.text import render_xla_flags
 

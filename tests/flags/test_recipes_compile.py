@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from counterpoint.flags import Settings
-from counterpoint.flags.advice import recipes
 from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.forms import compiler_options
+from counterpoint.flags.recipe import recipes
 from counterpoint.flags.refresh.descriptor import OptionField, read_fields
 from counterpoint.flags.refresh.installed import find_library
 from counterpoint.flags.text import render_xla_flags

@@ -11,7 +11,12 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings
-from counterpoint.flags.advice.recommendation import (
+from counterpoint.flags.catalogue import release, releases
+from counterpoint.flags.check.examination import check
+from counterpoint.flags.forms import SettingsForm, render
+from counterpoint.flags.lint import Severity
+from counterpoint.flags.parse import read_text
+from counterpoint.flags.recommendation import (
     GOALS,
     WORKLOADS,
     ProgramFacts,
@@ -20,11 +25,6 @@ from counterpoint.flags.advice.recommendation import (
     program_facts,
     recommend,
 )
-from counterpoint.flags.catalogue import release, releases
-from counterpoint.flags.check.examination import check
-from counterpoint.flags.forms import SettingsForm, render
-from counterpoint.flags.lint import Severity
-from counterpoint.flags.parse import read_text
 from counterpoint.flags.showing import show
 from counterpoint.hlo import read_program
 from counterpoint.workflow.subject import candidate

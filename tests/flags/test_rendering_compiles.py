@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from counterpoint.flags.advice import recipes
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.forms import compiler_options
+from counterpoint.flags.recipe import recipes
 from counterpoint.flags.settings import Settings
 from xla_compiler import Compiler, why_none
 

@@ -10,8 +10,8 @@ import pytest
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.catalogue.about import SettingReader, documentation_of, pages
 from counterpoint.flags.history import FlagState, default_of, is_default, state_of
-from counterpoint.flags.live import probe_flags
-from counterpoint.flags.live.option_probe import probe_options
+from counterpoint.flags.option_probe import probe_options
+from counterpoint.flags.probe import probe_flags
 from counterpoint.flags.versions import version_number
 
 RELEASES = ("0.6.2", "0.8.3", "0.10.2", "0.12.0")

@@ -10,7 +10,7 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.core.errors import UsageError
-from counterpoint.flags.combining.combiner import (
+from counterpoint.flags.combiner import (
     DEFAULT,
     KINDS,
     CombinerInput,
@@ -21,7 +21,7 @@ from counterpoint.flags.combining.combiner import (
     merge_by_default,
     part_bytes,
 )
-from counterpoint.flags.combining.threshold import flag_of, layer_rule, parse_count, thresholds
+from counterpoint.flags.thresholds import flag_of, layer_rule, parse_count, thresholds
 from counterpoint.hlo import Program, read_program
 from xla_compiler import Compiler
 

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from counterpoint.core import UsageError
 from counterpoint.flags import Settings, environment, inherited_settings
-from counterpoint.flags.live import ProbeResult, RejectedFlag, probe_flags, rejection_error
+from counterpoint.flags.probe import ProbeResult, RejectedFlag, probe_flags, rejection_error
 
 QUIET_S: Final = 1.0
 CALM_STEPS: Final = 2

@@ -17,8 +17,8 @@ from counterpoint.cli.settings_source import SettingsContext, read_source
 from counterpoint.core import InputError, UsageError
 from counterpoint.flags import Settings, difference
 from counterpoint.flags.forms import SettingsForm, render
-from counterpoint.flags.live import chosen_release
 from counterpoint.flags.parse import ParsedSource
+from counterpoint.flags.probe import chosen_release
 from counterpoint.report import print_document
 from counterpoint.report.flags import (
     difference_document,
@@ -29,7 +29,7 @@ from counterpoint.report.flags import (
 )
 
 if TYPE_CHECKING:
-    from counterpoint.flags.advice import Recommendation, RecommendationRequest
+    from counterpoint.flags.recommendation import Recommendation, RecommendationRequest
 
 
 _LINE: Final = 120
@@ -64,7 +64,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
         top: Maximum number of omitted settings to show.
         json: Print everything as JSON.
     """
-    from counterpoint.flags.advice import recommend as find_settings
+    from counterpoint.flags.recommendation import recommend as find_settings
     from counterpoint.report import print_document
     from counterpoint.report.recommend import (
         recommendation_document,
@@ -172,9 +172,9 @@ def _situation(
 ) -> RecommendationRequest:
     """Return the situation to recommend for, with facts from the program and this machine."""
     from counterpoint.cli.program_option import finished_program
-    from counterpoint.flags.advice import RecommendationRequest, program_facts
     from counterpoint.flags.catalogue import release
     from counterpoint.flags.lines import installed_jaxlib
+    from counterpoint.flags.recommendation import RecommendationRequest, program_facts
     from counterpoint.hardware.targets import parse_devices
 
     where = parse_devices(target) if target is not None else None
@@ -239,8 +239,8 @@ def _of_program(
     path: Path, module: str | None, jaxlib: str | None, top: int, as_json: bool
 ) -> None:
     from counterpoint.cli.program_option import finished_program
-    from counterpoint.flags.combining import thresholds as find_thresholds
-    from counterpoint.flags.live import installed_version
+    from counterpoint.flags.probe import installed_version
+    from counterpoint.flags.thresholds import thresholds as find_thresholds
     from counterpoint.report import print_document
     from counterpoint.report.thresholds import thresholds_document, thresholds_json
 
@@ -258,7 +258,7 @@ def _of_program(
 def _of_size(
     params: str, whole: bool, dtype: str, layers: int | None, target: str | None, as_json: bool
 ) -> None:
-    from counterpoint.flags.combining import layer_rule
+    from counterpoint.flags.thresholds import layer_rule
     from counterpoint.hardware.targets import parse_devices
     from counterpoint.report import print_document
     from counterpoint.report.thresholds import rule_document, rule_json

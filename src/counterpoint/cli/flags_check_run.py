@@ -22,8 +22,8 @@ from counterpoint.flags.check import (
     in_place,
 )
 from counterpoint.flags.lint import Remark
-from counterpoint.flags.live import find_interpreter
 from counterpoint.flags.parse import IssueKind, ParsedSource, read_text
+from counterpoint.flags.probe import find_interpreter
 from counterpoint.flags.versions import chip_family
 from counterpoint.report.flags import check_lines, fix_lines, nothing_lines, summary_lines
 
@@ -149,7 +149,7 @@ def _check_out(out: Path, source: str | None, *, force: bool) -> None:
 
 
 def _asker():  # noqa: ANN202 - flags.confirm.Ask
-    from counterpoint.flags.live import probe_compiler
+    from counterpoint.flags.option_probe import probe_compiler
 
     return probe_compiler
 

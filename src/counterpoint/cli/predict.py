@@ -297,7 +297,7 @@ def _binding(program: Program, target: Target) -> str:
 
 def _chosen(best: RankedCandidate, prediction: Prediction) -> list[str]:
     """Return the best candidate's settings beyond those of the base, in the form of `run`."""
-    from counterpoint.flags.advice import recipes
+    from counterpoint.flags.recipe import recipes
 
     if best.name in recipes():
         return [f"--settings={best.name}"]

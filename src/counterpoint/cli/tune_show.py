@@ -222,7 +222,7 @@ def laid_out(told: Study, settings: Settings, form: SettingsForm) -> Settings:
 def release_of(told: Study) -> Release:
     """Return the study's jaxlib; for old studies that lack it, the installed one."""
     from counterpoint.flags.catalogue import release
-    from counterpoint.flags.live import chosen_release
+    from counterpoint.flags.probe import chosen_release
 
     return release(told.jaxlib) if told.jaxlib is not None else chosen_release()
 

@@ -14,8 +14,8 @@ from counterpoint.capture import ProfileSchedule, RunRequest, find_interpreter
 from counterpoint.cli.output import MaybeWholeNumber
 from counterpoint.core import UsageError, refuse_url
 from counterpoint.flags import Settings
-from counterpoint.flags.advice import recipes
 from counterpoint.flags.lines import load_settings, parse_settings
+from counterpoint.flags.recipe import recipes
 
 _SHORTEST: Final = 0.001  # seconds
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]

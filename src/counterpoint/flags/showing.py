@@ -14,7 +14,6 @@ from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.core.rules import DocumentedRule
-from counterpoint.flags.advice.recipe import recipes
 from counterpoint.flags.catalogue.about import (
     SettingDocumentation,
     SettingReader,
@@ -31,6 +30,7 @@ from counterpoint.flags.catalogue.variable import (
 )
 from counterpoint.flags.history import FlagState, History, default_of, history, is_default, state_of
 from counterpoint.flags.lifecycle import FlagRemoval, all_removals, is_default_now, successors
+from counterpoint.flags.recipe import recipes
 from counterpoint.flags.rules import RULES
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.text import Pairs

@@ -7,8 +7,8 @@ from typing import Annotated, Final
 import msgspec
 
 from counterpoint.flags import Channel
-from counterpoint.flags.advice import Recommendation, RecommendedLine
 from counterpoint.flags.forms import render
+from counterpoint.flags.recommendation import Recommendation, RecommendedLine
 from counterpoint.report.document import (
     Column,
     ColumnKind,

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
-from counterpoint.flags.combining import (
-    DEFAULT,
+from counterpoint.flags.combiner import DEFAULT
+from counterpoint.flags.thresholds import (
     KindThresholds,
     LayerRule,
     Site,

@@ -19,7 +19,7 @@ from counterpoint.capture import find_interpreter, named_interpreter
 from counterpoint.core import UsageError
 from counterpoint.core.records import to_plain
 from counterpoint.flags import Settings, environment, inherited_settings
-from counterpoint.flags.live import ProbeResult, RejectedFlag, probe_flags
+from counterpoint.flags.probe import ProbeResult, RejectedFlag, probe_flags
 from counterpoint.hardware import Target
 from counterpoint.tune.arm import BASE, Arm, ArmOrigin
 from counterpoint.tune.plan import StudyPlan

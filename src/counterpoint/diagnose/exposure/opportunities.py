@@ -11,15 +11,15 @@ import polars as pl
 from counterpoint.diagnose.environment import given_flags, on_gpu
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.flags.combining import (
+from counterpoint.flags.combiner import (
     DEFAULT,
     KINDS,
     MAX_COLLECTIVES_IN_ONE,
     CombinerInput,
     CombinerState,
     combiner_inputs,
-    flag_of,
 )
+from counterpoint.flags.thresholds import flag_of
 from counterpoint.timeline import Lane
 
 _AT_THE_END: Final = 0.1
@@ -131,7 +131,7 @@ class Merger:
 def mergers(data: StepData, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, ...]:
     """Return the mergers among the step's exposed collectives, given as `rows`.
 
-    `flags.combining.combiner` computes what XLA:GPU may merge: collectives of one computation, kind
+    `flags.combiner` computes what XLA:GPU may merge: collectives of one computation, kind
     and group, none of which waits for another. Of several thresholds, the result is the one that
     leaves the fewest small collectives. The threshold that was in force did not merge them, so if
     it is known, only larger ones are tried.

@@ -192,7 +192,7 @@ def _whole(value: object) -> int | None:
 
 FLAG: Final = "megascale_grpc_premap_memory_bytes"
 DEFAULT: Final = 4 << 30
-"""From flags/advice/recipes/megascale.toml, with its source."""
+"""From flags/recipes/megascale.toml, with its source."""
 
 MOST: Final = 64 << 30
 """A rule of thumb: hosts of TPUs have some 200 to 1,500 GB, and need it for more than a region."""

@@ -80,7 +80,8 @@ from counterpoint.diagnose.exposure.synchrony import (
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.pgle_use import use_of
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.flags.combining import KINDS, flag_of
+from counterpoint.flags.combiner import KINDS
+from counterpoint.flags.thresholds import flag_of
 from counterpoint.flags.versions import LHS
 from counterpoint.hlo.schedule import in_loop
 

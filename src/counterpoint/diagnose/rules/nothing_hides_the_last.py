@@ -57,7 +57,8 @@ from counterpoint.diagnose.environment import advise, given_flags, on_gpu
 from counterpoint.diagnose.exposure.causes import AT_END, evidence, removing, shares_of
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.flags.combining import KINDS, combiner_inputs, flag_of
+from counterpoint.flags.combiner import KINDS, combiner_inputs
+from counterpoint.flags.thresholds import flag_of
 
 CODE: Final = AT_END
 NAME: Final = "nothing-hides-the-last"

@@ -32,8 +32,8 @@ from counterpoint.doctor.requirement import normalized_name
 from counterpoint.flags import Channel, inherited_settings
 from counterpoint.flags.check import CheckRequest, examine
 from counterpoint.flags.lint import Remark
-from counterpoint.flags.live import JaxlibInterpreter, find_interpreter
 from counterpoint.flags.parse import read_variables
+from counterpoint.flags.probe import JaxlibInterpreter, find_interpreter
 from counterpoint.flags.rules import RULES
 
 _ADDRESS: Final = re.compile(r"https://[^\s)`]+")
@@ -59,7 +59,7 @@ def gather_flags(
     environment: Mapping[str, str], interpreter: JaxlibInterpreter | None, *, probe: bool
 ) -> CheckedFlags:
     """Return the remarks; with `probe`, also query the parser of the installed compiler."""
-    from counterpoint.flags.live import probe_compiler
+    from counterpoint.flags.option_probe import probe_compiler
 
     try:
         written = read_variables(environment, "environment")

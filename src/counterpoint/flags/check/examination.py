@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 from counterpoint.core import UsageError
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.lint import LintContext, Remark, Severity
-from counterpoint.flags.live.probe import JaxlibInterpreter
 from counterpoint.flags.parsed import Occurrence, ParsedSource
+from counterpoint.flags.probe import JaxlibInterpreter
 from counterpoint.flags.rules import RULES, compiler_disagrees
 from counterpoint.flags.settings import Channel
 
 if TYPE_CHECKING:
     from counterpoint.flags.check.fix import FixResult
-    from counterpoint.flags.live.probe import ProbeResult
+    from counterpoint.flags.probe import ProbeResult
 
 
 _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.flags.advice.recipe import recipes
 from counterpoint.flags.lines.known import (
     OWN_PREFIX,
     is_flag,
@@ -24,6 +23,7 @@ from counterpoint.flags.lines.known import (
     unread,
 )
 from counterpoint.flags.lines.source import load_settings
+from counterpoint.flags.recipe import recipes
 from counterpoint.flags.settings import NAME, Settings
 from counterpoint.flags.text import expand_xla_flags, names, parse_xla_flags
 

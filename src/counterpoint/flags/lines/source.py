@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.flags.advice.recipe import read_recipe
 from counterpoint.flags.lines.known import refuse_bare_flag
 from counterpoint.flags.named_files import LARGEST_SOURCE, beside, read_regular
 from counterpoint.flags.parse.shell import ShellReader
@@ -19,6 +18,7 @@ from counterpoint.flags.parse.shell_state import ShellState
 from counterpoint.flags.parse.source import named_recipe, read_text, sniff
 from counterpoint.flags.parse.traced import TextBudget
 from counterpoint.flags.parsed import IssueKind, ParsedSource
+from counterpoint.flags.recipe import read_recipe
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.text import expand_xla_flags, parse_xla_flags
 
@@ -166,7 +166,7 @@ def _read(path: Path) -> str:
     try:
         data = read_regular(path, LARGEST_SOURCE)
     except FileNotFoundError:
-        from counterpoint.flags.advice.recipe import recipes
+        from counterpoint.flags.recipe import recipes
 
         raise UsageError(
             f"{path}: neither a file nor a recipe",

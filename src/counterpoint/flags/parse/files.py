@@ -13,11 +13,11 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from counterpoint.flags.advice.recipe import Recipe
 from counterpoint.flags.parse.flag_values import Assignment, may_set, parse_assignments
 from counterpoint.flags.parse.shell import read_shell
 from counterpoint.flags.parse.traced import known
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
+from counterpoint.flags.recipe import Recipe
 from counterpoint.flags.settings import Channel, Settings, is_setting
 
 _ENTRY: Final = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(.*)", re.ASCII)
@@ -54,7 +54,7 @@ def read_env_file(text: str, where: str) -> ParsedSource:
 
 def read_toml(text: str, where: str) -> ParsedSource:
     """Read a TOML file; its faults are errors, as in `--settings`."""
-    from counterpoint.flags.advice.recipe import read_recipe
+    from counterpoint.flags.recipe import read_recipe
 
     return _of_settings(read_recipe(text, where).settings, where, "toml", text)
 

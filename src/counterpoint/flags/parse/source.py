@@ -38,7 +38,7 @@ from counterpoint.flags.parsed import COMMAND_LINE, ENVIRONMENT, Location, Parse
 from counterpoint.flags.settings import is_setting
 
 if TYPE_CHECKING:
-    from counterpoint.flags.advice.recipe import Recipe
+    from counterpoint.flags.recipe import Recipe
 
 _NOWHERE: Final = AllowedFiles()
 _MOST_SETTINGS: Final = 5_000
@@ -144,7 +144,7 @@ def named_recipe(source: str) -> Recipe | None:
     """Return the recipe of this name; a file of the same name takes precedence."""
     if not re.fullmatch(r"[\w.-]+", source) or Path(source).is_file():
         return None
-    from counterpoint.flags.advice.recipe import recipes  # slow, and needed for names only
+    from counterpoint.flags.recipe import recipes  # slow, and needed for names only
 
     return recipes().get(source)
 

@@ -34,7 +34,7 @@ from counterpoint.flags.catalogue.flag import (
     with_release,
 )
 from counterpoint.flags.catalogue.lookup import as_release, facts_at, names_ever, nearest, path_of
-from counterpoint.flags.live.option_probe import Value, probe_options
+from counterpoint.flags.option_probe import Value, probe_options
 from counterpoint.flags.refresh.descriptor import (
     OptionField,
     options_reader,

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.flags import Channel, Layout, Settings
-from counterpoint.flags.advice import Recipe, recipes, recommend
-from counterpoint.flags.advice import RecommendationRequest as Asked
 from counterpoint.flags.lines import OWN_PREFIX, is_variable, load_settings
+from counterpoint.flags.recipe import Recipe, recipes
+from counterpoint.flags.recommendation import RecommendationRequest as Asked
+from counterpoint.flags.recommendation import recommend
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, Per
 from counterpoint.tune.space.dimensions import builtin_dimensions
 from counterpoint.tune.space.situation import TWINS, SpaceContext, name_of, refused, says

@@ -32,7 +32,7 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from counterpoint.flags import Settings
-from counterpoint.flags.advice import CHIP_GENERATIONS, NEEDED, Condition
+from counterpoint.flags.recipe import CHIP_GENERATIONS, NEEDED, Condition
 from counterpoint.tune.arm import Acts, Per
 from counterpoint.tune.space.values import KEYS, ValuePlace, settings_of_line, settings_of_table
 

@@ -11,8 +11,8 @@ from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.flags import Settings
-from counterpoint.flags.advice import recipes
 from counterpoint.flags.lines import OWN_PREFIX, is_flag, is_variable, load_settings
+from counterpoint.flags.recipe import recipes
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, Per
 from counterpoint.tune.space.arms import RECOMMENDED, Seeds, changes_of, named_per, recommended
 from counterpoint.tune.space.dimensions import Draft, Pick

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.flags import Settings
-from counterpoint.flags.advice import recipes
 from counterpoint.flags.catalogue import release
+from counterpoint.flags.recipe import recipes
 from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program

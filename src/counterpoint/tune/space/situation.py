@@ -10,10 +10,12 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from counterpoint.flags import LIST_TYPES, Channel, Settings, combine, inherited_settings
-from counterpoint.flags.advice import Condition, ProgramFacts, program_facts
 from counterpoint.flags.catalogue import Flag, Release, release, variables
-from counterpoint.flags.combining import DEFAULT, KindThresholds, ThresholdResult
+from counterpoint.flags.combiner import DEFAULT
 from counterpoint.flags.lines import installed_jaxlib
+from counterpoint.flags.recipe import Condition
+from counterpoint.flags.recommendation import ProgramFacts, program_facts
+from counterpoint.flags.thresholds import KindThresholds, ThresholdResult
 from counterpoint.flags.values import refusal
 from counterpoint.flags.versions import version_number
 from counterpoint.hardware import Target

@@ -31,8 +31,8 @@ from typing import Any, Final, cast
 
 from counterpoint.core import CounterpointError, InputError, UsageError, parse_json, parse_toml
 from counterpoint.flags import Channel, Settings
-from counterpoint.flags.advice import recipes
 from counterpoint.flags.lifecycle import unknown_hint
+from counterpoint.flags.recipe import recipes
 from counterpoint.flags.values import refusal
 from counterpoint.tune.arm import BASE, Per
 from counterpoint.tune.space.arms import RECOMMENDED

@@ -20,7 +20,8 @@ from counterpoint.core import CounterpointError
 from counterpoint.flags.catalogue.flag import similar
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.lifecycle import removal_of
-from counterpoint.flags.live.probe import (
+from counterpoint.flags.parsed import Occurrence
+from counterpoint.flags.probe import (
     JaxlibInterpreter,
     ProbeError,
     ProbeResult,
@@ -28,9 +29,10 @@ from counterpoint.flags.live.probe import (
     interpreter,
     probe_flags,
 )
-from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.text import render_xla_flags
+
+__all__ = ["probe_compiler"]
 
 Value: TypeAlias = str | bool | int | float
 

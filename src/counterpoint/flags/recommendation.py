@@ -11,21 +11,30 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.core import ArgumentError
-from counterpoint.flags.advice.recipe import (
+from counterpoint.flags.catalogue.flag import Release
+from counterpoint.flags.recipe import (
     Recipe,
     RecipeLine,
     chip_generation,
     recipes,
     settings_of,
 )
-from counterpoint.flags.catalogue.flag import Release
-from counterpoint.flags.combining.threshold import Thresholds, thresholds
 from counterpoint.flags.settings import Channel, Layout, Settings, add_to_list
+from counterpoint.flags.thresholds import Thresholds, thresholds
 from counterpoint.flags.values import refusal
 from counterpoint.hlo import Program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import in_loop
+
+__all__ = [
+    "ProgramFacts",
+    "Recommendation",
+    "RecommendationRequest",
+    "RecommendedLine",
+    "program_facts",
+    "recommend",
+]
 
 BEYOND_MODEL: Final = frozenset({"send", "recv", "ragged-all-to-all", "collective-broadcast"})
 """Collectives that XLA's transfer-time model lacks; it also lacks computation on the host.

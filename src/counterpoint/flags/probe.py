@@ -22,6 +22,17 @@ from counterpoint.flags.lifecycle import unknown_hint
 from counterpoint.flags.text import expand_xla_flags, join_xla_flags, names, split_xla_flags
 from counterpoint.flags.versions import version_number
 
+__all__ = [
+    "JaxlibInterpreter",
+    "ProbeResult",
+    "RejectedFlag",
+    "chosen_release",
+    "find_interpreter",
+    "installed_version",
+    "probe_flags",
+    "rejection_error",
+]
+
 _UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: (.*)")
 _BAD: Final = (
     re.compile(r"Couldn't interpret value (?P<value>.*) for flag (?P<name>\w+)\."),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import ArgumentError
-from counterpoint.flags.combining.combiner import (
+from counterpoint.flags.combiner import (
     DEFAULT,
     KINDS,
     CombinerInput,
@@ -26,6 +26,17 @@ from counterpoint.flags.combining.combiner import (
 )
 from counterpoint.flags.versions import version_number
 from counterpoint.hlo import Program
+
+__all__ = [
+    "KindThresholds",
+    "LayerRule",
+    "Site",
+    "ThresholdResult",
+    "Thresholds",
+    "flag_of",
+    "layer_rule",
+    "thresholds",
+]
 
 SMALLEST: Final = 1 << 24  # 16 MiB, the smallest value that guides try
 _WORK: Final = 8_000_000  # parts and edges that are visited per computation: a few seconds

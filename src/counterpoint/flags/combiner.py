@@ -22,6 +22,15 @@ from counterpoint.hlo.collectives import collective, replica_groups
 from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import in_loop, is_done, loop_multiplier
 
+__all__ = [
+    "DEFAULT",
+    "KINDS",
+    "MAX_COLLECTIVES_IN_ONE",
+    "CombinerInput",
+    "CombinerState",
+    "combiner_inputs",
+]
+
 KINDS: Final = ("all-gather", "all-reduce", "reduce-scatter")
 """The kinds in the order of XLA's combiners: each sees the results of those before it."""
 
