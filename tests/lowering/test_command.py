@@ -16,7 +16,7 @@ import lowering_scripts as scripts
 from counterpoint.compile.inputs import load_workload
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.lowering import lower_command
-from counterpoint.lowering.command import Lowering
+from counterpoint.lowering.result import Lowering
 
 pytestmark = pytest.mark.slow
 

@@ -14,8 +14,8 @@ import pytest
 
 from counterpoint.core.errors import InputError
 from counterpoint.lowering import lower_command
-from counterpoint.lowering.command import Lowering
 from counterpoint.lowering.containment import LAYER
+from counterpoint.lowering.result import Lowering
 
 pytestmark = pytest.mark.slow
 

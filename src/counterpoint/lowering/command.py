@@ -16,8 +16,7 @@ import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from importlib import metadata
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,11 +30,18 @@ from counterpoint.lowering.errors import (
     no_step,
     refuse_many,
     refuse_missing,
-    tied_to_python,
     too_long,
     unusable,
 )
-from counterpoint.lowering.journal import EmulatorReports, Say, first_names
+from counterpoint.lowering.result import (
+    EmulatorReports,
+    Lowering,
+    Say,
+    first_names,
+    function_names,
+    read_lowering,
+    read_outcome,
+)
 
 TIMEOUT_S: Final = 900.0
 _EMULATOR: Final = Path(__file__).parent / "emulator"
@@ -53,22 +59,6 @@ It can't change a file of another group than the user's own, rename a directory 
 or reach a socket in a file.
 """
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lowering:
-    """The step of a program: `load_workload(directory, name)` reads it."""
-
-    directory: Path
-    name: str
-    devices: int
-    platform: str = "cuda"  # platform it is lowered for; "cpu" if CUDA was not possible
-    jax: str = ""  # the version that lowered it
-    # The program's own flags and variables, as it set or inherited them: Settings of a prediction.
-    xla_flags: str = ""
-    variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    others: tuple[str, ...] = ()  # other functions that it lowered, the larger first
-    notes: tuple[str, ...] = ()
 
 
 def lower_command(
@@ -135,12 +125,12 @@ class _Attempt:
             return self.lowering(backend)
         self.has_queried_backend = journal.has_queried_backend
         notes = [*journal.notes(), self._files_note(discarded, journal.refused)]
-        outcome = _outcome(directory)
+        outcome = read_outcome(directory)
         if outcome is None or not outcome["stopped"]:
             self._refuse(status, outcome, journal, notes)
         if outcome is None or outcome["step"] is None:
-            raise no_step(command, self.program, _seen(outcome, journal), notes)
-        return _lowering(command, directory, outcome, notes)
+            raise no_step(command, self.program, function_names(outcome, journal), notes)
+        return read_lowering(command, directory, outcome, notes)
 
     def _is_hindered_by_layer(self, status: int | None, journal: EmulatorReports) -> bool:
         """Return whether there is no layer, or the program fails because of a layer's limits."""
@@ -177,7 +167,7 @@ class _Attempt:
         notes: Sequence[str],
     ) -> None:
         """Raise the error for a program that did not end successfully."""
-        seen = _seen(outcome, journal)
+        seen = function_names(outcome, journal)
         if journal.unusable is not None:
             raise unusable(self.command, journal.unusable)
         if journal.unstartable is not None:
@@ -266,7 +256,9 @@ def _run(
                 with suppress(subprocess.TimeoutExpired):
                     return process.wait(_POLL_S)
                 journal.look()
-                if (directory / OUTCOME).exists() and (_outcome(directory) or {}).get("stopped"):
+                if (directory / OUTCOME).exists() and (read_outcome(directory) or {}).get(
+                    "stopped"
+                ):
                     until = min(until, time.monotonic() + _AFTER_S)
             return None
     except OSError as failure:
@@ -275,79 +267,3 @@ def _run(
         ) from failure
     finally:
         journal.look()
-
-
-def _outcome(directory: Path) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = json.loads((directory / OUTCOME).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None
-    return found
-
-
-def _seen(outcome: dict[str, Any] | None, journal: EmulatorReports) -> list[str]:
-    """Return names of the lowered functions, the heavier first."""
-    functions = outcome["functions"] if outcome else journal.functions
-    heavy = sorted(
-        functions, key=lambda function: (function["backward"], function["flops"]), reverse=True
-    )
-    return list(dict.fromkeys(function["name"] for function in heavy))
-
-
-def _lowering(
-    command: Sequence[str], directory: Path, outcome: dict[str, Any], files: Sequence[str]
-) -> Lowering:
-    variables: dict[str, str] = dict(outcome["variables"])
-    flags = variables.pop("XLA_FLAGS", "")
-    name: str = outcome["step"]
-    if any(function["custom"] for function in outcome["functions"] if function["name"] == name):
-        raise tied_to_python(command, name)
-    others = [
-        function["name"] for function in sorted(outcome["functions"], key=_heaviest, reverse=True)
-    ]
-    return Lowering(
-        directory=directory,
-        name=name,
-        devices=outcome["devices"],
-        platform=outcome["platform"],
-        jax=outcome["jax"],
-        xla_flags=flags.strip(),
-        variables=variables,
-        others=tuple(dict.fromkeys(other for other in others if other != name)),
-        notes=(
-            *_iteration_notes(outcome),
-            *outcome["notes"],
-            *_version_notes(outcome["jax"]),
-            *files,
-        ),
-    )
-
-
-def _iteration_notes(outcome: dict[str, Any]) -> list[str]:
-    """Return a note on what else an iteration runs: a gradient is not a whole step."""
-    names: list[str] = outcome.get("beside", [])
-    loose: int = outcome.get("loose", 0)
-    parts = [f"{', '.join(names)} (--program {names[0]})"] if names else []
-    parts += [f"{loose} large operation{'s'[: loose > 1]} outside of jax.jit"] if loose else []
-    if not parts:
-        return []
-    step = outcome["step"]
-    also = " and ".join(parts)
-    return [
-        f"an iteration of the loop also runs {also}, which this prediction of {step} leaves out"
-    ]
-
-
-def _version_notes(lowered: str) -> list[str]:
-    """Return a note on differing JAX versions: another release may optimize differently."""
-    try:
-        installed = metadata.version("jax")
-    except metadata.PackageNotFoundError:
-        return []
-    if installed == lowered:
-        return []
-    return [f"the program's jax {lowered} lowered it; it is compiled by jax {installed}"]
-
-
-def _heaviest(function: dict[str, Any]) -> float:
-    return float(function["flops"])

@@ -1,0 +1,187 @@
+"""The emulator's reports while a program runs, and the result: the step and its Settings.
+
+`EmulatorReports` reads the journal line by line, for the user and for errors. `read_lowering` turns
+the outcome file into a `Lowering`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from counterpoint.lowering.emulator import OUTCOME
+from counterpoint.lowering.errors import tied_to_python
+
+Say = Callable[[str], None]
+_SOME: Final = 3
+
+
+class EmulatorReports:
+    """The lines that the emulator has written so far, and their meaning."""
+
+    def __init__(self, path: Path, say: Say) -> None:
+        path.write_bytes(b"")
+        self._path = path
+        self._say = say
+        self._read = 0
+        self.functions: list[dict[str, Any]] = []
+        self.has_begun = False
+        self.has_queried_backend = False
+        self.contained: dict[str, str] | None = None  # directories, by the names of their layers
+        self.refused: list[str] = []  # directories that have no layer
+        self.uncontained: str | None = None  # why there is no layer
+        self.unstartable: str | None = None  # why the command can't be executed
+        self.unusable: str | None = None  # why the emulator can't work in this program
+        self._kept: list[str] = []  # files that the program would have overwritten
+        self._wrote: list[str] = []
+
+    def look(self) -> None:
+        """Report new lines."""
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            new = file.read()
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            with suppress(ValueError):
+                self._read_line(json.loads(line))
+
+    def _read_line(self, line: dict[str, Any]) -> None:
+        if line["event"] == "began":
+            self.has_begun = True
+            self._say(f"the program has loaded jax {line['jax']}")
+        elif line["event"] == "lowered":
+            self.functions.append(line)
+            name = line["name"]
+            self._say(f"lowered {name} (--program {name} stops there)")
+        elif line["event"] == "asked":
+            self.has_queried_backend = True
+        elif line["event"] == "kept":
+            self._kept.append(line["name"])
+            self._say(f"{line['name']} is not changed")
+        elif line["event"] == "contained":
+            self.contained, self.refused = line["places"], line["refused"]
+        elif line["event"] in ("uncontained", "unstartable", "unusable"):
+            setattr(self, line["event"], line["name"])
+        elif line["event"] == "wrote":
+            self._wrote.append(line["name"])
+        elif line["event"] == "found":
+            name = line["name"]
+            self._say(f"{name} donates little: looking for other functions of the iteration")
+        else:
+            self._say(f"{line['name']} is not run; its results are zeros")
+
+    def notes(self) -> list[str]:
+        """Return notes on the program's files."""
+        notes: list[str] = []
+        if self._kept:
+            files = first_names(self._kept)
+            notes.append(f"not changed, although the program writes or removes it: {files}")
+        wrote = [name for name in self._wrote if Path(name).exists()]
+        if wrote:
+            files = first_names(wrote)
+            notes.append(f"the program has written zeros to {files}: remove it before a real run")
+        return notes
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Return the first names, and the number of the others."""
+    more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
+    return f"{', '.join(names[:_SOME])}{more}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowering:
+    """The step of a program: `load_workload(directory, name)` reads it."""
+
+    directory: Path
+    name: str
+    devices: int
+    platform: str = "cuda"  # platform it is lowered for; "cpu" if CUDA was not possible
+    jax: str = ""  # the version that lowered it
+    # The program's own flags and variables, as it set or inherited them: Settings of a prediction.
+    xla_flags: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    others: tuple[str, ...] = ()  # other functions that it lowered, the larger first
+    notes: tuple[str, ...] = ()
+
+
+def read_outcome(directory: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads((directory / OUTCOME).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return found
+
+
+def function_names(outcome: dict[str, Any] | None, journal: EmulatorReports) -> list[str]:
+    """Return names of the lowered functions, the heavier first."""
+    functions = outcome["functions"] if outcome else journal.functions
+    heavy = sorted(
+        functions, key=lambda function: (function["backward"], function["flops"]), reverse=True
+    )
+    return list(dict.fromkeys(function["name"] for function in heavy))
+
+
+def read_lowering(
+    command: Sequence[str], directory: Path, outcome: dict[str, Any], files: Sequence[str]
+) -> Lowering:
+    variables: dict[str, str] = dict(outcome["variables"])
+    flags = variables.pop("XLA_FLAGS", "")
+    name: str = outcome["step"]
+    if any(function["custom"] for function in outcome["functions"] if function["name"] == name):
+        raise tied_to_python(command, name)
+    others = [
+        function["name"] for function in sorted(outcome["functions"], key=_heaviest, reverse=True)
+    ]
+    return Lowering(
+        directory=directory,
+        name=name,
+        devices=outcome["devices"],
+        platform=outcome["platform"],
+        jax=outcome["jax"],
+        xla_flags=flags.strip(),
+        variables=variables,
+        others=tuple(dict.fromkeys(other for other in others if other != name)),
+        notes=(
+            *_iteration_notes(outcome),
+            *outcome["notes"],
+            *_version_notes(outcome["jax"]),
+            *files,
+        ),
+    )
+
+
+def _iteration_notes(outcome: dict[str, Any]) -> list[str]:
+    """Return a note on what else an iteration runs: a gradient is not a whole step."""
+    names: list[str] = outcome.get("beside", [])
+    loose: int = outcome.get("loose", 0)
+    parts = [f"{', '.join(names)} (--program {names[0]})"] if names else []
+    parts += [f"{loose} large operation{'s'[: loose > 1]} outside of jax.jit"] if loose else []
+    if not parts:
+        return []
+    step = outcome["step"]
+    also = " and ".join(parts)
+    return [
+        f"an iteration of the loop also runs {also}, which this prediction of {step} leaves out"
+    ]
+
+
+def _version_notes(lowered: str) -> list[str]:
+    """Return a note on differing JAX versions: another release may optimize differently."""
+    try:
+        installed = metadata.version("jax")
+    except metadata.PackageNotFoundError:
+        return []
+    if installed == lowered:
+        return []
+    return [f"the program's jax {lowered} lowered it; it is compiled by jax {installed}"]
+
+
+def _heaviest(function: dict[str, Any]) -> float:
+    return float(function["flops"])
