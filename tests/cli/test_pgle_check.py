@@ -240,7 +240,7 @@ def test_a_program_for_a_cpu_is_refused_with_what_to_do(
     (dumps / "jax_ir0000_jit_step_compile.mlir").write_text(LOWERED)
     code, out, err = run(good, "--program", dumps)
     assert (code, out) == (3, "")
-    assert "was compiled for CPU, whose compiler takes no costs" in err
+    assert "was compiled for CPU, whose compiler uses no costs" in err
     assert f"counterpoint pgle apply {good} --program {dumps} --target 8xH100" in err
     assert "no fingerprint" not in err
 

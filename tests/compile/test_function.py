@@ -99,13 +99,13 @@ def test_a_function_is_lowered_for_any_number_of_devices(
     [
         ("broken", InputError, r"steps.py.* in broken[\s\S]*TypeError"),
         ("refusing", InputError, r"refusing: 4 devices are too few[\s\S]*steps.py:\d+ refuses it"),
-        ("odd", UsageError, "it returns function, and no function with its arguments"),
+        ("odd", UsageError, "it returns function, not a function with its arguments"),
         ("no_tuple", UsageError, "the arguments it returns are int"),
         ("missing", UsageError, r"it has no function missing[\s\S]*next: .*steps.py:\w+"),
         ("brokn", UsageError, r"next: .*steps.py:broken"),
         ("contextmanagr", UsageError, r"next: .*steps.py:(?!contextmanager)\w+"),  # imported
         ("unbound", UsageError, r"unbound\(w\)|missing a required argument: 'x'"),
-        ("of_words", UsageError, "no array and no shape"),
+        ("of_words", UsageError, "neither an array nor a shape"),
         ("uneven", InputError, r"uneven\(4\): 6 does not divide by 4\n"),
     ],
 )
@@ -145,7 +145,7 @@ def test_that_there_is_no_jax_is_told_before_anything_is_lowered(
 
     monkeypatch.setitem(sys.modules, "jax", None)
     monkeypatch.setattr(metadata, "version", none)
-    with pytest.raises(UsageError, match="needs JAX with the compiler for CUDA") as told:
+    with pytest.raises(UsageError, match="needs JAX and its compiler for CUDA") as told:
         lower_function(f"{file}:make_step", devices=4, directory=tmp_path / "lowered")
     assert "-m pip install 'counterpoint[compiler]'" in str(told.value.next)
 

@@ -53,7 +53,7 @@ def log(
         ),
         pytest.param(
             log(largest=8 * MIB),
-            "ends at 8 MiB, and this program's go up to 64 MiB",
+            "ends at 8 MiB, but this program's go up to 64 MiB",
             id="too-short",
         ),
     ],
