@@ -21,8 +21,8 @@ from counterpoint.hlo import Program
 from counterpoint.simulate import simulate
 from counterpoint.simulate.engine import Engine, RunningBlock
 from counterpoint.simulate.layout import lay_out
-from counterpoint.simulate.plan import Join, Load, WorkBlock, price_plan
-from counterpoint.simulate.priced_plan import PricedPlan
+from counterpoint.simulate.plan import Join, Load, WorkBlock
+from counterpoint.simulate.priced_plan import PricedPlan, price_plan
 from hand_made import S, Told, compute, done, entry, loop, program, run_loop, start, straight
 
 

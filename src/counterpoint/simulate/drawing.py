@@ -35,20 +35,20 @@ _RULE: Final = "one run of the program is one step"
 
 def draw(
     program: Program,
-    case: PricedPlan,
-    course: ExecutionTrace,
+    priced: PricedPlan,
+    trace: ExecutionTrace,
     step_s: float,
     device: Device,
     target: Target | None,
     hlo: bytes | None,
 ) -> Timeline:
     """Return the Timeline of a run with likely prices, without notes."""
-    plan = case.plan
+    plan = priced.plan
     names = [instruction.name for instruction in plan.instructions]
     known = {"name": names, "op": names, "async_window": False}
     ops = pl.DataFrame({column: known.get(column) for column in RECORDED_OPS}, schema=RECORDED_OPS)
     described = describe_ops(ops, [0] * len(ops), lambda _: program)
-    described = described.with_columns(_priced(case)).with_columns(
+    described = described.with_columns(_priced(priced)).with_columns(
         pl.when(pl.col("collective").is_not_null()).then(name).alias(name) for name in PRICED
     )
     entry = ProgramEntry(
@@ -66,7 +66,7 @@ def draw(
         lines=plan.streams,
         programs=(entry,),
         ops=described,
-        spans=draw_spans(case, course),
+        spans=draw_spans(priced, trace),
         runs=pl.DataFrame({**once, "program": [0], "index": [0]}).select(*RUNS).cast({**RUNS}),
         steps=pl.DataFrame({**once, "whole": [True], "steady": [True]})
         .select(*STEPS)
@@ -87,9 +87,9 @@ def _represented(target: Target | None) -> str:
     return "one device represents all" + (f" {target.devices:,} of {target}" if target else "")
 
 
-def _priced(case: PricedPlan) -> list[pl.Series]:
+def _priced(priced: PricedPlan) -> list[pl.Series]:
     """Return columns with the basis of each instruction's price, and the links involved."""
-    prices = case.prices.prices
+    prices = priced.prices.prices
     columns = {
         "priced_how": [price.how or None for price in prices],
         "priced_link": [price.link or None for price in prices],
@@ -98,9 +98,9 @@ def _priced(case: PricedPlan) -> list[pl.Series]:
     return [pl.Series(name, columns[name], kind) for name, kind in PRICED.items()]
 
 
-def draw_spans(case: PricedPlan, course: ExecutionTrace) -> pl.DataFrame:
+def draw_spans(priced: PricedPlan, trace: ExecutionTrace) -> pl.DataFrame:
     """Return the spans of the Timeline; `op` is the index of an instruction in the plan."""
-    parts = [_of_entry(case, entry) for entry in course.entries]
+    parts = [_of_entry(priced, entry) for entry in trace.entries]
     op, line, start, end = (
         np.concatenate([np.empty(0), *column]) for column in zip(*parts, strict=True)
     )
@@ -127,12 +127,14 @@ def draw_spans(case: PricedPlan, course: ExecutionTrace) -> pl.DataFrame:
     ).select(*SPANS)
 
 
-def _of_entry(case: PricedPlan, entry: BlockExecution) -> tuple[Seconds, Seconds, Seconds, Seconds]:
+def _of_entry(
+    priced: PricedPlan, entry: BlockExecution
+) -> tuple[Seconds, Seconds, Seconds, Seconds]:
     """Return op, line, start and end of every span of a block's executions."""
-    block = case.plan.blocks[entry.block]
-    weights = case.plan.weights[block.first : block.last]
-    own = case.prices.likely[block.first : block.last] * weights
-    with_gap = own + case.gap * weights * (own > 0)
+    block = priced.plan.blocks[entry.block]
+    weights = priced.plan.weights[block.first : block.last]
+    own = priced.prices.likely[block.first : block.last] * weights
+    with_gap = own + priced.gap * weights * (own > 0)
     elapsed = np.concatenate([[0.0], np.cumsum(with_gap)])
     whole = elapsed[-1] or 1.0
     start = entry.when(elapsed[:-1] / whole)

@@ -171,14 +171,14 @@ class Engine:
         plan: ExecutionPlan,
         times: list[float],
         slowing: list[float],
-        course: ExecutionTrace | None = None,
+        trace: ExecutionTrace | None = None,
     ) -> None:
         self.now = 0.0
         self.sums = ExecutionCounts(counts=[0] * len(plan.blocks))
         self._plan = plan
         self._times = times
         self._slowing = slowing
-        self._course = course
+        self._trace = trace
         self._queues: list[deque[RunningBlock]] = [deque() for _ in plan.streams]
         self._open: dict[str, deque[RunningBlock]] = {}  # launched and not yet waited for
         self._launched = 0
@@ -211,7 +211,7 @@ class Engine:
     def _work(self, block: WorkBlock) -> None:
         self.sums.counts[block.index] += 1
         whole = left = self._times[block.index]
-        entry = self._course.begin(block.index) if self._course else None
+        entry = self._trace.begin(block.index) if self._trace else None
         if entry:
             entry.note(self.now, 0.0)
         while left > 0:
@@ -227,7 +227,7 @@ class Engine:
     def _launch(self, step: AsyncLaunch) -> None:
         block = step.block
         self.sums.counts[block.index] += 1
-        entry = self._course.begin(block.index) if self._course else None
+        entry = self._trace.begin(block.index) if self._trace else None
         self._launched += 1
         flight = RunningBlock(self._launched, block, self._times[block.index], entry)
         queue = self._queues[block.stream]
@@ -310,7 +310,7 @@ class Engine:
         first = self.now
         iteration = 0
         while iteration < trips:
-            began, since = self.now, len(self._course.entries) if self._course else 0
+            began, since = self.now, len(self._trace.entries) if self._trace else 0
             counts = list(self.sums.counts)
             self._steps(loop.body)
             iteration += 1
@@ -327,9 +327,9 @@ class Engine:
             self._steps(loop.condition)
 
     def _repeat(self, since: int, turns: int, length: float, began: float) -> None:
-        if self._course:
+        if self._trace:
             flying = [flight.entry for queue in self._queues for flight in queue if flight.entry]
-            self._course.repeat(since, flying, turns, length, began)
+            self._trace.repeat(since, flying, turns, length, began)
         self.now += turns * length
 
     def _state(self) -> State:

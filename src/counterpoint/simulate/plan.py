@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.cost import CostModel, Price, PriceFamily, PriceSource
 from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.schedule import is_done, is_start, start_of
@@ -203,50 +202,6 @@ class ExecutionPlan:
     def block_sums(self, costs: Seconds) -> Seconds:
         """Sum values per instruction over each block."""
         return np.add.reduceat(costs * self.weights, [block.first for block in self.blocks])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Prices:
-    """Prices, one row per instruction of the plan."""
-
-    prices: tuple[Price, ...]
-    likely: Seconds
-    low: Seconds
-    high: Seconds
-    measured: NDArray[np.bool_]
-
-    def families(self) -> Iterator[tuple[PriceFamily, Seconds, Seconds]]:
-        """Yield each uncertain family, with all costs when it alone is low, and when it is high."""
-        family = np.array([price.family for price in self.prices], object)
-        uncertain = (self.low < self.likely) | (self.high > self.likely)
-        for member in PriceFamily:
-            of_family = family == member
-            if (of_family & uncertain).any():
-                yield (
-                    member,
-                    np.where(of_family, self.low, self.likely),
-                    np.where(of_family, self.high, self.likely),
-                )
-
-    def by_source(self, times: Seconds) -> dict[PriceSource, float]:
-        """Return seconds of work by source of the price; `times` has the executions of each."""
-        sums: dict[PriceSource, float] = {}
-        for price, count in zip(self.prices, times.tolist(), strict=True):
-            if price.source is not PriceSource.FREE and count:
-                sums[price.source] = sums.get(price.source, 0.0) + price.seconds * count
-        return sums
-
-
-def price_plan(program: Program, plan: ExecutionPlan, model: CostModel) -> Prices:
-    """Return the model's price of every instruction."""
-    prices = tuple(model.price(program, instruction) for instruction in plan.instructions)
-    return Prices(
-        prices=prices,
-        likely=np.array([price.seconds for price in prices]),
-        low=np.array([price.low for price in prices]),
-        high=np.array([price.high for price in prices]),
-        measured=np.array([price.source is PriceSource.MEASURED for price in prices]),
-    )
 
 
 _PASSING = ("bitcast", "optimization-barrier", "opt-barrier", "copy")

@@ -2,14 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.cost import Contention
+from counterpoint.cost import Contention, CostModel, Price, PriceFamily, PriceSource
+from counterpoint.hlo import Program
 from counterpoint.simulate.engine import Engine, ExecutionTrace
-from counterpoint.simulate.plan import MAIN_STREAM, ExecutionPlan, Load, Prices, Seconds
+from counterpoint.simulate.plan import MAIN_STREAM, ExecutionPlan, Load, Seconds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prices:
+    """Prices, one row per instruction of the plan."""
+
+    prices: tuple[Price, ...]
+    likely: Seconds
+    low: Seconds
+    high: Seconds
+    measured: NDArray[np.bool_]
+
+    def families(self) -> Iterator[tuple[PriceFamily, Seconds, Seconds]]:
+        """Yield each uncertain family, with all costs when it alone is low, and when it is high."""
+        family = np.array([price.family for price in self.prices], object)
+        uncertain = (self.low < self.likely) | (self.high > self.likely)
+        for member in PriceFamily:
+            of_family = family == member
+            if (of_family & uncertain).any():
+                yield (
+                    member,
+                    np.where(of_family, self.low, self.likely),
+                    np.where(of_family, self.high, self.likely),
+                )
+
+    def by_source(self, times: Seconds) -> dict[PriceSource, float]:
+        """Return seconds of work by source of the price; `times` has the executions of each."""
+        sums: dict[PriceSource, float] = {}
+        for price, count in zip(self.prices, times.tolist(), strict=True):
+            if price.source is not PriceSource.FREE and count:
+                sums[price.source] = sums.get(price.source, 0.0) + price.seconds * count
+        return sums
+
+
+def price_plan(program: Program, plan: ExecutionPlan, model: CostModel) -> Prices:
+    """Return the model's price of every instruction."""
+    prices = tuple(model.price(program, instruction) for instruction in plan.instructions)
+    return Prices(
+        prices=prices,
+        likely=np.array([price.seconds for price in prices]),
+        low=np.array([price.low for price in prices]),
+        high=np.array([price.high for price in prices]),
+        measured=np.array([price.source is PriceSource.MEASURED for price in prices]),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,16 +67,16 @@ class PricedPlan:
     contention: Contention
     gap: float
 
-    def engine(self, costs: Seconds, course: ExecutionTrace | None = None) -> Engine:
+    def engine(self, costs: Seconds, trace: ExecutionTrace | None = None) -> Engine:
         """Return an engine for these costs, one per instruction."""
         times = self.block_times(costs).tolist()
-        return Engine(self.plan, times, self.block_slowing.tolist(), course)
+        return Engine(self.plan, times, self.block_slowing.tolist(), trace)
 
     def step_s(self, costs: Seconds) -> float:
         return self.engine(costs).run()
 
     def slowed(self, more: float) -> PricedPlan:
-        """Return the case with contention scaled by 1 + `more`."""
+        """Return the plan with contention scaled by 1 + `more`."""
         factor = max(0.0, 1 + more)
         compute, collective = self.contention.compute, self.contention.collective
         return replace(
