@@ -40,7 +40,7 @@ def test_a_hundredth_of_a_step_leaves_the_rest_true() -> None:
 
 def test_kernels_without_a_name_outside_of_graphs_are_another_matter() -> None:
     assert not list(check(profiled(5_000)))
-    assert not list(check(profiled(5_000, "7 of 8 devices did nothing and are left out")))
+    assert not list(check(profiled(5_000, "7 of 8 devices were idle and are left out")))
 
 
 def test_a_profile_in_which_all_have_names() -> None:

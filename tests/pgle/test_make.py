@@ -244,8 +244,8 @@ def test_a_collective_costs_the_stay_of_the_last_to_come() -> None:
     made = make_profile(timeline(late))
     assert costs(made) == {"all-reduce-start": 30}
     assert made.notes == (
-        "step 0 is left out of the statistics: the profile's first",
-        "step 2 is left out: no later start tells where it ends",
+        "step 0 is left out of the statistics: it is the profile's first",
+        "step 2 is left out: its end was not recorded",
     )
     assert made.modules[0].collectives == 1
 

@@ -130,7 +130,7 @@ def test_notes_that_differ_in_names_and_numbers_only_are_one(explained: Explanat
         *(f"{host.name}: {len(host.name)},000 events were dropped" for host in hosts),
         "jit_train_step is not jit_other",
         "step 0 is left out: the profile's first",
-        "step 4 is left out: no later start tells where it ends",
+        "step 4 is left out: its end was not recorded",
     )
     text = plain_text(explain_document(replace(explained, notes=notes, hosts=hosts)))
     shown = [line.strip() for line in text.partition("\nNotes\n")[2].splitlines()]

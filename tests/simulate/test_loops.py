@@ -128,7 +128,7 @@ def test_a_million_turns_cost_no_more_than_a_few() -> None:
     explanation = counterpoint.explain(simulation.timeline)
     assert explanation.breakdown is not None
     assert explanation.breakdown.compute_ms == pytest.approx(3e9)
-    assert any("stands for several" in note for note in simulation.notes)
+    assert any("represents several" in note for note in simulation.notes)
 
 
 def test_a_loop_that_nobody_counts_is_run_once_and_told() -> None:
@@ -136,4 +136,4 @@ def test_a_loop_that_nobody_counts_is_run_once_and_told() -> None:
     simulation = simulate(made, Told({"a": 2, "goes_on": 0.25, "result": 0}))
     assert simulation.step_s == pytest.approx(2.5)  # it asks before and after
     assert [(one.instruction, one.each_s) for one in simulation.uncounted] == [("body.loop", 2.25)]
-    assert any("body.loop" in note and "at least" in note for note in simulation.notes)
+    assert any("body.loop" in note and "lower bound" in note for note in simulation.notes)

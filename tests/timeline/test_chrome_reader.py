@@ -273,7 +273,7 @@ def test_begins_and_ends_are_paired_by_thread() -> None:
         "inner": (2_000_000, 1_000_000),
         "elsewhere": (1_500_000, 500_000),
     }
-    assert any("2 begins or ends without" in note for note in recording.notes)
+    assert any("2 unmatched begin or end events" in note for note in recording.notes)
     assert any("no device process" in note for note in recording.notes)
 
 

@@ -102,7 +102,7 @@ class TestSideBySide:
             "import os, sys\nsys.stdin.readline()\nos.kill(os.getpid(), 9)\n"
         )
         monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.setattr("counterpoint.timeline.parallel_reading._MODULE", "killed_reader")
+        monkeypatch.setattr("counterpoint.timeline.parallel_reading._SERVE", "import killed_reader")
         with pytest.raises(InputError, match=r"host-0.*ended early \(signal 9\)") as failed:
             read(small, jobs=2)
         assert "memory" in (failed.value.why or "")
@@ -171,7 +171,7 @@ class TestWhatHostsShare:
 class TestClocks:
     def test_what_is_left_is_what_clocks_differ_by(self, small: Path) -> None:
         made = read(small)
-        assert "aligned on the ends of 7 shared" in noted(made, "clocks are")
+        assert "aligned on the ends of at least 7 shared" in noted(made, "clocks are")
         ends = made.runs.filter(pl.col("index") == 3)["end_ps"].to_list()
         assert max(ends) - min(ends) < 1e9  # a millisecond: they end together
 
@@ -185,7 +185,7 @@ class TestClocks:
 
     def test_hours_apart_may_be_two_runs(self, tmp_path: Path) -> None:
         made = read(write(replace(SMALL, clocks_ms=7.2e6), tmp_path))
-        assert "two runs, not to be read together" in noted(made, "no moment in common")
+        assert "of different runs" in noted(made, "without overlap")
 
 
 class TestBadSets:
@@ -193,7 +193,7 @@ class TestBadSets:
         (hosts / "host-02.xplane.pb").unlink()
         made = read(hosts)
         note = noted(made, "profiles of 3 of 4 hosts were read (without host-02)")
-        assert "the program runs on 8 devices, and 6 are here" in note
+        assert "the program runs on 8 devices, 6 of them are read" in note
         # A collective of all still ends at once on those that are here.
         assert all(host.clock_offset_ps is not None for host in made.hosts)
         across = explain(made).collectives.filter(pl.col("group_size") < 8)
@@ -215,7 +215,7 @@ class TestBadSets:
 
     def test_the_same_file_twice_is_read_once(self, small: Path) -> None:
         one = small / "host-00.xplane.pb"
-        assert "named twice" in noted(read(one, one), "host-00")
+        assert "given twice" in noted(read(one, one), "host-00")
 
     def test_a_copy_under_another_name_is_read_once(self, hosts: Path) -> None:
         shutil.copy(hosts / "host-01.xplane.pb", hosts / "again.xplane.pb")

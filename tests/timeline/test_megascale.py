@@ -128,7 +128,7 @@ def test_devices_are_told_by_their_order_and_else_by_their_place() -> None:
     assert recorded(*cores(4), keyed(200_006)).transfers["device"].to_list() == [2]
     unclear = recorded(*cores(4), keyed(200_002), keyed(200_006))
     assert unclear.transfers["device"].to_list() == [None, None]
-    assert "2 transfers are of devices that could not be told" in "\n".join(unclear.notes)
+    assert "2 transfers belong to unidentified devices" in "\n".join(unclear.notes)
 
 
 def test_messages_on_host_threads_start_when_they_were_sent(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_messages_are_not_counted_twice_where_the_plane_has_them_too(tmp_path: P
 def test_messages_between_clocks_that_differ_have_no_time_and_are_left_out(tmp_path: Path) -> None:
     timeline = opened(Scene(steps=3, plane=False, messages=True, skewed=True), tmp_path)
     assert not len(timeline.transfers.filter(pl.col("action") == Action.RECEIVE))
-    assert "12 messages between slices tell no duration" in "\n".join(timeline.notes)
+    assert "12 messages between slices have no duration" in "\n".join(timeline.notes)
 
 
 def test_one_host_without_transfers_leaves_the_others_theirs(tmp_path: Path) -> None:

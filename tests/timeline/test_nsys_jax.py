@@ -179,7 +179,7 @@ def test_a_bundle_without_metadata_is_read_as_far_as_it_goes(tmp_path: Path) -> 
     assert len(recording.spans) == 5
     assert recording.host == str(path)
     notes = " ".join(recording.notes)
-    assert "does not tell on which GPU" in notes
+    assert "does not name the GPU" in notes
     assert "what the host did is unknown" in notes
 
 

@@ -86,7 +86,7 @@ def test_without_the_tool_the_error_says_how(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError) as failure:
         read_nsys_rep(report)
-    assert "no `nsys` on PATH" in failure.value.what
+    assert "`nsys` is not on PATH" in failure.value.what
     assert failure.value.next == "nsys export --type sqlite -o 'run 1.sqlite' 'run 1.nsys-rep'"
 
 

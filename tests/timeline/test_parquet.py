@@ -96,7 +96,7 @@ def test_an_interruption_leaves_nothing(
 def test_a_damaged_one_is_refused(made: Timeline, tmp_path: Path, damage: str) -> None:
     path = write_parquet(made, tmp_path / "t.parquet")
     (path / damage).write_bytes(b"{")
-    with pytest.raises(InputError, match="not a whole stored Timeline"):
+    with pytest.raises(InputError, match="not a complete stored Timeline"):
         read(path)
 
 
@@ -146,8 +146,8 @@ def test_damaged_hlo_is_refused_in_one_line(made: Timeline, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("manifest", "said"),
     [
-        ("{}", "timeline.json is no manifest"),
-        ("[]", "timeline.json is no manifest"),
+        ("{}", "timeline.json is not a Timeline"),
+        ("[]", "timeline.json is not a Timeline"),
         ('{"format": "other/1"}', "its format is 'other/1'"),
         ('{"format": "counterpoint.timeline/1"}', "timeline.json lacks"),
     ],

@@ -352,7 +352,7 @@ def test_a_directory_is_never_replaced(tmp_path: Path) -> None:
 
 
 def test_a_name_without_a_known_ending_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="not a name for a trace") as refused:
+    with pytest.raises(UsageError, match="not a file name for a trace") as refused:
         write_perfetto(made(recording(steps())), tmp_path / "a.perfetto")
     assert ".pftrace" in str(refused.value)
 

@@ -214,7 +214,7 @@ def shape(message: Message) -> Shape:
     if dtype is None:
         raise InputError(
             f"element type number {message.element_type} is unknown",
-            why="the module is damaged, or from an XLA newer than this release knows",
+            why="the module is damaged, or written by a newer XLA than this release supports",
         )
     layout = message.layout
     return Shape(
@@ -336,7 +336,7 @@ def program_from_proto(data: bytes) -> Program:
     except (DecodeError, KeyError, IndexError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(
             f"HLO module {module.name!r} is damaged",
-            why=f"it refers to something that is not in it ({error!r})",
+            why=f"it refers to a missing part ({error!r})",
         ) from error
 
 
@@ -357,7 +357,7 @@ def _decode(data: bytes) -> tuple[Message, bytes]:
     raise InputError(
         "these bytes are not a compiled HLO module",
         why="they decode neither as HloProto nor as HloModuleProto with computations",
-        next="give a *.hlo.pb file of an XLA dump, or the text of a compiled module",
+        next="pass a *.hlo.pb file of an XLA dump, or the text of a compiled module",
     )
 
 

@@ -45,7 +45,7 @@ def read_program(source: bytes | str | PathLike[str]) -> Program:
     if not isinstance(given, str | PathLike):
         raise UsageError(
             f"read_program takes a path, HLO text or bytes, not {type(given).__name__}",
-            next="of a compiled JAX function pass compiled.as_text()",
+            next="for a compiled JAX function, pass compiled.as_text()",
         )
     if isinstance(given, str) and ("\n" in given or given.startswith("HloModule")):
         return _read(given.encode(errors="replace"), "the given text")

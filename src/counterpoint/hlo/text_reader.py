@@ -237,7 +237,7 @@ def program_from_text(text: str) -> Program:
         raise InputError(
             f"this is not HLO text: it starts with {shown(text)}",
             why="HLO text has a line `HloModule name, ...`",
-            next="give what compiled.as_text() returns, or a *after_optimizations.txt of a dump",
+            next="pass the result of compiled.as_text(), or *after_optimizations.txt of a dump",
         )
     try:
         return validate_program(

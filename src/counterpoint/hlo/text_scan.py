@@ -32,7 +32,7 @@ def closing(text: str, start: int) -> int:
                 return mark.end()
     raise InputError(
         f"HLO text is cut off or damaged near {shown(text[start:])}",
-        why=f"a {text[start]!r} is never closed",
+        why=f"a {text[start]!r} is not closed",
     )
 
 

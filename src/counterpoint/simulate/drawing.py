@@ -108,7 +108,7 @@ def draw_spans(priced: PricedPlan, trace: ExecutionTrace) -> pl.DataFrame:
     if not longest_s * _PS < _LONGEST_PS:
         raise InputError(
             f"a step of {longest_s:,.0f} s is longer than a Timeline can hold",
-            why="its times are whole picoseconds, which end after 106 days",
+            why="its times are 64-bit picoseconds, at most 106 days",
         )
     start_ps = np.rint(start * _PS).astype(np.int64)
     dur_ps = np.rint(end * _PS).astype(np.int64) - start_ps

@@ -49,8 +49,8 @@ class Jitter:
     def __post_init__(self) -> None:
         if self.noise < 0 or self.straggling < 0 or self.ranks < 1 or self.samples < 1:
             raise UsageError(
-                f"{self} can't be drawn",
-                why="noise and straggling are 0 or more, ranks and samples 1 or more",
+                f"{self} cannot be sampled",
+                why="noise and straggling must be at least 0, ranks and samples at least 1",
             )
 
 

@@ -47,9 +47,9 @@ def lay_out(program: Program, *, communication_streams: int = 1) -> ExecutionPla
 def _lay_out(program: Program, communication_streams: int) -> ExecutionPlan:
     if not program.is_scheduled:
         raise InputError(
-            f"{program.name} is not scheduled, so nobody knows in which order it runs",
+            f"{program.name} is not scheduled, so the order of its instructions is unknown",
             why="it was written before XLA's scheduler ran",
-            next="take the module after optimizations, e.g. *.after_optimizations.hlo.pb of a dump",
+            next="use the module after optimizations, e.g. *.after_optimizations.hlo.pb of a dump",
         )
     layout = _Layout(program, Streams(communication_streams))
     steps = layout.steps(program.entry, 0)
@@ -83,7 +83,7 @@ class _Layout:
         """Return the steps of a computation on the main stream."""
         if computation not in self._known:
             if depth > _DEEPEST:
-                raise InputError(f"{self.program.name}: computations nest too deeply to be run")
+                raise InputError(f"{self.program.name}: computations are nested too deeply")
             found: list[PlanStep] = []
             pending: list[Instruction] = []
             for instruction in self.program.computations[computation].instructions:
@@ -156,7 +156,7 @@ class _Layout:
     ) -> Iterator[tuple[Instruction, float]]:
         """Yield what an asynchronous computation runs, in the order of its stream."""
         if depth > _DEEPEST:
-            raise InputError(f"{self.program.name}: computations nest too deeply to be run")
+            raise InputError(f"{self.program.name}: computations are nested too deeply")
         for instruction in self.program.computations[computation].instructions:
             if not launches(instruction) or is_done(instruction):
                 continue

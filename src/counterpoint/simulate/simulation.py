@@ -204,24 +204,25 @@ def _notes(
 ) -> Iterator[str]:
     yield (
         "predicted: XLA's schedule of the program, run on a cost model of"
-        f" {chip or 'a device that was not named'}; one device stands for all"
+        f" {chip or 'an unnamed device'}; one device represents all"
     )
     for loop in uncounted:
         where = f" ({loop.source})" if loop.source else ""
         yield (
-            f"nobody knows how often {loop.instruction}{where} runs: one turn is counted, each more"
-            f" takes about {loop.each_s * 1e3:,.3g} ms, so the step takes at least what is said"
+            f"the trip count of {loop.instruction}{where} is unknown: it is counted once, and the"
+            f" predicted step is a lower bound; each further iteration takes about"
+            f" {loop.each_s * 1e3:,.3g} ms"
         )
     for choice in priced.plan.choices:
-        yield f"which branch {choice.name} takes is not known: the longest is counted"
+        yield f"the branch taken by {choice.name} is unknown; the longest is counted"
     for name in sorted(engine.sums.unsteady):
         yield (
-            f"{name} did not settle within {MOST_TURNS} turns: the mean of these is counted for the"
-            " others"
+            f"{name} did not become periodic within {MOST_TURNS} iterations; the others"
+            " are counted with the mean of these"
         )
     if trace.shortened:
         yield (
-            f"a step has more than {MOST_SPANS:,} operations: one turn of a loop stands for"
+            f"a step has more than {MOST_SPANS:,} operations: one iteration of a loop represents"
             " several in the Timeline; times are right, counts are not"
         )
 

@@ -180,8 +180,8 @@ def _notes(apart: int, within: int) -> list[str]:
     notes: list[str] = []
     if apart:
         notes.append(
-            f"{apart:,} messages between slices tell no duration: clocks of their hosts differ by"
-            " more than they took; they are left out"
+            f"{apart:,} messages between slices have no duration: the clocks of their hosts differ"
+            " by more than they took; they are left out"
         )
     if within:
         notes.append(f"{within:,} messages of a slice to itself are left out")
@@ -269,7 +269,7 @@ class TransferCollector:
         lost = rows.filter(pl.col("device").is_null() & pl.col("raw").is_not_null())
         if len(lost):
             notes.append(
-                f"{len(lost):,} transfers are of devices that could not be told:"
+                f"{len(lost):,} transfers belong to unidentified devices:"
                 f" Megascale's numbers do not match the {len(devices)} of this profile"
             )
         return rows.select(*TRANSFERS).cast({**TRANSFERS}).sort("start_ps"), tuple(notes)

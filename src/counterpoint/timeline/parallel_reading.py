@@ -144,7 +144,7 @@ def _ask(
             return InputError(what, why=why, next=then)
         elif "lost" in answer:
             raise InputError(
-                f"{source.name}: what was read could not be kept in {directory.parent}",
+                f"{source.name}: the data could not be written to {directory.parent}",
                 why=answer["lost"],
                 next=_ALONE,
             )
@@ -158,10 +158,10 @@ def _died(reader: _ReaderProcess, source: ProfileSource) -> InputError:
     code = reader.process.wait()
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     return InputError(
-        f"{source.name}: the process that read it ended early ({how})",
-        why="memory may not have sufficed for several at a time"
+        f"{source.name}: the process reading it ended early ({how})",
+        why="there may not be enough memory to read several files at once"
         if code < 0
-        else "what it wrote to stderr tells why",
+        else "its output on stderr says why",
         next=_ALONE,
     )
 

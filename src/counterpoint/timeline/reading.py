@@ -81,7 +81,7 @@ def read(
             gather(gathered, recording)
         empty.clear()
     notes += [f"left out: {failure.what}" for failure in failures]
-    notes += [f"left out: {recording.source}: nothing ran on a device in it" for recording in empty]
+    notes += [f"left out: {recording.source}: it holds no device activity" for recording in empty]
     return finish(gathered, names, notes)
 
 
@@ -94,7 +94,7 @@ def _sources(names: list[str]) -> tuple[list[ProfileSource], list[str]]:
         notes += source_notes
         for source in sources:
             if source.identity in found:
-                notes.append(f"{source.name} is named twice and read once")
+                notes.append(f"{source.name} is given twice; it is read once")
             found.setdefault(source.identity, source)
     return list(found.values()), notes
 
@@ -126,7 +126,7 @@ def _read_all(
 
 def _names(paths: tuple[object, ...]) -> list[str]:
     if not paths:
-        raise InputError("no profile was named", next="counterpoint explain PATH")
+        raise InputError("no profile given", next="counterpoint explain PATH")
     names: list[str] = []
     for path in paths:
         kind = type(path).__name__
@@ -155,7 +155,7 @@ def read_source(source: ProfileSource, progress: Progress) -> list[Recording]:
     except PermissionError:
         raise InputError(f"{source.name}: no permission to read this file") from None
     except IsADirectoryError:
-        raise InputError(f"{source.name}: a directory, where a file was expected") from None
+        raise InputError(f"{source.name}: a directory; a file was expected") from None
     except OSError as failure:
         raise InputError(f"{source.name}: can't be read: {failure.strerror or failure}") from None
 
@@ -185,9 +185,9 @@ def _read_bytes(
         yield read_xplane(data, name, reached)
     else:
         raise InputError(
-            f"{name}: not a profile that Counterpoint knows (it starts with {head[:16]!r})",
-            why="known: XPlane (.xplane.pb), Nsight Systems (.sqlite, .nsys-rep, nsys-jax .zip),"
-            " trace.json(.gz), a stored Timeline (a directory that `counterpoint convert` wrote)",
+            f"{name}: not a known profile format (it starts with {head[:16]!r})",
+            why="supported: XPlane (.xplane.pb), Nsight Systems (.sqlite, .nsys-rep, nsys-jax"
+            " .zip), trace.json(.gz), a stored Timeline (directory written by `counterpoint convert`)",
         )
 
 
@@ -277,9 +277,7 @@ def refuse_others(head: bytes, name: str, *, size_known: bool) -> None:
             next="download the raw file",
         )
     if start.startswith(b"version https://git-lfs"):
-        raise InputError(
-            f"{name}: a Git LFS pointer, not the file it stands for", next="git lfs pull"
-        )
+        raise InputError(f"{name}: a Git LFS pointer, not the file itself", next="git lfs pull")
     if name.endswith(".riegeli") or head[:2] == b"\x83\xaf":
         raise InputError(
             f"{name}: XSpace in a Riegeli container, which this version does not read",
@@ -287,7 +285,7 @@ def refuse_others(head: bytes, name: str, *, size_known: bool) -> None:
         )
     if head[257:262] == b"ustar":
         raise InputError(
-            f"{name}: a tar archive, which is not looked into",
+            f"{name}: a tar archive, which cannot be read",
             next="unpack it with `tar xf`, and name the directory with the profile",
         )
     _refuse_relatives(head, name)
@@ -298,13 +296,13 @@ def _refuse_relatives(head: bytes, name: str) -> None:
     kind = _kind(head)
     if kind == "trace" or name.endswith((".pftrace", ".perfetto-trace")):
         raise InputError(
-            f"{name}: a Perfetto trace, which is for looking at and is not read",
+            f"{name}: a Perfetto trace, which can be viewed but not read",
             next="name the profile it was made from",
         )
     if kind == "module":
         raise InputError(
             f"{name}: an HLO module, not a profile",
-            why="it tells what is computed, and no times",
+            why="it describes the computation and contains no times",
             next="name a profile (.xplane.pb); counterpoint.read_program reads this file",
         )
 

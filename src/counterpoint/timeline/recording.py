@@ -229,7 +229,7 @@ def without_idle_devices(recording: Recording) -> Recording:
         return busy_rows.with_columns(renamed)
 
     idle = len(recording.devices) - len(busy)
-    idle_note = [f"{idle} of {len(recording.devices)} devices did nothing and are left out"]
+    idle_note = [f"{idle} of {len(recording.devices)} devices were idle and are left out"]
     return replace(
         recording,
         devices=tuple(recording.devices[index] for index in busy),

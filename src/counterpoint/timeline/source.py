@@ -147,7 +147,7 @@ def _in_directory(directory: Path) -> tuple[list[ProfileSource], list[str]]:
         raise InputError(f"{failure.filename}: no permission to read this directory") from None
     if any(name.endswith(".parquet") for name in names):
         raise InputError(
-            f"{directory}: not a whole stored Timeline: {MANIFEST} is missing",
+            f"{directory}: not a complete stored Timeline: {MANIFEST} is missing",
             why=f"it holds {inside}",
             next="write it again with `counterpoint convert`",
         )
@@ -173,7 +173,7 @@ def _refuse_timeline(directory: Path) -> None:
     if is_timeline(directory):
         raise InputError(
             f"{directory}: a stored Timeline can't be combined with others",
-            why="it is already what several profiles become",
+            why="it already holds all profiles of its run",
             next=f"counterpoint explain {shlex.quote(str(directory))}",
         )
 
@@ -267,8 +267,8 @@ def _notes(run: list[Session], others: list[Session]) -> list[str]:
     if len(run) > 1:
         apart = run[-1].written - run[0].written
         notes.append(
-            f"{len(run)} sessions are read as one run: each holds other hosts, and they were"
-            f" written within {apart:,.0f} s, the last in {newest}"
+            f"{len(run)} sessions are read as one run: they hold different hosts and were"
+            f" written within {apart:,.0f} s, the newest in {newest}"
         )
     if others:
         names = ", ".join(dict.fromkeys(session.directory.name for session in others[-_LISTED:]))
@@ -293,7 +293,7 @@ def fetch(url: str) -> bytes:
     except FileNotFoundError:
         if _is_directory(url, fsspec):
             raise _not_one_file(url, "it is a directory") from None
-        raise InputError(f"{url}: nothing is there, or it can't be reached") from None
+        raise InputError(f"{url}: not found, or not reachable") from None
     except ImportError as failure:
         raise InputError(
             f"{url} can't be opened: {_first_line(failure)}", next=_driver(url, str(failure))
@@ -301,7 +301,7 @@ def fetch(url: str) -> bytes:
     except ValueError as failure:
         raise InputError(
             f"{url} can't be opened: {_first_line(failure)}",
-            next="check how the URL begins: https://, gs:// and s3:// are known, for example",
+            next="check the scheme of the URL: https, gs and s3 are supported, for example",
         ) from None
     except Exception as failure:  # noqa: BLE001 - every driver raises its own kinds
         raise InputError(f"{url} can't be read: {_first_line(failure)}") from None

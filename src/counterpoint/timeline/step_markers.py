@@ -85,7 +85,7 @@ def numbered(markers: pl.DataFrame, name: str) -> tuple[pl.DataFrame, str]:
         return ordered, f"{_count(len(numbers), 'host marker')} '{name}' ({steps})"
     turns = ordered.with_columns(step=pl.int_range(pl.len()).over("host"))
     marks = _count(turns["step"].n_unique(), "host marker")
-    return turns, f"{marks} '{name}', whose numbers come more than once: numbered from 0"
+    return turns, f"{marks} '{name}', whose numbers repeat: numbered from 0"
 
 
 def _by_time(
@@ -135,8 +135,8 @@ def _by_number(runs: pl.DataFrame, program: str, markers: pl.DataFrame, marks: s
     if abs(most - per_step * len(steps)) > allowed:
         apart = f"{_count(most, 'run')} of {program} and {marks} do not match"
         note = (
-            f"{apart}: each run is taken as a step, those of an evaluation too. Wait for each step"
-            " (block_until_ready) while you profile, or give the evaluation a function of its own"
+            f"{apart}: each run is taken as a step, including those of an evaluation. Wait for each"
+            " step (block_until_ready) while profiling, or evaluate with a separate function"
         )
         return MarkedRuns(runs, none, f"{apart}: one run is one step, numbered from 0", (note,))
     turn = (pl.col("index").cast(pl.Int64) - pl.col("index").min()) // per_step
@@ -145,7 +145,7 @@ def _by_number(runs: pl.DataFrame, program: str, markers: pl.DataFrame, marks: s
     if first and runs["index"].n_unique() == per_step * len(steps):
         turn = turn.replace_strict(dict(enumerate(steps)), return_dtype=pl.Int64)
     else:
-        rule += "; which run is of which marker is not known: steps are numbered from 0"
+        rule += "; runs cannot be assigned to markers: steps are numbered from 0"
     return MarkedRuns(runs.with_columns(index=turn), none, rule)
 
 

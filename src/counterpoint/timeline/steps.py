@@ -148,7 +148,7 @@ def _of_devices(markers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     if not one_to_a_step(ordered, "device"):
         turn = pl.int_range(pl.len()).over("device")
         ordered = ordered.with_columns(step=turn)
-        rule += f", whose numbers come more than once: steps are {_COUNTED}"
+        rule += f", whose numbers repeat: steps are {_COUNTED}"
     end = pl.col("start_ps") + pl.col("dur_ps")
     steps = ordered.select(pl.col("step").cast(pl.Int32), "device", "start_ps", end_ps=end)
     return _to_the_next(steps), rule
@@ -164,12 +164,12 @@ def _of_spans(
         if steps is not None:
             return (
                 _to_the_next(steps),
-                f"{marks}, told apart by kernels, for no program is named in the profile",
+                f"{marks}, separated by repeating kernels, because the profile names no program",
             )
     end = pl.col("start_ps") + pl.col("dur_ps")
     bounds = spans.group_by("device").agg(pl.col("start_ps").min(), end.max().alias("end_ps"))
     all_of_it = bounds.sort("device").select(pl.lit(0, pl.Int32).alias("step"), pl.all())
-    return _to_the_next(all_of_it), "no program is named in the profile: nothing tells steps"
+    return _to_the_next(all_of_it), "the profile names no program, so its steps are unknown"
 
 
 def dominant(runs: pl.DataFrame) -> int | None:
@@ -283,7 +283,7 @@ def _finish(
         .sort("start_ps", "step")
     )
     notes = [
-        f"step {step} is left out: no later start tells where it ends"
+        f"step {step} is left out: its end was not recorded"
         for step in each.filter(~pl.col("whole"))["step"].to_list()
     ]
     seen = dict(each.filter("whole").select("step", "ms").iter_rows())
@@ -322,7 +322,7 @@ def _steady(whole: dict[int, float]) -> tuple[list[int], list[str]]:
     numbers, times = [*whole], [*whole.values()]
     notes: list[str] = []
     if len(numbers) > 1:
-        notes.append(f"step {numbers[0]} is left out of the statistics: the profile's first")
+        notes.append(f"step {numbers[0]} is left out of the statistics: it is the profile's first")
         numbers, times = numbers[1:], times[1:]
     while len(numbers) > _REMAIN and times[0] > _WARM_UP * max(times[1:]):
         notes.append(

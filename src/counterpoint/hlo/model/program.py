@@ -191,7 +191,7 @@ def _check_order(program: Program, computation: Computation) -> None:
         if not seen.issuperset(instruction.operands):
             missing = next(name for name in instruction.operands if name not in seen)
             raise _damaged(
-                program, f"{instruction.name} reads {missing}, which does not come before it"
+                program, f"{instruction.name} reads {missing}, which does not precede it"
             )
         seen.add(instruction.name)
     if computation.root not in seen:
@@ -231,7 +231,7 @@ def _step(program: Program, path: dict[str, list[str]], done: dict[str, None]) -
         if callee in path:
             raise _damaged(program, f"computation {callee} calls itself")
         if callee not in program.computations:
-            raise _damaged(program, f"computation {callee} is called and missing")
+            raise _damaged(program, f"computation {callee} is called but missing")
         if len(path) > _DEEPEST_CALLS:
             raise _damaged(program, f"its computations call each other {len(path)} deep")
         if callee not in done:
@@ -241,7 +241,7 @@ def _step(program: Program, path: dict[str, list[str]], done: dict[str, None]) -
 
 def _damaged(program: Program, why: str) -> InputError:
     return InputError(
-        f"HLO module {program.name!r} is damaged", why=why, next="take the dump or profile again"
+        f"HLO module {program.name!r} is damaged", why=why, next="write the dump or profile again"
     )
 
 

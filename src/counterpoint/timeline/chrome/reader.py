@@ -168,7 +168,7 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
     tracks = gather(read_events(text_blocks(data, reached)), ours=is_own_format)
     if not tracks.rows:
         raise InputError(
-            f"{source}: no events with a start and a length",
+            f"{source}: no events with a start and a duration",
             why=tracks.cut or _describe_rest(tracks) or "the list of events is empty",
             next="capture the profile again, or give the .xplane.pb beside it",
         )
@@ -204,20 +204,20 @@ def _notes(
     notes: list[str] = []
     if tracks.complete == MOST_EVENTS and not ours:
         notes.append(
-            "cut at 1,000,000 events, as many as XLA writes to a trace.json: the latest are"
-            " missing, and times that need them are too short; read the .xplane.pb beside it"
+            "cut at 1,000,000 events, the most that XLA writes to a trace.json: the latest are"
+            " missing, so sums are too small; read the .xplane.pb in the same directory"
         )
     if tracks.cut:
         notes.append(f"cut off after {tracks.complete:,} events: {tracks.cut}")
     if columns.devices and ours:
         notes.append(
-            "a Timeline that was kept as a trace: its HLO is not in it, nor which op waits for"
-            " which; a directory of Parquet tables keeps all"
+            "a Timeline stored as a trace, without its HLO and without the op that waits for"
+            " each async op; a directory of Parquet tables stores everything"
         )
     elif columns.devices:
         notes.append(
             "a trace.json holds no HLO: replica groups, and bytes and ranks of collectives, are"
-            " known only where an event spells out its instruction; the .xplane.pb has them all"
+            " known only where an event contains its instruction; the .xplane.pb has all of them"
         )
     else:
         processes = sorted({tracks.process(track) for track in tracks.rows})
@@ -238,7 +238,7 @@ def _describe_rest(tracks: Tracks) -> str:
     """Describe the events that could not be read."""
     parts = [f"{count:,} events of phase {phase!r}" for phase, count in tracks.other_phases.items()]
     if tracks.unpaired:
-        parts.append(f"{tracks.unpaired:,} begins or ends without their counterpart")
+        parts.append(f"{tracks.unpaired:,} unmatched begin or end events")
     if tracks.unreadable:
         parts.append(f"{tracks.unreadable:,} events without a usable time or thread")
     return "not read: " + ", ".join(parts) if parts else ""

@@ -405,16 +405,16 @@ def _with_offsets(hosts: list[Host], offsets: dict[int, Offset]) -> tuple[list[H
         least = min(offset.collectives for offset in others)
         stray = max(offset.spread_ps for offset in others) / 1e6
         notes.append(
-            f"clocks are aligned on the ends of {least:,} shared collectives or more, straying"
-            f" by {stray:,.1f} us or less; before, they were {off[0]:+,.3f} to {off[-1]:+,.3f} ms"
-            " off the first host's"
+            f"clocks are aligned on the ends of at least {least:,} shared collectives, which"
+            f" deviate by at most {stray:,.1f} us; before, they differed from the first host's by"
+            f" {off[0]:+,.3f} to {off[-1]:+,.3f} ms"
         )
     lost = [host.name for index, host in enumerate(hosts) if index not in offsets]
     if lost:
         notes.append(
             f"the clocks of {len(lost)} hosts ({', '.join(lost[:3])}{', ...' if lost[3:] else ''})"
             " could not be aligned: they share no collective of all devices with the first; waits"
-            " between hosts are not known"
+            " between hosts are unknown"
         )
     return aligned, notes
 

@@ -38,8 +38,8 @@ def absent_hosts(program: Program | None, devices: Sequence[Device], names: list
         if missing:
             more = ", ..." if len(missing) > _LISTED else ""
             read += f" (without {', '.join(missing[:_LISTED])}{more})"
-    finding = f"{read}: the program runs on {total} devices, and {len(devices)} are here"
-    return [f"{finding}; who waits for the others is not known"]
+    finding = f"{read}: the program runs on {total} devices, {len(devices)} of them are read"
+    return [f"{finding}; waits for the others are unknown"]
 
 
 def _missing(names: list[str], count: int) -> list[str]:
@@ -60,12 +60,12 @@ def _missing(names: list[str], count: int) -> list[str]:
 
 def differing_chips(devices: Sequence[Device]) -> list[str]:
     """Return a note if devices have different chips."""
-    chips = Counter(device.chip or "a chip without a name" for device in devices)
+    chips = Counter(device.chip or "unnamed chip" for device in devices)
     if len(chips) < 2:
         return []
     counted = ", ".join(f"{count} x {chip}" for chip, count in chips.most_common())
-    means = "figures are means over all of them, and the slower ones set the pace"
-    return [f"chips differ: {counted}; {means}; --device explains some alone"]
+    means = "figures are means over all of them, and the slowest set the pace"
+    return [f"chips differ: {counted}; {means}; --device selects some of them"]
 
 
 def other_times(hosts: Sequence[RecordingSummary]) -> list[str]:
@@ -83,8 +83,8 @@ def other_times(hosts: Sequence[RecordingSummary]) -> list[str]:
     seconds, source = max(apart, key=lambda item: abs(item[0]))
     others = f" (and {len(apart) - 1} more)" if len(apart) > 1 else ""
     when = f"{_duration(abs(seconds))} {'after' if seconds > 0 else 'before'} {hosts[0].source}"
-    why = "clocks are that far apart, or these are profiles of two runs, not to be read together"
-    return [f"{source}{others} was recorded {when}, with no moment in common: {why}"]
+    why = "their clocks differ that much, or the profiles are of different runs"
+    return [f"{source}{others} was recorded {when}, without overlap: {why}"]
 
 
 def _duration(seconds: float) -> str:
@@ -116,8 +116,8 @@ def suspect_copies(hosts: Sequence[RecordingSummary]) -> list[str]:
         twin = first.setdefault(host.content, host.source)
         if twin != host.source:
             notes.append(
-                f"{host.source} holds the very spans of {twin}: if it is a copy, leave"
-                " it out, for here it counts as another host"
+                f"{host.source} has exactly the spans of {twin} and counts as another host:"
+                " if it is a copy, leave it out"
             )
     return notes
 
@@ -130,7 +130,7 @@ def require_same_kind(hosts: Sequence[RecordingSummary], new: RecordingSummary) 
         raise InputError(
             f"these profiles are not of one run: {found}",
             why="several profiles are read as the hosts of one run",
-            next="explain each by itself",
+            next="explain each separately",
         )
     bases = {origin.basis: origin.source for origin in (*hosts, new)}
     if len(bases) > 1:
@@ -151,7 +151,7 @@ def unrelated_hosts(
         return []
     return [
         (
-            f"these {len(hosts)} profiles share no program: they are hardly of one run, and figures"
-            " of all together mean little; explain each by itself"
+            f"these {len(hosts)} profiles share no program: they are probably not of one run, and"
+            " figures over all of them mean little; explain each separately"
         )
     ]

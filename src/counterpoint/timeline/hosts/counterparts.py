@@ -56,7 +56,7 @@ class Shifts:
     told_by: str
 
 
-LAST: Final = "from the last on"
+LAST: Final = "backward from the last"
 
 
 def find_shifts(hosts: dict[int, HostRuns], *, one_origin: bool) -> Shifts:

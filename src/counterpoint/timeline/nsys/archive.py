@@ -112,7 +112,7 @@ class Archive:
     def _read(self, member: str) -> bytes:
         info = self._archive.getinfo(member)
         if info.file_size > max(_SMALL, info.compress_size * _LARGEST_RATIO):
-            raise self.broken(member, f"it claims to unpack to {info.file_size:,} bytes")
+            raise self.broken(member, f"its declared unpacked size is {info.file_size:,} bytes")
         try:
             return self._archive.read(member)
         except (*_BROKEN, RuntimeError, MemoryError) as failure:
@@ -234,11 +234,11 @@ def _devices(
         return tuple(by_ordinal.values()), ()
     if ranges.select("pid", "tid").n_unique() <= 1:
         return (Device(ordinal=0, kind="gpu"),), (
-            f"{source} does not tell on which GPU its only launching thread ran; it is called 0",
+            f"{source}does not name the GPU of its only launching thread; it is numbered 0",
         )
     raise InputError(
-        f"{source}: can't tell which GPU each thread launched on",
-        why=f"{THREADS} names no thread XlaLauncher:#global=..., as XLA does",
+        f"{source}: the GPU that each thread launched on is unknown",
+        why=f"{THREADS} holds no thread named XlaLauncher:#global=..., the name that XLA gives",
         next="nsys export --type sqlite FILE.nsys-rep",
     )
 
@@ -287,7 +287,7 @@ def read_bundle_host(archive: Archive, rank: str | None) -> BundleHost:
     notes: tuple[str, ...] = ()
     if table is None or not set(_COLUMNS) <= set(table.columns):
         table = pl.DataFrame(schema=_COLUMNS)
-        notes = (f"{archive.source} has no {HOST_TRACE}: what the host did is unknown",)
+        notes = (f"{archive.source} has no {HOST_TRACE}: host activity is unknown",)
     table = table.select(pl.col(name).cast(kind, strict=False) for name, kind in _COLUMNS.items())
     table = table.drop_nulls()
     names, codes = intern(table[_NAME])

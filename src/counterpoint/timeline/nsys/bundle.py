@@ -70,7 +70,7 @@ def read_nsys_jax(source: str | Path | zipfile.ZipFile) -> Recording:
     if others:
         raise InputError(
             f"{first.source}: the first of {1 + len(others)} ranks in one bundle",
-            why="nsys-jax-combine wrote it",
+            why="nsys-jax-combine merged several ranks",
             next="read all of them with read_nsys_jax_ranks",
         )
     return first
@@ -187,17 +187,17 @@ def _doubts(shared: int, thunks: pl.DataFrame) -> list[str]:
     notes: list[str] = []
     if shared:
         notes.append(
-            f"{shared:,} range ids are not unique, which Nsight Systems 2024.5 and 2024.6 do with"
-            " CUDA graphs: the module of ops inside such ranges is unknown; profile with"
+            f"{shared:,} range ids are not unique (Nsight Systems 2024.5 and 2024.6 repeat them for"
+            " CUDA graphs): the module of ops inside such ranges is unknown; profile with"
             " XLA_FLAGS=--xla_gpu_enable_command_buffer="
         )
     if not len(thunks):
-        notes.append("no XLA thunk was projected onto a GPU: nothing ran while it was profiled")
+        notes.append("no XLA thunk was projected onto a GPU: nothing ran during the profile")
     homeless = thunks["device"].null_count()
     if homeless:
         notes.append(
-            f"{homeless:,} of {len(thunks):,} thunks were launched by threads that XLA named after"
-            " no device; they were left out"
+            f"{homeless:,} of {len(thunks):,} thunks were launched by threads whose names contain"
+            " no device; they are left out"
         )
     return notes
 
@@ -214,7 +214,7 @@ def _on_lines(
         + (f" ({layer + 1})" if layer else "")
         for device, collective, layer in keys.select(_LINE).rows()
     ]
-    notes = [f"{lost:,} thunks have impossible times; they were left out"] if lost else []
+    notes = [f"{lost:,} thunks have impossible times; they are left out"] if lost else []
     return thunks_on_lines, names, notes
 
 
@@ -246,7 +246,7 @@ def normalize_ranges(trace: pl.DataFrame, source: str) -> pl.DataFrame:
 
 def _odd(trace: pl.DataFrame, source: str, why: str) -> InputError:
     return InputError(
-        f"{source}: trace.parquet ({len(trace):,} rows) has a layout that is not known",
+        f"{source}: trace.parquet ({len(trace):,} rows) has an unknown layout",
         why=f"{why}; bundles of nsys-jax with Nsight Systems 2024.4 to 2026.1 are read",
         next="nsys export --type sqlite FILE.nsys-rep",
     )

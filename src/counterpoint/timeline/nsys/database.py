@@ -120,7 +120,7 @@ class Database:
                 return
             rows += batch[1]
             if batch[0] <= last or rows > self._bytes:
-                raise self._damaged("its rows run in circles")
+                raise self._damaged("its rows form a cycle")
             last = batch[0]
             yield batch[2:]
 
@@ -150,7 +150,7 @@ class Database:
 
     def _damaged(self, why: str) -> InputError:
         return InputError(
-            f"{self.path}: not a whole SQLite file",
+            f"{self.path}: not a complete SQLite file",
             why=why,
             next="copy the file again, or export its report again",
         )

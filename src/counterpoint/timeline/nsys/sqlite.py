@@ -172,9 +172,8 @@ def read_nsys_rep(path: str | Path) -> Recording:
     nsys = shutil.which("nsys")
     if nsys is None:
         raise InputError(
-            f"{path}: a .nsys-rep report can only be read by Nsight Systems, and there is no"
-            " `nsys` on PATH",
-            why="on a machine that has it, `nsys export` writes it as .sqlite, which is read here",
+            f"{path}: a .nsys-rep report needs Nsight Systems, and `nsys` is not on PATH",
+            why="`nsys export` converts it to .sqlite on a machine that has Nsight Systems",
             next=shlex.join(
                 ["nsys", "export", "--type", "sqlite", "-o", f"{path.stem}.sqlite", path.name]
             ),

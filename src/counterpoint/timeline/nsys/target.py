@@ -57,7 +57,7 @@ def schema_notes(facts: Mapping[str, str]) -> list[str]:
     numbers = tuple(int(part) for part in re.findall(r"\d{1,9}", version)[:2])
     if not numbers or _SCHEMAS[0] <= numbers <= _SCHEMAS[1]:
         return []
-    return [f"the export's schema {version} is not one of those known, 3.0 to 3.25"]
+    return [f"the export has schema {version}; the known ones are 3.0 to 3.25"]
 
 
 def select_facts(system: Mapping[str, str]) -> dict[str, str]:
@@ -120,7 +120,7 @@ def read_diagnostics(database: Database) -> list[str]:
         for text, count in counts.head(_QUOTED).rows()
     ]
     if len(counts) > _QUOTED:
-        notes.append(f"Nsight Systems warns of {len(counts) - _QUOTED} more things")
+        notes.append(f"Nsight Systems reports {len(counts) - _QUOTED} more warnings")
     return notes
 
 
@@ -156,8 +156,8 @@ def find_devices(
 
 
 _UNSURE: Final = (
-    "several processes use a device of the same number, and this export does not tell whether that"
-    " is one GPU (table TARGET_INFO_CUDA_DEVICE): each process was given its own"
+    "several processes use a device of the same number, and this export does not say whether it"
+    " is one GPU (table TARGET_INFO_CUDA_DEVICE): each process is assigned its own"
 )
 
 
@@ -284,7 +284,7 @@ def read_calls(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
         thread="globalTid",
         pid=pl.col("globalTid") // _PID * _PID,
         correlation="correlationId",
-        name=name["value"].fill_null("CUDA API call without a name"),
+        name=name["value"].fill_null("unnamed CUDA API call"),
     ).filter(pl.all_horizontal(pl.col("start", "end", "thread").is_not_null()))
 
 

@@ -83,7 +83,7 @@ def _kernels(database: Database, strings: pl.DataFrame) -> pl.DataFrame | None:
     kernels = database.read(KERNELS, (*_NUMBERS, *names))
     name_id = kernels.select(id=pl.coalesce(names))
     name = name_id.join(strings, on="id", how="left", maintain_order="left")["value"]
-    named = kernels.with_columns(name=name.fill_null("kernel without a name"))
+    named = kernels.with_columns(name=name.fill_null("unnamed kernel"))
     is_nccl = pl.col("name").str.contains(_NCCL)
     return _finish(named.with_columns(hint=pl.when(is_nccl).then(pl.lit("nccl"))))
 
@@ -120,7 +120,7 @@ def _is_there(database: Database, table: str) -> bool:
 def _lacks(database: Database, table: str, column: str) -> InputError:
     return InputError(
         f"{database.path}: table {table} has no column {column}",
-        why="no schema of Nsight Systems from 3.0 to 3.25 is like that",
+        why="every schema of Nsight Systems from 3.0 to 3.25 has it",
         next="nsys export --type sqlite --force-overwrite true FILE.nsys-rep",
     )
 
@@ -143,7 +143,7 @@ WORK_KEYS: Final = ("name", "thunk", "module", "hint")
 """Two pieces of work with equal values in these columns are the same op."""
 
 _NO_RANGES: Final = (
-    "no NVTX ranges of XLA: HLO ops and module executions are unknown (a profile of JAX has them"
+    "no NVTX ranges of XLA: HLO ops and module executions are unknown (record them"
     " with nsys profile --trace=cuda,nvtx)"
 )
 _SEE_OPS: Final = "XLA_FLAGS=--xla_gpu_enable_command_buffer= shows each op"
@@ -207,7 +207,7 @@ def executions(rows: pl.DataFrame, annotations: pl.DataFrame, clock: ReportClock
 def _left_out(count: int) -> list[str]:
     if not count:
         return []
-    return [f"{count:,} GPU activities have impossible times or no device; they were left out"]
+    return [f"{count:,} GPU activities have impossible times or no device; they are left out"]
 
 
 def _on_cuts(count: int) -> list[str]:
@@ -235,7 +235,7 @@ def _on_graphs(rows: pl.DataFrame, database: Database) -> list[str]:
     if unknown:
         notes.append(
             f"{unknown:,} of {len(nodes):,} GPU activities {IN_GRAPHS} have an unknown op:"
-            f" the profile did not see XLA put them there under its name; {_SEE_OPS}"
+            f" the profile did not record XLA adding them to the graph; {_SEE_OPS}"
         )
     whole = rows.filter(pl.col("hint") == "graph")
     if GRAPHS in database.tables and len(whole):

@@ -94,8 +94,7 @@ def write_parquet(timeline: Timeline, path: str | Path, *, overwrite: bool = Fal
     if path.exists() and not (overwrite and (is_timeline(path) or not _is_full(path))):
         raise InputError(
             f"{path} exists",
-            why="what is there is not overwritten"
-            + (": it is not a stored Timeline" if overwrite else ""),
+            why="it is not overwritten" + (": it is not a stored Timeline" if overwrite else ""),
             next="choose another name" if overwrite else "--force",
         )
     place = path.resolve() if path.is_symlink() else path  # keep a symbolic link
@@ -176,7 +175,7 @@ def read_parquet(path: str | Path) -> Timeline:
 
 def _not_whole(path: Path, reason: str) -> InputError:
     return InputError(
-        f"{path}: not a whole stored Timeline: {reason}",
+        f"{path}: not a complete stored Timeline: {reason}",
         next="write it again with `counterpoint convert`",
     )
 
@@ -184,7 +183,7 @@ def _not_whole(path: Path, reason: str) -> InputError:
 def _manifest(path: Path) -> dict[str, Any]:
     content: Any = parse_json((path / MANIFEST).read_text(encoding="utf-8"))
     if not isinstance(content, dict) or "format" not in content:
-        raise ValueError(f"{MANIFEST} is no manifest of one: it names no format")
+        raise ValueError(f"{MANIFEST} is not a Timeline's manifest: it has no format")
     return cast("dict[str, Any]", content)
 
 

@@ -166,6 +166,6 @@ def _blocks(timeline: Timeline, path: Path) -> Iterator[bytes]:
     if path.name.endswith(".pftrace"):
         return proto_blocks(processes(timeline), tracks(timeline), origin_ps)
     raise UsageError(
-        f"{path}: not a name for a trace",
-        why=f"its ending chooses the format: {', '.join(SUFFIXES)}",
+        f"{path}: not a file name for a trace",
+        why=f"the ending selects the format: {', '.join(SUFFIXES)}",
     )

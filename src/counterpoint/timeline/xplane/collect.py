@@ -174,7 +174,7 @@ class Collector:
             )
         if self._summaries:
             notes.append(
-                f"{self._summaries:,} records sum up many kernels and have no time: left out;"
+                f"{self._summaries:,} records summarize many kernels and have no times: left out;"
                 " the profiler ran with gpu_aggregated_tracing"
             )
         if transfers.LAUNCHED_PLAINLY in self._names:
@@ -240,10 +240,10 @@ class Collector:
             low = min(events.offset_ps.min(), events.duration_ps.min())
             high = max(events.offset_ps.max(), events.duration_ps.max())
             if low < -_LATEST_PS or high > _LATEST_PS or events.duration_ps.min() < 0:
-                raise Malformed(f"an event of line {line.name!r} lies outside of all time")
+                raise Malformed(f"an event of line {line.name!r} has an impossible time")
         base = (line.timestamp_ns - self._origin_ns) * 1000
         if abs(base) > _LATEST_PS:
-            raise Malformed(f"line {line.name!r} starts outside of all time")
+            raise Malformed(f"line {line.name!r} has an impossible start")
         return events.offset_ps + base
 
 

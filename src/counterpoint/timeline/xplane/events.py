@@ -133,7 +133,7 @@ def _step_over(data: memoryview, start: int, end: int) -> int:
     """Return the end of a field that is not an event; raise if it is a head after its events."""
     number, _, _, after = next(fields(data, start, end))
     if number in (_LINE_NAME, _LINE_TIMESTAMP):
-        raise Malformed(f"a line's head lies behind its events at offset {start}")
+        raise Malformed(f"a line's header follows its events at offset {start}")
     return after
 
 
@@ -163,7 +163,7 @@ def _decode(
     offset, at = _ordered_field(block, at, end, _OFFSET)
     duration, at = _ordered_field(block, at, end, _DURATION)
     if (at > end).any():
-        raise Malformed("a number reaches behind its event")
+        raise Malformed("a number extends beyond its event")
     columns = _StatColumns(wanted.columns, len(metadata))
     at = _decode_stats(block, at, end, wanted, strings, columns)
     timed = np.ones(len(metadata), bool)
@@ -284,7 +284,7 @@ def _slots(wanted: EventSelection) -> NDArray[np.int8]:
     """Return the column of each stat id, or -1; ids count up from 1, so the table is small."""
     last = max(wanted.stats, default=0)
     if last > _LARGEST_ID or min(wanted.stats, default=0) < 0:
-        raise Malformed(f"{last} as the id of a stat")
+        raise Malformed(f"{last} is not the id of a stat")
     names = wanted.columns
     slots = np.full(last + 2, -1, np.int8)
     for stat, name in wanted.stats.items():

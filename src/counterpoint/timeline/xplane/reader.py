@@ -78,7 +78,7 @@ def read_xplane(data: memoryview, source: str, reached: Reached = _ignore) -> Re
         return _read(data, source, reached)
     except Malformed as damage:
         raise InputError(
-            f"{source}: not a whole XPlane profile: {damage}",
+            f"{source}: not a complete XPlane profile: {damage}",
             why=_guess_damage(data),
             next="copy the file again in binary mode, or capture the profile again",
         ) from None
@@ -110,7 +110,7 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
         elif plane.lines:
             notes.append(f"plane {plane.name} was not read: {len(plane.lines)} lines")
     if not any(plane.name for plane in planes):
-        raise Malformed("it holds no planes with names")
+        raise Malformed("it holds no named planes")
     texts = read_texts(data)
     recording = collector.finish(
         source=source,
@@ -280,6 +280,6 @@ def _guess_damage(data: memoryview) -> str:
     if b"\xef\xbf\xbd" in bytes(data[: 1 << 16]):
         return (
             "it went through a text conversion: bytes that are not UTF-8 were replaced by U+FFFD"
-            " and can't be brought back"
+            " and cannot be recovered"
         )
     return "it is cut off or damaged"
