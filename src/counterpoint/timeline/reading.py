@@ -187,7 +187,7 @@ def _read_bytes(
         raise InputError(
             f"{name}: not a known profile format (it starts with {head[:16]!r})",
             why="supported: XPlane (.xplane.pb), Nsight Systems (.sqlite, .nsys-rep, nsys-jax"
-            " .zip), trace.json(.gz), a stored Timeline (directory written by `counterpoint convert`)",
+            " .zip), trace.json(.gz), a stored Timeline (written by `counterpoint convert`)",
         )
 
 
