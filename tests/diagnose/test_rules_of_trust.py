@@ -16,7 +16,7 @@ from counterpoint.diagnose.step_data import Context
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.run import ObservedProcess, ProfileWindow, Rank, Run, RunSettings, StepStart
 
-CUT = "cut at 1,000,000 events, as many as XLA writes to a trace.json"
+CUT = "cut at 1,000,000 events, the most that XLA writes to a trace.json"
 ENDED = Outcome(OutcomeKind.OK, 0)
 
 

@@ -180,7 +180,7 @@ def test_a_bundle_without_metadata_is_read_as_far_as_it_goes(tmp_path: Path) -> 
     assert recording.host == str(path)
     notes = " ".join(recording.notes)
     assert "does not name the GPU" in notes
-    assert "what the host did is unknown" in notes
+    assert "host activity is unknown" in notes
 
 
 def test_a_combined_bundle_has_a_recording_for_each_rank(tmp_path: Path) -> None:
