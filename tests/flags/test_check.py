@@ -1,4 +1,4 @@
-"""What `check` says about settings: the right code, at the right place, with the right mend."""
+"""What `check` says about settings: the right code, at the right place, with the right fix."""
 
 from __future__ import annotations
 
@@ -199,8 +199,8 @@ def test_gigabytes_are_told_in_bytes_and_not_written_unasked() -> None:
     name = "xla_gpu_all_reduce_combine_threshold_bytes"
     (remark,) = remarks_on(f"--{name}=8GB")
     assert remark.advice == f"write --{name}=8589934592 (8 GiB)"
-    assert remark.mend
-    assert not remark.mend.safe
+    assert remark.fix
+    assert not remark.fix.safe
 
 
 @pytest.mark.parametrize("version", ["0.6.2", "0.10.2"])

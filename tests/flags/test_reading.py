@@ -72,7 +72,7 @@ def test_a_value_is_kept_as_it_was_written_beside_what_it_means() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "what", "mend"),
+    ("text", "kind", "what", "suggestion"),
     [
         ("--xla_a=1 oops --xla_b=2", IssueKind.STRAY, "oops", None),
         ("--xla_a=1 xla_c=3 --xla_b=2", IssueKind.STRAY, "xla_c=3", "--xla_c=3"),
@@ -87,19 +87,19 @@ def test_a_value_is_kept_as_it_was_written_beside_what_it_means() -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_xla_stumbles_over_is_an_issue_and_what_it_does_not_read_is_lost(
-    text: str, kind: IssueKind, what: str, mend: str | None
+    text: str, kind: IssueKind, what: str, suggestion: str | None
 ) -> None:
     written = read_source(text)
     found = issue(written)
     lost = [(one.name, one.value) for one in found.lost]
     assert [*flags(written), *lost] == [("xla_a", "1"), ("xla_b", "2")]
     assert bool(lost) == (kind is not IssueKind.SINGLE_DASH), "that one XLA ends at, reading all"
-    assert (found.kind, found.text, found.mend) == (kind, what, mend)
+    assert (found.kind, found.text, found.suggestion) == (kind, what, suggestion)
 
 
 def test_a_text_that_starts_without_dashes_is_meant_as_a_flag_if_it_looks_like_one() -> None:
     found = issue(read_source("XLA_FLAGS=xla_gpu_autotune_level=0"))
-    assert (found.kind, found.mend) == (IssueKind.STRAY, "--xla_gpu_autotune_level=0")
+    assert (found.kind, found.suggestion) == (IssueKind.STRAY, "--xla_gpu_autotune_level=0")
 
 
 def test_a_variable_that_names_a_missing_file_is_an_issue() -> None:

@@ -109,7 +109,7 @@ def test_flags_behind_the_import_of_jax_are_in_time(harmless: str) -> None:
 def test_jaxs_own_variables_behind_its_import_come_too_late() -> None:
     found = issue(program("import os, jax", 'os.environ["JAX_ENABLE_PGLE"] = "true"'))
     assert (found.kind, found.channel) == (IssueKind.TOO_LATE, Channel.ENVIRONMENT)
-    assert found.mend == 'jax.config.update("jax_enable_pgle", ...)'
+    assert found.suggestion == 'jax.config.update("jax_enable_pgle", ...)'
 
 
 def test_jax_config_is_read() -> None:

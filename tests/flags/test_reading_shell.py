@@ -96,7 +96,7 @@ def test_a_second_export_that_drops_the_first_is_an_issue() -> None:
     found = issue(written)
     assert (found.kind, found.place.line) == (IssueKind.OVERWRITTEN, 2)
     assert found.why == "it discards the flags of line 1: --xla_a"
-    assert found.mend == 'XLA_FLAGS="${XLA_FLAGS} --xla_b=2 ..."'
+    assert found.suggestion == 'XLA_FLAGS="${XLA_FLAGS} --xla_b=2 ..."'
     assert flags(written) == [("xla_b", "2")]
 
 
@@ -345,7 +345,7 @@ def test_srun_without_all_keeps_the_flags_back() -> None:
     found = issue(script("export XLA_FLAGS=--xla_a=1", "srun --export=NCCL_DEBUG=INFO x"))
     assert found.kind is IssueKind.OVERWRITTEN
     assert found.why == "without ALL, srun does not pass on the export of line 1"
-    assert found.mend == "--export=ALL,NCCL_DEBUG=INFO"
+    assert found.suggestion == "--export=ALL,NCCL_DEBUG=INFO"
 
 
 def test_srun_cuts_a_value_at_its_comma() -> None:

@@ -272,8 +272,8 @@ def test_a_run_that_is_recorded_by_nsight_needs_command_buffers_off() -> None:
     (first,) = [
         one for one in remarks(nsys, "0.10.2", "H100", profiling=True) if one.code == "FLAG403"
     ]
-    assert first.mend
-    assert first.mend.instead == (("xla_gpu_enable_command_buffer", ""),)
+    assert first.fix
+    assert first.fix.instead == (("xla_gpu_enable_command_buffer", ""),)
     off = [*nsys, "--xla_gpu_enable_command_buffer="]
     codes = {one.code for one in remarks(off, "0.10.2", "H100", profiling=True)}
     assert "FLAG403" not in codes

@@ -198,8 +198,8 @@ def _python_of(command: Sequence[str]) -> str | None:
 
 def _next(found: Examination, source: str | None, options: Mapping[str, object]) -> str:
     """Return the next useful command, for the same release and chip."""
-    mendable = any(remark.mend and remark.mend.safe for remark in found.remarks)
-    if mendable and source is not None and source != "-":
+    fixable = any(remark.fix and remark.fix.safe for remark in found.remarks)
+    if fixable and source is not None and source != "-":
         given = [(name, str(value)) for name, value in options.items() if value is not None]
         same = [word for pair in given for word in pair]
         return shlex.join(["counterpoint", "flags", "check", source, *same, "--fix"])

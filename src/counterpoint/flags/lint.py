@@ -112,7 +112,7 @@ class Remark:
     place: Location
     message: str  # one sentence without the place and the code
     advice: str  # one sentence: what to write instead
-    mend: Fix | None = None
+    fix: Fix | None = None
 
 
 def remark(
@@ -121,7 +121,7 @@ def remark(
     about: Occurrence | SyntaxIssue,
     message: str,
     advice: str,
-    mend: Fix | None = None,
+    fix: Fix | None = None,
 ) -> Remark:
     """Build a remark on one setting or one syntax issue, with its place and its text."""
     return Remark(
@@ -133,7 +133,7 @@ def remark(
         place=about.place,
         message=message,
         advice=advice,
-        mend=mend,
+        fix=fix,
     )
 
 

@@ -85,7 +85,7 @@ class IssueKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntaxIssue:
-    """Something that does not do what it seems to do. `mend` is what to write instead.
+    """Something that does not do what it seems to do. `suggestion` is what to write instead.
 
     `lost`: flags after a place where XLA stops. It does not read them, so they are not settings.
     `otherwise`: the issues if no file of this name exists.
@@ -96,7 +96,7 @@ class SyntaxIssue:
     text: str
     why: str
     place: Location
-    mend: str | None = None
+    suggestion: str | None = None
     lost: tuple[Occurrence, ...] = ()
     otherwise: tuple[SyntaxIssue, ...] = ()
 

@@ -48,9 +48,9 @@ def in_place(
 
 def _rewrite(rows: list[str], one: Remark) -> bool:
     line = one.place.line
-    if one.mend is None or one.channel not in _FLAGS or line is None or line > len(rows):
+    if one.fix is None or one.channel not in _FLAGS or line is None or line > len(rows):
         return False
-    new = " ".join(f"--{name}={value}" for name, value in one.mend.instead)
+    new = " ".join(f"--{name}={value}" for name, value in one.fix.instead)
     row = rows[line - 1]
     found = [*re.finditer(rf"(?<![\w-]){re.escape(one.text)}(?![^\s\"'\\])", row)]
     if len(found) != 1 or not all(_PLAIN.fullmatch(word) for word in (*new.split(), one.text)):
@@ -224,7 +224,7 @@ def _chosen(written: ParsedSource, remarks: Iterable[Remark]) -> Iterator[tuple[
         if key in taken:  # of two equal ones, the later one stays
             continue
         taken.add(key)
-        safe = [remark for remark in by_place.get(key, ()) if remark.mend and remark.mend.safe]
+        safe = [remark for remark in by_place.get(key, ()) if remark.fix and remark.fix.safe]
         if safe and given.known:
             yield number, min(safe, key=lambda remark: _GRAVITY[remark.severity])
 
@@ -233,11 +233,11 @@ def _rewritten(given: tuple[Occurrence, ...], chosen: dict[int, Remark]) -> Iter
     merged: dict[tuple[Channel, str], Occurrence] = {}
     out: list[Occurrence] = []
     for number, occurrence in enumerate(given):
-        mend = chosen[number].mend if number in chosen else None
-        if mend is None:
+        replacement = chosen[number].fix if number in chosen else None
+        if replacement is None:
             out.append(occurrence)
             continue
-        for heir in _heirs(occurrence, mend):
+        for heir in _heirs(occurrence, replacement):
             earlier = merged.get((heir.channel, heir.name))
             if earlier is not None and earlier in out and settings.is_list(heir.name):
                 out.remove(earlier)
@@ -247,8 +247,8 @@ def _rewritten(given: tuple[Occurrence, ...], chosen: dict[int, Remark]) -> Iter
     yield from out
 
 
-def _heirs(one: Occurrence, mend: Fix) -> Iterator[Occurrence]:
-    for name, value in mend.instead:
+def _heirs(one: Occurrence, replacement: Fix) -> Iterator[Occurrence]:
+    for name, value in replacement.instead:
         yield _valued(replace(one, name=name), value)
 
 

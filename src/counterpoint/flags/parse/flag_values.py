@@ -168,7 +168,7 @@ def _issue(name: str, shown: str, place: Location, variable: ValueSource) -> Syn
             text=_HIDDEN if variable.hidden else shown,
             why="a flag starts with two dashes; XLA aborts on this one",
             place=place,
-            mend=f"--{bare}" if bare and not variable.hidden else None,
+            suggestion=f"--{bare}" if bare and not variable.hidden else None,
         )
     return None
 
@@ -199,7 +199,7 @@ def _stop(value: TracedText, word: FlagWord, variable: ValueSource) -> SyntaxIss
         text=shown,
         why=_why_stopped(value, word, variable),
         place=value.place_at(word.at, variable.where),
-        mend=None if variable.hidden else _meant(shown, words),
+        suggestion=None if variable.hidden else _meant(shown, words),
         lost=tuple(unread.given),
     )
 
@@ -256,7 +256,7 @@ def _strays(
         text=shown,
         why=_looks(words[0].text) + ": not a flag",
         place=value.place_at(words[0].at, variable.where),
-        mend=None if variable.hidden else _meant(shown, words),
+        suggestion=None if variable.hidden else _meant(shown, words),
     )
 
 
@@ -458,9 +458,9 @@ def _beyond(issue: SyntaxIssue, reach: AllowedFiles) -> str:
 
 
 def overwritten(
-    name: str, before: TracedText, value: TracedText, origin: str, place: Location, mend: str
+    name: str, before: TracedText, value: TracedText, origin: str, place: Location, suggestion: str
 ) -> SyntaxIssue | None:
-    """Return the issue with an assignment that drops flags; `{start}` in `mend` is its start."""
+    """Return the issue with an assignment that drops flags; `{start}` in it is its start."""
     variable = ValueSource(place.where, FLAG_VARIABLES[name])
     if not before.text.lstrip().startswith("-") or value.text.startswith(before.text):
         return None
@@ -476,5 +476,5 @@ def overwritten(
         text=f"{name}={start}",
         why=f"it discards {origin}: {flags}",
         place=place,
-        mend=mend.replace("{start}", start),
+        suggestion=suggestion.replace("{start}", start),
     )

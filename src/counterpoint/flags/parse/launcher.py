@@ -164,8 +164,8 @@ class LaunchCommand:
             at = self.state.assigned_at.get(name)
             if at and name in self.state.exported and name not in exported:
                 why = f"without ALL, srun does not pass on the export of line {at.line}"
-                mend = shown.replace("--export=", "--export=ALL,").replace(",NONE", "")
-                self.state.issue(IssueKind.OVERWRITTEN, name, shown, why, line, mend)
+                suggestion = shown.replace("--export=", "--export=ALL,").replace(",NONE", "")
+                self.state.issue(IssueKind.OVERWRITTEN, name, shown, why, line, suggestion)
 
     def _maxtext(self, index: int) -> None:
         channel, via = Channel.COMPILER_OPTIONS, "MaxText compile_xla_flags"

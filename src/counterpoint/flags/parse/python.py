@@ -437,8 +437,8 @@ class _Walker(ast.NodeVisitor):
                     Location(program.where, line),
                     f"the flags of line {program.set_at[name]}",
                 )
-                mend = f'os.environ["{name}"] += " {{start}} ..."'
-                issue = overwritten(name, before, value, origin, place, mend)
+                suggestion = f'os.environ["{name}"] += " {{start}} ..."'
+                issue = overwritten(name, before, value, origin, place, suggestion)
                 program.issues += [issue] if issue else []
         what = dotted(target) if target is not None else ""
         program.via.pop(name, None)

@@ -115,10 +115,13 @@ class JaxUse:
     def too_late(self, name: str, value: TracedText, place: Location) -> SyntaxIssue | None:
         """Return the issue with a variable that was already read, so that it has no effect."""
         if self.used and name in FLAG_VARIABLES:
-            why, mend = f"XLA has already read it in line {self.used} (`{self.used_as}`)", None
+            why, suggestion = (
+                f"XLA has already read it in line {self.used} (`{self.used_as}`)",
+                None,
+            )
         elif self.imported and name.startswith(("JAX_", "JAXLIB_")):
             why = f"JAX has already read it in line {self.imported}, on import"
-            mend = f'jax.config.update("{name.lower()}", ...)'
+            suggestion = f'jax.config.update("{name.lower()}", ...)'
         else:
             return None
         return SyntaxIssue(
@@ -127,7 +130,7 @@ class JaxUse:
             text=f"{name}={value.shown}",
             why=why,
             place=place,
-            mend=mend,
+            suggestion=suggestion,
         )
 
     def full_name(self, node: ast.expr) -> str:

@@ -264,8 +264,11 @@ class ShellState:
             return
         self.budget.spend(before, line)
         origin = f"the flags of line {at.line}" if at.line else "the inherited flags"
-        place, mend = Location(self.where, line or None), f'{name}="${{{name}}} {{start}} ..."'
-        issue = overwritten(name, before, value, origin, place, mend)
+        place, suggestion = (
+            Location(self.where, line or None),
+            f'{name}="${{{name}}} {{start}} ..."',
+        )
+        issue = overwritten(name, before, value, origin, place, suggestion)
         arms = {block.number: block.arm for block in self.blocks}
         apart = any(arms.get(number, arm) != arm for number, arm in at.branch)
         if issue and (apart or self.programs > at.program):
@@ -361,12 +364,14 @@ class ShellState:
         text: str,
         why: str,
         line: int,
-        mend: str | None = None,
+        suggestion: str | None = None,
     ) -> None:
         """Report an issue."""
         channel, place = FLAG_VARIABLES[variable], Location(self.where, line or None)
         self.issues.append(
-            SyntaxIssue(kind=kind, channel=channel, text=text, why=why, place=place, mend=mend)
+            SyntaxIssue(
+                kind=kind, channel=channel, text=text, why=why, place=place, suggestion=suggestion
+            )
         )
 
     def outside_quotes(self, word: str, line: int) -> None:

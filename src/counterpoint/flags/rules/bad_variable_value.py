@@ -99,8 +99,8 @@ def check(case: LintContext) -> Iterator[Remark]:
         own = _OWN.get(name)
         found = own(case, setting) if own else _catalogued(case, setting, name)
         if found:
-            severity, message, advice, mend = found
-            yield remark(CODE, severity, setting, message, advice, mend)
+            severity, message, advice, fix = found
+            yield remark(CODE, severity, setting, message, advice, fix)
 
 
 def _fraction(case: LintContext, one: Occurrence) -> _Found | None:
@@ -125,8 +125,8 @@ def _fraction(case: LintContext, one: Occurrence) -> _Found | None:
 
 def _preallocate(_: LintContext, one: Occurrence) -> _Found | None:
     if one.meant.lower() in NO and one.meant not in ("false", "False", "0"):
-        mend = Fix(((one.name, "false"),), safe=False)
-        return Severity.ERROR, f"JAX reads `{one.meant}` as true", "write false", mend
+        fix = Fix(((one.name, "false"),), safe=False)
+        return Severity.ERROR, f"JAX reads `{one.meant}` as true", "write false", fix
     return None
 
 
@@ -198,9 +198,9 @@ def _level(_: LintContext, one: Occurrence) -> _Found | None:
     if one.meant in _TOPOLOGY or not one.meant or one.meant[0].isdigit():
         return None
     meant = one.meant.upper()
-    mend = Fix(((one.name, meant),), safe=False) if meant in _TOPOLOGY else None
+    fix = Fix(((one.name, meant),), safe=False) if meant in _TOPOLOGY else None
     text = "NCCL does not know it, and uses its default"
-    return Severity.WARNING, text, f"write one of {', '.join(_TOPOLOGY)}", mend
+    return Severity.WARNING, text, f"write one of {', '.join(_TOPOLOGY)}", fix
 
 
 _BACKENDS: Final = ("cpu", "gpu", "cuda", "rocm", "tpu")

@@ -93,5 +93,5 @@ def check(case: LintContext) -> Iterator[Remark]:
             place=whole_source(case),
             message=f"CUDA graphs are on, and {who} sees no instruction names inside them",
             advice=f"add --{_BUFFERS}=",
-            mend=_OFF,
+            fix=_OFF,
         )

@@ -90,8 +90,8 @@ def check(case: LintContext) -> Iterator[Remark]:
     else:
         return
     if found:
-        severity, message, advice, mend = found
-        yield remark(CODE, severity, given, message, advice, mend)
+        severity, message, advice, fix = found
+        yield remark(CODE, severity, given, message, advice, fix)
 
 
 _Found = tuple[Severity, str, str, Fix | None]

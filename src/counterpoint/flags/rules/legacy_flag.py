@@ -73,8 +73,8 @@ def _alias(case: LintContext, one: Occurrence, target: str) -> Remark:
     if blunt:
         message += "=default, not off: it no longer disables anything"
     advice = advice_of(heirs, one.channel) if heirs else f"write {target}"
-    mend = Fix(heirs, safe=not blunt) if heirs else None
-    return remark(CODE, Severity.WARNING, one, message, advice, mend)
+    fix = Fix(heirs, safe=not blunt) if heirs else None
+    return remark(CODE, Severity.WARNING, one, message, advice, fix)
 
 
 def _deprecated(one: Occurrence, flag: Flag) -> Remark:

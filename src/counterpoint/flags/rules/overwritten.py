@@ -54,6 +54,8 @@ def check(case: LintContext) -> Iterator[Remark]:
     for issue in case.written.issues:
         if issue.kind is IssueKind.OVERWRITTEN:
             advice = (
-                f"write {issue.mend}" if issue.mend else "append to it, or remove the earlier one"
+                f"write {issue.suggestion}"
+                if issue.suggestion
+                else "append to it, or remove the earlier one"
             )
             yield remark(CODE, Severity.WARNING, issue, issue.why, advice)

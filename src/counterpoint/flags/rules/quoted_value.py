@@ -64,7 +64,7 @@ def check(case: LintContext) -> Iterator[Remark]:
             else "; XLA accepts it as it is"
         )
         severity = Severity.ERROR if fatal else Severity.WARNING
-        mend = Fix(found.instead, safe=fatal)
+        fix = Fix(found.instead, safe=fatal)
         yield remark(
-            CODE, severity, setting, message, advice_of(found.instead, setting.channel), mend
+            CODE, severity, setting, message, advice_of(found.instead, setting.channel), fix
         )

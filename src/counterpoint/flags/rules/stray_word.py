@@ -73,4 +73,8 @@ def check(case: LintContext) -> Iterator[Remark]:
 def _advice(issue: SyntaxIssue) -> str:
     if issue.text[0] in _QUOTES:
         return "remove the quotes, or put them around the value only"
-    return f"write {issue.mend}" if issue.mend else "remove it, or write it as --name=value"
+    return (
+        f"write {issue.suggestion}"
+        if issue.suggestion
+        else "remove it, or write it as --name=value"
+    )

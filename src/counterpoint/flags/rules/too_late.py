@@ -59,5 +59,5 @@ SINCE: Final = "0.1"
 def check(case: LintContext) -> Iterator[Remark]:
     for issue in case.written.issues:
         if issue.kind is IssueKind.TOO_LATE:
-            advice = f"write {issue.mend}" if issue.mend else "set it before JAX starts"
+            advice = f"write {issue.suggestion}" if issue.suggestion else "set it before JAX starts"
             yield remark(CODE, Severity.WARNING, issue, issue.why, advice)

@@ -71,6 +71,6 @@ def check(case: LintContext) -> Iterator[Remark]:
         if refused.meant is None:
             yield remark(CODE, Severity.ERROR, setting, message, f"use {refused.takes}")
         else:
-            mend = Fix(((setting.name, refused.meant),))
-            advice = advice_of(mend.instead, setting.channel)
-            yield remark(CODE, Severity.ERROR, setting, message, advice, mend)
+            fix = Fix(((setting.name, refused.meant),))
+            advice = advice_of(fix.instead, setting.channel)
+            yield remark(CODE, Severity.ERROR, setting, message, advice, fix)

@@ -101,9 +101,9 @@ def _scheduler(case: LintContext, given: Occurrence) -> Iterator[Remark]:
             f"remove {SCHEDULER} from {DISABLED_PASSES}",
         )
     elif flag_off(case, LHS) and scheduler_can_be_disabled(case.release.asked):
-        mend = Fix(((LHS, "true"),), safe=False)
+        fix = Fix(((LHS, "true"),), safe=False)
         yield remark(
-            CODE, Severity.WARNING, given, f"{without}: {LHS} is false", f"write --{LHS}=true", mend
+            CODE, Severity.WARNING, given, f"{without}: {LHS} is false", f"write --{LHS}=true", fix
         )
     elif not since(case, "0.5.1") and not flag_on(case, LHS):
         text = f"before jaxlib 0.5.1 the profile is read only with --{LHS}=true"

@@ -60,10 +60,10 @@ def check(case: LintContext) -> Iterator[Remark]:
 
 def _advice(case: LintContext, issue: SyntaxIssue) -> str:
     """Return the advice; adding dashes does not turn a non-flag into a flag."""
-    name = (issue.mend or "").removeprefix("--").partition("=")[0]
+    name = (issue.suggestion or "").removeprefix("--").partition("=")[0]
     if issue.channel is Channel.XLA_FLAGS and not _is_a_name(case, name):
         return "remove it"
-    return f"write {issue.mend}" if issue.mend else "write two dashes"
+    return f"write {issue.suggestion}" if issue.suggestion else "write two dashes"
 
 
 def _is_a_name(case: LintContext, name: str) -> bool:

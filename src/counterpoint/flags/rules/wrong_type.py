@@ -70,11 +70,11 @@ def check(case: LintContext) -> Iterator[Remark]:
         if refused.meant is None:
             yield remark(CODE, Severity.ERROR, setting, message, f"use {refused.takes}")
         else:
-            mend = Fix(((setting.name, refused.meant),), safe=refused.sure)
-            advice = advice_of(mend.instead, setting.channel)
+            fix = Fix(((setting.name, refused.meant),), safe=refused.sure)
+            advice = advice_of(fix.instead, setting.channel)
             if not refused.sure:
                 advice += f" ({_in_bytes(setting.meant)})"
-            yield remark(CODE, Severity.ERROR, setting, message, advice, mend)
+            yield remark(CODE, Severity.ERROR, setting, message, advice, fix)
 
 
 def _refused(case: LintContext, one: Occurrence) -> ValueRefusal | None:

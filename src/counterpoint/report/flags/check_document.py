@@ -97,7 +97,7 @@ def fix_lines(
         yield printable(f"left out: {issue.place}: {_short(issue.text)}: {lost_flags_text(issue)}")
     for remark in found.remarks:
         if (remark.place, remark.text) not in omitted and remark.severity is not Severity.NOTE:
-            unsafe = " (the fix may change the program)" if remark.mend else ""
+            unsafe = " (the fix may change the program)" if remark.fix else ""
             yield f"not fixed{unsafe}: {remark_line(remark)}"
     if found.written.others:
         programs = _counted(len(found.written.others), "other program")
@@ -136,9 +136,9 @@ def _setting(one: Remark) -> str:
 
 def _done(one: Remark) -> str:
     """Describe what a fix did to a setting."""
-    if one.mend is None or not one.mend.instead:
+    if one.fix is None or not one.fix.instead:
         return "removed"
-    return advice_of(one.mend.instead, one.channel).replace("write", "now", 1)
+    return advice_of(one.fix.instead, one.channel).replace("write", "now", 1)
 
 
 def _short(text: str) -> str:

@@ -53,7 +53,7 @@ class RemarkJson(Result):
     place: Where
     message: str
     advice: str
-    mend: FixJson | None
+    mend: Annotated[FixJson | None, At("fix")]
 
 
 class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
