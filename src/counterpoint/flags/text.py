@@ -274,13 +274,14 @@ class FlagName:
 
     type: str  # bool, int32, int64, float, string, enum; lists: enums, strings, map
     first: str = ""
+    values: tuple[str, ...] = ()
 
 
 @cache
 def names() -> dict[str, FlagName]:
     """Return all flags of the newest known jaxlib."""
     return {
-        name: FlagName(facts["type"], _first(name))
+        name: FlagName(facts["type"], _first(name), tuple(facts.get("values", ())))
         for name, facts in facts_at(releases()[-1]).items()
         if facts.get("xla_flags", True)
     }
