@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.flags.catalogue.lookup import facts_at, releases, states
+from counterpoint.flags.catalogue.flag import similar as similar_flags
+from counterpoint.flags.catalogue.lookup import facts_at, release, releases, states
 from counterpoint.flags.named_files import ANYWHERE, AllowedFiles, read_regular
 
 __all__ = ["Pairs", "parse_xla_flags", "render_xla_flags"]
@@ -35,9 +36,6 @@ DASHES: Final = "\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{EN DASH}\N{EM DASH}\N{MINUS
 """Characters that look like a dash but are not."""
 
 _QUOTES: Final = "'\"`"
-
-LIBTPU: Final = ("xla_tpu_", "xla_jf_", "xla_sc_", "xla_msa_", "megascale_")
-"""Prefixes of flags that libtpu reads, from LIBTPU_INIT_ARGS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,10 +266,15 @@ def _quoted(value: str) -> str:
     return f'"{escaped}"'
 
 
+LIBTPU: Final = ("xla_tpu_", "xla_jf_", "xla_sc_", "xla_msa_", "megascale_")
+"""Prefixes of flags that libtpu reads, from LIBTPU_INIT_ARGS."""
+
+
 @dataclass(frozen=True, slots=True)
 class FlagName:
     """One flag. `first` is the oldest known release that has it; empty: the oldest of all."""
 
+    name: str
     type: str  # bool, int32, int64, float, string, enum; lists: enums, strings, map
     first: str = ""
     values: tuple[str, ...] = ()
@@ -281,7 +284,7 @@ class FlagName:
 def names() -> dict[str, FlagName]:
     """Return all flags of the newest known jaxlib."""
     return {
-        name: FlagName(facts["type"], _first(name), tuple(facts.get("values", ())))
+        name: FlagName(name, facts["type"], _first(name), tuple(facts.get("values", ())))
         for name, facts in facts_at(releases()[-1]).items()
         if facts.get("xla_flags", True)
     }
@@ -292,3 +295,8 @@ def _first(name: str) -> str:
         if facts is not None and facts.get("xla_flags", True):
             return "" if since == releases()[0] else since
     return ""
+
+
+def similar(name: str, count: int = 2) -> tuple[str, ...]:
+    """Return known names that are similar to a misspelled one."""
+    return similar_flags(name, release(), count)
