@@ -36,7 +36,7 @@ def test_the_healthy_step_is_what_it_says() -> None:
     assert gather["slack_ms"] == pytest.approx(2.6)
     assert reduce["slack_ms"] == pytest.approx(2.6)
     assert gather["wait_ms"] == reduce["wait_ms"] == 0
-    flops = explained.utilisation.flops_per_s
+    flops = explained.utilization.flops_per_s
     assert flops is not None
     assert flops == pytest.approx(8 * 2 * 8192**3 / 10.54e-3, rel=0.001)
 

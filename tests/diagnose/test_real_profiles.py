@@ -95,7 +95,7 @@ class TestPax:
         assert matmuls["source"].str.contains("praxis/layers/").all()
 
     def test_the_chip_is_known_and_its_utilisation_plausible(self, explained: Explanation) -> None:
-        used = explained.utilisation
+        used = explained.utilization
         assert used.chip == "A100 40GB"
         assert used.mfu is not None
         assert 0.1 < used.mfu < 0.6
@@ -161,7 +161,7 @@ def test_two_modules_fusion_3_stay_two_ops(shared: Path) -> None:
 def test_the_tpu_waits_for_host_copies(shared: Path) -> None:
     explained = explained_of(shared / "data/traces/jax_inference_v6e_4tpu.xplane.pb")
     assert explained.findings[0].code == "STEP505"
-    assert explained.utilisation.chip == "TPU v6e"
+    assert explained.utilization.chip == "TPU v6e"
     assert explained.breakdown is not None
     assert explained.breakdown.copy_exposed_ms > 0.9 * (explained.steps.median_ms or 0)
 

@@ -82,7 +82,7 @@ def test_a_network_that_is_slow_now_and_then_is_not_laid_to_the_schedule() -> No
 def test_without_the_runtimes_word_late_and_slow_are_not_told_apart() -> None:
     case = case_of(Scene(network_ms=40, plane=False))
     (stall,) = stalls(case)
-    assert stall.cause is StallCause.UNTOLD
+    assert stall.cause is StallCause.UNKNOWN
     assert stall.late_ms is None
     (finding,) = recv_stall.check(case)
     assert "late senders or a slow network" in finding.title

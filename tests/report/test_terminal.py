@@ -218,8 +218,8 @@ def test_processes_of_one_machine_are_one_host(explained: Explanation) -> None:
 
 
 def test_rates_over_half_the_work_are_lower_bounds(explained: Explanation) -> None:
-    half = replace(explained.utilisation, flops_known_share=0.5)
-    text = plain_text(explain_document(replace(explained, utilisation=half)))
+    half = replace(explained.utilization, flops_known_share=0.5)
+    text = plain_text(explain_document(replace(explained, utilization=half)))
     assert "compute at least 199.9 TFLOP/s" in text
     assert "operations known for 50% of compute time" in text
 

@@ -66,9 +66,9 @@ def test_scopes_phases_slack_and_bandwidths_are_known(simulation: Simulation) ->
     assert explanation.collectives["slack_ms"].null_count() == 0
     assert (explanation.collectives["algbw_gbps"] < 50).all()
     assert explanation.collectives["source"].null_count() < len(explanation.collectives)
-    assert explanation.utilisation.chip == "H100 SXM"
-    assert explanation.utilisation.mfu is not None
-    assert explanation.utilisation.mfu > 0
+    assert explanation.utilization.chip == "H100 SXM"
+    assert explanation.utilization.mfu is not None
+    assert explanation.utilization.mfu > 0
     assert len(explanation.ops.filter(category="matmul"))
 
 
@@ -86,5 +86,5 @@ def test_without_the_module_everything_but_its_text_is_there() -> None:
     explanation = counterpoint.explain(timeline)
     assert timeline.programs[0].hlo() is None
     assert explanation.phases is not None
-    assert explanation.utilisation.chip is not None
-    assert "A100" in explanation.utilisation.chip
+    assert explanation.utilization.chip is not None
+    assert "A100" in explanation.utilization.chip

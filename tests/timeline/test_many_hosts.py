@@ -231,7 +231,7 @@ class TestBadSets:
         profile.write_bytes(other)
         made = read(hosts)
         assert "6 x NVIDIA H100 80GB HBM3, 2 x NVIDIA A100 80GB PCIe" in noted(made, "chips differ")
-        assert explain(made).utilisation.hbm_share is not None
+        assert explain(made).utilization.hbm_share is not None
 
     def test_gpus_and_tpus_are_refused(self, hosts: Path, tmp_path: Path) -> None:
         tpus = write(replace(SMALL, kind="tpu"), tmp_path / "tpu")

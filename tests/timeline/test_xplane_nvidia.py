@@ -95,7 +95,7 @@ def test_a_step_is_split_by_what_the_streams_did(tmp_path: Path) -> None:
     (gather,) = found.collectives.iter_rows(named=True)
     assert (gather["op"], gather["kind"]) == ("all-gather-start", "all-gather")
     assert gather["exposed_ms"] == pytest.approx(0.025)
-    assert found.utilisation.chip == "H100 SXM"
+    assert found.utilization.chip == "H100 SXM"
 
 
 def test_without_hlo_the_kernels_still_tell_compute_from_communication(tmp_path: Path) -> None:

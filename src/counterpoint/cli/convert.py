@@ -102,17 +102,17 @@ def network(  # noqa: PLR0913 - the options of the command
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     force: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
-    """Say what a training step asks of the network.
+    """Show what a training step requires of the network.
 
     Args:
         paths: A Run, file, log directory, zip, pattern, URL or stored Timeline, measured or
             predicted; several are the hosts of one run.
-        step: Look at this step alone.
-        device: Look at these devices alone: their numbers with commas between, e.g. 0,1.
-        target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G: tells how fast links are.
+        step: Analyze only this step.
+        device: Analyze only these devices: numbers separated by commas, e.g. 0,1.
+        target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
         top: Rows in each table.
-        jobs: Read so many hosts at a time; by default one per core, where there is much to read.
-        json: Print everything as JSON, uncut.
+        jobs: Number of hosts to read in parallel; by default one per core for large profiles.
+        json: Print everything as JSON.
         out: Write to this file: .json as JSON, .txt or .md as text.
         force: Overwrite the file.
     """
@@ -126,7 +126,7 @@ def network(  # noqa: PLR0913 - the options of the command
             timeline, step=step, devices=devices, run=run, target=machine
         ),
         jobs,
-        "analysing",
+        "analyzing",
     )
     write_answer(
         lambda: network_document(analysis, top, as_typed(paths)),

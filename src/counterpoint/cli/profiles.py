@@ -172,7 +172,7 @@ def _show_every_name(stream: TextIO) -> None:
         stream.reconfigure(errors="backslashreplace")
 
 
-_TOLD = ("jaxlib", "jax")
+_REPORTED = ("jaxlib", "jax")
 
 
 def read_recordings(paths: Sequence[str], then: str) -> Timeline:
@@ -189,7 +189,7 @@ def recorded_versions(paths: Sequence[str]) -> dict[str, str]:
     for path in paths:
         if is_run(Path(path)):
             versions |= read_run(Path(path)).versions
-    return {name: versions[name] for name in _TOLD if name in versions}
+    return {name: versions[name] for name in _REPORTED if name in versions}
 
 
 def manual(profile: str, program: Path) -> str:

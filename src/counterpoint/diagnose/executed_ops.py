@@ -34,16 +34,18 @@ def moves_only(program: Program, instruction: Instruction) -> bool:
     return any(_reorders(program, body_instruction) for body_instruction in inside)
 
 
-def _reorders(program: Program, it: Instruction) -> bool:
-    sources = program.operands(it)
-    if it.opcode not in ("copy", "transpose") or not sources:
+def _reorders(program: Program, instruction: Instruction) -> bool:
+    sources = program.operands(instruction)
+    if instruction.opcode not in ("copy", "transpose") or not sources:
         return False
-    source, result = sources[0].shape, it.shape
-    if it.opcode == "copy":
+    source, result = sources[0].shape, instruction.shape
+    if instruction.opcode == "copy":
         return _order(source) != _order(result)
     # Dimension d of the result is dimensions[d] of the operand; compare both orders in the
     # operand's dimensions.
-    as_source = [it.dimensions[dim] for dim in _order(result) if dim < len(it.dimensions)]
+    as_source = [
+        instruction.dimensions[dim] for dim in _order(result) if dim < len(instruction.dimensions)
+    ]
     return as_source != _order(source)
 
 

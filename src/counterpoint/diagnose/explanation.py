@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core import InputError, Range, UsageError, as_html, shorten_names
+from counterpoint.core import Range, UsageError, as_html, shorten_names
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.host.compiles import startup
@@ -25,7 +25,7 @@ from counterpoint.diagnose.ops import (
 )
 from counterpoint.diagnose.outliers import outlier_notes, outliers
 from counterpoint.diagnose.rules import RULES
-from counterpoint.diagnose.selection import Selection, select
+from counterpoint.diagnose.selection import Selection, require_devices, select
 from counterpoint.diagnose.step import (
     Breakdown,
     Phases,
@@ -100,13 +100,13 @@ class ProgramUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Explanation:
-    """Where the time of a step goes: milliseconds of a median step, mean over devices.
+    """The time of a step and its causes: milliseconds of a median step, mean over devices.
 
     `step` and `selected_devices` are the requested ones; None: a median step, all devices.
     `subject` is what the figures describe: a run of the step's program if no whole step was seen.
 
     `ops` and `collectives` are polars frames, documented at `op_profile` and `collective_profile`;
-    `ops_by("scope")`, "source" or "category" aggregates ops, as documented at `groups.SCHEMA`;
+    `ops_by("scope")`, "source" or "category" aggregates ops, as documented at `ops.SCHEMA`;
     `devices` holds the parts of the step per device and step, `device_breakdowns` those of a median
     step per device. None: not known, see `notes`.
     """
@@ -129,7 +129,7 @@ class Explanation:
     device_breakdowns: Mapping[int, Breakdown]
     ops: pl.DataFrame
     collectives: pl.DataFrame
-    utilisation: Utilization
+    utilization: Utilization
     findings: tuple[Finding, ...]
 
     def ops_by(self, by: Grouping) -> pl.DataFrame:
@@ -180,7 +180,7 @@ def explain(
     if not isinstance(timeline, Timeline):
         run = read_run(timeline) if run is None and is_run(timeline) else run
         timeline = read(str(timeline))
-    _require_device(timeline)
+    require_devices(timeline)
     selection = select(timeline, step=step, devices=devices)
     data = StepData(selection=selection, context=context_of(run, target, settings))
     attributed, ops, collectives = data.attributed, data.ops, data.cached(collective_profile)
@@ -211,18 +211,8 @@ def explain(
         device_breakdowns=device_breakdowns(selection, attributed),
         ops=ops,
         collectives=collectives,
-        utilisation=utilization(selection, ops, parts.idle_ms if parts else None),
+        utilization=utilization(selection, ops, parts.idle_ms if parts else None),
         findings=judge(data) if parts else (),
-    )
-
-
-def _require_device(timeline: Timeline) -> None:
-    if timeline.devices:
-        return
-    raise InputError(
-        f"{', '.join(timeline.inputs)}: no device activity in this profile",
-        why="; ".join(timeline.notes) or "it contains host events only",
-        next="capture again while steps run, e.g. from step 3 on, after compilation",
     )
 
 

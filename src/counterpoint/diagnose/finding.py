@@ -39,7 +39,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What to do, in words, and as settings to add where settings help.
+    """The advice in words, and as settings to add if settings help.
 
     `flags` are XLA flags as name and value, without dashes. Remedies are built by `advise`, which
     drops flags that the user's version lacks.

@@ -108,8 +108,7 @@ def _by_state(attributed: pl.DataFrame) -> pl.DataFrame:
 
 def _grown(data: StepData, spans: pl.DataFrame, devices: int, state: str) -> str | None:
     """Return the op of a lane whose time grew most."""
-    ops = data.timeline.ops.with_row_index("row").filter(pl.col("lane") == state)
-    shown = ops.select(op="row", shown=pl.coalesce("pair", "op", "name"))
+    shown = data.named_ops.filter(pl.col("lane") == state).select("shown", op="op_row")
 
     def total(of: pl.DataFrame, scale: float) -> pl.DataFrame:
         named = of.join(shown, on="op").group_by("shown")

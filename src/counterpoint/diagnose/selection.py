@@ -25,7 +25,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from counterpoint.core import UsageError
+from counterpoint.core import InputError, UsageError
 from counterpoint.core.columns import as_ranges
 from counterpoint.timeline import Timeline
 
@@ -36,7 +36,7 @@ _NO_STEP: Final = int(np.iinfo(np.int32).min)
 
 
 class WindowKind(StrEnum):
-    """What the windows of a Selection cover."""
+    """The extent of the windows of a Selection."""
 
     STEP = "step"
     RUN = "run"  # of the step's program, from its first op to its last
@@ -67,7 +67,7 @@ class Selection:
 
     @property
     def subject(self) -> str:
-        """What the figures describe, as a noun: `a median step`."""
+        """The subject of the figures, as a noun: `a median step`."""
         if self.window is WindowKind.PROFILE:
             return "the whole profile"
         if self.window is WindowKind.STEP:
@@ -107,6 +107,16 @@ class Selection:
             spans[span_rows]
             .insert_column(0, span_rows)
             .with_columns(step=pl.when(own_step != _NO_STEP).then(own_step))
+        )
+
+
+def require_devices(timeline: Timeline) -> None:
+    """Raise an error if the profile shows no work of any device."""
+    if not timeline.devices:
+        raise InputError(
+            f"{', '.join(timeline.inputs)}: no device activity in this profile",
+            why="; ".join(timeline.notes) or "it contains host events only",
+            next="capture again while steps run, e.g. from step 3 on, after compilation",
         )
 
 

@@ -23,7 +23,7 @@ from counterpoint.timeline import Timeline
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What is known besides the Timeline; every field may be missing.
+    """The context of a Timeline; every field may be missing.
 
     A bare profile records neither settings nor network.
     """
@@ -136,7 +136,7 @@ class StepData:
 
     def rows_of(self, row: dict[str, Any]) -> list[int]:
         """Return the rows of the Timeline's ops that a row of `ops` or `collectives` aggregates."""
-        matches = self._shown.filter(
+        matches = self.named_ops.filter(
             pl.col("program").eq_missing(pl.lit(row["program"], pl.UInt16))
             & ((pl.col("shown") == row["op"]) | (pl.col("op") == row["op"]))
         )
@@ -148,7 +148,8 @@ class StepData:
         return tuple(spans.sort("dur_ps", descending=True)["row"].head(count).to_list())
 
     @cached_property
-    def _shown(self) -> pl.DataFrame:
+    def named_ops(self) -> pl.DataFrame:
+        """The Timeline's ops with `op_row` and `shown`, the name of their op or pair."""
         return self.timeline.ops.with_row_index("op_row").with_columns(
             shown=pl.coalesce("pair", "op", "name")
         )

@@ -173,7 +173,7 @@ SCHEMA: Final = {
     "start_ps": pl.Int64,
     "end_ps": pl.Int64,  # of the start's own span
     "arrival_ps": pl.Int64,  # null: not known
-    "told_by_done": pl.Boolean,  # the done has a span of its own
+    "has_done_span": pl.Boolean,  # the done has a span of its own
 }
 
 _TURN: Final = ("device", "run", "computation", "turn")
@@ -201,7 +201,7 @@ def arrivals(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
         .join(dones, on=[*_KEYS], how="left", nulls_equal=True)
         .filter(pl.col("step").is_not_null())
         .with_columns(
-            told_by_done=has_done,
+            has_done_span=has_done,
             arrival_ps=pl.when(has_done | pl.col("awaited") | pl.col("at_once")).then(arrival),
         )
         .select(*SCHEMA)

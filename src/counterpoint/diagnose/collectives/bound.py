@@ -29,7 +29,7 @@ from counterpoint.diagnose.step_data import StepData
 
 
 class Bound(StrEnum):
-    """Why a collective is exposed."""
+    """The reason why a collective is exposed."""
 
     HIDDEN = "hidden"
     GAPS = "gaps beside it"
@@ -39,7 +39,7 @@ class Bound(StrEnum):
     TOO_LITTLE = "too little beside it"
     LATE_RANK = "waiting for a late rank"
     OPERANDS = "many operands"
-    # Derived from its place in the program, in `exposure.shares`:
+    # Derived from its place in the program, in `exposure.causes`:
     SYNCHRONOUS = "synchronous"
     SMALL = "could be merged"
     AT_END = "at an end of the step"
@@ -346,11 +346,11 @@ def many_pieces(
     return slow
 
 
-def _describe_pieces(one: _Candidate, usual: float, others: Sequence[_Candidate]) -> str:
-    each = (one.row["bytes"] or 0) / one.operands / _MIB
+def _describe_pieces(candidate: _Candidate, usual: float, others: Sequence[_Candidate]) -> str:
+    each = (candidate.row["bytes"] or 0) / candidate.operands / _MIB
     return (
-        f"it has {one.operands:,} operands of {each:.2g} MiB on average and reaches"
-        f" {one.rate / 1e9:.3g} GB/s; {len(others):,} others of its kind with at most"
+        f"it has {candidate.operands:,} operands of {each:.2g} MiB on average and reaches"
+        f" {candidate.rate / 1e9:.3g} GB/s; {len(others):,} others of its kind with at most"
         f" {max(other.operands for other in others):,} operands reach {usual / 1e9:.3g} GB/s"
     )
 

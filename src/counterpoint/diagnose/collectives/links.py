@@ -97,14 +97,14 @@ def _source(links: Links, hosts: int) -> str:
     if hosts < 2:
         return links.source
     if links.network_source != "asked for":
-        return f"{links.source}; the rate between hosts is unknown; state it with --target"
+        return f"{links.source}; the rate between hosts is unknown; name it in the target"
     gbps = links.nic_bytes_per_s * 8 / 1e9
     return f"{links.source}; {gbps:g} Gb/s per device between hosts, as specified"
 
 
 def _why_unknown(chip: str | None, target: Target | None) -> str:
     if target is None and chip is not None:
-        return "the number of devices per host is unknown; state it with --target, such as 4x8xH100"
+        return "the number of devices per host is unknown; name the target, such as 4x8xH100"
     return f"the links of {chip or 'this chip'} are unknown"
 
 
@@ -152,7 +152,7 @@ _TO_ALL: Final = ("all-to-all", "ragged-all-to-all")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priced:
-    """How the simulator's cost model priced a collective when the prediction was made."""
+    """The price of a collective in the simulator's cost model when the prediction was made."""
 
     how: str
     link: str  # the links that determine it: "NVLink 4", "NIC"; empty: the price is a measurement
@@ -206,9 +206,8 @@ def _unpriced(data: StepData) -> list[Wire]:
 
 def _factors(data: StepData) -> pl.DataFrame:
     """Return, for each collective, the bytes a device sends per byte of its size."""
-    ops = data.timeline.ops.filter(pl.col("bus_factor").is_not_null())
-    named = ops.with_columns(op=pl.coalesce("pair", "op", "name"))
-    return named.group_by("program", "op").agg(pl.first("bus_factor"))
+    ops = data.named_ops.filter(pl.col("bus_factor").is_not_null())
+    return ops.group_by("program", op="shown").agg(pl.first("bus_factor"))
 
 
 def _wire(data: StepData, fabric: Fabric, row: dict[str, Any]) -> Wire:
@@ -264,9 +263,9 @@ def _within(fabric: Fabric, target: Target, bus: bool = False) -> float | None:
 
 
 def _pairs(
-    fabric: Fabric, target: Target, program: Program, it: Instruction, sent: float | None
+    fabric: Fabric, target: Target, program: Program, instruction: Instruction, sent: float | None
 ) -> Wire:
-    pairs = pairs_of(program, it)
+    pairs = pairs_of(program, instruction)
     if not pairs:
         return Wire(bytes=sent)
     bus, nic = pair_placement(pairs, target)
@@ -277,10 +276,10 @@ def _pairs(
 
 
 def _groups(
-    fabric: Fabric, target: Target, program: Program, it: Instruction, row: dict[str, Any]
+    fabric: Fabric, target: Target, program: Program, instruction: Instruction, row: dict[str, Any]
 ) -> Wire:
     """Return the load of the group with most traffic: the step continues when all are done."""
-    found = placements(program, it, target)
+    found = placements(program, instruction, target)
     crossing = [where for where in found if where.crosses]
     if not crossing:
         bus = any(where.bus for where in found)

@@ -98,13 +98,13 @@ class _MovableWork:
         )
         return {name: ms for name, ms in free if ms > 0}
 
-    def _ms(self, it: Instruction) -> float:
+    def _ms(self, instruction: Instruction) -> float:
         inner = (
             self.measured.get(inner_instruction.name, 0.0)
-            for name in dict.fromkeys(callees(self.program, it))
+            for name in dict.fromkeys(callees(self.program, instruction))
             for inner_instruction in self.program.computations[name].instructions
         )
-        return self.measured.get(it.name, 0.0) + sum(inner)
+        return self.measured.get(instruction.name, 0.0) + sum(inner)
 
 
 def _reached(
@@ -149,7 +149,7 @@ _GIGA: Final = 1e9
 def classify(data: StepData) -> pl.DataFrame:
     """Return one row per collective, in the order of `data.cached(collective_profile)`: SCHEMA.
 
-    Considers links and schedule alone; `exposure.shares.causes` adds what follows from its place in
+    Considers links and schedule alone; `exposure.causes` adds what follows from its place in
     the program, and is what commands show.
     """
     keys = ["program", "op"]

@@ -130,7 +130,7 @@ def _waits_of(rows: pl.DataFrame, waits: Intervals, of_one: Intervals) -> Longs:
     begin, arrival = rows["start_ps"].to_numpy(), rows["arrival_ps"].to_numpy()
     # On its own stream a transfer shows its whole duration, and only gaps beside it are gaps.
     itself = of_one.covered(begin, np.minimum(_end_of_gap(of_one, rows), arrival))
-    by_done = rows["told_by_done"].to_numpy()
+    by_done = rows["has_done_span"].to_numpy()
     return waits.covered(begin, arrival) - np.where(by_done, 0, itself)
 
 

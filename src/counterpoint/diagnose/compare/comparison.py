@@ -130,8 +130,8 @@ def _prices(matches: Iterable[OpMatch]) -> tuple[dict[str, float], dict[str, flo
     return of_a, of_b
 
 
-def _us(it: ComparedOp) -> float:
-    return it.self_ms * _US_PER_MS / it.count if it.count else 0.0
+def _us(op: ComparedOp) -> float:
+    return op.self_ms * _US_PER_MS / op.count if op.count else 0.0
 
 
 def _regrouped(matches: Iterable[OpMatch]) -> Iterable[RegroupedCollectives]:
@@ -156,7 +156,7 @@ class CollectiveChange:
     busbw_gbps: tuple[float | None, float | None]
 
 
-_Told = Mapping[tuple[str, str], Mapping[str, Any]]
+_Figures = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 def networks_of(
@@ -176,27 +176,27 @@ def networks_of(
     )
 
 
-def _collective_rows(data: StepData) -> _Told:
+def _collective_rows(data: StepData) -> _Figures:
     return {
         (label_of(data.timeline, row["program"]), row["op"]): row
         for row in data.cached(collective_profile).iter_rows(named=True)
     }
 
 
-def _of(items: Sequence[ComparedOp], told: _Told) -> Iterator[Mapping[str, Any]]:
-    return (told.get((item.program, item.op), {}) for item in items)
+def _of(items: Sequence[ComparedOp], figures: _Figures) -> Iterator[Mapping[str, Any]]:
+    return (figures.get((item.program, item.op), {}) for item in items)
 
 
-def _sum(column: str, items: Sequence[ComparedOp], told: _Told) -> float | None:
+def _sum(column: str, items: Sequence[ComparedOp], told: _Figures) -> float | None:
     figures = [row.get(column) for row in _of(items, told)]
     if not figures or None in figures:
         return None
     return math.fsum(figure for figure in figures if figure is not None)
 
 
-def _bandwidth(items: Sequence[ComparedOp], told: _Told) -> float | None:
+def _bandwidth(items: Sequence[ComparedOp], figures: _Figures) -> float | None:
     moved = took = 0.0
-    for row in _of(items, told):
+    for row in _of(items, figures):
         size, alg, bus, count = (
             row.get(column) for column in ("bytes", "algbw_gbps", "busbw_gbps", "count")
         )
@@ -284,10 +284,9 @@ class Comparison:
         if share * self.step.change >= 0 or least <= NEGLIGIBLE_CHANGE:
             return None
         return (
-            f"the profiled steps in the tables below are {abs(share):.1%} "
-            f"{'longer' if share > 0 else 'shorter'} in B, unlike the timed steps; one of the two"
-            " is "
-            "noise, so the tables explain nothing"
+            f"the profiled steps in the tables below are {abs(share):.1%}"
+            f" {'longer' if share > 0 else 'shorter'} in B, unlike the timed steps; one of the two"
+            " is noise, so the tables explain nothing"
         )
 
     def slower_by_more_than(self, limit: float) -> bool:

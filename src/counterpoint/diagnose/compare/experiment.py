@@ -67,7 +67,7 @@ def differences(a: Side, b: Side) -> tuple[SideDifference, ...]:
 
 def _machines(a: Timeline, b: Timeline) -> Iterator[SideDifference]:
     facts: tuple[tuple[str, str | None, str | None], ...] = (
-        ("devices are", _kinds(a), _kinds(b)),
+        ("device kind", _kinds(a), _kinds(b)),
         ("chip", _chips(a), _chips(b)),
     )
     for what, of_a, of_b in facts:
@@ -165,7 +165,7 @@ def _inputs(program: Program) -> Counter[str]:
 def _some(shapes: Counter[str]) -> str:
     listed = [f"{count} x {shape}" for shape, count in shapes.most_common(_SHOWN)]
     more = len(shapes) - len(listed)
-    return ", ".join(listed) + (f" and {more} more" if more > 0 else "") or "none more"
+    return ", ".join(listed) + (f" and {more} more" if more > 0 else "") or "no others"
 
 
 def _step_names(a: Side, b: Side) -> tuple[str, ...]:

@@ -182,8 +182,8 @@ def _run_of(items: list[ComparedOp], volume: int) -> tuple[ComparedOp, ...]:
     return ()
 
 
-def _volume(it: ComparedOp) -> int:
-    return round((it.bytes or 0) * it.count)
+def _volume(op: ComparedOp) -> int:
+    return round((op.bytes or 0) * op.count)
 
 
 def _moved(items: Sequence[ComparedOp]) -> int:
@@ -295,18 +295,18 @@ def _equally(known: Hashable, a: Counter[Hashable], b: Counter[Hashable]) -> boo
     return a[known] == b[known]
 
 
-def _exact(it: ComparedOp) -> Hashable:
+def _exact(op: ComparedOp) -> Hashable:
     """Return the identity of an item; for a collective it does not depend on sync or async."""
-    if it.is_collective:
-        if it.bytes is None:
+    if op.is_collective:
+        if op.bytes is None:
             return None
-        what = (it.kind, it.bytes, it.group_size, it.scope, it.primitive, it.phase)
-        return (it.program, what)
-    return None if it.key is None else (it.program, it.key, it.content)
+        what = (op.kind, op.bytes, op.group_size, op.scope, op.primitive, op.phase)
+        return (op.program, what)
+    return None if op.key is None else (op.program, op.key, op.content)
 
 
-def _exact_by_name(it: ComparedOp) -> Hashable:
-    return None if (known := _exact(it)) is None else (known, it.op)
+def _exact_by_name(op: ComparedOp) -> Hashable:
+    return None if (known := _exact(op)) is None else (known, op.op)
 
 
 def _programs_with_hlo(items: Sequence[ComparedOp]) -> set[str]:
@@ -314,13 +314,13 @@ def _programs_with_hlo(items: Sequence[ComparedOp]) -> set[str]:
     return {item.program for item in items if item.key is not None}
 
 
-def _name_unless(told: set[str]) -> Identity:
+def _name_unless(with_hlo: set[str]) -> Identity:
     """Match names only without better evidence: for programs without HLO, or ops outside of it."""
 
-    def named(it: ComparedOp) -> Hashable:
-        if it.program in told and it.key is not None:
+    def named(op: ComparedOp) -> Hashable:
+        if op.program in with_hlo and op.key is not None:
             return None
-        return (it.program, it.op)
+        return (op.program, op.op)
 
     return named
 
@@ -329,60 +329,60 @@ def _agree(a: Hashable, b: Hashable) -> bool:
     return a is None or b is None or a == b
 
 
-def _work(it: ComparedOp) -> Hashable:
-    if it.is_collective or not it.content:
+def _work(op: ComparedOp) -> Hashable:
+    if op.is_collective or not op.content:
         return None
-    return (it.program, it.scope, it.primitive, it.phase, it.result, it.content)
+    return (op.program, op.scope, op.primitive, op.phase, op.result, op.content)
 
 
-def _figures(it: ComparedOp) -> Hashable:
+def _figures(op: ComparedOp) -> Hashable:
     """Return the figures of an op without HLO."""
-    return None if it.key is not None or it.figures is None else (it.program, it.figures)
+    return None if op.key is not None or op.figures is None else (op.program, op.figures)
 
 
-def _figures_by_name(it: ComparedOp) -> Hashable:
-    return None if (known := _figures(it)) is None else (known, it.op)
+def _figures_by_name(op: ComparedOp) -> Hashable:
+    return None if (known := _figures(op)) is None else (known, op.op)
 
 
-def _shapes(it: ComparedOp) -> Hashable:
-    if it.is_collective or not it.content:
+def _shapes(op: ComparedOp) -> Hashable:
+    if op.is_collective or not op.content:
         return None
-    return (it.program, it.scope, it.primitive, it.phase, it.content)
+    return (op.program, op.scope, op.primitive, op.phase, op.content)
 
 
-def _kin(it: ComparedOp) -> Hashable:
+def _kin(op: ComparedOp) -> Hashable:
     """Return the place of a collective, whose size may differ; None if no place is known."""
-    if not it.is_collective or not (it.scope or it.source):
+    if not op.is_collective or not (op.scope or op.source):
         return None
-    return (it.program, it.kind, it.group_size, it.scope, it.phase)
+    return (op.program, op.kind, op.group_size, op.scope, op.phase)
 
 
-def _place(it: ComparedOp) -> Hashable:
-    if not (it.scope or it.source):
+def _place(op: ComparedOp) -> Hashable:
+    if not (op.scope or op.source):
         return None
-    return (it.program, it.category, it.scope, it.primitive or _stem(it.op), it.phase)
+    return (op.program, op.category, op.scope, op.primitive or _stem(op.op), op.phase)
 
 
-def _made(it: ComparedOp) -> Hashable:
+def _made(op: ComparedOp) -> Hashable:
     """Return the identity of what XLA itself made: a copy of a shape, a kernel of a name."""
-    if it.scope or it.source or it.is_collective:
+    if op.scope or op.source or op.is_collective:
         return None
-    return (it.program, it.category, it.result, _stem(it.op))
+    return (op.program, op.category, op.result, _stem(op.op))
 
 
-def _renamed(it: ComparedOp) -> Hashable:
+def _renamed(op: ComparedOp) -> Hashable:
     """Return what remains without anything a user may rename: scopes and names of functions."""
-    if it.is_collective:
-        return None if it.bytes is None else (it.program, it.kind, it.group_size, it.bytes)
-    if it.unscoped is None:
+    if op.is_collective:
+        return None if op.bytes is None else (op.program, op.kind, op.group_size, op.bytes)
+    if op.unscoped is None:
         return None
-    return (it.program, it.category, it.phase, it.result, it.unscoped)
+    return (op.program, op.category, op.phase, op.result, op.unscoped)
 
 
-def _renamed_at_one_place(it: ComparedOp) -> Hashable:
-    if (known := _renamed(it)) is None or not it.source:
+def _renamed_at_one_place(op: ComparedOp) -> Hashable:
+    if (known := _renamed(op)) is None or not op.source:
         return None
-    return (known, it.source)
+    return (known, op.source)
 
 
 def _stem(op: str) -> str:

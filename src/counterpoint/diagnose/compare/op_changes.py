@@ -120,9 +120,9 @@ def _held_by_collectives(matches: Sequence[OpMatch]) -> float:
     )
 
 
-def _row(match: OpMatch, step_ms: float, told: OpNoise | None) -> OpChange:
+def _row(match: OpMatch, step_ms: float, noise_model: OpNoise | None) -> OpChange:
     a_ms, b_ms = _held(match.a), _held(match.b)
-    noise = 0.0 if told is None else told.of(match, max(a_ms, b_ms))
+    noise = 0.0 if noise_model is None else noise_model.of(match, max(a_ms, b_ms))
     difference = abs(b_ms - a_ms)
     worth_a_word = difference > _MIN_REPORTED_SHARE * step_ms
     if noise is not None and noise >= max(a_ms, b_ms) and worth_a_word:

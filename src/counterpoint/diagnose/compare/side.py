@@ -23,7 +23,14 @@ import polars as pl
 from counterpoint.core import Basis, InputError, Unknown
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.compare.step_time import RunSteps
-from counterpoint.diagnose.selection import PS_PER_MS, Selection, WindowKind, select, select_runs
+from counterpoint.diagnose.selection import (
+    PS_PER_MS,
+    Selection,
+    WindowKind,
+    require_devices,
+    select,
+    select_runs,
+)
 from counterpoint.diagnose.step import holding
 from counterpoint.diagnose.step_data import StepData, context_of
 from counterpoint.hlo import Instruction, Program
@@ -95,12 +102,7 @@ def _of_run(run: Run, progress: Progress | None) -> Side:
 
 
 def _of_timeline(timeline: Timeline, name: str) -> Side:
-    if not timeline.devices:
-        raise InputError(
-            f"{name}: no device activity in this profile",
-            why="; ".join(timeline.notes) or "it contains host events only",
-            next="capture again while steps run, e.g. from step 3 on, after compilation",
-        )
+    require_devices(timeline)
     times = _times(timeline)
     missing = () if times else (f"{name}: no whole step, so no step time",)
     return Side(name=name, run=None, timeline=timeline, times=times, missing=missing)
@@ -353,7 +355,7 @@ def _error(each_ps: list[float], data: StepData) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _HloFacts:
-    """What the HLO says about an instruction."""
+    """Facts from the HLO about an instruction."""
 
     primitive: str = ""
     result: str | None = None
@@ -380,22 +382,22 @@ def _hlo_facts(program: Program, it: Instruction) -> _HloFacts:
     )
 
 
-def _result(it: Instruction) -> str:
+def _result(instruction: Instruction) -> str:
     """Return its shape; for library calls without the workspace, whose size depends on the chip."""
-    return _no_workspace(it, str(it.shape))
+    return _no_workspace(instruction, str(instruction.shape))
 
 
-def _no_workspace(it: Instruction, shape: str) -> str:
-    if it.opcode != "custom-call":
+def _no_workspace(instruction: Instruction, shape: str) -> str:
+    if instruction.opcode != "custom-call":
         return shape
     return _WORKSPACE.sub(")", shape)
 
 
-def _atom(program: Program, it: Instruction) -> Atom | None:
+def _atom(program: Program, instruction: Instruction) -> Atom | None:
     """Return what the user wrote; None for what XLA made."""
-    if not it.op_name or it.opcode in ("parameter", "constant"):
+    if not instruction.op_name or instruction.opcode in ("parameter", "constant"):
         return None
-    where = provenance(program, it)
+    where = provenance(program, instruction)
     # A layer of an unrolled loop has its name twice: `layers/layers/mlp`.
     place = "/".join(part for part, _ in groupby(where.scope.split("/"))) or where.source or ""
     return (place, where.primitive, str(where.phase)) if place or where.primitive else None

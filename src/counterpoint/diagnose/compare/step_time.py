@@ -130,17 +130,17 @@ def _runs_differ(
     return assumed_noise(measured[0], measured[-1])
 
 
-_Told = tuple[Range | Unknown, Range | Unknown, str]
+_Ranges = tuple[Range | Unknown, Range | Unknown, str]
 
 
-def _mixed() -> _Told:
+def _mixed() -> _Ranges:
     unknown = Unknown(
         "one side is measured and one predicted: the difference includes the model's error"
     )
     return unknown, unknown, "measured against predicted: no range"
 
 
-def _predicted(a: Sequence[RunSteps], b: Sequence[RunSteps], moved: float) -> _Told:
+def _predicted(a: Sequence[RunSteps], b: Sequence[RunSteps], moved: float) -> _Ranges:
     """Compare predictions: the model's errors cancel only on the same chip."""
     none = Unknown("a predicted step is one step")
     if _one_target(a, b):
@@ -179,9 +179,9 @@ def _spread_of(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, in
     return fmean(b) - fmean(a), math.sqrt(squares / freedom), freedom
 
 
-def _of_steps(one: RunSteps, other: RunSteps, moved: float) -> _Told:
+def _of_steps(first: RunSteps, second: RunSteps, moved: float) -> _Ranges:
     """Compare one run each: the range from the steps, widened by run-to-run differences."""
-    a, b = one.each_s, other.each_s
+    a, b = first.each_s, second.each_s
     added = f"identical runs may differ by {RUN_TO_RUN_NOISE:.1%} (rule of thumb)"
     if a == b:
         return _around(0.0, 0.0), _around(0.0, 0.0), "identical steps"
@@ -195,7 +195,7 @@ def _of_steps(one: RunSteps, other: RunSteps, moved: float) -> _Told:
     low, high = min(float(low), moved), max(float(high), moved)
     of_steps = Range(math.expm1(low), math.expm1(high))
     seen = f"95%, by {len(a)} and {len(b)} steps of one run each, without run-to-run noise"
-    if one.on_host or other.on_host:
+    if first.on_host or second.on_host:
         shared = f"virtual devices share the host's processors: {SHARED}"
         return Unknown(shared), of_steps, seen
     apart = assumed_noise(a, b)

@@ -47,7 +47,7 @@ LATENCY: Final = "STEP107"
 BETWEEN_SLICES: Final = "STEP201"
 
 _BOUNDS: Final = {Bound.BANDWIDTH: BANDWIDTH, Bound.LATENCY: LATENCY}
-_TOLD: Final = (
+_CLASSIFIED_COLUMNS: Final = (
     "wire_bytes", "movable_ms", "required_gbps", "achieved_gbps", "capacity_gbps", "bound", "why",
 )  # fmt: skip
 
@@ -154,7 +154,7 @@ def _exposed(data: StepData) -> list[dict[str, Any]]:
         data.cached(collective_profile)
         .filter(pl.col("exposed_ms") > 0)
         .join(
-            data.cached(classify).select("program", "op", *_TOLD),
+            data.cached(classify).select("program", "op", *_CLASSIFIED_COLUMNS),
             on=["program", "op"],
             how="left",
             nulls_equal=True,
@@ -181,10 +181,10 @@ def _code(row: dict[str, Any], why: SyncReason | None, *, small: bool, at_end: b
     if small:
         return SMALL
     tiny = is_tiny(row["wire_bytes"], row["transfer_ms"])
-    asked = why is not None and why.by_setting
-    if at_end and not tiny and not asked:
+    requested = why is not None and why.by_setting
+    if at_end and not tiny and not requested:
         return AT_END
-    if asked or (why is not None and why.can_change):
+    if requested or (why is not None and why.can_change):
         return SYNCHRONOUS
     # What is left of one that mostly waits for others has a bound too.
     bound = Bound.LATENCY if tiny and row["bound"] == Bound.LATE_RANK else row["bound"]

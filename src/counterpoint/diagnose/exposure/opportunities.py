@@ -75,20 +75,18 @@ def _around(data: StepData, names: list[str]) -> pl.DataFrame:
 
     The number of windows may differ from the number of runs they show parts of.
     """
-    ops = data.timeline.ops.with_row_index("row").with_columns(
-        shown=pl.coalesce("pair", "op", "name")
-    )
+    ops = data.named_ops
     spans = data.spans.filter(pl.col("run").is_not_null())
     own = ops.filter(pl.col("shown").is_in(names) & (pl.col("lane") == Lane.COLLECTIVE))
     collectives = (
-        spans.join(own.select("row", "shown"), left_on="op", right_on="row")
+        spans.join(own.select("op_row", "shown"), left_on="op", right_on="op_row")
         .group_by("device", "run", "shown")
         .agg(
             pl.col("start_ps").min().alias("from_ps"),
             (pl.col("start_ps") + pl.col("dur_ps")).max().alias("to_ps"),
         )
     )
-    work = ops.filter(pl.col("lane") == Lane.COMPUTE)["row"]
+    work = ops.filter(pl.col("lane") == Lane.COMPUTE)["op_row"]
     computing = spans.filter(pl.col("op").is_in(work.implode())).select(
         "device", "run", "start_ps", "dur_ps"
     )
@@ -186,19 +184,19 @@ def _merger(
     return Merger(kind, place.computation, place.in_loop, best[1], best[2])
 
 
-def _thresholds(place: CombinerInput, asked: set[int]) -> list[int]:
+def _thresholds(place: CombinerInput, selected: set[int]) -> list[int]:
     """Return thresholds to try: the default, the size of the small ones, and the size of all."""
-    small = sum(place.parts[index].bytes for index in asked)
+    small = sum(place.parts[index].bytes for index in selected)
     return sorted({DEFAULT, max(DEFAULT, small), max(DEFAULT, sum(p.bytes for p in place.parts))})
 
 
 def _sets(
-    place: CombinerInput, sets: Sequence[tuple[int, ...]], asked: set[int]
+    place: CombinerInput, sets: Sequence[tuple[int, ...]], selected: set[int]
 ) -> Iterator[tuple[str, ...]]:
     """Yield small instructions that are separate now and would be merged."""
     for indices in sets:
         names = dict.fromkeys(
-            place.parts[index].instruction for index in sorted(asked & set(indices))
+            place.parts[index].instruction for index in sorted(selected & set(indices))
         )
         if len(names) > 1:
             yield tuple(names)

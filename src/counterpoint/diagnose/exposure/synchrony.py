@@ -26,7 +26,7 @@ from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.schedule import in_loop, is_start
 from counterpoint.timeline import Lane
 
-_UNMODELLED: Final = ("collective-broadcast", "ragged-all-to-all")
+_UNMODELED: Final = ("collective-broadcast", "ragged-all-to-all")
 
 
 _AMD: Final = re.compile(r"\bAMD\b|^MI\d|\bInstinct\b")
@@ -88,7 +88,7 @@ def _switched_off(flags: Mapping[str, str], *, obeyed: bool) -> str | None:
 def _by_default(program: Program, version: str, chip: str) -> SchedulerState:
     if lhs_flag_needed(version, chip):
         return SchedulerState(False, f"it is not the default of jaxlib {version} on {chip}")
-    stopped = _unmodelled(program)
+    stopped = _unmodeled(program)
     if stopped:
         return SchedulerState(
             False, f"XLA has no model of {stopped}, which disables it for the whole module"
@@ -96,14 +96,14 @@ def _by_default(program: Program, version: str, chip: str) -> SchedulerState:
     return SchedulerState(True, f"it is the default of jaxlib {version} on {chip}")
 
 
-def _unmodelled(program: Program) -> str | None:
+def _unmodeled(program: Program) -> str | None:
     for instruction in program.instructions:
         found = (
             collective(program, instruction)
-            if is_start(instruction) or instruction.opcode in _UNMODELLED
+            if is_start(instruction) or instruction.opcode in _UNMODELED
             else None
         )
-        if found is not None and found.kind in _UNMODELLED:
+        if found is not None and found.kind in _UNMODELED:
             return f"{found.kind} ({instruction.name})"
         if '"device_type":"DEVICE_TYPE_HOST"' in instruction.backend_config.replace(" ", ""):
             return f"computation on the host ({instruction.name})"
@@ -120,13 +120,13 @@ _WORTH: Final = 0.1
 class SyncCause(IntEnum):
     """Causes, the most certain first."""
 
-    ASKED = 1
+    REQUESTED = 1
     KERNEL = 2
     SCHEDULER_OFF = 3
     LEFT_ALONE = 4
     LOOP = 5
     NOTHING = 6
-    UNTOLD = 7
+    UNKNOWN = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +138,12 @@ class SyncReason:
 
     @property
     def by_setting(self) -> bool:
-        return self.cause in (SyncCause.ASKED, SyncCause.SCHEDULER_OFF)
+        return self.cause in (SyncCause.REQUESTED, SyncCause.SCHEDULER_OFF)
 
     @property
     def can_change(self) -> bool:
         """True if a setting or the scheduler could hide it with the program as it is."""
-        return self.cause not in (SyncCause.NOTHING, SyncCause.KERNEL, SyncCause.UNTOLD)
+        return self.cause not in (SyncCause.NOTHING, SyncCause.KERNEL, SyncCause.UNKNOWN)
 
 
 def synchronous(data: StepData, rows: list[dict[str, Any]]) -> Mapping[str, SyncReason]:
@@ -163,7 +163,7 @@ def synchronous(data: StepData, rows: list[dict[str, Any]]) -> Mapping[str, Sync
     program = data.program
     if program is None:
         named = _without_done(data)
-        return {row["op"]: _UNTOLD for row in rows if row["op"] in named}
+        return {row["op"]: _UNKNOWN for row in rows if row["op"] in named}
     flags = given_flags(data) or {}
     scheduler = scheduler_of(data)
     found: dict[str, SyncReason] = {}
@@ -184,8 +184,8 @@ def synchronous(data: StepData, rows: list[dict[str, Any]]) -> Mapping[str, Sync
     return found
 
 
-_UNTOLD: Final = SyncReason(
-    SyncCause.UNTOLD,
+_UNKNOWN: Final = SyncReason(
+    SyncCause.UNKNOWN,
     "the compiler left it in one piece; without HLO the reason is unknown",
 )
 
@@ -205,23 +205,23 @@ def _without_done(data: StepData) -> set[str]:
 
 def _cause(
     program: Program,
-    it: Instruction,
+    instruction: Instruction,
     row: dict[str, Any],
     scheduler: SchedulerState,
     flags: Mapping[str, str],
 ) -> SyncReason:
     if _requested_sync(row["kind"], flags):
-        return SyncReason(SyncCause.ASKED, f"--{SYNCHRONOUS}={flags[SYNCHRONOUS]} requests it")
-    if '"kernel_strategy":"TRITON' in it.backend_config.replace(" ", ""):
+        return SyncReason(SyncCause.REQUESTED, f"--{SYNCHRONOUS}={flags[SYNCHRONOUS]} requests it")
+    if '"kernel_strategy":"TRITON' in instruction.backend_config.replace(" ", ""):
         return SyncReason(SyncCause.KERNEL, "XLA runs it as a kernel on the main stream")
     if scheduler.ran is False:
         why = f"the latency-hiding scheduler did not run: {scheduler.why}"
         return SyncReason(SyncCause.SCHEDULER_OFF, why)
-    return _by_surroundings(program, it, row, flags)
+    return _by_surroundings(program, instruction, row, flags)
 
 
 def _by_surroundings(
-    program: Program, it: Instruction, row: dict[str, Any], flags: Mapping[str, str]
+    program: Program, instruction: Instruction, row: dict[str, Any], flags: Mapping[str, str]
 ) -> SyncReason:
     movable = row["movable_ms"]
     if movable is not None and movable > _WORTH * (row["transfer_ms"] or row["median_ms"]):
@@ -229,7 +229,7 @@ def _by_surroundings(
             f"nothing was overlapped with it, although {movable:,.3g} ms of independent work exists"
         )
         return SyncReason(SyncCause.LEFT_ALONE, why)
-    if in_loop(program, it.computation):
+    if in_loop(program, instruction.computation):
         return SyncReason(SyncCause.LOOP, _in_loop(row, flags))
     if movable is None:
         return SyncReason(SyncCause.NOTHING, "there is no work between its start and its done")

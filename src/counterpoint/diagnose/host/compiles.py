@@ -251,8 +251,8 @@ def recompilation_of(run: Run, name: str) -> Recompilation | None:
     )
 
 
-def _is_work(it: Compile) -> bool:
-    return it.kind in ("backend", "lower")
+def _is_work(compile_: Compile) -> bool:
+    return compile_.kind in ("backend", "lower")
 
 
 def _apart(rank: Rank, name: str) -> str | None:

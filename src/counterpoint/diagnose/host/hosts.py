@@ -22,7 +22,7 @@ from counterpoint.timeline import Timeline
 
 
 class IdleCause(StrEnum):
-    """Why a device is idle."""
+    """The cause of idle time of a device."""
 
     PROFILER = "profiler"
     COMPILE = "compile"
@@ -207,7 +207,7 @@ _WAITS: Final = (IdleCause.BLOCKED, IdleCause.RUNTIME)
 _OTHERS_DO: Final = (IdleCause.COMPILE, IdleCause.DISPATCH, IdleCause.TRANSFER)
 """Causes by which another thread may explain a wait of the launching thread, rarest first."""
 
-_TOLD_BY: Final = (IdleCause.INPUT, IdleCause.BLOCKED)
+_NAMED_BY_OUTER: Final = (IdleCause.INPUT, IdleCause.BLOCKED)
 """Causes for which the innermost event is what users look for: the loader, not its lock."""
 
 _PLAIN: Final = tuple(
@@ -228,7 +228,9 @@ class IdleEvent(NamedTuple):
     def text(self, names: Sequence[str]) -> str:
         """Return the innermost event, with the event that determined the cause if it is another."""
         inner, giver = names[self.inner], names[self.giver]
-        return inner if inner == giver or self.cause not in _TOLD_BY else f"{inner} in {giver}"
+        return (
+            inner if inner == giver or self.cause not in _NAMED_BY_OUTER else f"{inner} in {giver}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +246,7 @@ class HostActivity:
 
     @cached_property
     def blocked(self) -> Intervals:
-        """When the launching thread waits for a device's results."""
+        """The intervals in which the launching thread waits for a device's results."""
         return self.calling.during(IdleCause.BLOCKED)
 
     def attribute(self, gaps: Intervals, anywhere: Intervals) -> dict[IdleCause, Intervals]:

@@ -129,8 +129,8 @@ _HIDEABLE: Final = (
     IdleCause.PYTHON,
     IdleCause.UNKNOWN,
 )
-"""What a host that does not wait for results does while a device is busy; input and compiling have
-rules of their own.
+"""Activities of a host that does not wait for results while a device is busy; input and compiling
+have rules of their own.
 """
 
 _ROWS: Final = 5

@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core import Basis, InputError, UsageError, shorten_names
+from counterpoint.core import Basis, UsageError, shorten_names
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.links import fabric_of, target_of
 from counterpoint.diagnose.collectives.requirement import classify
@@ -17,14 +17,14 @@ from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.exposure.causes import causes
 from counterpoint.diagnose.network.calls import RemoteCalls, remote_calls
 from counterpoint.diagnose.network.demand import Demand, demand
-from counterpoint.diagnose.selection import WindowKind, select
+from counterpoint.diagnose.selection import WindowKind, require_devices, select
 from counterpoint.diagnose.step_data import StepData, context_of
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import mismatched_devices
 from counterpoint.runs import Run
 from counterpoint.timeline import Timeline
 
-_NEXT: Final = "leave --target out"
+_NEXT: Final = "leave out the target"
 
 
 def check_target(data: StepData) -> tuple[str, ...]:
@@ -45,16 +45,16 @@ def check_target(data: StepData) -> tuple[str, ...]:
     most = max(machines.values(), default=0)
     if most <= target.gpus_per_host:
         return ()
-    mismatch = f"--target {target} has {target.gpus_per_host:,} devices on a host"
+    mismatch = f"target {target} has {target.gpus_per_host:,} devices on a host"
     return (f"{mismatch}, the profile has {most:,}: the target decides which share fast links",)
 
 
-def _check_prediction(target: Target, said: Target) -> None:
+def _check_prediction(target: Target, predicted_for: Target) -> None:
     parts = ("gpu", "hosts", "gpus_per_host")
-    if any(getattr(target, part) != getattr(said, part) for part in parts):
+    if any(getattr(target, part) != getattr(predicted_for, part) for part in parts):
         raise UsageError(
-            f"--target {target}, but this is a prediction for {said}",
-            next="leave --target out",
+            f"target {target}, but this is a prediction for {predicted_for}",
+            next="leave out the target",
         )
 
 
@@ -62,7 +62,7 @@ def _check_chip(data: StepData, target: Target) -> None:
     """A100s of 40 and of 80 GB have the same links."""
     other = mismatched_devices(data.timeline.devices, target, links=True)
     if other is not None:
-        raise UsageError(f"--target {target}, but the profile is of {other}", next=_NEXT)
+        raise UsageError(f"target {target}, but the profile is of {other}", next=_NEXT)
 
 
 def _check_devices(data: StepData, target: Target) -> None:
@@ -71,7 +71,7 @@ def _check_devices(data: StepData, target: Target) -> None:
     devices = max(count, len(data.timeline.devices))
     if devices > target.devices:
         raise UsageError(
-            f"--target {target} has {target.devices:,} devices, the profile's program runs on"
+            f"target {target} has {target.devices:,} devices, the profile's program runs on"
             f" {devices:,}",
             next=_NEXT,
         )
@@ -81,7 +81,7 @@ def _check_devices(data: StepData, target: Target) -> None:
 class NetworkAnalysis:
     """The network load of a median step, mean over devices.
 
-    `slack` and `network` are the tables of `network.slack` and `.requirement`; `collectives` is the
+    `slack` and `network` are the tables of `slack_table` and `causes`; `collectives` is the
     table of `explain`, in the order of `network`. `links_source` says where capacities come from,
     or why there are none. `calls` is empty if no runtime recorded any.
     """
@@ -123,12 +123,7 @@ def analyze_network(
     target: Target | None = None,
 ) -> NetworkAnalysis:
     """Analyze the network load of a typical step, or step `step`, on all or some devices."""
-    if not timeline.devices:
-        raise InputError(
-            f"{', '.join(timeline.inputs)}: no device activity in this profile",
-            why="; ".join(timeline.notes) or "it contains host events only",
-            next="capture again while steps run, e.g. from step 3 on, after compilation",
-        )
+    require_devices(timeline)
     selection = select(timeline, step=step, devices=devices)
     data = StepData(selection=selection, context=context_of(run, target))
     odd = check_target(data)
@@ -163,7 +158,6 @@ def _more_notes(data: StepData) -> list[str]:
     if unsized:
         notes.append(
             f"the bytes of {unsized:,} of {len(data.cached(classify)):,} collectives are unknown;"
-            " the"
-            " demand excludes them"
+            " the demand excludes them"
         )
     return notes

@@ -65,7 +65,7 @@ Longs = NDArray[np.int64]
 
 
 class LatencyPattern(StrEnum):
-    """When calls are slow."""
+    """The times at which calls are slow."""
 
     NORMAL = "normal"
     SPORADIC = "sporadic"

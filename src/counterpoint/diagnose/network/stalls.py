@@ -34,7 +34,7 @@ from counterpoint.timeline import Action
 from counterpoint.timeline.ops import host_transfers
 
 _KEYS: Final = ("device", "run", "program", "name", "turn")
-_TOLD: Final = ("late_ms", "network_ms")
+_MEDIANS: Final = ("late_ms", "network_ms")
 _SHARES: Final = ("by_peer", "by_host", "by_network")
 
 
@@ -45,7 +45,7 @@ class StallCause(StrEnum):
     NETWORK = "the network is slow"
     HOST = "hosts register or copy buffers first"
     SCHEDULE = "too little work between send and recv-done"
-    UNTOLD = "late senders or a slow network"
+    UNKNOWN = "late senders or a slow network"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +80,13 @@ def stalls(data: StepData) -> tuple[Stall, ...]:
 
 
 def _stall(
-    data: StepData, row: dict[str, Any], told: dict[str, Any] | None, calls: RemoteCalls
+    data: StepData, row: dict[str, Any], recorded: dict[str, Any] | None, calls: RemoteCalls
 ) -> Stall:
     count = row["count"] or 1.0
     wire = (row["bytes"] or 0) * (_factor(data, row) or 0.0)
     needed = BASE_MS + wire * _devices_of_a_host(data) / calls.rate * 1e3 if wire else None
-    if told is not None:
-        parts = _recorded_parts(row["own_ms"], told)
+    if recorded is not None:
+        parts = _recorded_parts(row["own_ms"], recorded)
     else:
         parts = _estimated_parts(row["own_ms"], row["slack_ms"], needed, count)
     return Stall(
@@ -95,14 +95,14 @@ def _stall(
         slack_ms=row["slack_ms"],
         lasts_ms=row["median_ms"],
         needed_ms=needed,
-        late_ms=told["late_ms"] if told else None,
-        network_ms=told["network_ms"] if told else None,
+        late_ms=recorded["late_ms"] if recorded else None,
+        network_ms=recorded["network_ms"] if recorded else None,
         by_cause=parts,
     )
 
 
-def _recorded_parts(waits: float, told: dict[str, Any]) -> dict[StallCause, float]:
-    by_peer, by_host, by_network = (waits * told[share] for share in _SHARES)
+def _recorded_parts(waits: float, recorded: dict[str, Any]) -> dict[StallCause, float]:
+    by_peer, by_host, by_network = (waits * recorded[share] for share in _SHARES)
     return {
         StallCause.SCHEDULE: max(0.0, waits - by_peer - by_network - by_host),
         StallCause.PEER: by_peer,
@@ -115,9 +115,9 @@ def _estimated_parts(
     waits: float, slack: float | None, needed: float | None, count: float
 ) -> dict[StallCause, float]:
     if needed is None or slack is None:
-        return {StallCause.UNTOLD: waits}
+        return {StallCause.UNKNOWN: waits}
     scheduled = min(waits, max(0.0, needed - slack) * count)
-    return {StallCause.SCHEDULE: scheduled, StallCause.UNTOLD: waits - scheduled}
+    return {StallCause.SCHEDULE: scheduled, StallCause.UNKNOWN: waits - scheduled}
 
 
 def _factor(data: StepData, row: dict[str, Any]) -> float | None:
@@ -147,7 +147,7 @@ def _recorded_transfers(
         rest = rest - pl.col(share)
     found = (
         measured.group_by("program", "name")
-        .agg(pl.col(*_TOLD).median(), *(pl.col(share).sum() / waits.sum() for share in _SHARES))
+        .agg(pl.col(*_MEDIANS).median(), *(pl.col(share).sum() / waits.sum() for share in _SHARES))
         .filter(pl.col("by_peer").is_not_nan())
     )
     return {(row["program"], row["name"]): row for row in found.iter_rows(named=True)}

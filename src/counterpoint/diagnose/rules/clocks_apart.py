@@ -102,8 +102,7 @@ def _apart(data: StepData, rows: list[dict[str, Any]]) -> Finding:
             "they share no collective of all devices in the same run of a program"
             + (
                 f"; the work of {len(distant)} is up to {seconds:,.1f} s away from the first"
-                " host's:"
-                " profiles of other steps, or wrong clocks"
+                " host's: profiles of other steps, or wrong clocks"
                 if distant
                 else ""
             )

@@ -172,11 +172,11 @@ def _moved(way: _CopyKind, copies: Sequence[tuple[float, float]]) -> _CopyTotal:
     return _CopyTotal(way, ms, sum(size for _, size in copies), awaited)
 
 
-def _bytes(one: ExecutedOp) -> int:
+def _bytes(kernel: ExecutedOp) -> int:
     """Return the bytes of a copy; an asynchronous one counts with its end."""
-    if one.instruction.opcode.endswith("-start"):
+    if kernel.instruction.opcode.endswith("-start"):
         return 0
-    return next(one.instruction.shape.leaves, one.instruction.shape).bytes
+    return next(kernel.instruction.shape.leaves, kernel.instruction.shape).bytes
 
 
 def _way(data: StepData, row: dict[str, Any], known: ExecutedOp | None) -> _CopyKind:
@@ -216,9 +216,8 @@ def _detail(
     computing = data.breakdown.compute_ms
     if exposed > computing:
         text += (
-            f". Kernels run for {computing:,.2f} ms, the most that could hide copies; the rest"
-            " has to"
-            " be removed"
+            f". Kernels run for {computing:,.2f} ms, the most that could hide copies; the rest has"
+            " to be removed"
         )
     return text
 

@@ -144,22 +144,22 @@ def _gain(wide: Sequence[_WideProduct], saves: Range) -> str:
     )
 
 
-def _judged(one: ExecutedOp, machine: ComputeDevice) -> _WideProduct | None:
-    products = [_as_run(gemm, machine) for gemm in gemms(one.program, one.instruction)]
+def _judged(kernel: ExecutedOp, machine: ComputeDevice) -> _WideProduct | None:
+    products = [_as_run(gemm, machine) for gemm in gemms(kernel.program, kernel.instruction)]
     wide = [gemm for gemm in products if gemm.dtype in ("tf32", "f32")]
     if not wide or len(wide) < len(products):
         return None
     kind = wide[0].dtype
-    if sum(gemm.flops for gemm in wide) > _TOO_FAST * machine.peak(kind) * one.once_ms / 1e3:
+    if sum(gemm.flops for gemm in wide) > _TOO_FAST * machine.peak(kind) * kernel.once_ms / 1e3:
         return None
     current_s = sum(price_gemm(gemm, machine).seconds for gemm in wide)
     narrow_s = sum(price_gemm(replace(gemm, dtype="bf16"), machine).seconds for gemm in wide)
     cast_ms = sum(_cast_bytes(gemm) for gemm in wide) / machine.memory_rate * 1e3
-    times = max(float(one.row["count"]), 1.0)
-    gain = one.ms * max(0.0, 1 - narrow_s / current_s)
-    most = max(gain, _most(one.ms, kind, machine))
+    times = max(float(kernel.row["count"]), 1.0)
+    gain = kernel.ms * max(0.0, 1 - narrow_s / current_s)
+    most = max(gain, _most(kernel.ms, kind, machine))
     saves = Range(max(0.0, gain - cast_ms * times), most)
-    return _WideProduct(one.row, kind, saves, f", {_shape(one, machine)}")
+    return _WideProduct(kernel.row, kind, saves, f", {_shape(kernel, machine)}")
 
 
 def _by_kernel(
@@ -191,8 +191,10 @@ def _cast_bytes(gemm: Gemm) -> float:
     return _CAST_BYTES * gemm.batch * gemm.k * (gemm.m + gemm.n)
 
 
-def _shape(one: ExecutedOp, machine: ComputeDevice) -> str:
-    return " and ".join(str(_as_run(gemm, machine)) for gemm in gemms(one.program, one.instruction))
+def _shape(kernel: ExecutedOp, machine: ComputeDevice) -> str:
+    return " and ".join(
+        str(_as_run(gemm, machine)) for gemm in gemms(kernel.program, kernel.instruction)
+    )
 
 
 _TYPES: Final = (

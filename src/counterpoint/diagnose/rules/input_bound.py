@@ -72,8 +72,7 @@ def check(data: StepData) -> Iterator[Finding]:
         title=f"devices wait {waiting:,.2f} ms per step for input",
         detail=(
             f"{waiting / data.step_ms:.0%} of the step: the host fetches the next batch while"
-            " devices"
-            f" are idle, longest in {rows[0][0]}, {rows[0][1]:,.2f} ms"
+            f" devices are idle, longest in {rows[0][0]}, {rows[0][1]:,.2f} ms"
         ),
         saves_ms=Range(0.0, waiting),
         basis=data.basis,

@@ -114,10 +114,10 @@ def _simulated(data: StepData, late: tuple[Straggler, ...], most: float) -> Rang
     return Range(min(gain.low, most), min(gain.high, most)) if gain is not None else None
 
 
-def _without(told: Range | None) -> str:
-    if told is None:
+def _without(gain: Range | None) -> str:
+    if gain is None:
         return ""
-    return f". At their speed a step would be {told.low:,.2f} to {told.high:,.2f} ms shorter"
+    return f". At their speed a step would be {gain.low:,.2f} to {gain.high:,.2f} ms shorter"
 
 
 def _transfer(row: dict[str, Any]) -> float:
@@ -137,43 +137,43 @@ def _who(data: StepData, late: tuple[Straggler, ...]) -> str:
         if steps == 1:
             return "One step does not show which device is last more often than by chance"
         return f"No device is last more often than by chance in these {steps} steps"
-    return "; ".join(_one(data, straggler) for straggler in late[:_NAMED])
+    return "; ".join(_one(data, rank) for rank in late[:_NAMED])
 
 
-def _one(data: StepData, one: Straggler) -> str:
-    how = "in every step" if one.last == one.steps else f"in {one.last} of {one.steps} steps"
-    chance = f"by chance in one of {one.among}"
-    kind = "persistent" if one.persistent else "sporadic"
-    worst = "" if one.persistent else f" ({one.most_ms:,.2f} ms in its worst)"
-    more = one.compute_ms - one.others_compute_ms
+def _one(data: StepData, rank: Straggler) -> str:
+    how = "in every step" if rank.last == rank.steps else f"in {rank.last} of {rank.steps} steps"
+    chance = f"by chance in one of {rank.among}"
+    kind = "persistent" if rank.persistent else "sporadic"
+    worst = "" if rank.persistent else f" ({rank.most_ms:,.2f} ms in its worst)"
+    more = rank.compute_ms - rank.others_compute_ms
     return (
-        f"{_named(data, one)} {kind}: it waits least {how} ({chance}), and the others wait"
-        f" {one.others_wait_ms:,.2f} ms per step longer than it does{worst}. Its compute takes"
-        f" {one.compute_ms:,.2f} ms per step, {abs(more):,.2f} ms {'more' if more > 0 else 'less'}"
-        f" than that of the others by the median: {_why(one)}"
+        f"{_named(data, rank)} {kind}: it waits least {how} ({chance}), and the others wait"
+        f" {rank.others_wait_ms:,.2f} ms per step longer than it does{worst}. Its compute takes"
+        f" {rank.compute_ms:,.2f} ms per step, {abs(more):,.2f} ms {'more' if more > 0 else 'less'}"
+        f" than that of the others by the median: {_why(rank)}"
     )
 
 
-def _named(data: StepData, one: Straggler) -> str:
-    if one.whole_host:
-        return f"All devices of {data.timeline.hosts[one.number].name} are late together,"
-    host = data.timeline.hosts[data.timeline.devices[one.number].host].name
-    return f"Device {one.number} ({host}) is"
+def _named(data: StepData, rank: Straggler) -> str:
+    if rank.whole_host:
+        return f"All devices of {data.timeline.hosts[rank.number].name} are late together,"
+    host = data.timeline.hosts[data.timeline.devices[rank.number].host].name
+    return f"Device {rank.number} ({host}) is"
 
 
-def _why(one: Straggler) -> str:
-    if one.slow:
+def _why(rank: Straggler) -> str:
+    if rank.slow:
         return "it is slow"
-    if one.idle_ms - one.others_idle_ms > 0:
+    if rank.idle_ms - rank.others_idle_ms > 0:
         return (
-            f"that does not explain its lateness; it is idle for {one.idle_ms:,.2f} ms, the others"
-            f" for {one.others_idle_ms:,.2f} ms, so it starts late"
+            f"that does not explain its lateness; it is idle for {rank.idle_ms:,.2f} ms, the others"
+            f" for {rank.others_idle_ms:,.2f} ms, so it starts late"
         )
     return "that does not explain its lateness, so it starts late"
 
 
-def _place(data: StepData, one: Straggler) -> str:
-    return data.timeline.hosts[one.number].name if one.whole_host else f"device {one.number}"
+def _place(data: StepData, rank: Straggler) -> str:
+    return data.timeline.hosts[rank.number].name if rank.whole_host else f"device {rank.number}"
 
 
 def _remedy(data: StepData, late: tuple[Straggler, ...]) -> Remedy:

@@ -123,9 +123,9 @@ def _on_device(data: StepData, found: Sequence[ExecutedOp]) -> Finding:
     )
 
 
-def _shapes(one: ExecutedOp) -> str:
-    given = next((operand.shape for operand in one.program.operands(one.instruction)), None)
-    result = next(one.instruction.shape.leaves, one.instruction.shape)
+def _shapes(kernel: ExecutedOp) -> str:
+    given = next((operand.shape for operand in kernel.program.operands(kernel.instruction)), None)
+    result = next(kernel.instruction.shape.leaves, kernel.instruction.shape)
     return f"{_ordered(given)} to {_ordered(result)}" if given is not None else _ordered(result)
 
 
@@ -134,15 +134,15 @@ def _ordered(shape: Shape) -> str:
     return f"{shape}{{{','.join(map(str, shape.minor_to_major))}}}"
 
 
-def _for_whom(one: ExecutedOp) -> str:
+def _for_whom(kernel: ExecutedOp) -> str:
     """Say what needs the other order: its readers, or else the writer of the first one."""
     wanting = [
         reader.custom_call_target or reader.name
-        for reader, _ in readers(one.program, one.instruction)
+        for reader, _ in readers(kernel.program, kernel.instruction)
     ]
     if wanting:
         return f"read by {', '.join(dict.fromkeys(wanting[:3]))}"
-    writer = writer_of(one.program, one.instruction)
+    writer = writer_of(kernel.program, kernel.instruction)
     if writer is None or writer.opcode == "parameter":
         return "an argument that the step returns in another layout"
     called = f" ({writer.custom_call_target})" if writer.custom_call_target else ""

@@ -302,13 +302,13 @@ def _is_kept(
     )
 
 
-def _part(one: ExecutedOp) -> str | None:
-    phase = one.row["phase"]
+def _part(kernel: ExecutedOp) -> str | None:
+    phase = kernel.row["phase"]
     return _SAME_PART.get(phase, phase)
 
 
-def _share(one: ExecutedOp, moved: int) -> float:
-    return one.ms * min(1.0, moved / one.row["bytes_accessed"])
+def _share(kernel: ExecutedOp, moved: int) -> float:
+    return kernel.ms * min(1.0, moved / kernel.row["bytes_accessed"])
 
 
 def _joined(found: Sequence[Handover]) -> Iterator[KernelChain]:

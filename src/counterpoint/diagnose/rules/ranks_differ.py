@@ -72,31 +72,29 @@ _LISTED: Final = 4
 def check(data: StepData) -> Iterator[Finding]:
     """Yield one finding per program that ran in the steps and differs between hosts."""
     ran = set(data.timeline.runs.filter(pl.col("step").is_not_null())["program"].to_list())
-    for divergence in divergences(data.timeline):
-        if divergence.program in ran:
-            yield (
-                _structural(data, divergence) if divergence.structural else _tuned(data, divergence)
-            )
+    for diff in divergences(data.timeline):
+        if diff.program in ran:
+            yield (_structural(data, diff) if diff.structural else _tuned(data, diff))
 
 
-def _structural(data: StepData, one: Divergence) -> Finding:
-    more = ", ".join(f"{count:+d} {opcode}" for opcode, count in one.opcodes[:_LISTED])
+def _structural(data: StepData, diff: Divergence) -> Finding:
+    more = ", ".join(f"{count:+d} {opcode}" for opcode, count in diff.opcodes[:_LISTED])
     return Finding(
         code=CODE,
-        title=f"{_few(data, one)} of {_all(one)} hosts run another build of {one.name}",
+        title=f"{_few(data, diff)} of {_all(diff)} hosts run another build of {diff.name}",
         detail=(
-            f"{one.instructions[1]:,} instructions there, {one.instructions[0]:,} elsewhere: "
+            f"{diff.instructions[1]:,} instructions there, {diff.instructions[0]:,} elsewhere: "
             + (more or "the same ones in another order")
         ),
         saves_ms=Unknown("the time of the same build on all hosts is unknown"),
         basis=data.basis,
-        evidence=_hosts(data, one),
+        evidence=_hosts(data, diff),
         remedy=Remedy("start all ranks with the same flags, versions, code and autotune results"),
     )
 
 
-def _tuned(data: StepData, one: Divergence) -> Finding:
-    took = [_took(data, one, hosts) for hosts in one.hosts[:2]]
+def _tuned(data: StepData, diff: Divergence) -> Finding:
+    took = [_took(data, diff, hosts) for hosts in diff.hosts[:2]]
     known = [ms for ms in took if ms is not None]
     apart = abs(known[0] - known[1]) if len(known) == len(took) else None
     times = (
@@ -107,16 +105,16 @@ def _tuned(data: StepData, one: Divergence) -> Finding:
     return Finding(
         code=CODE,
         title=(
-            f"{_few(data, one)} of {_all(one)} hosts are tuned differently:"
-            f" {len(one.tuned)} instructions of {one.name}"
+            f"{_few(data, diff)} of {_all(diff)} hosts are tuned differently:"
+            f" {len(diff.tuned)} instructions of {diff.name}"
         ),
         detail=(
-            f"only the configuration of the HLO differs, first in {one.tuned[0]}: each rank was"
+            f"only the configuration of the HLO differs, first in {diff.tuned[0]}: each rank was"
             f" autotuned separately{times}"
         ),
         saves_ms=_saved(data, apart),
         basis=data.basis,
-        evidence=tuple(Evidence(what=name, ms=None) for name in one.tuned[:_LISTED]),
+        evidence=tuple(Evidence(what=name, ms=None) for name in diff.tuned[:_LISTED]),
         remedy=advise(
             data,
             "tune once for all ranks: keep autotuning sharded, or load one file of autotune results"
@@ -134,27 +132,27 @@ def _saved(data: StepData, apart: float | None) -> Range | Unknown:
     return Range(0.0, apart)
 
 
-def _few(data: StepData, one: Divergence) -> str:
-    few = [data.timeline.hosts[host].name for hosts in one.hosts[1:] for host in hosts]
+def _few(data: StepData, diff: Divergence) -> str:
+    few = [data.timeline.hosts[host].name for hosts in diff.hosts[1:] for host in hosts]
     return f"{len(few)} ({', '.join(few[:_LISTED])}{', ...' if few[_LISTED:] else ''})"
 
 
-def _all(one: Divergence) -> int:
-    return sum(len(hosts) for hosts in one.hosts)
+def _all(diff: Divergence) -> int:
+    return sum(len(hosts) for hosts in diff.hosts)
 
 
-def _hosts(data: StepData, one: Divergence) -> tuple[Evidence, ...]:
+def _hosts(data: StepData, diff: Divergence) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(what=f"{data.timeline.hosts[hosts[0]].name}: {count:,} instructions", ms=None)
-        for hosts, count in zip(one.hosts, one.instructions, strict=True)
+        for hosts, count in zip(diff.hosts, diff.instructions, strict=True)
     )
 
 
-def _took(data: StepData, one: Divergence, hosts: tuple[int, ...]) -> float | None:
+def _took(data: StepData, diff: Divergence, hosts: tuple[int, ...]) -> float | None:
     """Return milliseconds per step of the differently tuned ops on these hosts, mean by device."""
     devices = [index for index, device in enumerate(data.timeline.devices) if device.host in hosts]
     ops = data.timeline.ops.with_row_index("row").filter(
-        (pl.col("program") == one.program) & pl.col("op").is_in(one.tuned)
+        (pl.col("program") == diff.program) & pl.col("op").is_in(diff.tuned)
     )
     spans = data.spans.filter(
         pl.col("device").is_in(devices)
@@ -204,7 +202,7 @@ def divergences(timeline: Timeline) -> tuple[Divergence, ...]:
     GEMM, the tiles of a fusion), which happens when each rank autotunes by itself.
     """
     found = (_compare(timeline, index) for index in range(len(timeline.programs)))
-    return tuple(divergence for divergence in found if divergence is not None)
+    return tuple(diff for diff in found if diff is not None)
 
 
 def _compare(timeline: Timeline, index: int) -> Divergence | None:
@@ -244,27 +242,27 @@ def _configured(program: Program) -> Iterator[Instruction]:
     return (instruction for instruction in program.instructions if instruction.backend_config)
 
 
-def _retuned(one: Program, two: Program) -> Iterator[str]:
+def _retuned(first: Program, second: Program) -> Iterator[str]:
     """Yield instructions of the first that are configured differently in the second."""
-    pairs = zip(_configured(one), _configured(two), strict=False)
+    pairs = zip(_configured(first), _configured(second), strict=False)
     return (a.name for a, b in pairs if _configuration(a) != _configuration(b))
 
 
-def _configuration(it: Instruction) -> str:
+def _configuration(instruction: Instruction) -> str:
     """Return the configuration as text, independent of the order of its keys."""
     try:
-        read: Any = parse_json(it.backend_config)
+        read: Any = parse_json(instruction.backend_config)
     except ValueError:
-        return it.backend_config
+        return instruction.backend_config
     if isinstance(read, dict):
         read = {name: value for name, value in read.items() if name not in _IDS}  # pyright: ignore[reportUnknownVariableType]
     return json.dumps(read, sort_keys=True)
 
 
-def _opcodes(one: Program, two: Program) -> tuple[tuple[str, int], ...]:
+def _opcodes(first: Program, second: Program) -> tuple[tuple[str, int], ...]:
     """Return the changes in opcode counts from first to second, largest first."""
-    difference = Counter(instruction.opcode for instruction in two.instructions)
-    difference.subtract(Counter(instruction.opcode for instruction in one.instructions))
+    difference = Counter(instruction.opcode for instruction in second.instructions)
+    difference.subtract(Counter(instruction.opcode for instruction in first.instructions))
     changed = [(opcode, count) for opcode, count in difference.items() if count]
     return tuple(sorted(changed, key=lambda change: (-abs(change[1]), change[0])))
 
@@ -283,23 +281,25 @@ def _structure(program: Program, computation: str, known: dict[str, int]) -> int
     return known[computation]
 
 
-def _does(program: Program, it: Instruction, place: dict[str, int], known: dict[str, int]) -> int:
+def _does(
+    program: Program, instruction: Instruction, place: dict[str, int], known: dict[str, int]
+) -> int:
     return hash(
         (
-            it.opcode,
-            str(it.shape),
-            tuple(place.get(name) for name in it.operands),
-            tuple(_structure(program, called, known) for called in it.calls),
-            str(it.groups),
-            it.source_target_pairs,
-            it.custom_call_target,
-            it.fusion_kind,
-            it.parameter_number,
-            it.tuple_index,
-            it.literal,
-            it.comparison,
-            it.dimensions,
-            it.dot,
-            it.convolution,
+            instruction.opcode,
+            str(instruction.shape),
+            tuple(place.get(name) for name in instruction.operands),
+            tuple(_structure(program, called, known) for called in instruction.calls),
+            str(instruction.groups),
+            instruction.source_target_pairs,
+            instruction.custom_call_target,
+            instruction.fusion_kind,
+            instruction.parameter_number,
+            instruction.tuple_index,
+            instruction.literal,
+            instruction.comparison,
+            instruction.dimensions,
+            instruction.dot,
+            instruction.convolution,
         )
     )

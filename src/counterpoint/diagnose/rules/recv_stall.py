@@ -81,7 +81,7 @@ SINCE: Final = "0.1"
 
 _SHOWN: Final = 5
 
-_OF_OTHERS: Final = (StallCause.PEER, StallCause.UNTOLD)
+_OF_OTHERS: Final = (StallCause.PEER, StallCause.UNKNOWN)
 """Causes that may be due to another slice being late."""
 
 _REMEDIES: Final = {
@@ -100,7 +100,7 @@ _REMEDIES: Final = {
     StallCause.HOST: (
         "let Megascale register enough memory in advance: STEP202 and STEP203 compute how much"
     ),
-    StallCause.UNTOLD: (
+    StallCause.UNKNOWN: (
         "profile all slices with Megascale's own trace, which shows whether peers send late or the"
         " network is slow; also check the hosts with `counterpoint doctor --cluster`"
     ),
@@ -182,8 +182,7 @@ def _remedy(data: StepData, cause: StallCause, stall: Stall, slower: SlowerHost 
     if data.program is None:
         words += (
             "; to see work that could overlap, dump the HLO on one worker: --xla_dump_to=/tmp/hlo"
-            " in"
-            " XLA_FLAGS"
+            " in XLA_FLAGS"
         )
     return advise(data, words)
 

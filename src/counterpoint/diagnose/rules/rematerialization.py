@@ -213,14 +213,14 @@ def _fitting(
     return chosen
 
 
-def _size(one: ExecutedOp) -> float:
+def _size(kernel: ExecutedOp) -> float:
     """Return the bytes of the result, kept for every execution of a step."""
-    return _made(one).bytes * max(float(one.row["count"]), 1.0)
+    return _made(kernel).bytes * max(float(kernel.row["count"]), 1.0)
 
 
-def _made(one: ExecutedOp) -> Shape:
+def _made(kernel: ExecutedOp) -> Shape:
     """Return the result; other outputs of a library call are workspace, or small."""
-    return next(one.instruction.shape.leaves, one.instruction.shape)
+    return next(kernel.instruction.shape.leaves, kernel.instruction.shape)
 
 
 def _remedy(

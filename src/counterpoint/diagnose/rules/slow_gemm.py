@@ -149,9 +149,9 @@ def _slow(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
             yield _SlowProduct(product, found, price)
 
 
-def _by_rates(one: ExecutedOp, chip: Chip) -> Price:
+def _by_rates(kernel: ExecutedOp, chip: Chip) -> Price:
     """Price by the profile's counters and the chip's rates; without counters nothing is slow."""
-    flops, moved = one.row["flops"], one.row["bytes_accessed"]
+    flops, moved = kernel.row["flops"], kernel.row["bytes_accessed"]
     if not flops or moved is None:
         return Price(math.inf, 0.0, math.inf, PriceSource.ANALYTIC, PriceFamily.MATMUL)
     least = max(flops / chip.bf16_flops, moved / chip.hbm_bytes)

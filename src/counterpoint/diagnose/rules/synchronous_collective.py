@@ -85,14 +85,14 @@ _FEWER: Final = (
     "send fewer bytes: a smaller type, another sharding, or once per several micro-batches"
 )
 _WORDS: Final[Mapping[SyncCause, str]] = {
-    SyncCause.ASKED: f"remove --{DISABLED}",
+    SyncCause.REQUESTED: f"remove --{DISABLED}",
     SyncCause.KERNEL: "nothing if it is short; otherwise fewer and larger shards",
     SyncCause.SCHEDULER_OFF: "enable the latency-hiding scheduler",
     SyncCause.LEFT_ALONE: "give XLA's scheduler measured costs: a PGLE profile of this program;"
     " if it lacked memory, reduce memory use elsewhere",
     SyncCause.LOOP: "move it to another iteration of its loop",
     SyncCause.NOTHING: _FEWER,
-    SyncCause.UNTOLD: f"give it work to overlap, such as the other half of the batch; or {_FEWER}",
+    SyncCause.UNKNOWN: f"give it work to overlap, such as the other half of the batch; or {_FEWER}",
 }
 
 
@@ -133,7 +133,7 @@ def _remedy(data: StepData, cause: SyncCause, rows: Rows) -> Remedy:
     flags: dict[str, str] = {}
     if cause is SyncCause.SCHEDULER_OFF:
         flags = {LHS: "true"}
-    elif cause is SyncCause.ASKED:
+    elif cause is SyncCause.REQUESTED:
         flags = {DISABLED: _without(data, {row["kind"] for row in rows})}
     elif cause is SyncCause.LOOP:
         kept = dict.fromkeys(row["kind"] for row in rows if row["kind"] in PIPELINED)

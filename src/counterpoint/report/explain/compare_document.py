@@ -75,9 +75,8 @@ def compare_document(found: Comparison, top: int = 10) -> Document:
 
 
 _LEGEND: Final = (
-    "times: ms of a median step, mean over devices; B-A is positive if B takes longer. The time"
-    " of an "
-    "op is the time in which the step waits for it: 0 if it is hidden behind compute"
+    "times: ms of a median step, mean over devices; B-A is positive if B takes longer. The time of"
+    " an op is the time in which the step waits for it: 0 if it is hidden behind compute"
 )
 
 
@@ -108,8 +107,10 @@ def _devices(timeline: Timeline) -> str:
     return f"measured, {len(timeline.devices)} x {kinds}"
 
 
-def _differs(it: SideDifference) -> str:
-    return printable(f"{it.what}: {it.a or 'none'} in A, {it.b or 'none'} in B")
+def _differs(difference: SideDifference) -> str:
+    return printable(
+        f"{difference.what}: {difference.a or 'none'} in A, {difference.b or 'none'} in B"
+    )
 
 
 def _step(found: Comparison) -> Section:

@@ -44,7 +44,7 @@ class StepChangeJson(Result):
 
 
 class SideDifferenceJson(Result):
-    """What differs around the step; null: not given."""
+    """A difference of machine, program, settings or versions; null: not set."""
 
     about: str
     what: str
@@ -73,7 +73,7 @@ class PhaseJson(ChangeJson):
 
 
 class StepDifferenceJson(Result):
-    """Where the time of a median step goes, or why that is not known."""
+    """The parts of a median step, or the reason why they are unknown."""
 
     known: bool
     why_not: str | None
@@ -126,7 +126,7 @@ class RegroupedJson(Result):
 
 
 class CompareMoveJson(Result):
-    """A collective that stands elsewhere in the schedule."""
+    """A collective that moved in the schedule."""
 
     a: Annotated[str, At("name_before")]
     b: Annotated[str, At("name")]

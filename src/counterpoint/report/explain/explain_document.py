@@ -24,12 +24,13 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.report.explain.explain_tables import collectives_section, ops_section
-from counterpoint.report.explain.findings import (
+from counterpoint.report.explain.sections import (
     COMMUNICATION,
+    collectives_section,
     findings_sections,
     largest_loss,
     largest_losses,
+    ops_section,
 )
 from counterpoint.report.explain.step_time import (
     others_share,
@@ -130,7 +131,7 @@ def detail_sections(
         *findings_sections(explanation),
         collectives_section(explanation.collectives, top),
         ops_section(explanation, top, by),
-        _utilisation(explanation),
+        _utilization(explanation),
     ]
 
 
@@ -192,9 +193,9 @@ def _inputs(inputs: tuple[str, ...]) -> str:
 
 def _devices(explanation: Explanation) -> str:
     if explanation.basis == Basis.PREDICTED and explanation.hosts:
-        chip = explanation.utilisation.chip or explanation.device_kind
+        chip = explanation.utilization.chip or explanation.device_kind
         return printable(f"simulated: {explanation.hosts[0].name} ({chip})")
-    count, chip = explanation.device_count, explanation.utilisation.chip
+    count, chip = explanation.device_count, explanation.utilization.chip
     kind = explanation.device_kind
     what = f"{printable(chip)} ({kind})" if chip else f"{kind} (chip not recorded)"
     if explanation.selected_devices is not None:
@@ -232,8 +233,8 @@ def _plural(count: int, noun: str) -> str:
     return noun if count == 1 else f"{noun}s"
 
 
-def _utilisation(explanation: Explanation) -> Section:
-    use = explanation.utilisation
+def _utilization(explanation: Explanation) -> Section:
+    use = explanation.utilization
     share = use.flops_known_share
     at_least = "" if share is None or share >= _NEARLY_ALL else "at least "
     compute = at_least + units.rate(use.flops_per_s, "FLOP")

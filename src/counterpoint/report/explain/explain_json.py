@@ -58,7 +58,7 @@ class StepsJson(Result):
 
 
 class BreakdownJson(Result):
-    """Where the step goes."""
+    """The parts of a step."""
 
     compute_ms: float | None
     collective_exposed_ms: float | None
@@ -143,7 +143,7 @@ class CollectiveJson(Result):
 
 
 class UtilizationJson(Result):
-    """How much of a chip is used."""
+    """The utilization of a chip."""
 
     chip: str | None
     busy_share: float | None
@@ -155,7 +155,7 @@ class UtilizationJson(Result):
 
 
 class EvidenceJson(Result):
-    """What shows a finding, with rows of `Timeline.spans`."""
+    """The evidence of a finding, with rows of `Timeline.spans`."""
 
     what: str
     ms: float | None
@@ -184,7 +184,7 @@ class FindingJson(Result):
 
 
 class Explained(Result):
-    """What `explain` and `predict` both tell of a step."""
+    """The fields that `explain` and `predict` share."""
 
     run: ReadRunJson | None
     inputs: tuple[str, ...]
@@ -204,12 +204,12 @@ class Explained(Result):
     ops: tuple[OpJson, ...]
     groups: tuple[OpGroupJson, ...]
     collectives: tuple[CollectiveJson, ...]
-    utilisation: UtilizationJson
+    utilisation: Annotated[UtilizationJson, At("utilization")]
     findings: tuple[FindingJson, ...]
 
 
 class Explain(Explained, tag_field="schema", tag="counterpoint.explain/1"):
-    """Where a step goes: `counterpoint explain --json`."""
+    """The time of a step: `counterpoint explain --json`."""
 
     basis: str
 

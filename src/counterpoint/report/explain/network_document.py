@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +27,6 @@ from counterpoint.report import units
 from counterpoint.report.document import (
     Block,
     Chart,
-    Column,
     ColumnKind,
     Document,
     Fact,
@@ -36,11 +34,11 @@ from counterpoint.report.document import (
     Prose,
     Section,
     Series,
-    TextTable,
     Tone,
     printable,
 )
 from counterpoint.report.explain.explain_document import note_facts
+from counterpoint.report.explain.sections import CellColumn, number, text_table
 from counterpoint.report.places import distinct
 from counterpoint.report.words import counted_noun
 
@@ -55,33 +53,6 @@ SPELT: Final[Mapping[str | None, str]] = {
 _LONGEST_NAME: Final = 60
 
 
-@dataclass(frozen=True, slots=True)
-class CellColumn:
-    """A column; those of higher rank are dropped first on narrow screens."""
-
-    title: str
-    cells: Sequence[str]
-    number: bool = False
-    words: bool = False  # wrapped instead of shortened
-    rank: int = 0
-
-    @property
-    def kind(self) -> ColumnKind:
-        """The kind of content, which decides how cells are shortened."""
-        if self.number:
-            return ColumnKind.NUMBER
-        return ColumnKind.WORD if self.words else ColumnKind.NAME
-
-
-def table(told: Sequence[CellColumn]) -> TextTable:
-    """Return a table of the columns with any known value."""
-    known = [column for column in told if any(cell != units.UNKNOWN for cell in column.cells)]
-    return TextTable(
-        columns=tuple(Column(column.title, column.kind, column.rank) for column in known),
-        rows=tuple(zip(*(column.cells for column in known), strict=True)),
-    )
-
-
 def names(rows: Sequence[Mapping[str, Any]], key: str) -> list[str]:
     """Return names from files, printable and shortened."""
     texts = [units.UNKNOWN if row[key] is None else printable(str(row[key])) for row in rows]
@@ -94,15 +65,15 @@ def calls_section(calls: RemoteCalls, top: int) -> Section:
     rows = links.head(top).to_dicts()
     host_ms = [row["host_ms"] for row in rows]
     columns = [
-        CellColumn("host", names(rows, "host")),
-        CellColumn("peer", names(rows, "peer")),
-        CellColumn("calls", [units.count(row["calls"]) for row in rows], number=True),
-        CellColumn("median ms", units.column(row["median_ms"] for row in rows), number=True),
-        CellColumn("p95", units.column(row["p95_ms"] for row in rows), number=True),
-        CellColumn("most", units.column(row["max_ms"] for row in rows), number=True),
-        *([CellColumn("host work", units.column(host_ms), number=True)] if any(host_ms) else []),
-        CellColumn("slow", [units.percent(row["slow_share"], 0) for row in rows], number=True),
-        CellColumn("pattern", names(rows, "pattern"), words=True),
+        CellColumn("host", ColumnKind.NAME, names(rows, "host")),
+        CellColumn("peer", ColumnKind.NAME, names(rows, "peer")),
+        number("calls", [units.count(row["calls"]) for row in rows]),
+        number("median ms", units.column(row["median_ms"] for row in rows)),
+        number("p95", units.column(row["p95_ms"] for row in rows)),
+        number("most", units.column(row["max_ms"] for row in rows)),
+        *([number("host work", units.column(host_ms))] if any(host_ms) else []),
+        number("slow", [units.percent(row["slow_share"], 0) for row in rows]),
+        CellColumn("pattern", ColumnKind.WORD, names(rows, "pattern")),
     ]
     state = {
         LatencyPattern.NORMAL: "none is slow",
@@ -113,7 +84,7 @@ def calls_section(calls: RemoteCalls, top: int) -> Section:
         f"{len(calls.rows):,} over {len(links):,} links: {state}, compared with their bytes at"
         f" {units.rate(calls.rate, 'B')} per host ({printable(calls.rate_source)})"
     )
-    blocks: list[Block] = [table(columns)]
+    blocks: list[Block] = [text_table(columns)[0]]
     by_step = calls.by_step
     if len(by_step) > 1:
         blocks.append(_over_steps(calls))
@@ -204,20 +175,20 @@ def bursts_section(analysis: NetworkAnalysis, top: int) -> Section:
     largest = bursts.sort("bytes", descending=True).head(top).sort("start_ms")
     rows = largest.to_dicts()
     columns = [
-        CellColumn("start ms", units.column(row["start_ms"] for row in rows), number=True),
-        CellColumn("length", units.column(row["length_ms"] for row in rows), number=True),
-        CellColumn("link", [SPELT.get(row["link"], units.UNKNOWN) for row in rows]),
-        CellColumn("bytes", [units.size(row["bytes"]) for row in rows], number=True),
-        CellColumn("mean GB/s", units.column((row["mean_gbps"] for row in rows), 1), number=True),
+        number("start ms", units.column(row["start_ms"] for row in rows)),
+        number("length", units.column(row["length_ms"] for row in rows)),
         CellColumn(
-            "peak", units.column((row["peak_gbps"] for row in rows), 1), number=True, rank=1
+            "link", ColumnKind.NAME, [SPELT.get(row["link"], units.UNKNOWN) for row in rows]
         ),
-        CellColumn("exposed", units.column(row["exposed_ms"] for row in rows), number=True),
-        CellColumn("bound", names(rows, "bound"), words=True),
-        CellColumn("collectives", [_collectives(row) for row in rows], rank=2),
+        number("bytes", [units.size(row["bytes"]) for row in rows]),
+        number("mean GB/s", units.column((row["mean_gbps"] for row in rows), 1)),
+        number("peak", units.column((row["peak_gbps"] for row in rows), 1), rank=1),
+        number("exposed", units.column(row["exposed_ms"] for row in rows)),
+        CellColumn("bound", ColumnKind.WORD, names(rows, "bound")),
+        CellColumn("collectives", ColumnKind.NAME, [_collectives(row) for row in rows], rank=2),
     ]
     summary = f"the largest {len(rows)} of {len(bursts):,}; times in ms from the step's start"
-    return Section("Bursts", summary, (table(columns),))
+    return Section("Bursts", summary, (text_table(columns)[0],))
 
 
 def _collectives(row: dict[str, Any]) -> str:
@@ -243,8 +214,7 @@ def network_document(analysis: NetworkAnalysis, top: int, paths: Sequence[str] =
     return Document(
         sections=tuple(sections),
         legend=f"all figures are {analysis.basis}; 1 GB is 1e9 bytes; rates are of one device in"
-        " one"
-        f" direction; {units.UNKNOWN}: unknown",
+        f" one direction; {units.UNKNOWN}: unknown",
         next=printable(_next(analysis, named)),
     )
 
@@ -307,19 +277,15 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
         " executions; times in ms of one execution"
     )
     columns = [
-        CellColumn("op", names(rows, "op")),
-        CellColumn("kind", names(rows, "kind"), rank=2),
-        CellColumn("median", units.column(row["slack_ms"] for row in rows), number=True),
-        CellColumn("p5", units.column(row["slack_p5_ms"] for row in rows), number=True, rank=1),
-        CellColumn("p95", units.column(row["slack_p95_ms"] for row in rows), number=True, rank=1),
-        CellColumn(
-            "no slack", [units.percent(row["no_slack_share"], 0) for row in rows], number=True
-        ),
-        CellColumn("transfer", units.column(row["mean_transfer_ms"] for row in rows), number=True),
-        CellColumn("could move in", units.column(row["movable_ms"] for row in rows), number=True),
-        CellColumn(
-            "worst device", [_device(row["worst_device"]) for row in rows], number=True, rank=3
-        ),
+        CellColumn("op", ColumnKind.NAME, names(rows, "op")),
+        CellColumn("kind", ColumnKind.NAME, names(rows, "kind"), rank=2),
+        number("median", units.column(row["slack_ms"] for row in rows)),
+        number("p5", units.column(row["slack_p5_ms"] for row in rows), rank=1),
+        number("p95", units.column(row["slack_p95_ms"] for row in rows), rank=1),
+        number("no slack", [units.percent(row["no_slack_share"], 0) for row in rows]),
+        number("transfer", units.column(row["mean_transfer_ms"] for row in rows)),
+        number("could move in", units.column(row["movable_ms"] for row in rows)),
+        number("worst device", [_device(row["worst_device"]) for row in rows], rank=3),
     ]
     meaning = Prose(
         "slack: time from the start until the device needs the data, minus waits for other"
@@ -327,7 +293,7 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
         " elsewhere in the schedule (upper bound).",
         Tone.QUIET,
     )
-    return Section("Slack", summary, (meaning, table(columns)))
+    return Section("Slack", summary, (meaning, text_table(columns)[0]))
 
 
 def _device(number: int | None) -> str:
@@ -339,24 +305,25 @@ def _bandwidth(analysis: NetworkAnalysis, top: int) -> Section:
     # In a prediction the rate is an input of the cost model.
     rate = "priced at" if analysis.basis == Basis.PREDICTED else "achieved"
     columns = [
-        CellColumn("op", names(rows, "op")),
-        CellColumn("link", [SPELT.get(row["link"], units.UNKNOWN) for row in rows], rank=3),
-        CellColumn("sends", [units.size(row["wire_bytes"]) for row in rows], number=True, rank=2),
-        CellColumn("required", _gbps(rows, "required_gbps"), number=True),
-        CellColumn(rate, _gbps(rows, "achieved_gbps"), number=True),
-        CellColumn("capacity", _gbps(rows, "capacity_gbps"), number=True, rank=2),
-        CellColumn("decided by", [_decides(row) for row in rows], rank=1),
-        CellColumn("exposed ms", units.column(row["exposed_ms"] for row in rows), number=True),
-        CellColumn("bound", names(rows, "bound"), words=True),
+        CellColumn("op", ColumnKind.NAME, names(rows, "op")),
+        CellColumn(
+            "link", ColumnKind.NAME, [SPELT.get(row["link"], units.UNKNOWN) for row in rows], rank=3
+        ),
+        number("sends", [units.size(row["wire_bytes"]) for row in rows], rank=2),
+        number("required", _gbps(rows, "required_gbps")),
+        number(rate, _gbps(rows, "achieved_gbps")),
+        number("capacity", _gbps(rows, "capacity_gbps"), rank=2),
+        CellColumn("decided by", ColumnKind.NAME, [_decides(row) for row in rows], rank=1),
+        number("exposed ms", units.column(row["exposed_ms"] for row in rows)),
+        CellColumn("bound", ColumnKind.WORD, names(rows, "bound")),
     ]
     summary = (
         f"{len(rows)} of {counted_noun(len(analysis.network), 'collective')}, the most exposed"
-        " first;"
-        " rates in GB/s; required: bytes sent by one device / slack"
+        " first; rates in GB/s; required: bytes sent by one device / slack"
     )
     if analysis.basis == Basis.PREDICTED:
         summary += "; decided by: the links, or their latency, that determine the price"
-    return Section("Bandwidth", summary, (table(columns),))
+    return Section("Bandwidth", summary, (text_table(columns)[0],))
 
 
 def _decides(row: dict[str, Any]) -> str:

@@ -37,7 +37,7 @@ class ExposureCauseJson(Result):
 
 
 class NetworkCollectiveJson(Result):
-    """What a collective asks of its link."""
+    """The load of a collective on its link."""
 
     program: int | None
     op: str
@@ -129,7 +129,7 @@ class CallsJson(Result):
 
 
 class NetworkJson(Result, tag_field="schema", tag="counterpoint.network/1"):
-    """What a step asks of its links: `counterpoint network --json`."""
+    """The load of a step on its links: `counterpoint network --json`."""
 
     inputs: tuple[str, ...]
     notes: tuple[str, ...]
