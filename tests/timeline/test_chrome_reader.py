@@ -13,7 +13,7 @@ from trace_builder import Event, packed, process, span, spans_of, text_of, threa
 
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.chrome import reader
-from counterpoint.timeline.chrome.reader import is_trace_json, read_trace_json
+from counterpoint.timeline.chrome.reader import read_trace_json
 from counterpoint.timeline.model import Device
 
 HLO = "%all-reduce.7 = f32[1024]{0} all-reduce(f32[1024]{0} %x), replica_groups={{0,1}}"
@@ -312,22 +312,6 @@ def test_the_cap_on_events_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(recording.spans) == 2000
     assert recording.truncated
     assert any("1,000,000 events" in note and ".xplane.pb" in note for note in recording.notes)
-
-
-@pytest.mark.parametrize(
-    ("head", "expected"),
-    [
-        (b'  {"traceEvents"', True),
-        (b"[{", True),
-        (gzip.compress(b'{"traceEvents":[]}', mtime=0), True),
-        (gzip.compress(b"\x0a\x05plane", mtime=0), False),
-        (b"\x1f\x8b\x08broken", False),
-        (b"\x0a\x05plane", False),
-        (b"", False),
-    ],
-)
-def test_traces_are_told_by_their_first_bytes(head: bytes, expected: bool) -> None:
-    assert is_trace_json(head) is expected
 
 
 def test_a_missing_file_is_one_clear_error(tmp_path: Path) -> None:

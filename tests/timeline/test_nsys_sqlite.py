@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 from nsys_export import NEW, OLD, PID, Export, thread
 
-from counterpoint.timeline.nsys.database import is_sqlite
 from counterpoint.timeline.nsys.sqlite import read_sqlite
 from counterpoint.timeline.recording import (
     EXECUTIONS,
@@ -355,12 +354,6 @@ def test_many_rows_come_back_in_order_with_their_texts(tmp_path: Path) -> None:
     assert (events["start_ps"] // 10_000).to_list() == list(range(rows))
     names = pl.Series(recording.host_names).gather(events["name"])
     assert names.to_list()[:4] == ["range 0", "range 1", "range 2", "range 0"]
-
-
-def test_sniffing() -> None:
-    assert is_sqlite(b"SQLite format 3\x00\x10\x00")
-    assert not is_sqlite(b"PK\x03\x04")
-    assert not is_sqlite(b"")
 
 
 def test_a_pytorch_export_has_kernels_without_ops(shared: Path) -> None:

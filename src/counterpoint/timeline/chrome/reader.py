@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from counterpoint.timeline.chrome.stream import (
     NotATrace,
     Reached,
     UnpacksTooFar,
-    is_packed,
     read_events,
     read_head,
     text_blocks,
@@ -116,16 +114,6 @@ MOST_EVENTS: Final = 1_000_000
 """XLA writes at most this many events to a trace.json: those that start first."""
 
 _SUFFIXES: Final = (".gz", ".json", ".trace")
-
-
-def is_trace_json(head: bytes) -> bool:
-    """Return whether a file with this head is JSON, compressed or not."""
-    if is_packed(head):
-        try:
-            head = zlib.decompressobj(wbits=31).decompress(head, 64)
-        except zlib.error:
-            return False
-    return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
 
 
 def _silent(offset: int) -> None:

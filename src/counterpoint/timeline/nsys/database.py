@@ -21,7 +21,6 @@ from counterpoint.core import InputError
 from counterpoint.timeline.model import Schema
 from counterpoint.timeline.recording import EXECUTIONS, HOST_EVENTS, MARKERS, OPS, SPANS
 
-_MAGIC: Final = b"SQLite format 3\x00"
 _BATCH: Final = 1 << 16
 _SEPARATOR: Final = "\x1f"
 _NULL: Final = -(1 << 63)
@@ -30,11 +29,6 @@ _NULL_TEXT: Final = "\x1e"
 _STEP: Final = 1 << 20
 _STEPS_PER_BYTE: Final = 200
 _LEAST_STEPS: Final = 1 << 28
-
-
-def is_sqlite(head: bytes) -> bool:
-    """Return whether a file with this head is an SQLite file."""
-    return head.startswith(_MAGIC)
 
 
 class Database:
