@@ -98,7 +98,7 @@ def test_a_function_is_lowered_for_any_number_of_devices(
     ("name", "kind", "told"),
     [
         ("broken", InputError, r"steps.py.* in broken[\s\S]*TypeError"),
-        ("refusing", InputError, r"refusing: 4 devices are too few[\s\S]*steps.py:\d+ refuses it"),
+        ("refusing", InputError, r"refusing: 4 devices are too few[\s\S]*steps.py:\d+ rejects it"),
         ("odd", UsageError, "it returns function, not a function with its arguments"),
         ("no_tuple", UsageError, "the arguments it returns are int"),
         ("missing", UsageError, r"it has no function missing[\s\S]*next: .*steps.py:\w+"),

@@ -72,7 +72,7 @@ def test_a_file_alone_is_the_step_whatever_its_name(tmp_path: Path, ending: str)
     path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
     workload = load_workload(path)
     assert (workload.name, workload.program, workload.devices) == ("jit_step", data, 2)
-    with pytest.raises(UsageError, match="holds module jit_step alone"):
+    with pytest.raises(UsageError, match="contains only module jit_step"):
         load_workload(path, "init")
 
 
@@ -83,7 +83,7 @@ def test_a_file_alone_is_the_step_whatever_its_name(tmp_path: Path, ending: str)
         (b"import jax\n", "neither StableHLO nor an HLO module"),
         (b"\x1f\x8b\x08damaged", "can't be read"),
         (b"\x00\x01\x02" * 40, "no program"),
-        (b"HloModule jit_step, is_scheduled=true\n", "scheduled already"),
+        (b"HloModule jit_step, is_scheduled=true\n", "already scheduled"),
     ],
 )
 def test_a_file_that_is_no_program_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
@@ -106,7 +106,7 @@ def test_a_scheduled_module_is_refused_with_what_helps(lowered: Lowered, tmp_pat
     dump = tmp_path / "module_0001.jit_step.sm_9.0_gpu_after_optimizations.hlo.pb"
     dump.write_bytes(compiled.hlo)
     for path in (dump, tmp_path):
-        with pytest.raises(InputError, match="scheduled already") as told:
+        with pytest.raises(InputError, match="already scheduled") as told:
             load_workload(path)
         assert "JAX_DUMP_IR_TO" in str(told.value.next)
 

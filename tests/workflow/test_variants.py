@@ -63,7 +63,7 @@ def test_what_is_written_out_has_the_last_word_over_recipes() -> None:
         ("--xla_gpu_a='1", "No closing quotation"),
         ("env:FOO", "env:FOO: no = and no value"),
         ("env:=1", "env:=1: no name before ="),
-        ("env:a;b=1", "env:a;b=1: 'a;b' is no name of a variable"),
+        ("env:a;b=1", "env:a;b=1: invalid variable name 'a;b'"),
         ("env:a;b", "env:a;b: no = and no value"),
     ],
 )

@@ -222,7 +222,7 @@ def _nothing(path: Path, found: list[Artifact]) -> InputError:
     places = scheduled_places(found)
     if places:
         return InputError(
-            f"{path}: contains only scheduled modules, such as {places[0]}",
+            f"{path}: contains only already scheduled modules, such as {places[0]}",
             why="XLA can't compile a scheduled module again",
             next=_HELP,
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -19,12 +19,8 @@ from statistics import fmean, stdev
 from typing import Final
 
 from counterpoint.core import CounterpointError, InputError, Range, Unknown
-from counterpoint.flags import Settings, inherited_settings
 from counterpoint.flags.versions import (
-    DISABLED_PASSES,
     PROFILE,
-    async_collectives_off,
-    scheduler_off,
 )
 from counterpoint.hlo import Program, read_program
 from counterpoint.pgle import (
@@ -424,29 +420,3 @@ def _compared(without: ComparedRuns, with_profile: ComparedRuns) -> RunCompariso
             for arm in (without, with_profile)
         )
     )
-
-
-def serial_settings(
-    settings: Settings,
-    inherited: Mapping[str, str],
-    version: str | None,
-    *,
-    disable_async: bool,
-) -> Settings:
-    """Turn the scheduler off, beside other disabled passes; async collectives on request.
-
-    Nothing overlaps then, so an instruction's time is its own. XLA takes a program's fingerprint
-    before scheduling, so disabling the scheduler's pass keeps the program. Disabling async
-    collectives does not: it compiles another program, in which the same names stand for other
-    instructions.
-    """
-    under = inherited_settings(inherited)
-    for name, value in scheduler_off(version):
-        settings = (
-            settings.joined(name, value, under=under)
-            if name == DISABLED_PASSES
-            else settings.merged(Settings(((name, value),)))
-        )
-    if disable_async:
-        settings = settings.merged(Settings(async_collectives_off(version)))
-    return settings

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import shlex
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.flags import Settings
-from counterpoint.flags.versions import PROFILE
-from counterpoint.pgle.profiles import MEDIAN, read_profile
+from counterpoint.flags import Settings, inherited_settings
+from counterpoint.flags.versions import (
+    DISABLED_PASSES,
+    PROFILE,
+    async_collectives_off,
+    scheduler_off,
+)
+from counterpoint.pgle.profiles import (
+    MEDIAN,
+    read_profile,
+)
 from counterpoint.timeline import read
 from counterpoint.workflow.feedback.feedback import (
     Feedback,
@@ -19,7 +28,6 @@ from counterpoint.workflow.feedback.feedback import (
     existing_profile,
     feed_back,
     measurement,
-    serial_settings,
 )
 from counterpoint.workflow.feedback.task import (
     NO_CACHE,
@@ -217,3 +225,29 @@ def _command(
     # Each process on this machine needs its own report: %p is its number.
     name = str(report) if single or (task.request.ranks in (None, 1)) else f"{report}-%p"
     return ("nsys", "profile", *_OPTIONS, *options, f"--output={name}", *task.command)
+
+
+def serial_settings(
+    settings: Settings,
+    inherited: Mapping[str, str],
+    version: str | None,
+    *,
+    disable_async: bool,
+) -> Settings:
+    """Turn the scheduler off, beside other disabled passes; async collectives on request.
+
+    Nothing overlaps then, so an instruction's time is its own. XLA takes a program's fingerprint
+    before scheduling, so disabling the scheduler's pass keeps the program. Disabling async
+    collectives does not: it compiles another program, in which the same names stand for other
+    instructions.
+    """
+    under = inherited_settings(inherited)
+    for name, value in scheduler_off(version):
+        settings = (
+            settings.joined(name, value, under=under)
+            if name == DISABLED_PASSES
+            else settings.merged(Settings(((name, value),)))
+        )
+    if disable_async:
+        settings = settings.merged(Settings(async_collectives_off(version)))
+    return settings
