@@ -139,7 +139,7 @@ def found() -> Conclusion:
             ArmRow(
                 arm=arm("all-gather threshold 64 MiB"),
                 status="same program",
-                why="XLA made the base's program of it",
+                why="XLA compiles it to the base's program",
             ),
         ),
         noise=RunNoise(sigma=0.0021, freedom=9, floor=0.006),
@@ -190,7 +190,7 @@ def foreseen() -> Conclusion:
     same = ArmRow(
         arm=arm("all-gather threshold 64 MiB", says=predicted(0.0, 0.0, 0.0, "000000000000")),
         status="same program",
-        why="XLA made the base's program of it",
+        why="XLA compiles it to the base's program",
     )
     large = ArmRow(
         arm=arm("scheduler's memory limit 120"),

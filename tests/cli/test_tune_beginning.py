@@ -55,10 +55,10 @@ def refused(told: tuple[int, str, str], said: str) -> None:
 
 def test_a_place_that_is_refused_is_not_announced(run: Run, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
-    refused(run("-o", "train.py"), "train.py is a file, and a study is a directory")
+    refused(run("-o", "train.py"), "train.py is a file, but a study is a directory")
     (tmp_path / "full").mkdir()
     (tmp_path / "full/x").write_text("")
-    refused(run("-o", "full"), "full is not empty, and holds no study")
+    refused(run("-o", "full"), "full is not empty, and not a study")
     refused(run("-o", "train.py/x"), "can't write to train.py/x")
 
 
@@ -78,7 +78,7 @@ def test_a_place_for_trials_that_there_is_not_is_refused_early(
     refused(
         run("--nodes", "2", "--executor=local", *more), "2 nodes, but the local executor has one"
     )
-    refused(run("--executor=local", "--slurm=-p x", *more), "--slurm is for the executor slurm")
+    refused(run("--executor=local", "--slurm=-p x", *more), "--slurm applies to the executor slurm")
     assert not list(tmp_path.iterdir())
 
 
@@ -89,9 +89,9 @@ def test_only_trials_that_ended_by_themselves_are_done() -> None:
     made.ran("NVLS off", report(failure=TrialFailure.INTERRUPTED), Purpose.SCREEN, 1)
     made.started("base", Purpose.SCREEN, 1)
     said = [*beginning(asked("20 trials, 2h"), made.study)]
-    assert said[0] == "going on with s: 2 trials done, 2 interrupted"
+    assert said[0] == "continuing s: 2 trials done, 2 interrupted"
     assert said[-1] == "budget: at most 20 trials, and 2 h 00 min of trials"
     made.add(StudyEnded(why="every arm is decided", at=AT))
     assert [*beginning(asked(), made.study)] == [
-        "s is done (no arm is worth more runs): nothing is run"
+        "s is done (no arm is worth more runs): nothing to run"
     ]

@@ -166,7 +166,7 @@ def test_a_study_that_goes_on_can_be_shown(run: Run, begun: Path) -> None:
     ("words", "said"),
     [
         (("--arm", "no such"), "its arms are"),
-        (("--json", "--as", "env"), "ask for one"),
+        (("--json", "--as", "env"), "exclude each other"),
         (("--bundle", "x.zip"), "a bundle is a .tar.gz"),
         (("--as", "cobol"), "k8s"),
     ],
@@ -249,7 +249,9 @@ def test_what_was_predicted_with_a_profile_is_not_passed_off_without(
     study = predicted_study(tmp_path / "s", profile=True)
     out = run(study)[1]
     said = " ".join(out.split())
-    assert "PGLE the settings below are without it; the gain was predicted with a profile" in said
+    assert (
+        "PGLE the settings below do not include it; the gain was predicted with a profile" in said
+    )
     assert "lies in the study" not in out
     assert f"next: counterpoint pgle manual --settings {study}/best.env" in out
     code, out, err = run(study, "--as", "bash")
@@ -306,7 +308,7 @@ def test_a_bundle_has_it_all_but_other_peoples_business(
     assert (code, out) == (0, "")
     assert f"wrote {path}\n" in err
     assert "WANDB_API_KEY" in err
-    assert "look through" in err
+    assert "review them" in err
 
     with tarfile.open(path) as archive:
         archive.extractall(tmp_path / "there", filter="data")
@@ -324,7 +326,7 @@ def test_a_bundle_has_it_all_but_other_peoples_business(
 
     told = read_study(there)
     assert told.trials == read_study(study).trials
-    assert dict(told.began.base.env)["WANDB_API_KEY"] == "<left out>"
+    assert dict(told.began.base.env)["WANDB_API_KEY"] == "<redacted>"
     assert run(there)[1].splitlines()[0] == run(study)[1].splitlines()[0]
 
 
@@ -339,5 +341,5 @@ def test_a_bundle_overwrites_nothing_unasked(run: Run, study: Path, tmp_path: Pa
 
 def test_a_bundle_of_nothing_is_refused(run: Run, tmp_path: Path) -> None:
     code, _, err = run(tmp_path, "--bundle", tmp_path / "x.tgz")
-    assert (code, "holds no study" in err) == (3, True)
+    assert (code, "is not a study" in err) == (3, True)
     assert not list(tmp_path.iterdir())

@@ -51,7 +51,7 @@ def test_an_arm_that_sets_nothing_says_what_it_changes() -> None:
 def test_a_prediction_alone_runs_nothing_and_a_race_alone_compiles_nothing() -> None:
     alone = text_of(replace(PLAN, executor=None, cost=None))
     assert alone.startswith("Plan   python train.py: predicted\n")
-    assert "trials" not in alone.partition("What may be changed")[0]
+    assert "trials" not in alone.partition("Dimensions")[0]
     race = text_of(replace(PLAN, target=None, base_step_s=None))
     assert race.startswith("Plan   python train.py: run in turns\n")
     assert "compile" not in race
@@ -59,7 +59,9 @@ def test_a_prediction_alone_runs_nothing_and_a_race_alone_compiles_nothing() -> 
 
 def test_the_base_is_printed_and_no_reason_is_left_empty() -> None:
     text = text_of(PLAN)
-    assert 'Base   your settings, in full; predicted step 131.0 ms\n  export XLA_FLAGS="--x' in text
+    assert (
+        'Base   your settings, complete; predicted step 131.0 ms\n  export XLA_FLAGS="--x' in text
+    )
     bare = replace(SPACE.dimensions[0], why="", source="")
     assert "named by you" in text_of(replace(PLAN, space=replace(SPACE, dimensions=(bare,))))
 

@@ -69,7 +69,7 @@ def between(before: Made, add: Callable[[Made], object]) -> list[str]:
 
 def test_each_thing_that_happens_is_a_line() -> None:
     made = Made(NVLS, BUFFERS)
-    assert event_lines(None, made.study) == ["worth real time: NVLS off, command buffers off"]
+    assert event_lines(None, made.study) == ["shortlist: NVLS off, command buffers off"]
     space = SpaceMade(dimensions=(("NVLS", 1), ("x", 3)), left_out=(LeftOut("y", "n"),), at=AT)
     space = replace(space, notes=("jaxlib 9 is not known",))
     assert between(made, lambda it: it.add(space)) == [
@@ -77,7 +77,7 @@ def test_each_thing_that_happens_is_a_line() -> None:
         "note: jaxlib 9 is not known",
     ]
     assert between(made, lambda it: it.entered(NVLS, BUFFERS)) == [
-        "takes part: NVLS off, command buffers off"
+        "entered: NVLS off, command buffers off"
     ]
     assert between(made, lambda it: it.noise()) == [
         "trial 1, base (noise, row 1): 1,000.0 ms a step",
@@ -178,7 +178,7 @@ def test_a_journal_that_grows_is_followed(tmp_path: Path, *, terminal: bool) -> 
             progress.note("interrupted: ending in order")
     text = stream.getvalue()
     stays = [it.rpartition("\x1b[K")[2] for it in text.splitlines() if "counterpoint: " in it]
-    assert stays.count("counterpoint: takes part: NVLS off") == 1
+    assert stays.count("counterpoint: entered: NVLS off") == 1
     assert "counterpoint: interrupted: ending in order" in stays
     assert ("\x1b" in text) is terminal
     if terminal:

@@ -125,7 +125,7 @@ def test_an_arm_that_is_the_base_already_is_nothing_to_try(tmp_path: Path) -> No
 
 
 def test_a_budget_for_nothing_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="3 trials is too little"):
+    with pytest.raises(UsageError, match="3 trials is too small"):
         tune(asked(tmp_path, "env:SAVES=0.2", plan=replace(PLAN, budget=Budget(trials=3))))
     assert not (tmp_path / "study").exists()
 
@@ -199,7 +199,7 @@ def test_an_arm_that_was_named_and_takes_no_part_is_in_the_report_with_why(tmp_p
         list_arms(study, ledger)
         made = conclude(ledger.study, PLAN)
     told = {
-        "env:SAVES=0.2 env:SAVES=0.2": "comes to the same as env:SAVES=0.2",
+        "env:SAVES=0.2 env:SAVES=0.2": "equivalent to env:SAVES=0.2",
         "env:ZERO=0": "it changes nothing: the base has it already",
     }
     assert {it.name: it.why for it in made.left_out} == told
@@ -213,7 +213,7 @@ def test_an_arm_that_was_named_and_takes_no_part_is_in_the_report_with_why(tmp_p
 def test_a_prediction_needs_a_target_and_a_measurement_a_command(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--target is missing"):
         tune(TuneRequest(workload="step.py:make", directory=tmp_path / "study", measure=False))
-    with pytest.raises(UsageError, match="can be predicted, not run"):
+    with pytest.raises(UsageError, match="can be predicted but not run"):
         tune(
             TuneRequest(
                 workload="step.py:make",

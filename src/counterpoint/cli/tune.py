@@ -52,20 +52,20 @@ def tune(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Find settings that are really faster: predicted first, then measured, never noise.
 
-    With a --target, settings are compiled and simulated for it; with a command behind `--`, they
-    are run in turns. With both, which is the usual way, what is predicted to be fastest is run.
-    Exit code 0 also where nothing is faster; 1 where not even the base could be measured.
+    With --target, settings are compiled and simulated for it; with a command after `--`, they are
+    run in turns. With both, the usual mode, the settings predicted to be fastest are run. The exit
+    code is 0 even if nothing is faster, and 1 if not even the base could be measured.
 
     Args:
-        command: What to run, behind `--`.
-        tried: The base, and what is tried.
-        search: What is predicted.
-        race: How it is measured.
-        place: Where it runs.
-        out: The directory of the study; the same command with the same -o goes on.
-        dry_run: Print what would be tried and what that costs, and run nothing.
-        top: Rows of the table of arms.
-        json: Print everything as JSON, uncut.
+        command: The command to run, after `--`.
+        tried: The base, and the settings to try.
+        search: The prediction.
+        race: The measurement.
+        place: The place where trials run.
+        out: The directory of the study; the same command with the same -o continues it.
+        dry_run: Print what would be tried and its cost, and run nothing.
+        top: Number of rows in the table of arms.
+        json: Print the full result as JSON.
     """
     from counterpoint.cli.tune_request import TuneOptions, read_request, refuse_low
     from counterpoint.cli.tune_show import resume_command
@@ -96,17 +96,15 @@ def _without_dry_run(words: list[str]) -> str:
 
 def _work(asked: TuneRequest) -> tuple[Conclusion, int]:
     """Return the conclusion, and the exit code if it was asked to stop."""
-    from counterpoint.tune import resolve_target
     from counterpoint.tune import tune as carry_out
 
     with StudyProgress(asked.directory) as progress, stop_on_signals(progress.note) as stop:
-        prepared = resolve_target(asked, progress.note)
 
-        def announce(study: Study) -> None:
-            for line in beginning(prepared, study):
+        def announce(resolved: TuneRequest, study: Study) -> None:
+            for line in beginning(resolved, study):
                 progress.note(line)
 
-        conclusion = carry_out(prepared, progress.say, stop, announce)
+        conclusion = carry_out(asked, progress.say, stop, announce)
     return conclusion, stop.exit_code if stop() and conclusion.state != "done" else 0
 
 
@@ -141,10 +139,10 @@ def beginning(asked: TuneRequest, study: Study) -> Iterator[str]:
     """Yield the study's path and the plan; `study` is what was found there, or just begun."""
     place = shlex.quote(str(asked.directory))
     if study.ended is not None:
-        yield f"{place} is done ({end_text(study.ended.why)}): nothing is run"
+        yield f"{place} is done ({end_text(study.ended.why)}): nothing to run"
         return
     is_new = study == Study(began=study.began)
-    yield f"study {place}" if is_new else f"going on with {place}: {_done(asked, study)}"
+    yield f"study {place}" if is_new else f"continuing {place}: {_done(asked, study)}"
     if asked.predicts:
         afterwards = (
             "; then the best of them are run in turns" if asked.measure else "; nothing is run"
@@ -154,7 +152,7 @@ def beginning(asked: TuneRequest, study: Study) -> Iterator[str]:
             f" {asked.target} and simulated{afterwards}"
         )
     else:
-        yield "no --target: nothing is predicted, the base and your arms are run in turns"
+        yield "no --target: the base and your arms are run in turns, without a prediction"
     if asked.measure and (budget := budget_text(asked.plan.budget)):
         yield f"budget: {budget}"
 
@@ -175,7 +173,7 @@ _ASKED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequest:
-    """Whether and by which signal the study was asked to stop."""
+    """The signal by which the user requested a stop, if any."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
@@ -196,7 +194,7 @@ class StopRequest:
         self._number = number
         name = "interrupted" if number == signal.SIGINT else signal.Signals(number).name
         # In a thread: the signal may arrive while the drawing thread holds its lock.
-        text = f"{name}: ending in order; once more ends it at once"
+        text = f"{name}: ending the running trial; once more stops at once"
         threading.Thread(target=self._note, args=(text,), daemon=True).start()
 
 
@@ -235,7 +233,7 @@ def print_dry_run(asked: TuneRequest, top: int, words: str, *, as_json: bool) ->
     from counterpoint.report.tune import dry_run_document, dry_run_json
     from counterpoint.tune import dry_run
 
-    with Progress("looking at what may be changed") as progress:
+    with Progress("examining the space") as progress:
         plan = dry_run(asked, progress.say)
     if as_json:
         sys.stdout.write(dry_run_json(plan, asked.plan.budget))

@@ -15,24 +15,24 @@ Flags = Annotated[tuple[str, ...], Parameter(show_default=False, allow_leading_h
 Value = Annotated[str | None, Parameter(allow_leading_hyphen=True)]  # -5% is not an option
 Switch = Annotated[bool, Parameter(show_default=False)]
 
-_TRIED = Group("What is tried", sort_key=1)
-_PREDICTED = Group("Prediction, where there is a --target", sort_key=2)
-_MEASURED = Group("Measurement, where there is a command", sort_key=3)
-_PLACE = Group("Where trials run", sort_key=4)
+_TRIED = Group("Settings to try", sort_key=1)
+_PREDICTED = Group("Prediction (with --target)", sort_key=2)
+_MEASURED = Group("Measurement (with a command)", sort_key=3)
+_PLACE = Group("Place of the trials", sort_key=4)
 
 
 @Parameter(name="*", group=_TRIED)
 @dataclass(frozen=True, slots=True)
 class TriedOptions:
-    """The base, and what is tried on top of it.
+    """The base, and the settings tried on top of it.
 
     Args:
-        set_: Of the base: a flag of XLA, xla_gpu_...=value.
-        env: Of the base: a variable, NAME=value.
-        recipe: Of the base: settings by a recipe's name or of a file, before --set and --env.
-        arm: Settings of your own to try: flags in quotes, a file, a recipe's name; several.
-        space: A TOML or JSON that adds, fixes or leaves out dimensions, or names arms.
-        seed: Of all that is drawn.
+        set_: Add an XLA flag to the base: xla_gpu_...=value.
+        env: Add an environment variable to the base: NAME=value.
+        recipe: Add a recipe, or the settings in a file, to the base, before --set and --env.
+        arm: Try these settings: flags in quotes, a file, or a recipe; repeatable.
+        space: TOML or JSON file that adds, fixes or drops dimensions, or names arms.
+        seed: Seed for all random choices.
     """
 
     set_: Annotated[
@@ -48,24 +48,24 @@ class TriedOptions:
 @Parameter(name="*", group=_PREDICTED)
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """What is predicted, for what, and what prices it.
+    """The prediction: its workload, target and prices.
 
     Args:
-        predict: Search without running anything: a file, a dump, a Run, file.py:function; alone,
-            the command behind `--` is lowered, and not trained. With both, this is searched and
-            the command measured.
-        target: The devices: 8xH100, 64x8xH100:400G for 64 hosts with a NIC per GPU, or a .toml.
-        candidates: Compile at most so many.
-        shortlist: Of them so many are worth real time, at most.
-        program: Of several programs this one; else the one with the most FLOPs.
-        devices: Lower a function or a command for so many devices; else for the target's.
-        jobs: Compile so many at once; else as many as cores and memory allow.
-        compile_timeout: Seconds that one compile, or lowering, may take.
-        profile: Price by what was measured: a PGLE profile, a recording or a Run.
-        nccl_table: A log of nccl-tests on your network, before our tables.
-        gemm_table: A CSV of GEMM benchmarks on your GPU, before our tables.
-        kernel_table: A TOML of what your own kernels cost.
-        calibration: Scalars that `counterpoint calibrate` fitted.
+        predict: Search without running anything: a file, a dump, a Run, or file.py:function.
+            Without a value, the command after `--` is lowered, not trained. With both, the
+            search uses the workload, and the command is measured.
+        target: Devices: 8xH100, 64x8xH100:400G for 64 hosts with one NIC per GPU, or a .toml.
+        candidates: Maximum number of candidates to compile.
+        shortlist: Maximum number of candidates to measure.
+        program: Program to tune, if there are several; default: the one with the most FLOPs.
+        devices: Number of devices to lower a function or a command for; default: the target's.
+        jobs: Number of parallel compiles; default: as many as cores and memory allow.
+        compile_timeout: Time limit in seconds for each compile or lowering.
+        profile: Use measured costs: a PGLE profile, a recording or a Run.
+        nccl_table: Log of nccl-tests on your network, used before the built-in tables.
+        gemm_table: CSV of GEMM benchmarks on your GPU, used before the built-in tables.
+        kernel_table: TOML with the costs of your own kernels.
+        calibration: Scalars fitted by `counterpoint calibrate`.
     """
 
     predict: Annotated[
@@ -88,23 +88,23 @@ class SearchOptions:
 @Parameter(name="*", group=_MEASURED)
 @dataclass(frozen=True, slots=True)
 class RaceOptions:
-    """How it is measured, and when it ends.
+    """The measurement, and when it ends.
 
     Args:
-        budget: What may be spent on trials: 2h, 90m, 20trials, or '20 trials, 2h'.
-        target_gain: Good enough: end once so much is shown, e.g. 2%.
-        confirm: Measure so many of the arms that were found, at most, beside those of --arm and
-            --space; else the shortlist. 0: none.
-        confirm_rows: Fresh runs of the winner and of the base, in a fresh allocation, or more
-            (up to --cap) where runs differ much; 0: none, else 2 at least.
-        cap: Rows (one pass through the base and the arms) at most, before it stays undecided.
-        indifferent: A gain or loss within this share of the step is none that counts.
-        steps: End each trial after so many steps; else the program ends by itself.
-        timeout: End a trial after so many seconds.
-        hang_after: End it when nothing was printed, compiled or stepped for so many seconds.
-        loss_tolerance: By how much losses may differ from the base's, e.g. 0.1%; else as much as
-            those of the base differ among themselves.
-        ablate: Measure the winner without each of its changes, too.
+        budget: Limit on the trials: 2h, 90m, 20trials, or '20 trials, 2h'.
+        target_gain: Stop when this gain is shown, for example 2%.
+        confirm: Maximum number of arms found by the search to measure, in addition to those of
+            --arm and --space; default: --shortlist; 0: none.
+        confirm_rows: Number of fresh runs of the winner and of the base, in a fresh allocation;
+            more (up to --cap) if runs differ much; 0: none, otherwise at least 2.
+        cap: Maximum number of rows (one pass through the base and the arms) per arm.
+        indifferent: Gains and losses within this share of the step do not count.
+        steps: Number of steps after which a trial ends; default: the program ends by itself.
+        timeout: Time limit of a trial in seconds.
+        hang_after: Seconds without output, compile or step after which a trial is ended.
+        loss_tolerance: Allowed deviation of the losses from the base's, for example 0.1%;
+            default: derived from the differences between runs of the base.
+        ablate: Also measure the winner without each of its changes.
     """
 
     budget: Value = None
@@ -123,18 +123,18 @@ class RaceOptions:
 @Parameter(name="*", group=_PLACE)
 @dataclass(frozen=True, slots=True)
 class PlaceOptions:
-    """Where trials run, and as how many processes.
+    """The place where trials run, and the number of processes.
 
     Args:
-        executor: local, slurm (steps in one allocation), slurm-batch (a job for each trial), ray;
-            else what is around us: a job of Slurm, a cluster of Ray, this machine.
-        nodes: So many; else those of the allocation we are in, else of the --target.
-        ranks_per_node: So many processes on each node; else --per.
-        per: A process per GPU, or one for the node.
-        gpus: Of this machine, those that trials get: 0,1.
-        cpus: Of this machine, those that trials get: 0-7,16.
+        executor: local, slurm (steps in one allocation), slurm-batch (one job per trial) or ray;
+            default: slurm in a Slurm job, ray in a Ray cluster, otherwise local.
+        nodes: Number of nodes; default: those of the current allocation, or of --target.
+        ranks_per_node: Number of processes per node, instead of --per.
+        per: One process per GPU, or one per node.
+        gpus: GPUs of this machine to use: 0,1.
+        cpus: CPUs of this machine to use: 0-7,16.
         slurm: Options for salloc or sbatch, in quotes: '--partition=h100 --time=4:00:00'.
-        ray_address: Of the cluster; else the one that Ray finds.
+        ray_address: Address of the Ray cluster; default: the one that Ray finds.
     """
 
     executor: Literal["local", "slurm", "slurm-batch", "ray"] | None = None

@@ -54,7 +54,8 @@ def read_budget(text: str | None) -> Budget:
         if part is None or unit is None:
             raise _bad_budget(text)
         if unit in amounts:
-            raise _bad_budget(text, f"{amounts[unit]} {unit}, and {part[1]} {unit}: which?")
+            twice = f"{amounts[unit]} {unit} and {part[1]} {unit}"
+            raise _bad_budget(text, f"the unit occurs twice: {twice}")
         amounts[unit] = part[1]
         rest = rest[part.end() :].strip()
     trials = amounts.pop("trials", None)
@@ -68,7 +69,7 @@ def read_budget(text: str | None) -> Budget:
 
 def _bad_budget(text: str, why: str | None = None) -> UsageError:
     if why is None and re.fullmatch(r"\s*[0-9]+(\.[0-9]+)?\s*", text):
-        why = f"{text.strip()} of what? with a space between, both stand in quotes"
+        why = f"{text.strip()} has no unit; quote a value that contains a space"
     return UsageError(
         f"--budget takes a time, a number of trials, or both, not {text!r}", why=why, next=_EXAMPLE
     )
@@ -89,7 +90,7 @@ def read_share(option: str, text: str, *, example: str, of: str = "the step") ->
 def refuse_low(option: str, value: float | None, least: float) -> None:
     """Raise an error if a number is below its minimum."""
     if value is not None and not least <= value < float("inf"):
-        raise UsageError(f"{option} takes a number from {least:g} on, not {value:g}")
+        raise UsageError(f"{option} takes a number of at least {least:g}, not {value:g}")
 
 
 HOME: Final = Path("counterpoint-studies")
@@ -107,9 +108,9 @@ class TuneOptions:
 
 
 def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -> TuneRequest:
-    """Return the whole request, checked."""
+    """Return the request that the options form; conflicts between options are rejected."""
     from counterpoint.hardware.targets import parse_target
-    from counterpoint.tune import TuneRequest, check
+    from counterpoint.tune import TuneRequest
 
     words = tuple(command)
     workload = _workload(given.search.predict, words)
@@ -123,7 +124,7 @@ def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -
     base = _base(words, given.tried, target)
     plan = _plan(given, target)
     _refuse_unreadable(given.tried.arm, given.tried.space)
-    request = TuneRequest(
+    return TuneRequest(
         workload=workload,
         command=words,
         target=target,
@@ -138,8 +139,6 @@ def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -
         program=given.search.program,
         measure=measure,
     )
-    check(request)
-    return request
 
 
 def _workload(predict: tuple[str, ...] | None, command: tuple[str, ...]) -> str | None:
@@ -148,7 +147,7 @@ def _workload(predict: tuple[str, ...] | None, command: tuple[str, ...]) -> str 
     if len(predict) != 1:
         raise UsageError(
             "--predict takes one workload" + (f", not {shlex.join(predict)}" if predict else ""),
-            why="a file or directory, file.py:function; or nothing, and a command behind `--`",
+            why="a file, a directory or file.py:function; alone, it lowers the command after `--`",
             next="counterpoint tune --predict step.py:make_step --target 8xH100",
         )
     return predict[0]
@@ -161,8 +160,8 @@ def _measures(workload: str | None, command: tuple[str, ...], given: TuneOptions
     alone = given.search.predict is not None and workload is None
     if alone and given.race.confirm:
         raise UsageError(
-            f"--predict alone runs nothing, and --confirm {given.race.confirm} asks for runs",
-            next="leave --predict out",
+            f"--predict alone runs nothing, but --confirm {given.race.confirm} requests runs",
+            next="remove --predict",
         )
     return not alone and given.race.confirm != 0
 
@@ -178,12 +177,12 @@ def _refuse_idle(given: TuneOptions, *, predicts: bool, measure: bool) -> None:
         if search.predict is not None or idle:
             word = "predict" if search.predict is not None else idle[0].replace("_", "-")
             raise UsageError(
-                f"--{word} needs a --target: which GPUs, and how many?",
+                f"--{word} requires --target",
                 next="--target 8xH100",
             )
         if race.confirm is not None:
             raise UsageError(
-                "--confirm needs a --target: it says how many of the predicted arms are run",
+                "--confirm requires --target: it limits how many predicted arms are run",
                 next="--target 8xH100",
             )
     if not measure:
@@ -191,7 +190,7 @@ def _refuse_idle(given: TuneOptions, *, predicts: bool, measure: bool) -> None:
         for option in (*spent, "loss_tolerance"):
             if getattr(race, option):
                 raise UsageError(
-                    f"--{option.replace('_', '-')} is about trials, and none is run",
+                    f"--{option.replace('_', '-')} applies to trials, but none are run",
                     next="counterpoint tune --target 8xH100 -- python train.py",
                 )
 
@@ -205,7 +204,7 @@ def _refuse_missing(command: tuple[str, ...], place: PlaceOptions) -> None:
     if re.fullmatch(r"s[how]{2,4}", command[0]) and shutil.which(command[0]) is None:
         raise UsageError(
             f"{command[0]} was not found",
-            why="the words behind `--` are what is run",
+            why="the words after `--` are the command that is run",
             next=f"counterpoint tune show {shlex.join(command[1:2]) or 'STUDY'}",
         )
     refuse_missing(command, os.environ, "counterpoint tune ...")
@@ -290,8 +289,7 @@ def _refuse_few(steps: int | None) -> None:
     if steps is not None and steps < FEWEST:
         raise UsageError(
             f"--steps {steps} is too few",
-            why=f"a step time needs {FEWEST} steps that nothing disturbs, and the first ones are"
-            " warm-up",
+            why=f"a step time needs {FEWEST} undisturbed steps, and the first steps are warm-up",
             next=f"--steps {2 * ENOUGH}",
         )
 

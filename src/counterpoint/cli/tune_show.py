@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-import io
 import math
-import os
 import re
 import shlex
 import sys
-import tarfile
-import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from counterpoint.cli.flags_advice import BY_SUFFIX, FormName
 from counterpoint.cli.output import WholeNumber, check_output, write_output
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.records import from_plain, to_plain
 from counterpoint.flags.forms import one_line
 from counterpoint.report import Document, plain_text
 from counterpoint.report.tune import (
-    LEFT_OUT,
-    EvidenceFile,
-    contents,
-    evidence,
-    hidden_values,
-    redacted,
     tune_json,
-    without,
 )
 from counterpoint.tune.conclusion import FAILURES, lacks_profile, settings_caveats
 from counterpoint.tune.race import SPENT
-from counterpoint.tune.study import JOURNAL, line_of, plan_of, read_journal, read_study
+from counterpoint.tune.study import plan_of, read_study
 
 if TYPE_CHECKING:
     from counterpoint.flags import Settings
@@ -47,14 +35,6 @@ if TYPE_CHECKING:
 
 
 _ENDINGS: Final = (".tar.gz", ".tgz")
-_BINARY: Final = (".pb", ".gz", ".xz", ".zst", ".parquet", ".npz", ".pkl")
-_CONTENTS: Final = "contents.txt"
-_WARNING: Final = """\
-Values (of eight characters or more) of variables that steer neither JAX, XLA, the communication
-libraries nor the driver are replaced by {mark} in all text{names}.
-What the program printed and its command line are as they were: look through them before you pass
-this on.
-"""
 
 
 def check_bundle(path: Path, *, force: bool) -> None:
@@ -65,64 +45,6 @@ def check_bundle(path: Path, *, force: bool) -> None:
             next=f"--bundle {shlex.quote(str(path.with_suffix('.tar.gz')))}",
         )
     check_output(path, force=force, endings=(".gz", ".tgz"))
-
-
-def write_bundle(study: Path, path: Path) -> list[str]:
-    """Write the bundle, and return the names of variables whose values were redacted."""
-    hidden = hidden_values(read_study(study), study)
-    items = [item for item in evidence(study) if (study / item.path).resolve() != path.resolve()]
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        try:
-            with tarfile.open(part, "w:gz") as archive:
-                root = study.resolve().name
-                _add(archive, f"{root}/{_CONTENTS}", _words(items, hidden).encode(), time.time())
-                for item in items:
-                    _put(archive, root, study, item, hidden)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as failure:
-        raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None
-    return sorted(set(hidden.values()))
-
-
-def _words(items: list[EvidenceFile], hidden: Mapping[str, str]) -> str:
-    names = f": {', '.join(sorted(set(hidden.values())))}" if hidden else " (there were none)"
-    return f"{contents(items)}\n{_WARNING.format(mark=LEFT_OUT, names=names)}"
-
-
-def _put(
-    archive: tarfile.TarFile, root: str, study: Path, item: EvidenceFile, hidden: Collection[str]
-) -> None:
-    source, name = study / item.path, f"{root}/{item.path}"
-    if source.suffix in _BINARY or not hidden:
-        archive.add(source, name, recursive=False)
-        return
-    data = source.read_bytes()
-    if item.path == Path(JOURNAL):
-        data = _journal(source, hidden)
-    else:
-        data = redacted(data.decode("utf-8", "surrogateescape"), hidden).encode(
-            "utf-8", "surrogateescape"
-        )
-    _add(archive, name, data, source.stat().st_mtime)
-
-
-def _journal(path: Path, hidden: Collection[str]) -> bytes:
-    """Return the redacted records with valid checksums."""
-    lines: list[bytes] = []
-    for number, record in enumerate(read_journal(path).records):
-        kind: type[Any] = type(record)
-        lines.append(line_of(from_plain(kind, without(to_plain(record), hidden)), number))
-    return b"".join(lines)
-
-
-def _add(archive: tarfile.TarFile, name: str, data: bytes, at: float) -> None:
-    info = tarfile.TarInfo(name)
-    info.size = len(data)
-    info.mtime = int(at)
-    archive.addfile(info, io.BytesIO(data))
 
 
 def next_command(
@@ -267,20 +189,19 @@ def show(  # noqa: PLR0913 - the options of the command
     top: WholeNumber = 20,
     json: Switch = False,
 ) -> None:
-    """Say what a study found, also while it runs or where it was interrupted.
+    """Show the result of a study, also while it runs or after an interruption.
 
     Args:
-        study: Its directory.
-        as_: Write the winner's settings in this form, instead of the report.
-        arm: The settings of this arm, not of the winner.
-        out: Write them there; the ending tells the form where --as does not.
-        bundle: Write journal, report, Runs and settings into one .tar.gz, to be passed on.
-        force: Overwrite what is there.
-        top: Rows of the table of arms.
-        json: Print everything as JSON, uncut.
+        study: The directory of the study.
+        as_: Print the winner's settings in this form, instead of the report.
+        arm: Use the settings of this arm instead of the winner's.
+        out: Write the settings to this file; without --as its suffix selects the form.
+        bundle: Write journal, report, Runs and settings into one .tar.gz that can be shared.
+        force: Overwrite existing files.
+        top: Number of rows in the table of arms.
+        json: Print the full result as JSON.
     """
     from counterpoint.cli.tune_request import refuse_low
-    from counterpoint.tune.study import read_study
 
     refuse_low("--top", top, 1)
     _refuse_two(json=json, settings=bool(as_ or arm or out), bundle=bundle is not None)
@@ -305,21 +226,21 @@ def _conclusion(told: Study) -> Conclusion:
 def _refuse_two(*, json: bool, settings: bool, bundle: bool) -> None:
     if json + settings + bundle > 1:
         raise UsageError(
-            "--json, --bundle and settings (--as, --arm, -o) are three things: ask for one",
+            "--json, --bundle and settings (--as, --arm, -o) exclude each other: use one",
             next="counterpoint tune show STUDY --json > report.json",
         )
 
 
 def _bundle(study: Path, path: Path, *, force: bool) -> None:
+    from counterpoint.report.tune import write_bundle
 
     check_bundle(path, force=force)
     hidden = write_bundle(study, path)
     print(f"wrote {path}", file=sys.stderr)
     if hidden:
-        print(f"left out: the values of {', '.join(hidden)}", file=sys.stderr)
+        print(f"redacted: the values of {', '.join(hidden)}", file=sys.stderr)
     print(
-        "what the program printed and its command line are in it: look through them before you"
-        " pass it on",
+        "It contains the program's output and command line: review them before you share it.",
         file=sys.stderr,
     )
 
@@ -381,7 +302,7 @@ def _arm(conclusion: Conclusion, study: Path, name: str | None) -> Arm:
         else [arm_name for arm_name in arms if _shortened(name).fullmatch(arm_name)]
     )
     if len(found) != 1:
-        what = "stands for several arms of the study" if found else "the study has no such arm"
+        what = "matches several arms of the study" if found else "no arm of the study has this name"
         raise UsageError(
             f"--arm {name}: {what}", why=f"its arms are {', '.join(found or arms) or 'none yet'}"
         )
@@ -422,7 +343,6 @@ def keep_report(conclusion: Conclusion, study: Path, document: Document) -> None
 def _best(winner: Arm, form: str, conclusion: Conclusion, study: Path) -> str | None:
     """Return the text of `tune show --as`, or None if a value can't be written in this form."""
     from counterpoint.flags.forms import SettingsForm, render
-    from counterpoint.tune.study import read_study
 
     loaded = read_study(study)
     settings = laid_out(loaded, winner.settings, SettingsForm(form))

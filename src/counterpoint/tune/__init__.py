@@ -30,11 +30,9 @@ if TYPE_CHECKING:
     from counterpoint.tune.plan import Budget as Budget
     from counterpoint.tune.plan import StudyPlan as StudyPlan
     from counterpoint.tune.request import TuneRequest as TuneRequest
-    from counterpoint.tune.request import check as check
     from counterpoint.tune.session import DryRun as DryRun
     from counterpoint.tune.session import conclusion_of as conclusion_of
     from counterpoint.tune.session import dry_run as dry_run
-    from counterpoint.tune.session import resolve_target as resolve_target
     from counterpoint.tune.session import tune as tune
 
 __getattr__ = lazy(
@@ -46,10 +44,8 @@ __getattr__ = lazy(
         "DryRun": "counterpoint.tune.session",
         "ArmOrigin": "counterpoint.tune.arm",
         "StudyPlan": "counterpoint.tune.plan",
-        "check": "counterpoint.tune.request",
         "conclusion_of": "counterpoint.tune.session",
         "dry_run": "counterpoint.tune.session",
-        "resolve_target": "counterpoint.tune.session",
         "share_text": "counterpoint.tune.arm",
         "tune": "counterpoint.tune.session",
     },

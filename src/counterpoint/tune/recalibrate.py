@@ -88,7 +88,7 @@ def recalibrate(
     calibration = calibrate_steps(steps, start or default_scalars(target.gpu), step_of=step_of)
     if any(step.worse for step in calibration.steps):
         worse = next(step for step in calibration.steps if step.worse)
-        return Unknown(f"scalars that suit the others tell {worse.name} worse than before")
+        return Unknown(f"a fit to the other arms would predict {worse.name} worse than before")
     if not calibration.fitted:
         return Unknown("no step depends on any scalar of the model")
     path = directory / CALIBRATION
@@ -132,7 +132,7 @@ def _program(timed: list[Trial], directory: Path, target: Target) -> Program | U
         return Unknown(error.what)
     chip = _other_chip(run, target)
     if chip is not None:
-        return Unknown(f"it ran on {chip}, and the target is {target.gpu}")
+        return Unknown(f"it ran on {chip}, but the target is {target.gpu}")
     for rank in run.ranks:
         for path in rank.hlo[:1]:
             try:
@@ -141,7 +141,7 @@ def _program(timed: list[Trial], directory: Path, target: Target) -> Program | U
                 return Unknown(error.what)
             if program.is_scheduled:
                 return program
-    return Unknown(f"{place}: XLA dumped no scheduled program there")
+    return Unknown(f"{place}: it contains no scheduled program")
 
 
 def _other_chip(run: Run, target: Target) -> str | None:
@@ -153,7 +153,7 @@ def _other_chip(run: Run, target: Target) -> str | None:
         chip = find_chip(name)
         if chip is None or chip.name != target.chip.name:
             return name
-    return None if named else "devices that are not known"
+    return None if named else "unknown devices"
 
 
 def errors(found: Recalibrated) -> Mapping[str, tuple[float, float]]:

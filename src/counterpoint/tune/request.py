@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -67,8 +66,8 @@ def edited(first: StudyBegan, now: StudyBegan) -> str | None:
     if not names:
         return None
     return (
-        f"{', '.join(names)} changed since the study began: what was measured before is of another"
-        " program; -o ANOTHER begins anew"
+        f"{', '.join(names)} changed since the study began: earlier measurements are of another"
+        " program; use -o ANOTHER for a new study"
     )
 
 
@@ -88,7 +87,7 @@ def refuse_unknown(base: Settings, command: Sequence[str], inherited: Mapping[st
     python = named_interpreter(command, variables)
     if not text or python is None:
         return
-    answer = _asked(python, text, tuple(sorted(variables.items())))
+    answer = probe_flags(python, text, variables)
     if not answer.rejected:
         return
     theirs = inherited_settings(inherited).flags
@@ -104,8 +103,8 @@ def refuse_unknown(base: Settings, command: Sequence[str], inherited: Mapping[st
     )
     raise UsageError(
         "; ".join(listed),
-        why="XLA ends the process at such a flag. " + " ".join(hints),
-        next="leave it out, or write it as `counterpoint flags list` spells it",
+        why="XLA aborts on such a flag. " + " ".join(hints),
+        next="remove it, or use a name from `counterpoint flags list`",
     )
 
 
@@ -115,13 +114,7 @@ def _rejections(answer: ProbeResult, some: Sequence[RejectedFlag]) -> Iterator[s
         yield f"jaxlib {answer.version} does not know {', '.join(dict.fromkeys(unknown))}"
     for rejected in some:
         if rejected.reason != _UNKNOWN:
-            yield f"jaxlib {answer.version} does not take {rejected.name}={rejected.value or ''}"
-
-
-@lru_cache(maxsize=8)
-def _asked(python: Path, text: str, variables: tuple[tuple[str, str], ...]) -> ProbeResult:
-    """Cached, because the same flags are checked more than once before a study starts."""
-    return probe_flags(python, text, dict(variables))
+            yield f"jaxlib {answer.version} does not accept {rejected.name}={rejected.value or ''}"
 
 
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -197,13 +190,13 @@ def check(asked: TuneRequest) -> None:
         )
     if asked.measure and not asked.command:
         raise UsageError(
-            f"{asked.workload} can be predicted, not run",
-            why="what is measured is a command that trains",
-            next="leave --confirm out",
+            f"{asked.workload} can be predicted but not run",
+            why="measuring needs a command that trains",
+            next="remove --confirm",
         )
     if not asked.measure and asked.target is None:
         raise UsageError(
-            "--target is missing: which GPUs, and how many?",
+            "a prediction requires --target",
             why="a prediction is for a target",
             next="--target 8xH100",
         )
@@ -286,11 +279,11 @@ def _parts(asked: TuneRequest) -> tuple[tuple[str, str], ...]:
         "the program (--program)": asked.program,
         "the command": asked.command,
         "whether anything is measured": asked.measure,
-        "the arms by hand (--arm)": asked.arms,
-        "what the space file says (--space)": _content(plan.space_file),
-        "how processes are dealt out (--nodes, --per, --ranks-per-node)": to_plain(plan.shape),
+        "the arms (--arm)": asked.arms,
+        "the space file (--space)": _content(plan.space_file),
+        "the process layout (--nodes, --per, --ranks-per-node)": to_plain(plan.shape),
         "the length of a trial (--steps)": plan.limits.steps,
-        "what prices the prediction (tables, --profile, --calibration)": [
+        "the prices of the prediction (tables, --profile, --calibration)": [
             _content(path) for path in _price_files(asked.question or PredictionOptions())
         ],
     }
@@ -325,16 +318,7 @@ def _content(path: Path | str | None) -> str | None:
 def list_arms(asked: TuneRequest, ledger: Ledger) -> None:
     """Record the base and all named arms; raise UsageError if there are none."""
     space, arms = named_arms(asked)
-    dimensions = tuple((dimension.name, len(dimension.choices)) for dimension in space.dimensions)
-    ledger.add(
-        SpaceMade(
-            dimensions=dimensions,
-            left_out=space.left_out,
-            at=stamp(),
-            notes=space.notes,
-            jaxlib=space.version,
-        )
-    )
+    ledger.add(SpaceMade.of(space, stamp()))
     base = Arm(name=BASE, settings=space.base, origin=ArmOrigin.BASE)
     for arm in (base, *arms):
         ledger.add(CandidateSeen(arm=arm, at=stamp()))
@@ -372,9 +356,9 @@ def _nothing(space: Space, spoken_of: frozenset[str]) -> UsageError:
     why = "; ".join(f"{item.name}: {item.why}" for item in out)
     same = bool(out) and all(item.why == AS_THE_BASE for item in out)
     return UsageError(
-        "nothing to try: of what was named, no setting is left",
-        why=why or "without a --target nothing is searched: arms are named by hand",
-        next="name an arm that sets something else than the base (--set, --env, your environment)"
+        "nothing to try: none of the named settings remains",
+        why=why or "without --target there is no search: name arms with --arm",
+        next="name an arm that differs from the base (--set, --env, your environment)"
         if same
         else "--target 8xH100",
     )

@@ -132,9 +132,9 @@ def prepare_search(asked: TuneRequest, scratch: Path, say: Say) -> SearchInputs:
     subject = _lowered(asked, asked.target, scratch, say)
     if subject.workload is None:
         raise InputError(
-            f"{subject.origin} is scheduled already, so no setting changes it",
-            why="XLA can't compile one of those again",
-            next="give the program before XLA's passes: JAX_DUMP_IR_TO=ir, or -- python train.py",
+            f"{subject.origin} is already scheduled, so no setting can change it",
+            why="XLA can't compile a scheduled program again",
+            next="pass the program from before XLA's passes: JAX_DUMP_IR_TO=ir, or -- CMD",
         )
     check_devices(subject, asked.target)
     work = PredictionInputs(subject, _bench(asked, asked.target), _question(asked), say)
@@ -241,7 +241,7 @@ class DryRun:
     def node_hours(self) -> float | Unknown:
         """Expected node hours, within the budget."""
         if self.cost is None or self.cost.expected_seconds is None:
-            return Unknown("how long a trial takes is not known before the first one")
+            return Unknown("the duration of a trial is unknown before the first one")
         return self.cost.expected_seconds * self.nodes / 3600
 
 
@@ -300,9 +300,7 @@ def _compiles(asked: TuneRequest, arms: tuple[Arm, ...]) -> int:
 def _cost(asked: TuneRequest, arms: tuple[Arm, ...], trial_s: float | Unknown) -> StudyCost | None:
     if not asked.measure:
         return None
-    plan = asked.online_plan
-    refuse_small(plan)
-    return cost(arms, plan, None if isinstance(trial_s, Unknown) else trial_s)
+    return cost(arms, asked.online_plan, None if isinstance(trial_s, Unknown) else trial_s)
 
 
 def _trial_s(directory: Path) -> float | Unknown:
@@ -312,34 +310,32 @@ def _trial_s(directory: Path) -> float | Unknown:
         ]
         if took:
             return median(took)
-    return Unknown("it is known when the base has run once")
+    return Unknown("measured once the base has run")
 
 
 Say: TypeAlias = Callable[[str], None]
 Stopped: TypeAlias = Callable[[], bool]
-Opened: TypeAlias = Callable[[Study], None]
+Opened: TypeAlias = Callable[[TuneRequest, Study], None]
 
 
 def tune(
     asked: TuneRequest,
     say: Say = lambda _: None,
     stopped: Stopped = lambda: False,
-    opened: Opened = lambda _: None,
+    opened: Opened = lambda _request, _study: None,
 ) -> Conclusion:
     """Start a study, or continue it, until it is decided, the budget is spent, or it is stopped.
 
     `say` receives progress, one line at a time. `stopped` is polled often and ends the study in
-    order once it returns true. `opened` is called with the study as found, once its journal is
-    locked. Each part looks in the study for what is done already, so starting and continuing are
-    the same code.
+    order once it returns true. `opened` is called with the request, including its target, and the
+    study as found, once its journal is locked. Each part looks in the study for what is done
+    already, so starting and continuing are the same code.
     """
     asked = resolve_target(asked, say)
-    if asked.measure:
-        refuse_small(asked.online_plan)
     executor = _executor(asked, say, stopped)
     first = began(asked, executor.name if executor else None, Path.cwd())
     with open_study(asked.directory, first) as ledger:
-        opened(ledger.study)
+        opened(asked, ledger.study)
         if (note := edited(ledger.study.began, first)) is not None:
             say(note)
         if ledger.study.ended is None:
@@ -362,17 +358,19 @@ def conclusion_of(directory: Path) -> Conclusion:
 def resolve_target(asked: TuneRequest, say: Say) -> TuneRequest:
     """Check the request; set the target to this machine's GPUs if nothing else was named."""
     check(asked)
+    if asked.measure:
+        refuse_small(asked.online_plan)
     by_hand = asked.arms or asked.plan.space_file is not None
     if asked.target is not None or by_hand or asked.executor not in (None, "local"):
         return asked
     gpus = own_gpus(asked.inherited)
     if gpus is None:
         raise UsageError(
-            "nothing to try: no settings were named, and no target to find some for",
-            why="this machine has no GPUs that Counterpoint knows, and no --arm names settings",
+            "nothing to try: neither settings nor a target were given",
+            why="this machine has no GPUs that Counterpoint knows, and there is no --arm",
             next="--target 8xH100",
         )
-    say(f"these GPUs are the target: {gpus}")
+    say(f"using this machine's GPUs as the target: {gpus}")
     return replace(asked, target=gpus)
 
 
@@ -407,5 +405,5 @@ def _go_on(
     if asked.target is None or ledger.study.ended is None:
         return
     if foreign_devices(ledger.study) is None:
-        say("fitting the cost model to what was measured")
+        say("fitting the cost model to the measurements")
         ledger.add(fitted(ledger.study, asked.directory, asked.target, start_scalars(asked)))

@@ -120,14 +120,14 @@ def test_a_win_without_a_confirmation_says_so() -> None:
     said = concluded(race)
     assert said.winner is not None
     assert not said.confirmed
-    assert "not confirmed: no fresh runs were asked for" in said.sentence
+    assert "not confirmed: no fresh runs were requested" in said.sentence
 
 
 def test_a_budget_without_room_for_it_says_so() -> None:
     race = Race(Made(arm("a")), StudyPlan(budget=Budget(trials=6)), gains={"a": 0.05}, noise=0.0005)
     said = concluded(race)
     assert not said.confirmed
-    assert "not confirmed: the budget had no room for it" in said.sentence
+    assert "not confirmed: the budget had no room for fresh runs" in said.sentence
     assert said.spent is not None
     assert said.spent.trials_left == 0
 
@@ -159,7 +159,7 @@ def test_half_a_confirmation_claims_nothing() -> None:
     said = conclude(made.study, PLAN)
     assert not said.confirmed
     assert said.state == "interrupted"
-    assert "not confirmed: that is still to come" in said.sentence
+    assert "not confirmed: fresh runs are still to come" in said.sentence
 
 
 def test_undecided_says_how_many_rows_it_takes() -> None:
@@ -189,7 +189,7 @@ def test_predictions_alone_have_to_be_measured() -> None:
     said = conclude(made.study, PLAN)
     assert said.basis == "predicted"
     assert said.sentence == (
-        "+3.1 % predicted [2.1, 5.1] from x; tied with 1 other; a measurement has to confirm it"
+        "+3.1 % predicted [2.1, 5.1] from x; tied with 1 other; confirm it by a measurement"
     )
     assert said.winner == best
     assert not said.confirmed
@@ -224,8 +224,8 @@ def test_what_was_never_predicted_says_why() -> None:
     said = conclude(made.study, PLAN)
     assert row(said, "at run").status == "not predictable"
     assert row(said, "left").status == "not looked at"
-    assert row(said, "large").why.startswith("its predicted peak of 3.0 GiB is over the 2.0 GiB")
-    assert any(it == "1 arm not looked at: raise --candidates" for it in said.notes)
+    assert row(said, "large").why.startswith("its predicted peak of 3.0 GiB exceeds the 2.0 GiB")
+    assert any(it == "1 arm not examined: raise --candidates" for it in said.notes)
     assert any("1 arm not predictable" in it for it in said.notes)
 
 
@@ -244,14 +244,14 @@ def test_loud_noise_is_no_proof_of_no_effect(dropped: bool) -> None:
     assert told.status == "not decided"
     assert told.raced is not None
     assert told.raced.verdict is ArmVerdict.OPEN
-    assert ("it was dropped (no effect, 0 after 4 rows), which proves" in told.why) is dropped
+    assert ("it was dropped (no effect, 0 after 4 rows), but such noise" in told.why) is dropped
 
 
 @pytest.mark.parametrize(
     ("cap", "end", "why"),
     [
-        (2, "every arm is decided", "its 2 rows are all that --cap allows"),
-        (8, "the budget is spent", "the budget had no room for more of its runs"),
+        (2, "every arm is decided", "its 2 rows are the maximum that --cap allows"),
+        (8, "the budget is spent", "the budget had no room for more runs of it"),
     ],
 )
 def test_what_is_left_open_says_why_it_did_not_run_again(cap: int, end: str, why: str) -> None:
@@ -308,7 +308,7 @@ def test_steps_on_other_devices_are_not_held_to_the_prediction(device: str, comp
             made.ran(name, told, Purpose.SCREEN, number)
     said = conclude(made.study, PLAN)
     assert (row(said, "a").prediction_off is not None) is compared
-    assert any("it ran on cpu, and what is predicted is for 8xH100" in it for it in said.notes) is (
+    assert any("it ran on cpu, but the prediction is for 8xH100" in it for it in said.notes) is (
         not compared
     )
 
@@ -372,13 +372,13 @@ def told(
 
 
 def test_recomputation_on_one_side_only_is_said() -> None:
-    assert any("recomputes to save memory in a, and not" in it for it in told(remat=True).notes)
-    assert not any("recomputes" in it for it in told(remat=False).notes)
+    assert any("rematerializes to save memory in a, but not" in it for it in told(remat=True).notes)
+    assert not any("rematerializes" in it for it in told(remat=False).notes)
 
 
 def test_memory_that_is_nearly_full_is_said() -> None:
     tight = told(remat=False, peak=98, limit=100)
-    assert any("98% of the memory" in it for it in tight.notes)
+    assert any("98% of the available memory" in it for it in tight.notes)
 
 
 def test_losses_that_nobody_prints_are_said() -> None:
@@ -431,7 +431,7 @@ def test_an_arm_that_ends_early_is_told(seen: int | None, *, told: bool) -> None
         made.ran(BASE, report(1.0, steps_seen=20), Purpose.SCREEN, at)
         made.ran("early", report(1.0, steps_seen=seen), Purpose.SCREEN, at)
     notes = conclude(made.study, PLAN).notes
-    note = "early made 8 steps where the base made 20: see its logs"
+    note = "early ran 8 steps, and the base 20: see its logs"
     assert (note in notes) is told
 
 
@@ -455,8 +455,8 @@ def test_a_budget_that_was_too_small_says_which_would_do() -> None:
     race.made.add(StudyEnded(why="the budget is spent", at=AT))
     study = race.study
     told = conclude(study, plan).sentence
-    assert "about 7 fresh rows would be needed to tell: --confirm-rows 7 --budget '" in told
-    assert told.endswith(" trials' goes on from here")
+    assert "about 7 fresh rows would be needed to decide: --confirm-rows 7 --budget '" in told
+    assert told.endswith(" trials' continues from here")
 
 
 def test_of_arms_that_save_as_much_the_simplest_wins() -> None:

@@ -232,7 +232,7 @@ def test_nodes_that_the_cluster_can_not_give_are_not_waited_for_endlessly() -> N
     heard: list[str] = []
     with pytest.raises(UsageError) as caught:
         Ray(shape=TWO, bundle={"GPU": 8}, wait_s=1, say=heard.append).open()
-    assert caught.value.what == "the cluster of Ray does not grant 2 x {'GPU': 8} within 1 s"
+    assert caught.value.what == "the Ray cluster does not grant 2 x {'GPU': 8} within 1 s"
     assert "4 x (0 GPUs, 2 CPUs)" in str(caught.value.why)
 
 
@@ -256,7 +256,7 @@ def test_who_is_asked_to_stop_while_nodes_are_waited_for_leaves_nothing() -> Non
 def test_what_an_allocation_has_not_is_refused_at_once(tmp_path: Path) -> None:
     allocation = Ray(shape=ProcessShape()).open()
     try:
-        for shape, what in ((TWO, "2 nodes"), (ProcessShape(per="gpu"), "a process per GPU")):
+        for shape, what in ((TWO, "2 nodes"), (ProcessShape(per="gpu"), "one process per GPU")):
             refused = TrialJob(name="no", command=("true",), directory=tmp_path / "no", shape=shape)
             with pytest.raises(UsageError) as caught:
                 allocation.start(refused)
@@ -271,7 +271,7 @@ def test_a_cluster_that_is_not_there_is_an_error() -> None:
         closed.bind(("127.0.0.1", 0))
         for scheme in ("", "ray://"):
             address = f"{scheme}127.0.0.1:{closed.getsockname()[1]}"
-            with pytest.raises(UsageError, match="no cluster of Ray answers at") as caught:
+            with pytest.raises(UsageError, match="no Ray cluster answers at") as caught:
                 Ray(address=address).open()
             assert address in caught.value.what
 

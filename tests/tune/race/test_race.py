@@ -69,7 +69,7 @@ def test_the_base_enters_as_it_was_predicted() -> None:
 
 def test_nothing_to_try_runs_nothing() -> None:
     race = Race(Made(), PLAN)
-    assert race.run() == Finish("there is nothing to try")
+    assert race.run() == Finish("nothing to try")
     assert not race.trials
 
 
@@ -199,9 +199,12 @@ def test_a_base_that_fails_ends_it_with_what_to_mend(failure: TrialFailure, trie
 @pytest.mark.parametrize(
     ("detail", "advice"),
     [
-        ("no steps were seen; see runs/0002", "let it print `step N`"),
-        ("3 undisturbed steps were seen, and 5 are the least", "let it print each step, at once,"),
-        ("lines arrived in bursts", "let it print each step, at once,"),
+        ("no steps were recorded; see runs/0002", "make it print `step N`"),
+        (
+            "3 undisturbed steps were seen, and 5 are the least",
+            "make it print each step immediately",
+        ),
+        ("lines arrived in bursts", "make it print each step immediately"),
     ],
 )
 def test_what_to_do_fits_what_was_seen(detail: str, advice: str) -> None:
@@ -657,7 +660,7 @@ def test_without_a_target_one_confirmation_ends_it() -> None:
 
 
 def test_one_fresh_row_and_too_few_trials_are_refused() -> None:
-    with pytest.raises(UsageError, match="--confirm-rows 1 confirms nothing"):
+    with pytest.raises(UsageError, match="--confirm-rows 1 is too few"):
         refuse_small(StudyPlan(confirm_rows=1))
     for plan, least in (
         (StudyPlan(), 14),

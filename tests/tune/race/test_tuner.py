@@ -193,7 +193,7 @@ def test_a_full_disk_pauses_with_one_clear_error(tmp_path: Path) -> None:
     where = tmp_path / "study"
     with pytest.raises(InputError, match="disk is full") as error:
         tuned(where, arm("full", DOES="full"))
-    assert "goes on from there" in str(error.value)
+    assert "repeat the command to continue" in str(error.value)
     study = read_study(where)
     assert study.paused is not None
     assert study.ended is None

@@ -58,9 +58,9 @@ def test_leaving_a_need_leaves_what_needs_it() -> None:
     assert GRID.without(point, "early") == (("gather", "0"), ("pipelined", "on"))
 
 
-def test_neighbours_differ_in_one_dimension() -> None:
+def test_neighbors_differ_in_one_dimension() -> None:
     point = GRID.canonical({"gather": "32"})
-    beside = set(GRID.neighbours(point))
+    beside = set(GRID.neighbors(point))
     assert (("gather", "0"),) in beside
     assert () in beside
     assert (("gather", "32"), ("pipelined", "on")) in beside

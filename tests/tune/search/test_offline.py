@@ -13,8 +13,8 @@ from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, Predicted
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.search.grid import Grid
-from counterpoint.tune.search.remedies import remedies
 from counterpoint.tune.search.search import search
+from counterpoint.tune.search.stages import remedies
 from counterpoint.tune.space.space import Space
 from counterpoint.tune.study.records import CandidateSeen
 from counterpoint.tune.study.study import Ledger, Study

@@ -7,7 +7,7 @@ from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Arm, ArmOrigin
 from counterpoint.tune.search.grid import Grid
-from counterpoint.tune.search.remedies import remedies
+from counterpoint.tune.search.stages import remedies
 from tune_search_spaces import dimension, space
 
 PIPELINED = ("xla_gpu_enable_pipelined_all_gather", "true")

@@ -6,8 +6,8 @@ from counterpoint.flags import Settings
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin, merged
 from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid, Point
-from counterpoint.tune.search.proposer import widened
-from counterpoint.tune.search.search import climbing, lively, profiled, singles, stacks
+from counterpoint.tune.search.proposer import with_seed_choices
+from counterpoint.tune.search.stages import climbing, lively, profiled, singles, stacks
 from tune_search_spaces import dimension, seen, space
 
 A, B, C = dimension("a"), dimension("b", "1", "2"), dimension("c")
@@ -18,7 +18,7 @@ CHANGES = (A.choices[0], EXTRA, AT_RUN, OTHER)
 RECIPE = Arm(
     name="recipe", settings=merged(Settings(), CHANGES), changes=CHANGES, origin=ArmOrigin.RECIPE
 )
-GRID = Grid(widened(space(A, B, C, dimension("PGLE", profile=True), seeds=(RECIPE,))))
+GRID = Grid(with_seed_choices(space(A, B, C, dimension("PGLE", profile=True), seeds=(RECIPE,))))
 
 
 def board(**gains: float) -> Board:
@@ -38,7 +38,7 @@ def test_what_recipes_change_beside_the_dimensions_is_a_choice_too() -> None:
     assert choices["beside"] == ["on"]
     assert choices["b"] == ["1", "2", "3"]
     assert "quiet" not in choices
-    assert widened(GRID.space) == GRID.space
+    assert with_seed_choices(GRID.space) == GRID.space
 
 
 def test_stacks_are_recipes_and_the_best_choices_together() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from counterpoint.tune.arm import BASE, ArmOrigin
 from counterpoint.tune.search.candidates import Board, shortlist
-from counterpoint.tune.search.words import conclusion
+from counterpoint.tune.search.search import why_ended
 from tune_search_spaces import seen
 
 
@@ -19,6 +19,6 @@ def test_programs_and_copies_add_up_to_the_base_and_the_arms() -> None:
     for one in others:
         board.add(replace(one, same_as=BASE), None)
     listed = shortlist(board.base, board.candidates, best, most=4, indifferent=0.005)
-    said = conclusion(board, listed, best, end="6 compiled", indifferent=0.005)
-    counts = "3 different programs (4 the same program as another)"
-    assert f"the base and 6 arms looked at, {counts}" in said
+    said = why_ended(board, listed, best, end="6 compiled", indifferent=0.005)
+    counts = "3 different programs (4 with the program of another)"
+    assert f"6 arms and the base compared, {counts}" in said

@@ -120,7 +120,7 @@ def test_a_compile_option_of_the_base_has_the_last_word() -> None:
     for value in ("False", "True"):
         base = Settings(options=(("xla_gpu_enable_pipelined_all_gather", value),))
         assert choices(space_of(base), "pipelined all-gather") == []
-        assert "which has the last word" in why_out(space_of(base), "pipelined all-gather")
+        assert "which takes precedence" in why_out(space_of(base), "pipelined all-gather")
 
 
 def test_the_memory_fraction_keeps_the_name_that_the_base_uses() -> None:
@@ -181,7 +181,7 @@ def test_pgle_is_measured_once_and_excludes_estimators() -> None:
     assert named(space, "PGLE").excludes == ("latency estimator",)
     assert named(space, "latency estimator").excludes == ("PGLE",)
     base = flags(xla_gpu_pgle_profile_file_or_directory_path="costs.pbtxt")
-    assert why_out(space_of(base), "PGLE") == "the base is given a profile already"
+    assert why_out(space_of(base), "PGLE") == "the base already uses a profile"
 
 
 def test_processes_are_dealt_out_otherwise_only_where_that_can_be() -> None:
@@ -189,7 +189,7 @@ def test_processes_are_dealt_out_otherwise_only_where_that_can_be() -> None:
     assert choices(space_of(shape=ProcessShape(per="gpu")), "processes") == ["one per node"]
     for shape, target, why in (
         (None, "8xH100", "nothing is run"),
-        (ProcessShape(ranks_per_node=2), "8xH100", "said outright"),
+        (ProcessShape(ranks_per_node=2), "8xH100", "given explicitly"),
         (ProcessShape(), "4x1xH100", "a node has one GPU"),
     ):
         assert why in why_out(space_of(shape=shape, target=target), "processes")
@@ -218,7 +218,7 @@ def test_where_nobody_knows_of_a_gpu_it_says_how_to_name_one() -> None:
 
 def test_a_release_that_nobody_knows_is_said() -> None:
     assert space_of(version="0.99.0").notes == (
-        "jaxlib 0.99.0 is not known: settings are those of 0.12.0.1",
+        "jaxlib 0.99.0 is not in the catalogue: using the settings of 0.12.0.1",
     )
     assert space_of().notes == ()
 

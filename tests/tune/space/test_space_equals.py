@@ -44,11 +44,13 @@ def bases(draw: st.DrawFn) -> Settings:
 def meant(arm: Arm, space: Space) -> Hashable:
     """What an arm's settings mean, without what is so by default."""
     flags = release(space.version).flags
+    renamed = {flags[name].alias_of for name in arm.settings.flags if name in flags}
     found: set[Hashable] = set()
     for name, value in arm.settings.flags.items():
         flag = flags.get(name)
         said = flag.meaning(value) if flag is not None else None
-        if flag is None or said is None or said != flag.meaning(flag.default):
+        is_default = flag is not None and said is not None and said == flag.meaning(flag.default)
+        if not is_default or name in renamed:  # an old name set it to something else
             found.add((name, str(value if said is None else said)))
     for name, value in arm.settings.variables.items():
         variable = variables().get(name)

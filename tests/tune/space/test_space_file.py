@@ -151,7 +151,7 @@ def test_arms_that_come_to_the_same_are_one() -> None:
     arms = ("xla_gpu_enable_triton_gemm=false", "--xla_gpu_enable_triton_gemm=0", "env:NCCL_X=1")
     space = space_of(arms=arms)
     assert list(by_hand(space)) == ["--xla_gpu_enable_triton_gemm=false", "env:NCCL_X=1"]
-    same = "comes to the same as --xla_gpu_enable_triton_gemm=false"
+    same = "equivalent to --xla_gpu_enable_triton_gemm=false"
     assert why_out(space, "--xla_gpu_enable_triton_gemm=0") == same
     assert why_out(space, "cublas-gemm") == same  # a recipe
 
@@ -159,19 +159,19 @@ def test_arms_that_come_to_the_same_are_one() -> None:
 def test_arms_of_the_command_line_are_read_as_candidates() -> None:
     space = space_of(arms=("--xla_gpu_enable_triton_gemm=false", "fsdp"))
     assert list(by_hand(space)) == ["--xla_gpu_enable_triton_gemm=false", "fsdp"]
-    assert why_out(space, "fsdp") == "an arm by hand has its name"
+    assert why_out(space, "fsdp") == "one of your arms has this name"
 
 
 @pytest.mark.parametrize(
     ("arm", "what", "next_"),
     [
-        ("--xla_gpu_nonsense=1", "jaxlib 0.10.2 does not know xla_gpu_nonsense", "leave it out"),
+        ("--xla_gpu_nonsense=1", "jaxlib 0.10.2 does not know xla_gpu_nonsense", "remove it"),
         (
             "xla_gpu_enable_triton_gem=false",
             "does not know xla_gpu_enable_triton_gem",
             "Did you mean xla_gpu_enable_triton_gemm",
         ),
-        ("--xla_gpu_enable_triton_gemm=maybe", "does not take xla_gpu_enable_triton_gemm=", ""),
+        ("--xla_gpu_enable_triton_gemm=maybe", "does not accept xla_gpu_enable_triton_gemm=", ""),
     ],
 )
 def test_a_flag_of_the_command_line_that_does_not_exist_is_refused(
@@ -221,17 +221,21 @@ def test_toml_and_json_say_the_same() -> None:
 
 WRONG = [
     ("drop = [", "not TOML", None),
-    ('dorp = ["x"]', "`dorp` is not known there", "did you mean `drop`?"),
-    ('drop = ["NCCL chanels"]', "tune.toml: drop: `NCCL chanels`", "`NCCL channels`"),
-    ('drop = "x"', "neither a dimension nor a recipe; known are all-gather threshold, ", None),
-    ("drop = 3", "not a list of texts: 3", None),
-    ('[fix]\n"overlap limt" = 2', "fix: `overlap limt`", "did you mean `overlap limit`?"),
-    ('[fix]\n"overlap limit" = 9', "`9` is not known there", None),
-    ('[fix]\n"overlap limit" = []', "not a text: []", None),
-    ("[fix]\nPGLE = true", "can't be a part of the base", "drop"),
+    ('dorp = ["x"]', "unknown name `dorp`", "did you mean `drop`?"),
+    ('drop = ["NCCL chanels"]', "tune.toml: drop: unknown name `NCCL chanels`", "`NCCL channels`"),
+    ('drop = "x"', "neither a dimension nor a recipe; known names: all-gather threshold, ", None),
+    ("drop = 3", "not a list of strings: 3", None),
+    (
+        '[fix]\n"overlap limt" = 2',
+        "fix: unknown name `overlap limt`",
+        "did you mean `overlap limit`?",
+    ),
+    ('[fix]\n"overlap limit" = 9', "unknown name `9`", None),
+    ('[fix]\n"overlap limit" = []', "not a string: []", None),
+    ("[fix]\nPGLE = true", "can't be part of the base", "drop"),
     ('[fix]\nNVLS = "off"\n[fix2]', "`fix2`", "`fix`"),
-    ('[choices]\n"overlap limit" = [8]', "known are 2, 4, 1", None),
-    ('[choices]\n"all-gather threshold" = ["big"]', "`big` is no size", "512 MiB"),
+    ('[choices]\n"overlap limit" = [8]', "known names: 2, 4, 1", None),
+    ('[choices]\n"all-gather threshold" = ["big"]', "`big` is not a size", "512 MiB"),
     ('[choices]\n"overlap limit" = []', "no choices", "drop"),
     ('[dimension.x]\nwhy = "y"', "dimension.x: no choices", "choices = {"),
     ("[dimension.x]\nchoices = {}", "no choices", None),
@@ -245,17 +249,19 @@ WRONG = [
     ),
     ('[dimension.x]\nchoices = { on = "env:A=1" }\nneeds = { PGEL = "on" }', "`PGEL`", "`PGLE`"),
     ('[dimension.x]\nchoices = { on = "env:A=1" }\nsince = "new"', "not a release of jaxlib", None),
-    ('[dimension."a + b"]\nchoices = { on = "env:A=1" }', "not a name for a dimension", None),
+    ('[dimension."a + b"]\nchoices = { on = "env:A=1" }', "not a valid name of a dimension", None),
     ('[dimension.x]\nchoice = { on = "env:A=1" }', "`choice`", "did you mean `choices`?"),
-    ('[arms]\nbase = "A=1"', "can't be called that", None),
-    ('[arms]\nx = ""', "no settings given", None),
+    ('[arms]
+base = "A=1"', "reserved name", None),
+    ('[arms]
+x = ""', "no settings given", None),
     ('[arms]\nx = "A=\'1"', "No closing quotation", None),
-    ("x = { envv = { A = 1 } }", "x: `envv` is not known there", "did you mean `env`?"),
+    ("x = { envv = { A = 1 } }", "x: unknown name `envv`", "did you mean `env`?"),
     ("[arms]\nx = { flags = 1 }", "`flags`", "did you mean `xla_flags`?"),
-    ("[arms]\nx = { env = { A = { B = 1 } } }", "can't be a value", None),
-    ('[arms]\nx = { env = { "A B" = 1 } }', "is no name of a setting", None),
+    ("[arms]\nx = { env = { A = { B = 1 } } }", "not a valid value", None),
+    ('[arms]\nx = { env = { "A B" = 1 } }', "is not a valid name of a setting", None),
     ('[arms]\nx = { recipe = "fdsp" }', "`fdsp`", "did you mean `fsdp`?"),
-    ('[arms]\nx = { per = "host" }', "known are gpu, node", None),
+    ('[arms]\nx = { per = "host" }', "known names: gpu, node", None),
     ('[arms]\nx = { xla_flags = "xla_gpu_enable_triton_gemm=1" }', "not a flag", "--xla_gpu"),
     (
         '[arms]\nx = "--xla_gpu_enable_triton_gem=false"',
@@ -263,7 +269,7 @@ WRONG = [
         "triton_gemm",
     ),
     ('[arms]\nx = "--xla_gpu_pipeline_all_gather=on"', "0.10.2 does not know", "0.11.1"),
-    ('[arms]\nx = "--xla_gpu_enable_triton_gemm=maybe"', "does not take", None),
+    ('[arms]\nx = "--xla_gpu_enable_triton_gemm=maybe"', "does not accept", None),
     ('[dimension.x]\nchoices = { on = "--xla_foo=1" }', "x.choices.on: jaxlib 0.10.2", None),
     ('[fix]\n"overlap limit" = "--xla_foo=1"', "jaxlib 0.10.2 does not know xla_foo", None),
 ]
@@ -298,9 +304,9 @@ def test_an_arm_that_is_likely_to_crash_is_tried_with_a_word_of_warning() -> Non
 def test_json_says_where_it_is_wrong() -> None:
     with pytest.raises(InputError, match="line 1, column 3"):
         parse_space("{ nvls }", "x.json")
-    with pytest.raises(InputError, match="`a` stands there twice"):
+    with pytest.raises(InputError, match="`a` occurs twice"):
         parse_space('{"a": "A=1", "a": "A=2"}', "x.json")
-    with pytest.raises(InputError, match="`a` stands there twice"):
+    with pytest.raises(InputError, match="`a` occurs twice"):
         parse_space('[{"name": "a", "env": {"A": 1}}, {"name": "a", "env": {"A": 2}}]', "x.json")
 
 

@@ -47,7 +47,7 @@ def test_an_arm_is_made_of_exactly_the_points_that_nothing_speaks_against(
     space, point = found
     why = why_not(space, point)
     if why is not None:
-        with pytest.raises(UsageError, match="leave one of them alone"):
+        with pytest.raises(UsageError, match="remove one of them"):
             arm_of(space, point, ArmOrigin.SEARCH)
         return
     arm = arm_of(space, point, ArmOrigin.SEARCH)

@@ -120,8 +120,8 @@ def test_names_of_seeds_differ() -> None:
     assert len(set(names)) == len(names)
     space = space_of(asked='[arms]\nfsdp = "NCCL_BUFFSIZE=1"')
     assert seed(space, "fsdp").origin is ArmOrigin.HAND
-    assert why_out(space, "fsdp") == "an arm by hand has its name"
+    assert why_out(space, "fsdp") == "one of your arms has this name"
 
 
 def test_a_recipe_of_advice_alone_says_so() -> None:
-    assert why_out(space_of(target="4x8xH100"), "several-hosts").startswith("advice alone")
+    assert why_out(space_of(target="4x8xH100"), "several-hosts").startswith("only advice")

@@ -94,7 +94,7 @@ def test_a_journal_from_before_there_were_parts_is_still_read(tmp_path: Path) ->
     other = replace(BEGAN, question="another")
     with pytest.raises(UsageError) as refused, open_study(tmp_path / "mine", other):
         pass
-    assert "what may be tried, or how it is run, was another" in str(refused.value)
+    assert "the space or the process layout changed" in str(refused.value)
 
 
 def test_a_study_that_is_done_is_only_looked_at(tmp_path: Path) -> None:
@@ -109,11 +109,14 @@ def test_a_study_that_is_done_is_only_looked_at(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"workload": "python other.py"}, "the workload was python train.py, and is python other"),
-        ({"target": "8xH100"}, "the target was None, and is 8xH100"),
-        ({"base": Settings((("xla_a", "1"),))}, "the base's settings were others"),
+        (
+            {"workload": "python other.py"},
+            "the workload changed from python train.py to python other",
+        ),
+        ({"target": "8xH100"}, "the target changed from None to 8xH100"),
+        ({"base": Settings((("xla_a", "1"),))}, "the base's settings changed"),
         ({"parts": (("the arms by hand (--arm)", "2"),)}, "why: the arms by hand (--arm) changed"),
-        ({}, "what may be tried, or how it is run, was another"),
+        ({}, "the space or the process layout changed"),
     ],
 )
 def test_another_study_s_directory_is_refused_and_left_alone(
@@ -137,7 +140,7 @@ def test_another_study_s_directory_is_refused_and_left_alone(
 def test_a_directory_with_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with (
-        pytest.raises(UsageError, match="is not empty, and holds no study"),
+        pytest.raises(UsageError, match="is not empty, and not a study"),
         open_study(tmp_path, BEGAN),
     ):
         pass
@@ -156,7 +159,7 @@ def test_a_place_that_can_t_be_written_to_is_one_clear_error(tmp_path: Path) -> 
 def test_a_tuner_that_died_before_its_first_line_is_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / JOURNAL).write_bytes(b'{"n": 0, "is": "Stu')
-    with pytest.raises(InputError, match="the study was never begun"):
+    with pytest.raises(InputError, match="the study is empty"):
         read_study(tmp_path / "mine")
     with open_study(tmp_path / "mine", BEGAN) as ledger:
         assert ledger.study.began == BEGAN
@@ -166,7 +169,7 @@ def test_a_tuner_that_died_before_its_first_line_is_begun_anew(tmp_path: Path) -
 def test_reading_what_is_no_study_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such directory"):
         read_study(tmp_path / "none")
-    with pytest.raises(InputError, match="holds no study"):
+    with pytest.raises(InputError, match="is not a study"):
         read_study(tmp_path)
 
 

@@ -153,7 +153,7 @@ def test_settings_of_nccl_may_bring_about_what_else_a_machine_does(tmp_path: Pat
 def test_no_steps_and_too_few_are_said(tmp_path: Path) -> None:
     told = run(tmp_path / "a", "print('hello')")
     assert told.failure is TrialFailure.NO_STEPS
-    assert told.detail.startswith("no steps were seen")
+    assert told.detail.startswith("no steps were recorded")
     assert told.losses is None
     assert run(tmp_path / "b", steps(4)).failure is TrialFailure.NO_STEPS
 
@@ -268,7 +268,7 @@ def test_a_runner_that_was_killed_is_nobody_s_fault(tmp_path: Path) -> None:
         os.killpg(pid, signal.SIGKILL)
     told = measure(path, GangEnd(kind=GangEndKind.EXITED, exit_code=-9))
     assert told.failure is TrialFailure.INTERRUPTED
-    assert "nobody left to say how" in told.detail
+    assert "without recording how" in told.detail
     assert not told.failure.blames_the_arm
 
 

@@ -27,7 +27,7 @@ from counterpoint.tune.space import Dimension
 _NAMES: Final = 6
 _UNSAID: Final = "named by you"
 NO_BUDGET: Final = Budget()
-_LEGEND: Final = "nothing was run, and nothing is kept"
+_LEGEND: Final = "nothing was run or saved"
 
 
 def dry_run_document(plan: DryRun, top: int, next: str, budget: Budget = NO_BUDGET) -> Document:
@@ -60,7 +60,7 @@ def _base(plan: DryRun) -> Section:
     """Return the settings that all arms start from."""
     base, step = plan.space.base, plan.base_step_s
     predicted = "" if step is None else f"; predicted step {units.milliseconds(step * 1e3)}"
-    what = "your settings, in full" if base.xla or base.env else "no settings of yours"
+    what = "your settings, complete" if base.xla or base.env else "no settings"
     lines = settings_lines(base) if base.xla or base.env else ()
     return Section(
         "Base", f"{what}{predicted}", (FactList(tuple(Fact("", line) for line in lines)),)
@@ -86,7 +86,7 @@ def _cost(plan: DryRun, cost: StudyCost, budget: Budget) -> Iterator[Fact]:
             "node hours",
             f"{units.column([hours], 1)[0]} expected on {counted_noun(plan.nodes, 'node')}",
         )
-    room = f"it has no room for {counted_noun(cost.left_out, 'arm')} of those that may be run"
+    room = f"it has no room for {counted_noun(cost.left_out, 'arm')}"
     limits = "; ".join(
         limit for limit in (budget_text(budget), room if cost.left_out else "") if limit
     )
@@ -113,9 +113,9 @@ def _dimensions(dimensions: Sequence[Dimension], top: int) -> Iterator[Section]:
         for dimension in dimensions[:top]
     )
     count = sum(len(dimension.choices) for dimension in dimensions)
-    summary = f"{len(dimensions)}, with {counted_noun(count, 'choice')}; alone, and together"
+    summary = f"{len(dimensions)}, with {counted_noun(count, 'choice')}, alone and combined"
     more = _more(len(dimensions), top)
-    yield Section("What may be changed", summary, (TextTable(columns=columns, rows=rows), *more))
+    yield Section("Dimensions", summary, (TextTable(columns=columns, rows=rows), *more))
 
 
 def _more(count: int, top: int) -> Iterator[FactList]:

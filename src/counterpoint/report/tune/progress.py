@@ -71,7 +71,7 @@ def _searched(before: Study | None, after: Study) -> Iterator[str]:
     if search is not None and (before is None or before.search is None):
         if any(candidate.arm.predicted is not None for candidate in after.candidates):
             yield f"searched for {duration(search.seconds)}: {search.why}"
-        yield f"worth real time: {_names(search.shortlist) or 'none'}"
+        yield f"shortlist: {_names(search.shortlist) or 'none'}"
 
 
 def _allocated(before: Study | None, after: Study) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _allocated(before: Study | None, after: Study) -> Iterator[str]:
 def _entered(before: Study | None, after: Study) -> Iterator[str]:
     names = [arm.name for arm in after.arms[len(before.arms) if before else 0 :] if not arm.is_base]
     if names:
-        yield f"takes part: {_names(names)}"
+        yield f"entered: {_names(names)}"
 
 
 def _tried(before: Study | None, after: Study) -> Iterator[str]:
@@ -126,7 +126,7 @@ def _ended(before: Study | None, after: Study) -> Iterator[str]:
         yield "interrupted" if why in BY_USER else f"paused: {why}"
     if after.ended is not None and (before is None or before.ended is None):
         same = after.search is not None and after.search.why == after.ended.why
-        yield "done: nothing is run" if same else f"done: {end_text(after.ended.why)}"
+        yield "done: nothing to run" if same else f"done: {end_text(after.ended.why)}"
 
 
 def _names(names: tuple[str, ...] | list[str]) -> str:

@@ -6,15 +6,13 @@ are measured or predicted, and marks each column that differs.
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
-from counterpoint.core import Unknown, parse_json
-from counterpoint.flags import Settings, is_setting
+from counterpoint.core import Unknown
+from counterpoint.flags import Settings
 from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.report import units
 from counterpoint.report.document import (
@@ -34,11 +32,9 @@ from counterpoint.report.words import (
     node_hours,
     plain,
 )
-from counterpoint.runs import layout
 from counterpoint.tune import Arm, ArmOrigin, share_text
 from counterpoint.tune.conclusion import Conclusion, Spent, lacks_profile
 from counterpoint.tune.statistics import RunNoise
-from counterpoint.tune.study import Study
 
 _NOTES: Final = 10
 _LEGEND: Final = {
@@ -47,9 +43,9 @@ _LEGEND: Final = {
     False: "gain: share of the base's step that is saved, predicted; nothing was run",
 }
 _STATES: Final = {
-    "running": "it is at work, or was cut off: then the command that began it goes on from here",
-    "paused": "it stopped before it was done: the command that began it goes on from here",
-    "interrupted": "it was interrupted: the command that began it goes on from here",
+    "running": "it is still running, or ended unexpectedly; then repeat the command to continue",
+    "paused": "it stopped early; repeat the command to continue",
+    "interrupted": "it was interrupted; repeat the command to continue",
 }
 
 
@@ -84,11 +80,11 @@ def _verdict(conclusion: Conclusion) -> Section:
 def _gain(conclusion: Conclusion) -> str:
     reach = gain_range_text(conclusion.range)
     if conclusion.basis == "predicted":
-        how = "predicted: a command behind `--` measures it"
+        how = "predicted; add a command after `--` to measure it"
     elif conclusion.confirmed:
-        how = "of fresh runs alone, apart from those that made it the winner"
+        how = "from fresh runs alone, without the runs that selected the winner"
     else:
-        how = "of the runs that made it the winner, which flatter it: not confirmed"
+        how = "not confirmed: from the runs that selected the winner, so it may be too large"
     return f"{gain_text(conclusion.gain)} {reach}, {how}"
 
 
@@ -100,12 +96,12 @@ def _basis(conclusion: Conclusion) -> str:
 
 def _processes(winner: Arm) -> Iterator[Fact]:
     if winner.per is not None:
-        yield Fact("processes", f"one per {winner.per}: how they are started, beside the settings")
+        yield Fact("processes", f"one per {winner.per}; no setting does this")
     if lacks_profile(winner):
         warning = (
-            "the settings below are without it; the gain was predicted with a profile made of"
-            " predicted costs: `counterpoint pgle manual` measures one, and so does `tune` where"
-            " it predicts and runs"
+            "the settings below do not include it; the gain was predicted with a profile of"
+            " predicted costs. `counterpoint pgle manual` measures a profile, and so does `tune`"
+            " with a command"
         )
         yield Fact("PGLE", warning, Tone.WARNING)
     elif winner.profile:
@@ -124,9 +120,9 @@ def _noise(noise: RunNoise | None) -> Iterator[Section]:
     if noise is None:
         return
     least = share_text(noise.floor).replace(" ", "")  # rounded as in its note
-    floor = f"a difference within {least} is none that can be shown here"
+    floor = f"differences below {least} can't be shown here"
     if isinstance(noise.sigma, Unknown):
-        yield Section("Noise", printable(f"not known ({noise.sigma.reason}); {floor}"))
+        yield Section("Noise", printable(f"unknown ({noise.sigma.reason}); {floor}"))
         return
     yield Section(
         "Noise",
@@ -157,16 +153,16 @@ def _settings(conclusion: Conclusion) -> Iterator[Section]:
     winner = conclusion.winner
     if winner is None:
         if conclusion.state == "done":
-            yield Section("Settings", "keep yours: nothing that was tried is shown to be faster")
+            yield Section("Settings", "keep yours: no arm was shown to be faster")
         return
     by_hand = winner.origin is ArmOrigin.HAND
     named = winner.name if by_hand else "; ".join(str(change) for change in winner.changes)
     changed = named or winner.origin
     if lacks_profile(winner):
-        changed += ". These lines are without PGLE, the figures with it"
+        changed += ". The settings omit PGLE; the figures include it"
     yield Section(
         "Settings",
-        printable(f"in full, with the base's; changed: {changed}"),
+        printable(f"complete, including the base's; changed: {changed}"),
         (FactList(tuple(Fact("", line) for line in settings_lines(winner.settings))),),
     )
 
@@ -181,9 +177,9 @@ def _evidence(conclusion: Conclusion, study: Path) -> Section:
     trials = conclusion.spent.trials if conclusion.spent else 0
     runs = f"{study}/runs: {counted_noun(trials, 'trial')}, each a Run with logs, steps and modules"
     rows = [
-        Fact("journal", printable(f"{study}/journal.jsonl: all that happened, line by line")),
+        Fact("journal", printable(f"{study}/journal.jsonl: every event, one per line")),
         *([Fact("runs", printable(runs))] if trials else []),
-        Fact("report", printable(f"{study}/report.json: this, uncut")),
+        Fact("report", printable(f"{study}/report.json: this report in full")),
         Fact(
             "in one file",
             printable(f"counterpoint tune show {_word(study)} --bundle evidence.tar.gz"),
@@ -194,124 +190,3 @@ def _evidence(conclusion: Conclusion, study: Path) -> Section:
 
 def _word(path: Path) -> str:
     return shlex.quote(str(path))
-
-
-LEFT_OUT: Final = "<left out>"
-_SHORTEST: Final = 8
-"""Shorter values are hardly secrets, and may be words that occur everywhere, like `fast`."""
-_OURS: Final = ("COUNTERPOINT_", "PYTHON", "OMPI_", "PMI", "SLURM_", "RAY_", "TF_")
-_ABOUT: Final[Mapping[str, str]] = {
-    "journal.jsonl": "all that happened, line by line, each with its checksum",
-    "report.txt": "the report",
-    "report.json": "the report, uncut: docs/reference/tune-json.md",
-    "best.env": "the winner's settings, as lines of an env file",
-    "best.sh": "the same as exports of a shell",
-    "best.py": "the same for Python, before JAX starts",
-    "best.sbatch": "the same as a job of Slurm",
-    "best.yaml": "the same for a container of Kubernetes",
-    layout.MANIFEST: "a trial: its command, settings and end",
-    layout.RANK_MANIFEST: "a process of a trial: what was changed of its environment, and its end",
-    layout.STDOUT: "what it printed",
-    layout.STDERR: "what it printed, the compiler's log included",
-}
-_BY_FOLDER: Final[Mapping[str, str]] = {
-    layout.AGENT: "versions, devices, peak memory, steps and compiles, as seen in the process",
-    layout.PROFILE: "a profile",
-    layout.XLA: "modules before and after XLA's passes, and the flags each was compiled with",
-    layout.IR: "what JAX handed to the compiler",
-}
-_OTHER: Final = "left there by a part of the study"
-
-
-@dataclass(frozen=True, slots=True)
-class EvidenceFile:
-    """A file of the evidence: its path in the study, and its description."""
-
-    path: Path
-    about: str
-
-
-def evidence(study: Path) -> list[EvidenceFile]:
-    """Return all files of a study in order; links are not followed."""
-    found = (path for path in study.rglob("*") if path.is_file() and not path.is_symlink())
-    inside = sorted(path.relative_to(study) for path in found)
-    return [
-        EvidenceFile(path, _about(path))
-        for path in inside
-        if path.name != layout.RESERVE and path.suffix != ".part"
-    ]
-
-
-def _about(path: Path) -> str:
-    if path.name in _ABOUT:
-        return _ABOUT[path.name]
-    if path.name.endswith(".launcher.log"):
-        return "what the launcher of a trial printed"
-    folders = (_BY_FOLDER[folder] for folder in path.parts[:-1] if folder in _BY_FOLDER)
-    return next(folders, _OTHER)
-
-
-def contents(items: Iterable[EvidenceFile]) -> str:
-    """Return a table of contents: how many files of each kind, with the first as an example."""
-    kinds: dict[str, list[Path]] = {}
-    for item in items:
-        kinds.setdefault(item.about, []).append(item.path)
-    lines = [
-        f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}\n    {about}"
-        for about, paths in kinds.items()
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def hidden_values(study: Study, directory: Path) -> dict[str, str]:
-    """Return variables by their past values, which must not be disclosed.
-
-    A bundle of evidence is passed on. A Run records no inherited variables except those that were
-    changed, but it does record those given with `--env`. Hidden are the values of all variables
-    that do not steer JAX, XLA, the communication libraries or the driver.
-    """
-    found: dict[str, str] = {}
-    arms = (*study.arms, *(candidate.arm for candidate in study.candidates))
-    for settings in (study.began.base, *(arm.settings for arm in arms)):
-        found |= {value: name for name, value in settings.env if not is_setting(name)}
-    for path in directory.glob(f"runs/**/{layout.RANK_MANIFEST}"):
-        found |= {value: name for name, value in _changed(path)}
-    return {value: name for value, name in found.items() if len(value) >= _SHORTEST}
-
-
-def _changed(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield what was added to a rank's environment, and the old and new values of its changes."""
-    try:
-        manifest: Any = parse_json(path.read_text(encoding="utf-8"))
-        environment = cast("dict[str, dict[str, Any]]", manifest["environment"])
-        added, changed = environment["set"], environment["changed"]
-        pairs = [
-            *added.items(),
-            *((name, value) for name, values in changed.items() for value in values),
-        ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return
-    for name, value in pairs:
-        if not is_setting(name) and not name.startswith(_OURS) and isinstance(value, str):
-            yield name, value
-
-
-def redacted(text: str, hidden: Iterable[str]) -> str:
-    """Return the text without these values, also in their JSON and shell forms."""
-    for value in sorted(set(hidden), key=len, reverse=True):
-        for written in {value, json.dumps(value)[1:-1]}:
-            text = text.replace(written, LEFT_OUT)
-    return text
-
-
-def without(plain: Any, hidden: Iterable[str]) -> Any:  # noqa: ANN401 - whatever JSON may hold
-    """Return plain data without these values."""
-    hidden = tuple(hidden)
-    if isinstance(plain, str):
-        return redacted(plain, hidden)
-    if isinstance(plain, list):
-        return [without(item, hidden) for item in cast("list[Any]", plain)]
-    if isinstance(plain, dict):
-        items = cast("dict[str, Any]", plain).items()
-        return {name: without(item, hidden) for name, item in items}
-    return plain

@@ -93,11 +93,11 @@ def _measured(rows: Iterable[ArmRow]) -> TextTable:
         Column("gain", ColumnKind.NUMBER),
         Column("range", ColumnKind.WORD),
         Column("rows", ColumnKind.NUMBER, rank=2),
-        Column("told by", ColumnKind.WORD, rank=4),
+        Column("source", ColumnKind.WORD, rank=4),
         Column("step ms", ColumnKind.NUMBER, rank=1),
         Column("base ms", ColumnKind.NUMBER, rank=1),
         *((Column("predicted", ColumnKind.NUMBER, rank=2),) if foreseen else ()),
-        *((Column("step off by", ColumnKind.NUMBER, rank=3),) if compared else ()),
+        *((Column("step error", ColumnKind.NUMBER, rank=3),) if compared else ()),
         Column("trials", ColumnKind.NUMBER, rank=3),
         Column("program", ColumnKind.WORD, rank=5),
     )
@@ -232,7 +232,8 @@ def _told(alike: Iterable[ArmRow]) -> Iterator[str]:
         return
     first, *others = same.values()
     yield texts[0]
-    yield f"{_some([row for rows in others for row in rows])}: as {_name(first[0])}, other figures"
+    rest = _some([row for rows in others for row in rows])
+    yield f"{rest}: the same as {_name(first[0])}, with other figures"
 
 
 def _some(rows: Sequence[ArmRow]) -> str:
@@ -247,7 +248,7 @@ def ablation_section(conclusion: Conclusion) -> Iterator[Section]:
         return
     columns = (
         Column("change", ColumnKind.LABEL),
-        Column("brings", ColumnKind.NUMBER),
+        Column("contributes", ColumnKind.NUMBER),
         Column("range", ColumnKind.WORD),
         Column("basis", ColumnKind.WORD),
     )
@@ -267,9 +268,9 @@ def ablation_section(conclusion: Conclusion) -> Iterator[Section]:
     names = list(dict.fromkeys(ablated.arm for ablated in found))
     how = "" if any(ablated.basis != "predicted" for ablated in found) else ", as predicted"
     summary = printable(
-        f"what {' and '.join(names)} loses without it{how}; shares of the base's step"
+        f"what {' and '.join(names)} loses without it{how}, as a share of the base's step"
     )
-    yield Section("What each change brings", summary, (TextTable(columns=columns, rows=rows),))
+    yield Section("What each change contributes", summary, (TextTable(columns=columns, rows=rows),))
 
 
 def _reach(it: Ablated) -> Range | None:

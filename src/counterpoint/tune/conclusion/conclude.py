@@ -111,7 +111,7 @@ def _left(rows: tuple[ArmRow, ...]) -> Iterator[str]:
     statuses = [row.status for row in rows]
     left, silent = statuses.count(NOT_LOOKED_AT), statuses.count(NOT_PREDICTABLE)
     if left:
-        yield f"{several(left, 'arm')} not looked at: raise --candidates"
+        yield f"{several(left, 'arm')} not examined: raise --candidates"
     if silent:
         yield (
             f"{several(silent, 'arm')} not predictable, and not on the list: raise --shortlist, or"
@@ -164,8 +164,10 @@ def _how(state: RaceState, found: StudyResults) -> str:
         local = state.study.began.executor == "local"
         return "measured, confirmed " + ("by fresh runs" if local else "in a fresh allocation")
     if not state.plan.confirm_rows:
-        return "measured, not confirmed: no fresh runs were asked for"
-    why = "that is still to come" if state.study.ended is None else "the budget had no room for it"
+        return "measured, not confirmed: no fresh runs were requested"
+    why = "the budget had no room for fresh runs"
+    if state.study.ended is None:
+        why = "fresh runs are still to come"
     return f"faster in the race, not confirmed: {why}"
 
 
@@ -207,7 +209,7 @@ def _no_effect(same: int, ran: int, within: float) -> str:
 
 def _open(state: RaceState, found: StudyResults, best: Arm | None, noise: RunNoise | None) -> str:
     if best is None and (widest := _cannot_be_seen(found)) is not None:
-        return f"{NOISY}: no gain was found, and an effect up to {widest} can't be seen here"
+        return f"{NOISY}: no gain was found, but effects up to {widest} can't be seen here"
     if best is None:
         undecided = [
             estimate for estimate in found.raced.values() if estimate.verdict is ArmVerdict.OPEN
@@ -219,7 +221,7 @@ def _open(state: RaceState, found: StudyResults, best: Arm | None, noise: RunNoi
             default=None,
         )
         more = "" if widest is None else f", gains of more than {share_text(widest)} are ruled out"
-        return f"no gain was found{more}; not all of it is decided"
+        return f"inconclusive: no gain was found{more}"
     estimate = found.raced[best.name]
     head = f"not decided: {what_text(best)} may save {estimate_text(estimate)}"
     return head + remedy(state, noise, estimate)
@@ -328,7 +330,7 @@ def predicted_sentence(state: RaceState) -> str:
     study = state.study
     candidates = [candidate for candidate in study.candidates if not candidate.arm.is_base]
     if study.search is None:
-        return f"nothing is known yet: {several(len(candidates), 'candidate')} looked at so far"
+        return f"nothing is known yet: {several(len(candidates), 'candidate')} examined so far"
     best = predicted_best(state)
     if best is None or best.predicted is None:
         predicted = sum(candidate.arm.predicted is not None for candidate in candidates)
@@ -344,7 +346,7 @@ def predicted_sentence(state: RaceState) -> str:
     ]
     others = sum(not same_program(candidate.arm, best) for candidate in tied)
     ties = f"; tied with {several(others, 'other')}" if others else ""
-    return f"{text} from {what_text(best)}{ties}; a measurement has to confirm it"
+    return f"{text} from {what_text(best)}{ties}; confirm it by a measurement"
 
 
 def remedy(state: RaceState, noise: RunNoise | None, estimate: GainEstimate) -> str:
@@ -353,13 +355,13 @@ def remedy(state: RaceState, noise: RunNoise | None, estimate: GainEstimate) -> 
     if needed is None:
         return ""
     fresh = "fresh " if state.plan.confirm_rows else ""
-    advice = f"; about {needed} {fresh}rows would be needed to tell"
+    advice = f"; about {needed} {fresh}rows would be needed to decide"
     if state.study.ended is None or state.study.ended.why != SPENT:
         return advice
     most = max(state.plan.confirm_rows, state.plan.rule.cap)
     option = "--confirm-rows" if state.plan.confirm_rows else "--cap"
     rows = f"{option} {needed} " if needed > most else ""
-    return f"{advice}: {rows}--budget {_budget(state, max(needed, most))} goes on from here"
+    return f"{advice}: {rows}--budget {_budget(state, max(needed, most))} continues from here"
 
 
 def _rows_needed(plan: StudyPlan, noise: RunNoise | None, gain: float) -> int | None:

@@ -183,12 +183,12 @@ def _no_more_runs(state: RaceState, told: GainEstimate) -> Iterator[str]:
     study = state.study
     drop = study.dropped.get(told.arm)
     if drop is not None:
-        yield f"it was dropped ({drop.kind}, {drop.why}), which proves nothing in such noise"
+        yield f"it was dropped ({drop.kind}, {drop.why}), but such noise allows no proof"
     elif study.ended is not None and told.verdict is ArmVerdict.OPEN:
         if told.rows >= state.plan.rule.cap:
-            yield f"its {told.rows} rows are all that --cap allows"
+            yield f"its {told.rows} rows are the maximum that --cap allows"
         elif study.ended.why == SPENT:
-            yield "the budget had no room for more of its runs"
+            yield "the budget had no room for more runs of it"
 
 
 def _untried(state: RaceState, seen: CandidateSeen) -> ArmRow:
@@ -208,7 +208,7 @@ def _untried(state: RaceState, seen: CandidateSeen) -> ArmRow:
 def _same(seen: CandidateSeen) -> str:
     """Explain an equal program, which is equally fast only if nothing differs at run time."""
     at_run = [str(change) for change in seen.arm.changes if change.acts is Acts.RUNTIME]
-    also = f"; what {', '.join(at_run)} does when it runs, no compiler tells" if at_run else ""
+    also = f"; the run-time effect of {', '.join(at_run)} can't be predicted" if at_run else ""
     return f"the same as {seen.same_as}{also}"
 
 
@@ -219,7 +219,7 @@ def _predicted_only(state: RaceState, seen: CandidateSeen) -> ArmRow:
         return ArmRow(arm=seen.arm, status="predicted")
     if seen.arm.shows:
         return ArmRow(arm=seen.arm, status=NOT_LOOKED_AT, why="the search ended before its turn")
-    why = "it acts when the program runs, and there was no room for it on the list"
+    why = "it acts at run time, and the shortlist had no room for it"
     return ArmRow(arm=seen.arm, status=NOT_PREDICTABLE, why=why)
 
 
@@ -229,7 +229,7 @@ def _too_large(said: Predicted) -> str:
     peak, limit = (f"{size / 2**30:.1f} GiB" for size in (said.peak_bytes, said.limit_bytes))
     if peak == limit:
         peak, limit = f"{said.peak_bytes:,} bytes", f"{said.limit_bytes:,}"
-    return f"its predicted peak of {peak} is over the {limit} that JAX's allocator has"
+    return f"its predicted peak of {peak} exceeds the {limit} of JAX's allocator"
 
 
 def spent(state: RaceState) -> Spent:
@@ -268,4 +268,4 @@ def _why_left(state: RaceState) -> str | None:
         need = max(rows_to_next_look(state), 1) * len(going)
         arms, trials = several(len(going) - 1, "arm"), several(need, "trial")
         return f"the next look at {arms} would take {trials}"
-    return "too little for one more arm and the fresh runs that would confirm it"
+    return "too little for another arm and its fresh runs"

@@ -124,8 +124,8 @@ def _loses(
 
 
 WITHOUT_PGLE = (
-    "without PGLE: the gain was predicted with a profile made of predicted costs;"
-    " one has to be measured"
+    "without PGLE: the gain was predicted with a profile of predicted costs;"
+    " a profile must be measured"
 )
 
 
@@ -140,7 +140,7 @@ def settings_caveats(arm: Arm) -> tuple[str, ...]:
     if lacks_profile(arm):
         caveats.append(WITHOUT_PGLE)
     if arm.per is not None:
-        caveats.append(f"a process per {arm.per}: that is how they are started, and no setting")
+        caveats.append(f"it needs one process per {arm.per}; no setting does this")
     return tuple(caveats)
 
 
@@ -199,18 +199,18 @@ def _model(study: Study) -> Iterator[str]:
     device = foreign_devices(study)
     if device is not None:
         yield (
-            f"it ran on {device}, and what is predicted is for {study.began.target}: their steps"
-            " are not compared, and the cost model learns nothing from this study"
+            f"it ran on {device}, but the prediction is for {study.began.target}: their steps are"
+            " not compared, and the cost model is not fitted"
         )
         return
     if fitted is None:
         return
     if fitted.path is None:
-        yield f"the cost model learnt nothing from this study: {fitted.why}"
+        yield f"the cost model was not fitted: {fitted.why}"
     elif fitted.error_before is not None and fitted.error_after is not None:
         yield (
-            f"the cost model was fitted to {several(fitted.arms, 'arm')} ({fitted.path}): it is off"
-            f" by {fitted.error_after:.1%} now, and was by {fitted.error_before:.1%}"
+            f"the cost model was fitted to {several(fitted.arms, 'arm')} ({fitted.path}): its error"
+            f" is {fitted.error_after:.1%}, and was {fitted.error_before:.1%} before"
         )
 
 
@@ -227,11 +227,10 @@ def _remat(study: Study, found: StudyResults) -> Iterator[str]:
         own = {report.remat for report in _reports(study, name)} - {None}
         if not base or not own or own == base or estimate.verdict is ArmVerdict.SAME:
             continue
-        which = f"{name}, and not" if True in own else "the base, and not"
-        without = "the base" if True in own else name
+        which, other = (name, "the base") if True in own else ("the base", name)
         yield (
-            f"XLA recomputes to save memory in {which} in {without}: "
-            "their difference is that of memory, too"
+            f"XLA rematerializes to save memory in {which}, but not in {other}: part of their"
+            " difference comes from memory"
         )
 
 
@@ -243,14 +242,14 @@ def _memory(study: Study, found: StudyResults) -> Iterator[str]:
             continue
         share = report.peak_bytes / report.limit_bytes
         if share >= _NEAR_THE_LIMIT:
-            yield f"{found.winner.name} takes {share:.0%} of the memory that it may: little is left"
+            yield f"{found.winner.name} uses {share:.0%} of the available memory"
             return
 
 
 def _numbers(study: Study) -> Iterator[str]:
     base = _reports(study, BASE)
     if base and not any(report.losses and report.losses.values for report in base):
-        yield "the program prints no losses: whether arms compute the same is not checked"
+        yield "the program prints no losses, so the results of the arms are not compared"
 
 
 def _shorter(study: Study) -> Iterator[str]:
@@ -265,13 +264,14 @@ def _shorter(study: Study) -> Iterator[str]:
             if report.steps_seen is not None
         ]
         if not arm.is_base and own and min(own) < _AS_FAR * min(base):
-            yield f"{arm.name} made {min(own)} steps where the base made {min(base)}: see its logs"
+            yield f"{arm.name} ran {min(own)} steps, and the base {min(base)}: see its logs"
 
 
 def _noise(indifferent: float, noise: RunNoise | None) -> Iterator[str]:
     if noise is None or isinstance(noise.sigma, Unknown) or noise.floor <= indifferent:
         return
-    yield f"identical runs differ by up to {share_text(noise.floor)} here: less can't be seen"
+    floor = share_text(noise.floor)
+    yield f"identical runs differ by up to {floor} here: smaller effects can't be seen"
 
 
 def _alarms(state: RaceState) -> Iterator[str]:
@@ -289,7 +289,7 @@ def _others(study: Study, found: StudyResults) -> Iterator[str]:
         if estimate.verdict is ArmVerdict.FASTER and (
             found.winner is None or name != found.winner.name
         ):
-            yield f"{name} was faster, too: {estimate_text(estimate)} in the race"
+            yield f"{name} was also faster: {estimate_text(estimate)} in the race"
 
 
 def _not_tried(study: Study) -> Iterator[str]:
@@ -332,5 +332,5 @@ def _said(told: GainEstimate) -> GainEstimate:
     most = max(abs(told.range.low), abs(told.range.high))
     if most <= TELLS_NOTHING:
         return told
-    why = f"{NOISY}: an effect up to {share_text(most)} can't be seen here"
+    why = f"{NOISY}: effects up to {share_text(most)} can't be seen here"
     return replace(told, verdict=ArmVerdict.OPEN, why=why)

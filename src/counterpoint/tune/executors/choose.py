@@ -92,8 +92,8 @@ def _refuse_others(chosen: str, options: Mapping[str, str]) -> None:
         executor = _OPTIONS[option]
         if chosen.partition("-")[0] != executor:
             raise UsageError(
-                f"--{option} is for the executor {executor}, not for {chosen}",
-                next=f"leave --{option} out",
+                f"--{option} applies to the executor {executor}, not to {chosen}",
+                next=f"remove --{option}",
             )
 
 
@@ -115,7 +115,7 @@ def _ray(
     if find_spec("ray") is None:
         raise UsageError(
             "--executor ray: Ray is not installed here",
-            why="trials on a cluster of Ray are placed by Ray itself",
+            why="Ray itself places trials on its clusters",
             next="pip install 'counterpoint[ray]'",
         )
     from counterpoint.tune.executors.ray import Ray
@@ -136,16 +136,16 @@ def _slurm(
     for tool in (*_TOOLS, *(("sbatch",) if batch else () if within else ("salloc",))):
         if shutil.which(tool, path=variables.get("PATH")) is None:
             raise UsageError(
-                f"--executor slurm: there is no {tool} on the PATH",
+                f"--executor slurm: {tool} is not on the PATH",
                 why="trials on Slurm are started by its own commands",
                 next="--executor local",
             )
     text = options.get("slurm", "")
     if text and within is not None:
         raise UsageError(
-            f"--slurm {text!r}: there is an allocation already, job {within}",
+            f"--slurm {text!r}: Slurm job {within} is already allocated",
             why="trials run as steps of it",
-            next="leave it out, or start outside of the allocation",
+            next="remove it, or start outside of the allocation",
         )
     try:
         words = tuple(shlex.split(text))
@@ -166,8 +166,8 @@ def _refuse_job(job: str, shape: ProcessShape, variables: Mapping[str, str]) -> 
     step = variables.get("SLURM_STEP_ID", "")
     if step.isdecimal() and int(step) < _STEPS_OF_SLURM_S_OWN:
         raise UsageError(
-            f"this is step {job}.{step} of Slurm's, which holds what trials need",
-            why="srun has started the tuner itself, and a step within a step waits forever",
+            f"tune runs in Slurm's step {job}.{step}, which holds the resources that trials need",
+            why="srun started the tuner, and a step within a step waits forever",
             next="start it from the batch script or salloc's shell, without srun",
         )
     refuse_silence(variables)
@@ -179,14 +179,14 @@ def _refuse_options(words: tuple[str, ...], shape: ProcessShape) -> None:
     for word, after in zip_longest(words, words[1:], fillvalue=""):
         name = word.partition("=")[0] if word.startswith("--") else word[:2]
         if name in _RESERVED:
-            raise UsageError(f"--slurm {word}: {_RESERVED[name]}", next="leave it out")
+            raise UsageError(f"--slurm {word}: {_RESERVED[name]}", next="remove it")
         found = _NODES.fullmatch(word)
         nodes = (found.group(1).removeprefix("=") or after) if found else str(shape.nodes)
         if nodes != str(shape.nodes):
             raise UsageError(
                 f"--slurm requests {nodes} nodes, but trials take {shape.nodes}",
                 why="--nodes sets how many nodes a trial takes",
-                next=f"leave {word} out of --slurm",
+                next=f"remove {word} from --slurm",
             )
 
 

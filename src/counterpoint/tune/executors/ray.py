@@ -186,7 +186,7 @@ class RayAllocation:
         gpus = int(self._holding.bundle.get("GPU", 0))
         if shape.per == "gpu" and not gpus:
             raise UsageError(
-                "a process per GPU, but Ray knows of no GPUs on these nodes",
+                "one process per GPU was requested, but these nodes have no GPUs in Ray",
                 next="--ranks-per-node 1",
             )
         return gpus if shape.per == "gpu" else 1

@@ -114,7 +114,7 @@ def hold_nodes(
     def look() -> None:
         nonlocal heard
         if stopped():
-            raise StoppedWaiting("stopped while it waited for nodes of the cluster")
+            raise StoppedWaiting("stopped while waiting for nodes of the cluster")
         if time.monotonic() - heard > _SAY_S:
             heard = time.monotonic()
             say(f"waiting for {wanted}: the cluster has {_summary()}")
@@ -166,9 +166,9 @@ def _group(
 
 def _not_granted(wanted: str) -> UsageError:
     return UsageError(
-        f"the cluster of Ray does not grant {wanted}",
+        f"the Ray cluster does not grant {wanted}",
         why=f"it has {_summary()}",
-        next="ask for what there is, or wait until others are done",
+        next="request less, or wait until others are done",
     )
 
 
@@ -211,7 +211,7 @@ def departed(members: Sequence[RayMember]) -> GangEnd | None:
     if not gone:
         return None
     texts = [entry.get("DeathReasonMessage") or entry.get("DeathReason") for _, entry in gone]
-    why = "; ".join(sorted({str(text) for text in texts if text})) or "Ray does not say why"
+    why = "; ".join(sorted({str(text) for text in texts if text})) or "Ray gives no reason"
     return GangEnd(
         kind=GangEndKind.PREEMPTED if "preempt" in why.lower() else GangEndKind.NODE_FAULT,
         detail=f"{', '.join(host for host, _ in gone)} left the cluster: {why}",
@@ -239,7 +239,7 @@ def _connect(address: str) -> None:
     except (OSError, RuntimeError, ValueError) as failure:
         ray.shutdown()  # a client that failed to connect would block the next one
         raise UsageError(
-            f"no cluster of Ray answers at {address}: {' '.join(str(failure).split())[:300]}",
+            f"no Ray cluster answers at {address}: {' '.join(str(failure).split())[:300]}",
             why=f"the tuner joins the cluster by its address; {_ADDRESSES}",
             next="ray status",
         ) from None

@@ -197,7 +197,7 @@ class Grant:
             return 1
         if not self.gpus:
             raise UsageError(
-                f"a process per GPU, but Slurm's job {self.job} has no GPUs",
+                f"one process per GPU was requested, but Slurm job {self.job} has no GPUs",
                 next="--ranks-per-node 1",
             )
         return self.gpus

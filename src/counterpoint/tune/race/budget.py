@@ -68,22 +68,22 @@ def refuse_small(plan: StudyPlan) -> None:
     """Raise UsageError if the budget is too small for any conclusion."""
     if 0 < plan.confirm_rows < FEWEST_CONFIRM_ROWS:
         raise UsageError(
-            f"--confirm-rows {plan.confirm_rows} confirms nothing",
-            why="a single pair of fresh runs has no spread, so no range can be told",
+            f"--confirm-rows {plan.confirm_rows} is too few",
+            why="a range needs the spread of at least two pairs of fresh runs",
             next=f"--confirm-rows {FEWEST_CONFIRM_ROWS}",
         )
     trials, least = plan.budget.trials, LEAST + 2 * plan.confirm_rows
     if trials is not None and trials < least:
-        why = "the base runs twice, and one arm beside it in two rows"
-        fresh = f", and then in {plan.confirm_rows} fresh ones" if plan.confirm_rows else ""
+        why = "the base runs twice, then the base and one arm in two rows"
+        fresh = f" and in {plan.confirm_rows} fresh rows" if plan.confirm_rows else ""
         without = f" ({LEAST} with --confirm-rows 0)" if plan.confirm_rows else ""
         raise UsageError(
-            f"--budget {trials} trials is too little",
-            why=f"{why}{fresh}: {least} trials{without} at least, and more for several arms",
+            f"--budget {trials} trials is too small",
+            why=f"{why}{fresh}: at least {least} trials{without}, and more for several arms",
             next=f"--budget '{least} trials'",
         )
     if plan.budget.seconds is not None and plan.budget.seconds <= 0:
-        raise UsageError("--budget: no time at all", next="--budget 2h")
+        raise UsageError("--budget must be more than zero", next="--budget 2h")
 
 
 def cost(arms: Sequence[Arm], plan: StudyPlan, trial_s: float | None = None) -> StudyCost:

@@ -95,7 +95,7 @@ def _by_target(state: RaceState) -> Iterator[Drop]:
         if estimate is None or estimate.rows not in looks(state.plan.rule):
             continue
         if isinstance(estimate.range, Range) and estimate.range.high < target:
-            why = f"{_after(estimate)}: it can't save {target:.1%} any more"
+            why = f"{_after(estimate)}: it can no longer save {target:.1%}"
             yield Drop(arm.name, BELOW_TARGET, why)
 
 

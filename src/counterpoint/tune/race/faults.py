@@ -25,13 +25,13 @@ _HELD: Final = ("slurm", "ray")
 """Executors that hold nodes in an allocation: it is lost as soon as one node is."""
 
 _MEND: Final = {
-    TrialFailure.UNKNOWN_FLAG: "mend XLA_FLAGS: counterpoint flags check",
+    TrialFailure.UNKNOWN_FLAG: "fix XLA_FLAGS: counterpoint flags check",
     TrialFailure.OUT_OF_MEMORY: "make it fit first: a smaller batch, or more recomputation",
-    TrialFailure.NAN: "mend the program first: its loss is no number",
-    TrialFailure.HANG: "see where it hangs in the run's logs, or allow more silence",
-    TrialFailure.TIMEOUT: "allow more time per trial, or fewer steps: --steps",
-    TrialFailure.NO_STEPS: "let it print `step N`, or mark steps with StepTraceAnnotation",
-    TrialFailure.UNSTEADY: "let it run for more steps",
+    TrialFailure.NAN: "fix the program first: its loss is not finite",
+    TrialFailure.HANG: "find in the run's logs where it hangs, or raise the limit (--hang-after)",
+    TrialFailure.TIMEOUT: "raise the time limit (--timeout), or run fewer steps (--steps)",
+    TrialFailure.NO_STEPS: "make it print `step N`, or annotate steps with StepTraceAnnotation",
+    TrialFailure.UNSTEADY: "run more steps",
 }
 
 
@@ -75,7 +75,7 @@ def _of_the_base(study: Study) -> Finish | None:
     why = f"{BASE_FAILS}: {failure}" + (f", {detail}" if detail else "")
     mend = _MEND.get(failure, "" if "see " in detail else f"see {trials[-1].started.directory}")
     if failure is TrialFailure.NO_STEPS and not detail.startswith(NONE_SEEN):
-        mend = "let it print each step, at once, or train longer"
+        mend = "make it print each step immediately, or train longer"
     return Finish(f"{why}; {mend}" if mend else why)
 
 
@@ -146,10 +146,10 @@ def _twins(state: RaceState) -> Iterator[Drop]:
             continue
         for program in _programs(study, arm.name):
             if program in of_base:
-                yield Drop(arm.name, SAME_PROGRAM, "XLA makes the base's program of it")
+                yield Drop(arm.name, SAME_PROGRAM, "XLA compiles it to the base's program")
             elif program in before:
                 twin = before[program].name
-                yield Drop(arm.name, SAME_PROGRAM, f"XLA makes the same program of it as of {twin}")
+                yield Drop(arm.name, SAME_PROGRAM, f"XLA compiles it to the same program as {twin}")
             before[program] = arm
     yield from _twins_of_winner(study)
 
@@ -167,7 +167,8 @@ def _twins_of_winner(study: Study) -> Iterator[Drop]:
             if winner.origin is ArmOrigin.ABLATION or winner.acts is not Acts.SCHEDULE:
                 continue
             if _programs(study, arm.name) & _programs(study, winner.name):
-                yield Drop(arm.name, SAME_PROGRAM, f"XLA makes the program of {winner.name} of it")
+                why = f"XLA compiles it to the program of {winner.name}"
+                yield Drop(arm.name, SAME_PROGRAM, why)
 
 
 def _programs(study: Study, name: str) -> frozenset[str]:
@@ -202,7 +203,7 @@ def _of_nodes(study: Study, retries: int) -> Move | None:
         return CloseAllocation(allocation)
     detail = streak[0].report.detail if streak[0].report else ""
     cause = f": {detail}" if detail else ""
-    return Pause(f"trials keep failing by no fault of theirs ({streak[0].failure}{cause})")
+    return Pause(f"trials keep failing for reasons outside the arms ({streak[0].failure}{cause})")
 
 
 def _lost_its_nodes(study: Study, trial: Trial) -> bool:

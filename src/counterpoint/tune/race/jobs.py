@@ -171,7 +171,7 @@ def profiled_settings(arm: Arm, run: Path, study: Path) -> Settings:
 
     recorded = read_run(run)
     if not recorded.profiles:
-        raise InputError(f"{run}: the run left no profile", why=recorded.why_no_profile)
+        raise InputError(f"{run}: the run recorded no profile", why=recorded.why_no_profile)
     timeline = read(*map(str, recorded.profiles))
     versions = {
         name: recorded.versions[name] for name in ("jaxlib", "jax") if name in recorded.versions
@@ -197,7 +197,7 @@ def end_leftovers(
         trial.started.number: _report(where / trial.started.directory) for trial in study.running
     }
     for trial in study.running:
-        say(f"ending what is left of trial {trial.started.number}")
+        say(f"ending the leftover processes of trial {trial.started.number}")
         if trial.gang is not None:
             executor.sweep(trial.gang)
     for allocation in study.allocations:
@@ -207,7 +207,7 @@ def end_leftovers(
         report = whole[trial.started.number]
         wall_s = _wall(where, trial) if report is not None else None
         interrupted = TrialReport(
-            failure=TrialFailure.INTERRUPTED, detail="the tuner ended before it did"
+            failure=TrialFailure.INTERRUPTED, detail="the tuner ended before the trial"
         )
         ledger.add(
             TrialEnded(

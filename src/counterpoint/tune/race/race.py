@@ -39,7 +39,7 @@ DECIDED = "every arm is decided"
 SPENT = "the budget is spent"
 REACHED = "the target gain is reached"
 NOBODY = "no arm is left"
-NOTHING = "there is nothing to try"
+NOTHING = "nothing to try"
 
 
 def next_move(study: Study, plan: StudyPlan) -> Move:

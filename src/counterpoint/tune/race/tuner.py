@@ -23,7 +23,6 @@ from counterpoint.tune.executors.executor import (
     wait_for,
 )
 from counterpoint.tune.plan import StudyPlan
-from counterpoint.tune.race.budget import refuse_small
 from counterpoint.tune.race.jobs import end_leftovers, job_of, place_of, profiled_settings
 from counterpoint.tune.race.moves import (
     CloseAllocation,
@@ -71,7 +70,6 @@ def run_study(
     If `stopped` returns true or KeyboardInterrupt is raised, the running trial is killed and the
     study is recorded as paused. KeyboardInterrupt is raised again.
     """
-    refuse_small(plan)
     end_leftovers(ledger, executor, where, say)
     tuner = _Tuner(ledger, plan, executor, where, say, stopped)
     try:
@@ -121,7 +119,7 @@ class _Tuner:
             case Enter(arm):
                 self.ledger.add(ArmEntered(arm=arm, at=stamp()))
             case Drop(arm, kind, why):
-                self.say(f"{arm} is out, {kind}: {why}")
+                self.say(f"dropped {arm} ({kind}): {why}")
                 self.ledger.add(ArmDropped(arm=arm, kind=kind, why=why, at=stamp()))
             case OpenAllocation(number):
                 self.open(number)
@@ -135,7 +133,7 @@ class _Tuner:
                 raise AssertionError("these are no acts")
 
     def open(self, number: int) -> None:
-        self.say(f"getting nodes: {self.executor.describe()}")
+        self.say(f"requesting nodes: {self.executor.describe()}")
         try:
             nodes = self.executor.open()
         except StoppedWaiting:
@@ -186,7 +184,7 @@ class _Tuner:
             raise InputError(
                 f"the disk is full: trial {place.number} could not write its results",
                 why=report.detail or None,
-                next="free some space, and give the same command again: it goes on from there",
+                next="free some space, and repeat the command to continue",
             )
 
     def report_of(self, trial: Trial) -> TrialReport:
@@ -213,7 +211,7 @@ class _Tuner:
             raise
         report = measure(directory, ended)
         if self.stopped() and report.steady is None:
-            return replace(report, failure=TrialFailure.INTERRUPTED, detail="it was stopped")
+            return replace(report, failure=TrialFailure.INTERRUPTED, detail="stopped")
         return report
 
     def has_run(self, allocation: int) -> bool:
@@ -235,7 +233,7 @@ class _Tuner:
     def make_profile(self, name: str, number: int) -> None:
         study = self.ledger.study
         trial = next(trial for trial in study.trials if trial.started.number == number)
-        self.say(f"making the profile of {name}")
+        self.say(f"making the PGLE profile of {name}")
         try:
             settings = profiled_settings(
                 study.arm(name), self.where / trial.started.directory, self.where
@@ -265,4 +263,4 @@ class _Tuner:
             try:
                 self.give_back(number)
             except CounterpointError as error:
-                self.say(f"giving nodes back: {error.what}")
+                self.say(f"releasing nodes: {error.what}")

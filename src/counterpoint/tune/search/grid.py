@@ -115,7 +115,7 @@ class Grid:
         """Return the point without one dimension and whatever depends on it."""
         return self.canonical({at: choice for at, choice in point if at != name})
 
-    def neighbours(self, point: Point) -> Iterator[Point]:
+    def neighbors(self, point: Point) -> Iterator[Point]:
         """Yield all points that differ in one dimension."""
         chosen = dict(point)
         for dimension in self.searched:

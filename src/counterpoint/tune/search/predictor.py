@@ -184,10 +184,10 @@ class Predictor:
             self._ledger.add(candidate)
         elif recorded.arm.predicted and not _agree(recorded, candidate):
             raise InputError(
-                "the base is scheduled otherwise than when the study began",
-                why="the workload comes out as another program: its code, another jaxlib, or"
-                " variables that it reads; what is predicted now can't be compared",
-                next="go on under the code and the environment that it began with",
+                "the base is scheduled differently than when the study began",
+                why="the workload now gives another program (its code, jaxlib, or variables that it"
+                " reads changed), so new predictions can't be compared with earlier ones",
+                next="continue with the code and environment that the study began with",
             )
         self._by_key[_key(wanted.task, profile=False)] = candidate
         return candidate
@@ -332,9 +332,9 @@ class Predictor:
         workload = self._work.subject.workload
         if workload is None:
             raise InputError(
-                f"{self._work.subject.origin} is scheduled already, so no setting changes it",
-                why="XLA can't compile one of those again",
-                next="give the program before XLA's passes: JAX_DUMP_IR_TO=ir, or -- train.py",
+                f"{self._work.subject.origin} is already scheduled, so no setting can change it",
+                why="XLA can't compile a scheduled program again",
+                next="pass the program from before XLA's passes: JAX_DUMP_IR_TO=ir, or -- CMD",
             )
         return workload
 

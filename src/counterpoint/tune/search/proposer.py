@@ -104,7 +104,7 @@ class Proposer:
         for point in self._board.best_points()[:_BEST]:
             found = [
                 neighbor
-                for neighbor in self._grid.neighbours(point)
+                for neighbor in self._grid.neighbors(point)
                 if self._is_mine(neighbor) and self._is_new(neighbor)
             ]
             if found:
@@ -213,7 +213,7 @@ def _sampler(seed: int) -> optuna.samplers.BaseSampler:
         )
 
 
-def widened(space: Space) -> Space:
+def with_seed_choices(space: Space) -> Space:
     """Return the space with the seeds' changes to the schedule added as choices.
 
     A recipe may owe its gain to a setting that no dimension has, or to another value of one. Such

@@ -12,162 +12,26 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
 from counterpoint.compile import Pool
+from counterpoint.core import Range
 from counterpoint.diagnose import explain
-from counterpoint.tune.arm import Acts, Arm, ArmOrigin
+from counterpoint.tune.arm import Acts, Arm, ArmOrigin, several
 from counterpoint.tune.plan import StudyPlan
-from counterpoint.tune.search import words
-from counterpoint.tune.search.candidates import Board, minimal, shortlist
+from counterpoint.tune.search.candidates import Board, Shortlist, minimal, shortlist
 from counterpoint.tune.search.grid import Grid, Point
 from counterpoint.tune.search.predictor import Predictor, SearchStopped
-from counterpoint.tune.search.proposer import Proposer, require_optuna, widened
-from counterpoint.tune.search.remedies import remedies
+from counterpoint.tune.search.proposer import Proposer, require_optuna, with_seed_choices
+from counterpoint.tune.search.stages import climbing, lively, profiled, remedies, singles, stacks
 from counterpoint.tune.space.space import Dimension, Space, distinct, same_as
 from counterpoint.tune.study.records import Ablated, CandidateSeen, SearchEnded, SpaceMade
 from counterpoint.tune.study.study import Ledger, stamp
 from counterpoint.workflow.forecast import ForecastBatch, PredictionInputs, forecasts
-
-_PROFILED_POINTS: Final = 3  # points to which a profile is added
-_UNKNOWN: Final = -1.0
-_IDLE: Final = -2.0
-
-
-def singles(grid: Grid) -> Iterator[Point]:
-    """Yield each choice alone, with what it needs."""
-    for point in dict.fromkeys(grid.singles()):
-        if grid.why_not(point) is None:
-            yield point
-
-
-def stacks(grid: Grid, board: Board) -> Iterator[Point]:
-    """Yield the named arms' points, then the best single choices combined: two, three, ...
-
-    The combinations are the best ones if dimensions do not interact; later stages look for the
-    rest.
-    """
-    known: set[Point] = set(board.points)
-    for point in (*_of_seeds(grid), *_stacked(grid, board)):
-        if point not in known:
-            known.add(point)
-            yield point
-
-
-def _stacked(grid: Grid, board: Board) -> Iterator[Point]:
-    chosen: dict[str, str] = {}
-    for name, choice, _ in sorted(_best_choices(grid, board), key=lambda item: -item[2]):
-        point = grid.canonical({**chosen, name: choice})
-        if len(point) > len(chosen) and grid.why_not(point) is None:
-            chosen = dict(point)
-            yield point
-
-
-def _of_seeds(grid: Grid) -> Iterator[Point]:
-    """Yield the part of each named arm that lies in this grid; the rest acts at run time."""
-    offered = {
-        (dimension.name, choice.choice)
-        for dimension in grid.searched
-        for choice in dimension.choices
-    }
-    for arm in grid.space.seeds:
-        chosen = {(change.dimension, change.choice) for change in arm.changes} & offered
-        point = grid.canonical(dict(sorted(chosen)))
-        if len(point) > 1 and grid.why_not(point) is None:
-            yield point
-
-
-def lively(grid: Grid, board: Board) -> tuple[Dimension, ...]:
-    """Return dimensions with the choices that, alone, gave a new program; one of equal ones."""
-    found: list[Dimension] = []
-    for dimension in grid.searched:
-        seen = {_program(board, ())}
-        choices = [
-            choice
-            for choice in dimension.choices
-            if _is_new(grid, board, dimension, choice.choice, seen)
-        ]
-        if choices:
-            found.append(replace(dimension, choices=tuple(choices)))
-    return tuple(found)
-
-
-def climbing(grid: Grid, board: Board, asked: Collection[Point]) -> Iterator[Point]:
-    """Yield neighbors of the current best point, the most promising first.
-
-    `asked` are points in progress; the caller adds each point before requesting the next.
-    """
-    while True:
-        best = next(iter(board.best_points()), ())
-        found = [
-            point
-            for point in grid.neighbours(best)
-            if point not in board.points and point not in asked and grid.why_not(point) is None
-        ]
-        if not found:
-            return
-        yield max(found, key=lambda point: _promise(grid, board, best, point))
-
-
-def profiled(grid: Grid, board: Board) -> Iterator[Point]:
-    """Yield the best few points with a profile added."""
-    for point in board.best_points()[:_PROFILED_POINTS]:
-        for name, choice in grid.profiled:
-            on_top = grid.canonical({**dict(point), name: choice})
-            if (name, choice) in on_top and grid.why_not(on_top) is None:
-                yield on_top
-
-
-def _best_choices(grid: Grid, board: Board) -> Iterator[tuple[str, str, float]]:
-    """Yield each dimension's choice with the largest gain alone, if any gains."""
-    for dimension in grid.searched:
-        gains: list[tuple[float, str]] = []
-        for option in dimension.choices:
-            point = grid.alone(dimension.name, option.choice)
-            gain = board.gain(point) if point is not None else None
-            if gain is not None and gain > 0:
-                gains.append((gain, option.choice))
-        if gains:
-            gain, choice = max(gains, key=lambda item: item[0])
-            yield dimension.name, choice, gain
-
-
-def _is_new(
-    grid: Grid, board: Board, dimension: Dimension, choice: str, seen: set[str | None]
-) -> bool:
-    point = grid.alone(dimension.name, choice)
-    if point is None or point not in board.points:
-        return True  # unknown
-    program = _program(board, point)
-    if program is None or program in seen:
-        return False
-    seen.add(program)
-    return True
-
-
-def _program(board: Board, point: Point) -> str | None:
-    seen = board.points.get(point)
-    figures = seen.arm.predicted if seen is not None else None
-    return figures.program if figures is not None else None
-
-
-def _promise(grid: Grid, board: Board, best: Point, point: Point) -> float:
-    """Return the gain of the change alone; removing one ranks before changes that cost time.
-
-    Choices that left the base's program unchanged come last: here, too, they likely change nothing.
-    """
-    changed = set(point) - set(best)
-    if not changed:
-        return 0.0
-    alone = [point for point in (grid.alone(*pair) for pair in changed) if point is not None]
-    gains = [gain for gain in map(board.gain, alone) if gain is not None]
-    idle = {_program(board, point) for point in alone} == {_program(board, ())}
-    return _IDLE if idle else max(gains, default=_UNKNOWN)
-
 
 Say = Callable[[str], None]
 
@@ -197,21 +61,10 @@ def search(  # noqa: PLR0913
     if ledger.study.search is not None:
         return
     require_optuna()
-    space = widened(space)
     started = time.monotonic()
+    space = with_seed_choices(space)
     if ledger.study.space is None:
-        dimensions = tuple(
-            (dimension.name, len(dimension.choices)) for dimension in space.dimensions
-        )
-        ledger.add(
-            SpaceMade(
-                dimensions=dimensions,
-                left_out=space.left_out,
-                at=stamp(),
-                notes=space.notes,
-                jaxlib=space.version,
-            )
-        )
+        ledger.add(SpaceMade.of(space, stamp()))
     if made is None:
         made = forecasts(_base_alone(work, space))
     jobs = plan.jobs or work.question.jobs
@@ -220,9 +73,9 @@ def search(  # noqa: PLR0913
         board = Board(predictor.begin(space.base))
         say("explaining the base's predicted step")
         grid = Grid(_with_remedies(space, work, made))
-        searcher = _Search(grid, plan, predictor, board, say, started, confirm)
+        searcher = _Search(grid, plan, predictor, board, say, started)
         try:
-            ended = searcher.run(ledger)
+            ended = searcher.run(ledger, confirm)
         except SearchStopped:
             return
     ledger.add(ended)
@@ -254,7 +107,6 @@ class _Search:
         board: Board,
         say: Say,
         started: float,
-        confirm: int | None,
     ) -> None:
         self._grid = grid
         self._plan = plan
@@ -262,55 +114,40 @@ class _Search:
         self._board = board
         self._say = say
         self._started = started
-        self._confirm = confirm
         self._known = {board.base.arm.name: board.base}
         self._reserve = min(3 * len(grid.profiled), plan.candidates // _PROFILED)
 
-    def run(self, ledger: Ledger) -> SearchEnded:
+    def run(self, ledger: Ledger, confirm: int | None) -> SearchEnded:
         """Run all stages, and return their result."""
         self._look_alone()
         self._combine()
         self._look(self._arms(profiled(self._grid, self._board), ArmOrigin.SEARCH), 0)
-        end = f"{self._predictor.asked} compiled" + (
-            "" if self._is_full(self._reserve) else ", and nothing new is left"
-        )
-        base = self._board.base.arm.predicted
-        best = self._board.best()
-        ablated: tuple[Ablated, ...] = ()
-        if base is not None and not best.arm.is_base:
-            self._say(f"leaving out each change of {best.arm.name}")
-            found = minimal(self._grid, base, best, self._predict)
-            best, ablated = found.winner, found.ablated
-            recorded = {(entry.arm, entry.dimension) for entry in ledger.study.ablation}
-            for entry in ablated:
-                if (entry.arm, entry.dimension) not in recorded:
-                    ledger.add(entry)
+        end = f"{self._predictor.asked} compiled"
+        if not self._is_full(self._reserve):
+            end += ", and nothing new is left"
+        best, ablated = self._minimal(ledger)
         unpredicted = list(self._at_run_time(ledger))
-        by_hand = self._by_hand(unpredicted)
-        places = max(self._plan.shortlist, by_hand)
-        if self._confirm is not None:
-            places = self._confirm + by_hand
-        reserved = min(len(unpredicted), max(by_hand, places // _AT_RUN))
+        named = {arm.name for arm in self._grid.space.seeds if arm.origin is ArmOrigin.HAND}
+        by_hand = sum(name in named for name in unpredicted)
+        places = max(self._plan.shortlist, by_hand) if confirm is None else confirm + by_hand
         listed = shortlist(
             self._board.base,
             self._board.candidates,
             best,
-            most=places - reserved,
+            most=places - min(len(unpredicted), max(by_hand, places // _AT_RUN)),
             indifferent=self._plan.rule.indifferent,
             weights=self._weights(ablated),
         )
         names = tuple(arm.name for arm in listed.arms)
         at_run = [name for name in unpredicted if name not in names]
         room = max(0, places - len(names))
-        why = words.conclusion(
-            self._board, listed, best, end=end, indifferent=self._plan.rule.indifferent
-        )
+        why = why_ended(self._board, listed, best, end=end, indifferent=self._plan.rule.indifferent)
         # Arms predicted to compile to the base's program do not count as unpredictable.
-        unpredictable = [
+        unknown = [
             [name for name in some if name not in self._known]
             for some in (at_run[:room], at_run[room:])
         ]
-        more = words.at_run(*unpredictable)
+        more = _at_run_note(*unknown)
         return SearchEnded(
             why=f"{why}; {more}" if more else why,
             shortlist=(*names, *at_run[:room]),
@@ -319,10 +156,18 @@ class _Search:
             tied=listed.tied,
         )
 
-    def _by_hand(self, names: Iterable[str]) -> int:
-        """Count the arms named by the user, which take precedence over the search's own."""
-        named = {arm.name for arm in self._grid.space.seeds if arm.origin is ArmOrigin.HAND}
-        return sum(name in named for name in names)
+    def _minimal(self, ledger: Ledger) -> tuple[CandidateSeen, tuple[Ablated, ...]]:
+        """Return the best candidate without idle changes, and record the loss without each."""
+        base, best = self._board.base.arm.predicted, self._board.best()
+        if base is None or best.arm.is_base:
+            return best, ()
+        self._say(f"leaving out each change of {best.arm.name}")
+        found = minimal(self._grid, base, best, self._predict)
+        recorded = {(entry.arm, entry.dimension) for entry in ledger.study.ablation}
+        for entry in found.ablated:
+            if (entry.arm, entry.dimension) not in recorded:
+                ledger.add(entry)
+        return found.winner, found.ablated
 
     def _weights(self, ablated: Iterable[Ablated]) -> dict[tuple[str, str], float]:
         """Return each choice's gain: in the winner if known, else alone."""
@@ -409,7 +254,7 @@ class _Search:
         self._board.add(seen, self._grid.point_of(seen.arm))
         seconds = time.monotonic() - self._started
         done, most = self._predictor.answered, self._plan.candidates
-        self._say(words.progress(self._board, done, most, seconds))
+        self._say(_progress(self._board, done, most, seconds))
 
     def _is_full(self, reserve: int) -> bool:
         return self._predictor.asked >= self._plan.candidates - reserve
@@ -451,3 +296,69 @@ def _in_turns(*sources: Iterator[Point]) -> Iterator[Point]:
                 left.remove(source)
             else:
                 yield point
+
+
+def _progress(board: Board, done: int, most: int, seconds: float) -> str:
+    """Return one line: the progress, the best so far, and the numbers of dropped candidates."""
+    best = board.best()
+    figures = best.arm.predicted
+    gain = figures.gain if figures is not None else 0.0
+    first = (
+        f"best {_share(gain)}: {best.arm.name}" if not best.arm.is_base else "none beats the base"
+    )
+    dropped = ", ".join(_dropped(board))
+    place = f"candidate {done} of {most}" if done <= most else f"{done - most} more compiled"
+    rest = f", about {seconds / done * (most - done):.0f} s to go" if 0 < done < most else ""
+    return f"{place}; {first}{f'; {dropped}' if dropped else ''}; {seconds:.0f} s{rest}"
+
+
+def why_ended(
+    board: Board, listed: Shortlist, winner: CandidateSeen, *, end: str, indifferent: float
+) -> str:
+    """Return why the search ended, and its result."""
+    arms, programs = len(board.candidates), board.programs
+    counts = f"{several(arms, 'arm')} and the base compared"
+    counts += f", {several(programs, 'different program')}"
+    dropped = ", ".join(_dropped(board))
+    looked = f"{counts}{f' ({dropped})' if dropped else ''}; {end}"
+    figures = winner.arm.predicted
+    if figures is None or not listed.effect:
+        found = f"no effect predicted: nothing is more than {_share(indifferent, sign='')} faster"
+        if listed.arms:
+            found += f"; {several(len(listed.arms), 'arm')} can't be distinguished from the base"
+        return f"{found}. {looked}"
+    reach = figures.gain_range
+    found = f"predicted to save {_share(figures.gain, sign='')} {_range(reach)} of the step"
+    others = max(0, len(listed.tied) - 1)  # each with another program; one is the winner's
+    tied = f"; {several(others, 'other')} tied with it" if others else ""
+    return f"{found}: {winner.arm.name}{tied}. {looked}"
+
+
+def _at_run_note(listed: Sequence[str], left: Sequence[str]) -> str:
+    """Count the arms that can't be predicted, on the list and left out of it."""
+    parts: list[str] = []
+    if listed:
+        parts.append(
+            f"{several(len(listed), 'arm')} on the list can't be predicted (acts at run time)"
+        )
+    if left:
+        parts.append(f"no room on the list for {several(len(left), 'arm')} that can't be predicted")
+    return "; ".join(parts)
+
+
+def _share(of_step: float, sign: str = "+") -> str:
+    """Format a share of the step."""
+    return f"{100 * of_step:{sign}.1f} %"
+
+
+def _range(reach: Range) -> str:
+    return f"[{100 * reach.low:.1f}, {100 * reach.high:.1f}]"
+
+
+def _dropped(board: Board) -> Iterator[str]:
+    if board.same:
+        yield f"{board.same} with the program of another"
+    if board.too_large:
+        yield f"{board.too_large} too large for memory"
+    if board.failed:
+        yield f"{board.failed} failed"

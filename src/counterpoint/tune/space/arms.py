@@ -187,7 +187,7 @@ def recipe_arms(
         arm = Arm(name=name, settings=whole, changes=changes, origin=ArmOrigin.RECIPE)
         same = same_as(here.base, arm, (*by_hand, *arms))
         if same is not None:
-            left_out.append(LeftOut(name, f"comes to the same as {same.name}"))
+            left_out.append(LeftOut(name, f"equivalent to {same.name}"))
             continue
         arms.append(arm)
     return Seeds(tuple(arms), tuple(left_out))
@@ -251,14 +251,14 @@ def _nothing(recipe: Recipe | None, here: SpaceContext) -> str:
     if recipe is None:
         return here.no_gpu() or "nothing is recommended for this program"
     if not recipe.lines:
-        return "advice alone, without a setting: `counterpoint flags recommend` gives it"
+        return "only advice, no settings: see `counterpoint flags recommend`"
     unmet = (line.condition.why_not(here.version, here.chip, here.hosts) for line in recipe.lines)
-    return next((why for why in unmet if why), "it has no settings here")
+    return next((why for why in unmet if why), "none of its settings apply here")
 
 
 def _layout_why_not(here: SpaceContext) -> str | None:
     if here.shape is None:
-        return "nothing is run, and a prediction is the same for any processes"
+        return "nothing is run, and a prediction does not depend on the process layout"
     if here.per != "node" or (here.gpus_per_host or 0) < 2:
         return "the base has it already"
     return None

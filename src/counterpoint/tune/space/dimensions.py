@@ -105,7 +105,8 @@ def read_draft(name: str, value: object, place: ValuePlace, *, by_hand: bool = T
     place.keys_of(table, _DRAFT)
     if not name.strip() or " + " in name or name != name.strip():
         raise place.wrong(
-            "not a name for a dimension", why="names are words, without ` + ` in them"
+            "not a valid name of a dimension",
+            why="a name has no ` + ` in it",
         )
     acts = place.at("acts").word(table["acts"], list(Acts)) if "acts" in table else None
     return Draft(
@@ -134,7 +135,7 @@ def _choices(table: Mapping[str, Any], place: ValuePlace) -> Mapping[str, tuple[
     found: dict[str, tuple[Pick, ...]] = {}
     for name, value in choices.items():
         if not name.strip() or " + " in name:
-            raise here.at(name).wrong("not a name for a choice")
+            raise here.at(name).wrong("not a valid name of a choice")
         variants = cast("list[object]", value) if isinstance(value, list) else [value]
         found[name] = tuple(_pick(item, here.at(name)) for item in variants)
         if not found[name]:
@@ -160,7 +161,7 @@ def _pick(value: object, place: ValuePlace) -> Pick:
     holds = found.settings.xla or found.settings.env or found.settings.options
     if not (holds or found.profile or found.per):
         raise place.wrong(
-            "no settings in it", why=f"they are under {', '.join(KEYS)}", next=_EXAMPLE
+            "no settings in it", why=f"settings are under {', '.join(KEYS)}", next=_EXAMPLE
         )
     return found
 

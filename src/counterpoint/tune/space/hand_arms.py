@@ -63,7 +63,7 @@ def hand_arms(
         new_arm = Arm(name=variant.name, settings=settings, changes=changes, origin=ArmOrigin.HAND)
         same = same_as(here.base, new_arm, new_arms)
         if same is not None:
-            why = f"comes to the same as {same.name}"
+            why = f"equivalent to {same.name}"
             left_out.append(LeftOut(new_arm.name, why, named=True))
             continue
         new_arms.append(new_arm)
@@ -131,8 +131,8 @@ def read_label(text: str, drafts: Mapping[str, Draft], here: SpaceContext) -> La
     """Resolve a label here; raise a UsageError for a choice that is not available."""
     if _SHORTENED.search(text):
         raise UsageError(
-            f"--arm {text}: the short name of an arm of some study",
-            why="it does not say all that the arm sets",
+            f"--arm {text}: this is a shortened name of an arm",
+            why="it does not contain all settings of the arm",
             next=f"counterpoint tune show STUDY --arm {shlex.quote(text)} -o arm.env",
         )
     found = LabelSettings()
@@ -168,7 +168,7 @@ def _value(draft: Draft, choice: str, here: SpaceContext) -> Settings:
     if len(names) != 1 or choice in draft.choices:
         choices = ", ".join(draft.choices)
         raise ValuePlace("--arm", typed=True).wrong(
-            f"{draft.name} {choice}: no choice here", why=f"its choices are {choices}"
+            f"{draft.name} has no choice {choice} here", why=f"its choices are {choices}"
         )
     ((way, name),) = names
     size = size_of(choice) if draft.combine else None

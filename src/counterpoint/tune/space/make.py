@@ -36,7 +36,7 @@ from counterpoint.tune.space.space import Dimension, LeftOut, Space
 from counterpoint.tune.space.space_file import SpaceFile, checked, drafts_for, fixed, wanted
 
 _ALREADY: Final = "the base has it already"
-_NO_MERGE: Final = "no threshold merges otherwise than the base does"
+_NO_MERGE: Final = "no threshold merges differently from the base"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,9 +178,9 @@ def _trips(pick: Pick, here: SpaceContext) -> str | None:
     if pick.most_trips is None or here.program is None:
         return None
     if here.trips is None:
-        return "nobody knows how often its loops run"
+        return "the trip counts of its loops are unknown"
     if here.trips > pick.most_trips:
-        return f"a loop runs {here.trips} times, and unrolled the program is as many times as large"
+        return f"a loop runs {here.trips} times, and unrolling makes the program that much larger"
     return None
 
 
@@ -188,9 +188,9 @@ def _profile(pick: Pick, here: SpaceContext) -> str | None:
     if not pick.profile:
         return None
     if PROFILE in here.before.flags or PROFILE in dict(here.base.options):
-        return "the base is given a profile already"
+        return "the base already uses a profile"
     if here.variables.get("JAX_ENABLE_PGLE", "").casefold() in ("1", "true", "yes", "on"):
-        return "the base measures a profile by itself (JAX_ENABLE_PGLE)"
+        return "the base measures its own profile (JAX_ENABLE_PGLE)"
     return None
 
 
@@ -198,11 +198,11 @@ def _per(pick: Pick, here: SpaceContext) -> str | None:
     if pick.per is None:
         return None
     if here.shape is None:
-        return "nothing is run, and a prediction is the same for any processes"
+        return "nothing is run, and a prediction does not depend on the process layout"
     if here.per is None:
-        return "how many processes there are is said outright"
+        return "the number of processes is given explicitly"
     if here.gpus_per_host is None:
-        return "nobody knows how many GPUs a node has"
+        return "the number of GPUs per node is unknown"
     return "a node has one GPU" if here.gpus_per_host < 2 else None
 
 
@@ -214,10 +214,10 @@ def hint_of(version: str | None) -> str | None:
     """Return a hint if the catalogue is of another release than the workload's."""
     found = release(version)
     if version is None:
-        return f"the version of jaxlib is not known: settings are those of {found.version}"
+        return f"the version of jaxlib is unknown: using the settings of {found.version}"
     if found.exact:
         return None
-    return f"jaxlib {version} is not known: settings are those of {found.version}"
+    return f"jaxlib {version} is not in the catalogue: using the settings of {found.version}"
 
 
 _NOTHING: Final = SpaceFile(file="")
@@ -319,7 +319,7 @@ def _not_wanted(name: str, said: SpaceFile) -> str | None:
         return f"dropped by {said.file}"
     own = name in {draft.name for draft in said.drafts}
     if said.only is not None and name not in said.only and not own:
-        return f"not one of those that {said.file} names"
+        return f"not selected by {said.file}"
     return None
 
 
@@ -362,9 +362,9 @@ def _unwanted(said: SpaceFile, taken: set[str]) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for name in (*recipes(), RECOMMENDED):
         if name in taken:
-            found[name] = "an arm by hand has its name"
+            found[name] = "one of your arms has this name"
         elif name in said.drop:
             found[name] = f"dropped by {said.file}"
         elif said.only is not None and name not in said.only:
-            found[name] = f"not one of those that {said.file} names"
+            found[name] = f"not selected by {said.file}"
     return found

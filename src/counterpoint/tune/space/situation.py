@@ -130,7 +130,7 @@ class SpaceContext:
         if self.platform == "gpu":
             return None
         if self.platform is None:
-            return "for GPUs, and none is known here: --target 8xH100 names them"
+            return "for GPUs, but none are known: name them with --target"
         return f"for GPUs, not for {_SPOKEN[self.platform]}"
 
     def unmet(self, condition: Condition) -> str | None:
@@ -138,7 +138,7 @@ class SpaceContext:
         why = condition.why_not(self.version, self.chip, self.hosts)
         if why is None:
             only = condition.unsettled(self.chip)
-            why = f"{only}: --target says which chip it is" if only else None
+            why = f"{only}: name the chip with --target" if only else None
         if why and condition.needed and self.facts is not None and self.facts.beyond_model:
             return None  # such a program keeps the scheduler from starting by default
         return why
@@ -223,7 +223,7 @@ def _refusals(settings: Settings, here: SpaceContext) -> Iterator[str]:
         if why is not None:
             yield why
         elif name in dict(here.base.options) and not says(name, value, here):
-            yield f"the base gives {name} as a compile option, which has the last word"
+            yield f"the base gives {name} as a compile option, which takes precedence"
     for name, value in settings.env:
         known = variables().get(name)
         if known is None:
@@ -233,9 +233,9 @@ def _refusals(settings: Settings, here: SpaceContext) -> Iterator[str]:
             and known.since
             and version_number(here.version) < version_number(known.since)
         ):
-            yield f"{name} is read from jaxlib {known.since} on"
+            yield f"{name} requires jaxlib {known.since} or later"
         elif not known.takes(value):
-            yield f"{name} does not take {value}"
+            yield f"{name} does not accept {value}"
 
 
 def _flag_refusal(name: str, value: str, here: SpaceContext) -> str | None:
@@ -244,11 +244,11 @@ def _flag_refusal(name: str, value: str, here: SpaceContext) -> str | None:
     if flag is None or not flag.xla_flags:
         return f"jaxlib {version} does not know {name}"
     if flag.fatal:
-        return f"{name} ends the process in jaxlib {version}"
+        return f"{name} aborts the process in jaxlib {version}"
     if flag.no_op:
         return f"{name} does nothing in jaxlib {version}"
     why = refusal(flag, value, Channel.XLA_FLAGS)
-    return None if why is None else f"jaxlib {version} does not take {name}={value}"
+    return None if why is None else f"jaxlib {version} does not accept {name}={value}"
 
 
 def says_all(settings: Settings, here: SpaceContext) -> bool:

@@ -122,7 +122,7 @@ def dimension_of(space: Space, name: str) -> Dimension:
     names = [dimension.name for dimension in space.dimensions]
     near = nearest(name, names)
     raise UsageError(
-        f"{name}: no dimension of this space",
+        f"the space has no dimension {name}",
         why=f"it has {', '.join(names)}" if names else "it has none",
         next=f"did you mean {near}?" if near else None,
     )
@@ -137,7 +137,7 @@ def change_of(space: Space, name: str, choice: str) -> ArmChange:
     names = [change.choice for change in dimension.choices]
     near = nearest(choice, names)
     raise UsageError(
-        f"{name} {choice}: no choice of that dimension",
+        f"the dimension {name} has no choice {choice}",
         why=f"its choices are {', '.join(names)}",
         next=f"did you mean {name} {near}?" if near else None,
     )
@@ -176,7 +176,7 @@ def arm_of(space: Space, point: Mapping[str, str], origin: ArmOrigin) -> Arm:
     """Make the arm of a point; raise a UsageError if `why_not` rejects it."""
     why = why_not(space, point)
     if why is not None:
-        raise UsageError(f"{_joined(point)}: {why}", next="leave one of them alone")
+        raise UsageError(f"{_joined(point)}: {why}", next="remove one of them")
     return arm_with(space, changes_at(space, point), origin)
 
 

@@ -86,12 +86,12 @@ def read_space(path: Path) -> SpaceFile:
         text = path.read_bytes().decode()
     except FileNotFoundError:
         raise UsageError(
-            f"{path}: no such file", next="docs/reference/tune-space.md has one to begin with"
+            f"{path}: no such file", next="docs/reference/tune-space.md has an example"
         ) from None
     except OSError as failure:
         raise InputError(f"{path} can't be read: {failure.strerror or failure}") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not text", why="it is TOML or JSON, in UTF-8") from None
+        raise InputError(f"{path} is not text", why="it must be TOML or JSON in UTF-8") from None
     return parse_space(text, str(path))
 
 
@@ -132,7 +132,7 @@ def _json(text: str, file: str) -> object:
         found: dict[str, object] = {}
         for key, value in pairs:
             if key in found:
-                raise InputError(f"{file}: `{key}` stands there twice", next="give it another name")
+                raise InputError(f"{file}: `{key}` occurs twice", next="rename one of them")
             found[key] = value
         return found
 
@@ -200,20 +200,20 @@ def _arms(value: object, place: ValuePlace) -> tuple[HandArm, ...]:
         here = place.at(number)
         table = dict(here.table(entry, '{ name = "nvls", env = { NCCL_NVLS_ENABLE = 1 } }'))
         if "name" not in table:
-            raise here.wrong("an arm without a name", next='name = "nvls"')
+            raise here.wrong("the arm has no name", next='name = "nvls"')
         name = here.at("name").text(table.pop("name"))
         if any(arm.name == name for arm in found):
-            raise here.at("name").wrong(f"`{name}` stands there twice", next="give it another name")
+            raise here.at("name").wrong(f"`{name}` occurs twice", next="rename one of them")
         found.append(_arm(name, table, here))
     return tuple(found)
 
 
 def _arm(name: str, value: object, place: ValuePlace) -> HandArm:
     if not name.strip() or name != name.strip() or not name.isprintable():
-        raise place.wrong("not a name for an arm")
+        raise place.wrong("not a valid name of an arm")
     if name == BASE:
         raise place.wrong(
-            "an arm can't be called that", why=f"`{BASE}` is what all are compared with"
+            "reserved name", why=f"`{BASE}` is the arm that all others are compared with"
         )
     if isinstance(value, str):
         return HandArm(name=name, settings=settings_of_line(value, place), place=place)
@@ -291,7 +291,9 @@ def _flag(draft: Draft) -> str:
 def _size(text: str, place: ValuePlace) -> int:
     size = size_of(text)
     if size is None:
-        raise place.wrong(f"`{text}` is no size", why="a threshold is bytes", next='"512 MiB"')
+        raise place.wrong(
+            f"`{text}` is not a size", why="a threshold is in bytes", next='"512 MiB"'
+        )
     return size
 
 
@@ -312,16 +314,16 @@ def _fixed(draft: Draft, value: str, place: ValuePlace, here: SpaceContext) -> S
         pick = _holding(draft.choices[value], here)
         if pick is None:
             raise place.wrong(
-                f"`{value}` is not to be had here",
+                f"`{value}` is not available here",
                 why=next(
                     filter(None, (here.unmet(pick.condition) for pick in draft.choices[value]))
                 ),
             )
         if pick.profile or pick.per:
             raise place.wrong(
-                "can't be a part of the base",
-                why="the base is settings; processes and profiles are the study's",
-                next=f'drop = ["{draft.name}"], and say it to `counterpoint tune` itself',
+                "can't be part of the base",
+                why="the base has only settings; processes and profiles are options of the study",
+                next=f'drop = ["{draft.name}"], and pass it to `counterpoint tune` instead',
             )
         return fitted(pick.settings, here)
     if draft.combine and (size := size_of(value)) is not None:
@@ -370,16 +372,16 @@ def hints(settings: Settings, place: ValuePlace, here: SpaceContext) -> Iterator
                     raise _no_such(place, what, unknown_hint(name, version))
                 yield f"{place}: {what}. {unknown_hint(name)}"
             elif (why := refusal(flag, value, channel)) is not None:
-                what = f"jaxlib {version} does not take {name}={value}"
+                what = f"jaxlib {version} does not accept {name}={value}"
                 if here.sure:
                     next_ = f"{name}={why.meant}" if why.meant else None
-                    raise place.wrong(what, why=f"it takes {why.takes}", next=next_)
-                yield f"{place}: {what}: it takes {why.takes}"
+                    raise place.wrong(what, why=f"it accepts {why.takes}", next=next_)
+                yield f"{place}: {what}: it accepts {why.takes}"
 
 
 def _no_such(place: ValuePlace, what: str, hint: str) -> CounterpointError:
     """Make the error for an unknown name; one that no release had gets no replacement."""
     if not hint.startswith("No release"):
         return place.wrong(what, next=hint)
-    search = "leave it out, or look for what it is called: counterpoint flags list --grep TEXT"
+    search = "remove it, or look it up with `counterpoint flags list --grep TEXT`"
     return place.wrong(what, why=hint.rstrip("."), next=search)

@@ -48,7 +48,7 @@ class ValuePlace:
     def text(self, value: object) -> str:
         """Return the value if it is a string."""
         if not isinstance(value, str):
-            raise self.wrong(f"not a text: {shown(value)}", next="put it in quotes")
+            raise self.wrong(f"not a string: {shown(value)}", next="put it in quotes")
         return value
 
     def flag(self, value: object) -> bool:
@@ -60,7 +60,7 @@ class ValuePlace:
     def count(self, value: object) -> int:
         """Return the value if it is a positive integer."""
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise self.wrong(f"not a whole number from 1 on: {shown(value)}")
+            raise self.wrong(f"not a positive integer: {shown(value)}")
         return value
 
     def texts(self, value: object) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ class ValuePlace:
         if isinstance(value, str):
             return (value,)
         if not isinstance(value, list):
-            raise self.wrong(f"not a list of texts: {shown(value)}", next='["one", "two"]')
+            raise self.wrong(f"not a list of strings: {shown(value)}", next='["one", "two"]')
         items = cast("list[object]", value)
         return tuple(self.at(number).text(item) for number, item in enumerate(items, 1))
 
@@ -93,9 +93,9 @@ class ValuePlace:
         """Make the error for an unknown word, suggesting the closest known one."""
         words = tuple(known)
         near = nearest(word, words)
-        known_ = f"known are {', '.join(words)}" if words else "there is none"
+        known_ = f"known names: {', '.join(words)}" if words else "no name is known here"
         return self.wrong(
-            f"`{word}` is not known there",
+            f"unknown name `{word}`",
             why=f"{why}; {known_}" if why else known_,
             next=f"did you mean `{near}`?" if near else None,
         )
@@ -151,7 +151,7 @@ def _of_tables(xla: Pairs, env: Pairs, options: Pairs, place: ValuePlace) -> Set
     env = tuple((name.removeprefix(OWN_PREFIX), value) for name, value in env)
     for name, value in (*xla, *env, *options):
         if why_invalid(name, value):
-            raise place.wrong(f"{shown(name)} is no name of a setting", next=EXAMPLE)
+            raise place.wrong(f"{shown(name)} is not a valid name of a setting", next=EXAMPLE)
     return Settings().merged(Settings(xla, env, options))
 
 
@@ -190,6 +190,6 @@ def _value(value: object, place: ValuePlace) -> str:
     if isinstance(value, list):
         return ",".join(_value(item, place) for item in cast("list[object]", value))
     raise place.wrong(
-        f"can't be a value: {shown(value)}",
-        why="values are texts, numbers, true, false, and lists of these",
+        f"not a valid value: {shown(value)}",
+        why="values are strings, numbers, true, false, and lists of these",
     )

@@ -162,7 +162,7 @@ def judge(
     if small or (over and none_seen and _within(alone, floor)):
         return ArmDecision(ArmVerdict.SAME, over, _at_most(together))
     if hopeless:
-        why = f"a gain of {rule.indifferent:.1%} or more is not to be expected"
+        why = f"a gain of {rule.indifferent:.1%} or more is unlikely"
     else:
         why = f"anything from {together.low:+.1%} to {together.high:+.1%} is possible"
     return ArmDecision(ArmVerdict.OPEN, over, why, hopeless)
@@ -244,13 +244,13 @@ def rows_needed(
     if isinstance(noise.sigma, Unknown):
         return noise.sigma
     if not 0 < abs(gain) < 1:
-        return Unknown(f"a gain of {gain:.1%} is none that rows could show")
+        return Unknown(f"a gain of {gain:.1%} can't be shown by any number of rows")
     level = (1 - rule.confidence) * share(rule, rule.cap) / max(rule.arms, 1)
     size = abs(math.log1p(-gain)) / noise.sigma
     for rows in range(2, most + 1):
         if _power(rows, size, level) >= POWER:
             return rows
-    return Unknown(f"to see {gain:.2%} here takes more than {most} rows")
+    return Unknown(f"to show {gain:.2%} here takes more than {most} rows")
 
 
 def _power(rows: int, size: float, level: float) -> float:

@@ -80,7 +80,7 @@ class Blocks:
     def variance(self) -> float | Unknown:
         """The variance of the noise of one run, estimated from all runs."""
         if self.freedom < 1:
-            return Unknown("no run was repeated, so nothing tells how much runs differ")
+            return Unknown("no run was repeated, so the noise is unknown")
         return max(float(self.residuals @ self.residuals) / self.freedom, _LEAST**2)
 
     def contrast(self, arm: str, base: str) -> Contrast | Unknown:
@@ -271,7 +271,7 @@ def _unknown(
     why = (
         contrast
         if isinstance(contrast, Unknown)
-        else Unknown("no run was repeated, so nothing tells how much runs differ")
+        else Unknown("no run was repeated, so the noise is unknown")
     )
     return GainEstimate(
         arm=arm,
@@ -342,7 +342,7 @@ def _drift(fit: Blocks) -> tuple[str, ...]:
         return ()
     word = "slower" if over > 0 else "faster"
     note = f"the machine became {abs(over):.1%} {word} over {len(fit.rows)} rows"
-    return (f"{note}; arms and base take turns, so it falls on all alike",)
+    return (f"{note}; arms and base alternate, so all are affected alike",)
 
 
 def _outliers(fit: Blocks, observations: Sequence[Observation]) -> tuple[str, ...]:
@@ -370,14 +370,12 @@ def _standing_out(run: Observation, log: float, fit: Blocks) -> str:
     others = [arm for arm, count in zip(fit.arms, in_row, strict=True) if count and arm != run.arm]
     if len(others) == 1 and in_row.sum() == 2:  # it is one of the two, and which one is unknown
         pair = " and ".join(sorted((run.arm, others[0])))
-        return (
-            f"row {run.row}: {pair} differ otherwise than in the other rows; it counts all the same"
-        )
+        return f"row {run.row}: {pair} differ unusually; the row is still included"
     word = "longer" if log > 0 else "shorter"
     by = abs(math.expm1(log))
     return (
-        f"row {run.row}: the run of {run.arm} took {by:.1%} {word} than the others say; "
-        "it counts all the same"
+        f"row {run.row}: the run of {run.arm} took {by:.1%} {word} than expected; "
+        "it is still included"
     )
 
 
@@ -386,4 +384,4 @@ def _coarse(observations: Sequence[Observation]) -> tuple[str, ...]:
     if len(observations) < _RUNS or 2 * len(figures) > len(observations):
         return ()
     note = f"{len(observations)} runs gave only {len(figures)} different step times"
-    return (f"{note}: read too coarsely, small changes are hidden or made up",)
+    return (f"{note}: the timer is too coarse, so small changes may be hidden or spurious",)

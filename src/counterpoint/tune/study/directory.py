@@ -63,15 +63,15 @@ def read_study(path: Path) -> Study:
     """Read the current state of a study, even while another process is working on it."""
     if not path.is_dir():
         raise InputError(
-            f"{path}: no such directory" if not path.exists() else f"{path} is no directory",
+            f"{path}: no such directory" if not path.exists() else f"{path} is not a directory",
             next="counterpoint tune show STUDY",
         )
     records = read_journal(path / JOURNAL).records
     if not records:
         raise InputError(
-            f"{path}: the study was never begun",
-            why="its journal is empty: the tuner died before it wrote the first line",
-            next="give the command of the study again",
+            f"{path}: the study is empty",
+            why="the tuner died before it wrote the first record",
+            next="repeat the command of the study",
         )
     return fold(records)
 
@@ -109,7 +109,7 @@ def _open(path: Path, asked: StudyBegan, disk: Disk) -> Journal:
 def _claim(path: Path) -> None:
     if path.is_file():
         raise UsageError(
-            f"{path} is a file, and a study is a directory",
+            f"{path} is a file, but a study is a directory",
             next=f"-o {shlex.quote(str(unused_path(path)))}",
         )
     try:
@@ -119,8 +119,8 @@ def _claim(path: Path) -> None:
         raise _unwritable(path, failure) from None
     if used:
         raise UsageError(
-            f"{path} is not empty, and holds no study",
-            why="nothing is overwritten",
+            f"{path} is not empty, and not a study",
+            why="tune never overwrites other files",
             next=f"-o {shlex.quote(str(unused_path(path)))}",
         )
 
@@ -138,7 +138,7 @@ def _refuse_other(path: Path, journal: Journal, asked: StudyBegan) -> None:
     differs = "; ".join(_differences(first, asked))
     raise UsageError(
         f"{path} holds another study: {first.workload}",
-        why=f"{differs}: what was measured there can't be compared",
+        why=f"{differs}: its measurements can't be compared with new ones",
         next=f"-o {shlex.quote(str(unused_path(path)))}",
     )
 
@@ -150,21 +150,21 @@ def _differences(first: StudyBegan, asked: StudyBegan) -> list[str]:
         ("the executor", first.executor, asked.executor),
         ("the working directory", first.cwd, asked.cwd),
     )
-    found = [f"{what} was {old}, and is {new}" for what, old, new in pairs if old != new]
+    found = [f"{what} changed from {old} to {new}" for what, old, new in pairs if old != new]
     if first.base != asked.base:
-        found.append("the base's settings were others")
+        found.append("the base's settings changed")
     then = dict(first.parts)
     parts = [part for part, now in asked.parts if part in then and then[part] != now]
     found += [
         f"{part} changed" for part in parts if part != _COMMAND or first.workload == asked.workload
     ]
-    return found or ["what may be tried, or how it is run, was another"]
+    return found or ["the space or the process layout changed"]
 
 
 def _unwritable(path: Path, failure: OSError) -> UsageError:
     return UsageError(
         f"can't write to {path}: {failure.strerror or failure}",
-        next="name a directory that can be written to, with -o",
+        next="choose a writable directory with -o",
     )
 
 

@@ -67,10 +67,10 @@ class Unwritable(InputError):
     def __init__(self, path: Path, failure: OSError) -> None:
         super().__init__(
             f"{path}: can't be written: {failure.strerror or failure}",
-            why="all that stands in it stays; nothing goes on that it does not know of",
-            next="free some space, and give the same command again: it goes on from there"
+            why="all earlier records are intact; the study stops here",
+            next="free some space, and repeat the command to continue"
             if failure.errno in _FULL
-            else "give the same command again when that is mended: it goes on from there",
+            else "fix that, and repeat the command to continue",
         )
 
 
@@ -171,12 +171,14 @@ def read_journal(path: Path) -> JournalContents:
         read = read_lines(data)
     except UsageError as error:
         raise InputError(
-            f"{path}: {error.what}", why=error.why, next="no tuner writes that: don't use the study"
+            f"{path}: {error.what}",
+            why=error.why,
+            next="the journal was changed by hand: start a new study",
         ) from None
     except DamagedLine as error:
         raise InputError(
             f"{path}: damaged: {error}",
-            why="a tuner that dies leaves its last line unfinished at most; this is something else",
+            why="a tuner that dies leaves at most its last line incomplete; this is other damage",
             next=_begin_anew(path),
         ) from None
     except NewerFormat as error:
@@ -186,7 +188,7 @@ def read_journal(path: Path) -> JournalContents:
             next="pip install --upgrade counterpoint",
         ) from None
     if read.records and not isinstance(read.records[0], StudyBegan):
-        raise InputError(f"{path}: it does not begin with what is asked", next=_begin_anew(path))
+        raise InputError(f"{path}: its first record is not StudyBegan", next=_begin_anew(path))
     return read
 
 
@@ -199,8 +201,8 @@ def _lock(handle: int, path: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UsageError(
-            f"{path.parent}: another tune is at work there",
-            why="a study has one journal, and one that writes to it",
+            f"{path.parent}: another tune is running there",
+            why="only one process at a time may write to a study",
             next=f"counterpoint tune show {shlex.quote(str(path.parent))}",
         ) from None
     except OSError as failure:
@@ -212,7 +214,7 @@ def _lock(handle: int, path: Path) -> None:
 def _unreadable(path: Path, failure: OSError) -> InputError:
     if isinstance(failure, FileNotFoundError):
         return InputError(
-            f"{path.parent} holds no study: there is no {path.name}",
+            f"{path.parent} is not a study: {path.name} is missing",
             next="counterpoint tune -o DIRECTORY -- python train.py",
         )
     return InputError(f"{path}: can't be read: {failure.strerror or failure}")
@@ -277,10 +279,10 @@ def _may_begin(line: bytes) -> bool:
 def _record(line: bytes, number: int) -> Record:
     fields = _told(line)
     if fields.get("n") != number:
-        raise DamagedLine(f"it is number {fields.get('n')}, and {number} belongs there")
+        raise DamagedLine(f"it has number {fields.get('n')} instead of {number}")
     kind = _KINDS.get(str(fields.get("is")))
     if kind is None:
-        raise NewerFormat(f"it is a {fields.get('is')}, which this version does not know")
+        raise NewerFormat(f"this version does not know records of the kind {fields.get('is')}")
     try:
         record: Record = from_plain(kind, fields.get("says"))
     except RecordError as error:
@@ -288,20 +290,20 @@ def _record(line: bytes, number: int) -> Record:
             str(error)
         ) from None  # its checksum is right, so its writer had other fields
     if isinstance(record, StudyBegan) and record.format > FORMAT:
-        raise NewerFormat(f"its format is {record.format}, and this version knows {FORMAT}")
+        raise NewerFormat(f"its format is {record.format}; this version reads up to {FORMAT}")
     return record
 
 
 def _told(line: bytes) -> dict[str, Any]:
     if not line.endswith(b"\n"):
-        raise DamagedLine("it is cut off")
+        raise DamagedLine("it is incomplete")
     try:
         text = line.decode()
     except UnicodeDecodeError:
-        raise DamagedLine("it is no text") from None
+        raise DamagedLine("it is not UTF-8 text") from None
     body, found, rest = text.rpartition(_SUM)
     if not found or rest != f'{_checksum(body)}"}}\n':
-        raise DamagedLine("its checksum does not fit")
+        raise DamagedLine("its checksum is wrong")
     try:
         fields: dict[str, Any] = parse_json(body + "}")
     except ValueError as error:

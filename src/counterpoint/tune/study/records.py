@@ -7,11 +7,11 @@ and reads them all. Fields added later have defaults, so old journals stay reada
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Arm
-from counterpoint.tune.space.space import LeftOut
+from counterpoint.tune.space.space import LeftOut, Space
 from counterpoint.tune.trial.report import Purpose, TrialReport
 
 FORMAT = 1
@@ -48,6 +48,19 @@ class SpaceMade:
     at: str
     notes: tuple[str, ...] = ()
     jaxlib: str | None = None  # the release whose flags it uses
+
+    @classmethod
+    def of(cls, space: Space, at: str) -> Self:
+        """Return the record of a space."""
+        return cls(
+            dimensions=tuple(
+                (dimension.name, len(dimension.choices)) for dimension in space.dimensions
+            ),
+            left_out=space.left_out,
+            at=at,
+            notes=space.notes,
+            jaxlib=space.version,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

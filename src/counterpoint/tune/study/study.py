@@ -136,7 +136,7 @@ def fold(records: Iterable[Record]) -> Study:
     remaining = iter(records)
     first = next(remaining, None)
     if not isinstance(first, StudyBegan):
-        raise ValueError("a journal begins with what is asked")  # noqa: TRY004  # not a type error
+        raise ValueError("a journal begins with a StudyBegan")  # noqa: TRY004  # not a type error
     study = Study(began=first)
     for record in remaining:
         study = follow(study, record)

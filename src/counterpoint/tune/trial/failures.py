@@ -178,7 +178,7 @@ def _unseen(run: Run, ended: GangEnd, open_ranks: int) -> FailureCause:
     message = _said(ended.detail)
     if ended.kind is not GangEndKind.KILLED and (line := _machine(run, lost_rank=bool(open_ranks))):
         return FailureCause(TrialFailure.NODE_FAULT, line)
-    gone = f"{open_ranks} of {run.world_size} ranks ended with nobody left to say how"
+    gone = f"{open_ranks} of {run.world_size} ranks ended without recording how"
     failure = _not_by_itself(ended)
     return FailureCause(failure, f"{message or gone}; see {run.path}")
 

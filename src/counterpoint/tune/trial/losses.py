@@ -345,11 +345,11 @@ def _compared(
     runs = [run for run in base if len(run) >= FEWEST]
     if not runs:
         return LossCheck(
-            kind="unchecked", why=f"no run of the base printed {what} of {FEWEST} steps"
+            kind="unchecked", why=f"no run of the base printed {what} for {FEWEST} steps or more"
         )
     steps = sorted(set(arm).intersection(*runs))
     if len(steps) < FEWEST:
-        why = f"{len(steps)} steps have {what} in all runs, and {FEWEST} are the least"
+        why = f"{len(steps)} steps have {what} in all runs; at least {FEWEST} are required"
         return LossCheck(kind="unchecked", why=why)
     series = [np.array([run[at] for at in steps]) for run in runs]
     mine = np.array([arm[at] for at in steps])
@@ -364,7 +364,7 @@ def _compared(
         fact = f"its {what} are {found:.1%} off the base's at step {step}, where {limit:.1%}"
         why = f"{fact} would be no wonder"
         return LossCheck(kind="other", deviation=found, tolerance=limit, step=step, why=why)
-    why = f"{what} of {len(steps)} steps are the base's"
+    why = f"{what} of {len(steps)} steps match the base's"
     return LossCheck(kind="same", deviation=found, tolerance=limit, step=step, why=why)
 
 
@@ -396,6 +396,6 @@ def _allowed(
     apart = [_off(first, second, scale) for first, second in combinations(series, 2)]
     widest: Values = np.max(apart, axis=0) if apart else np.zeros(len(scale))
     if (most := float(np.max(widest))) > max(_WILD, least):
-        return f"differ by up to {most:.0%} from run to run: give it a fixed seed"
+        return f"differ by up to {most:.0%} from run to run: use a fixed seed"
     grown = least * (1 + since / _DOUBLES)
     return np.maximum(grown, _TIMES * np.maximum.accumulate(widest))

@@ -30,7 +30,7 @@ from counterpoint.tune.trial.losses import read_losses
 from counterpoint.tune.trial.report import Losses, Steady, TrialFailure, TrialReport
 from counterpoint.tune.trial.steady import FEWEST, steady
 
-NONE_SEEN: Final = "no steps were seen"
+NONE_SEEN: Final = "no steps were recorded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def _of_rank(rank: Rank) -> TrialStepTimes:
     seconds = undisturbed(rank.steps, spans) if own is None else own
     if len(seconds) >= FEWEST or len(rank.step_seconds) <= FEWEST:
         return TrialStepTimes(seconds, source)
-    disturbed = "most steps had something compiled in them, or were profiled: all are counted"
+    disturbed = "most steps were disturbed by compilation or profiling: all are counted"
     return TrialStepTimes(rank.step_seconds[1:], source, (disturbed,))
 
 
@@ -201,7 +201,7 @@ def _step_of(rank: Rank) -> tuple[Program | None, str]:
     dumped = {module_of(path, cached) for path in files}
     if missing := cached - dumped:
         names = ", ".join(sorted(missing)[:3])
-        return None, f"its program is not known: {names} came out of JAX's compilation cache"
+        return None, f"its program is unknown: {names} came from JAX's compilation cache"
     took = {} if cached else longest_compiles(rank.compiles)
     seconds = {path: took.get(module_of(path, took), 0.0) for path in files}
     # Compile times of small programs are random: of those close to the longest, take the largest.

@@ -68,7 +68,9 @@ def steady(seconds: Sequence[float], source: str) -> Steady | Unknown:
     known = [step_s for step_s in seconds if 0 < step_s < math.inf]
     early, late = max(len(known) - _LATEST, 0), known[-_LATEST:]
     if len(late) < FEWEST:
-        return Unknown(f"{len(late)} undisturbed steps were seen, and {FEWEST} are the least")
+        return Unknown(
+            f"{len(late)} undisturbed steps were recorded; at least {FEWEST} are required"
+        )
     logs = np.log(np.asarray(late, dtype=np.float64))
     starts = _levels(logs)
     start, notes = _begin(logs, starts)
@@ -76,7 +78,7 @@ def steady(seconds: Sequence[float], source: str) -> Steady | Unknown:
         return notes
     if len(logs) - start < FEWEST:
         return Unknown(
-            f"{len(logs) - start} steps behind a warm-up of {start}: too few for a figure"
+            f"{len(logs) - start} steps after a warm-up of {start}: too few for a step time"
         )
     start = _settled(logs, start)
     if reason := _drifting(logs, start):
@@ -100,9 +102,9 @@ def _begin(logs: Logs, starts: list[int]) -> tuple[int, tuple[str, ...] | Unknow
         return last, ()
     if len(logs) < _SHORT:
         if last:
-            return last, (f"only {length} steps behind the last change of pace, at step {last}",)
+            return last, (f"only {length} steps after the last change of pace, at step {last}",)
         skip = _SKIP if length >= _SKIP + FEWEST else math.ceil(_SKIP_SHARE * length)
-        return skip, (f"a short run: the first {skip} steps are left out by rule, not by evidence",)
+        return skip, (f"a short run: the first {skip} steps are excluded by rule, not by evidence",)
     change = float(np.median(logs[last:]) - np.median(logs[starts[-2] : last]))
     pace = f"its last {length} steps are {abs(math.expm1(change)):.1%} "
     pace += "slower" if change > 0 else "faster"
