@@ -86,7 +86,7 @@ def test_scalars_move_towards_what_was_measured(tmp_path: Path) -> None:
     [
         ("NVIDIA A100-SXM4-40GB", True, "it ran on NVIDIA A100"),
         ("cpu", True, "it ran on cpu"),
-        ("NVIDIA H100 80GB HBM3", False, "XLA dumped no scheduled program"),
+        ("NVIDIA H100 80GB HBM3", False, "contains no scheduled program"),
     ],
 )
 def test_what_would_teach_something_untrue_is_refused(

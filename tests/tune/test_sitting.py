@@ -211,7 +211,7 @@ def test_an_arm_that_was_named_and_takes_no_part_is_in_the_report_with_why(tmp_p
 
 
 def test_a_prediction_needs_a_target_and_a_measurement_a_command(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--target is missing"):
+    with pytest.raises(UsageError, match="a prediction requires --target"):
         tune(TuneRequest(workload="step.py:make", directory=tmp_path / "study", measure=False))
     with pytest.raises(UsageError, match="can be predicted but not run"):
         tune(

@@ -197,7 +197,6 @@ def check(asked: TuneRequest) -> None:
     if not asked.measure and asked.target is None:
         raise UsageError(
             "a prediction requires --target",
-            why="a prediction is for a target",
             next="--target 8xH100",
         )
     if asked.command and not _may_run_elsewhere(asked):

@@ -251,10 +251,8 @@ WRONG = [
     ('[dimension.x]\nchoices = { on = "env:A=1" }\nsince = "new"', "not a release of jaxlib", None),
     ('[dimension."a + b"]\nchoices = { on = "env:A=1" }', "not a valid name of a dimension", None),
     ('[dimension.x]\nchoice = { on = "env:A=1" }', "`choice`", "did you mean `choices`?"),
-    ('[arms]
-base = "A=1"', "reserved name", None),
-    ('[arms]
-x = ""', "no settings given", None),
+    ('[arms]\nbase = "A=1"', "reserved name", None),
+    ('[arms]\nx = ""', "no settings given", None),
     ('[arms]\nx = "A=\'1"', "No closing quotation", None),
     ("x = { envv = { A = 1 } }", "x: unknown name `envv`", "did you mean `env`?"),
     ("[arms]\nx = { flags = 1 }", "`flags`", "did you mean `xla_flags`?"),
