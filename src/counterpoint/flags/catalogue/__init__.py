@@ -1,6 +1,7 @@
 """The catalogue: the flags and options of each release of jaxlib, read from the releases.
 
-`table` stores releases as changes, `lookup` builds a Release from them, `history` follows one name.
+`flag` stores releases as changes, `lookup` builds a Release from them, and `flags.history` follows
+one name.
 """
 
 from __future__ import annotations
