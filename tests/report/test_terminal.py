@@ -367,12 +367,15 @@ def compiled_run(*within: int, steps: int) -> Run:
 @pytest.mark.parametrize(
     ("run", "said"),
     [
-        (compiled_run(0, 1, steps=4), "4 seen, median 33.00 ms of the 1 in which nothing was comp"),
-        (compiled_run(0, 1, 2, steps=5), "5 seen, median 33.00 ms of the 1 in which nothing was"),
-        (compiled_run(0, 1, steps=3), "3 seen, median 233.0 ms of 1, in which something was comp"),
-        (compiled_run(0, 1, 2, 3, steps=5), "5 seen, median 233.0 ms of 3, in each of which some"),
+        (compiled_run(0, 1, steps=4), "4 seen, median 33.00 ms of the 1 without comp"),
+        (compiled_run(0, 1, 2, steps=5), "5 seen, median 33.00 ms of the 1 without compilation"),
+        (compiled_run(0, 1, steps=3), "3 seen, median 233.0 ms of 1 (it includes a comp"),
+        (compiled_run(0, 1, 2, 3, steps=5), "5 seen, median 233.0 ms of 3 (each includes a comp"),
         (compiled_run(0, steps=3), "3 seen, median 33.00 ms, "),
-        (compiled_run(0, 1, steps=9), "9 seen, median 33.00 ms of the 6 in which nothing was comp"),
+        (
+            compiled_run(0, 1, steps=9),
+            "9 seen, median 33.00 ms of the 6 without compilation or prof",
+        ),
     ],
 )
 def test_a_step_in_which_something_was_compiled_is_no_step_time(run: Run, said: str) -> None:
@@ -388,7 +391,7 @@ def test_steps_that_were_profiled_are_not_said_to_be_outside_the_profile(tmp_pat
     text = flat(plain_text(explain_document(explain(accumulated()), run=run)))
     assert "33.00 ms, median of the 18 steps after the first, including profiled ones" in text
     assert "does not cover" not in text
-    assert "of the 18 after the first, the profiled ones among them" in steps_line(run)
+    assert "of the 18 after the first, profiled ones included" in steps_line(run)
 
 
 def test_markers_of_a_profile_stand_over_the_count_of_the_run() -> None:
