@@ -186,7 +186,7 @@ def test_a_run_without_profile_says_why(run: Run, tmp_path: Path) -> None:
     executed(tmp_path / "run", profiled=False)
     code, _, err = run(tmp_path / "run", "-o", tmp_path / "step.pbtxt")
     assert code == 3
-    assert "this run left no profile" in err
+    assert "this run has no profile" in err
 
 
 def test_json_holds_all_of_it(run: Run, profile: Path, tmp_path: Path) -> None:
