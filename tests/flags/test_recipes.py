@@ -172,9 +172,9 @@ def test_a_users_file_may_say_for_which_release_a_line_is(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{ value = 1, chips = ["Voodoo"] }', "chips can't be 'Voodoo'"),
-        ('{ value = 1, hosts = "many" }', "hosts can't be 'many'"),
-        ("{ value = 1, chips = 3 }", "chips is not a list of texts"),
+        ('{ value = 1, chips = ["Voodoo"] }', "invalid chips 'Voodoo'"),
+        ('{ value = 1, hosts = "many" }', "invalid hosts 'many'"),
+        ("{ value = 1, chips = 3 }", "chips is not a list of strings"),
         ("{ value = 1, unknown = 3 }", "a table with value, unknown in it"),
     ],
 )
