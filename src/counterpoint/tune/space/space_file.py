@@ -381,7 +381,7 @@ def hints(settings: Settings, place: ValuePlace, here: SpaceContext) -> Iterator
 
 def _no_such(place: ValuePlace, what: str, hint: str) -> CounterpointError:
     """Make the error for an unknown name; one that no release had gets no replacement."""
-    if not hint.startswith("No release"):
+    if not hint.startswith("No known"):
         return place.wrong(what, next=hint)
     search = "remove it, or look it up with `counterpoint flags list --grep TEXT`"
     return place.wrong(what, why=hint.rstrip("."), next=search)
