@@ -162,7 +162,8 @@ PROGRAMS = (
     *("counterpoint", "pip", "rm", "mv", "mkdir", "less", "ls", "git", "pgrep", "ray"),
     *("scontrol", "scancel", "srun", "sudo", "env", "unset", "command", "nsys", "python"),
 )
-LEFT_OUT = re.compile(r"leave --[a-z-]+ out")  # the command line makes a command of it
+# The command line makes a command of these.
+LEFT_OUT = re.compile(r"(leave|omit|remove) --[a-z-]+( out)?")
 
 
 def literals(node: ast.expr) -> Iterator[str]:

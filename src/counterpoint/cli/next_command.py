@@ -1,7 +1,7 @@
 """The next command after an error: the words command line with the wrong option replaced.
 
 The code that raises an error does not know the command line. So its `next` may be an option alone
-(`--step 5`), or an instruction to drop one (`leave --ranks out`); this module turns both into a
+(`--step 5`), or an instruction to drop one (`omit --ranks`); this module turns both into a
 whole command. The parser decides how many words belong to the old option: only command lines that
 it accepts are proposed.
 """
@@ -15,7 +15,7 @@ from typing import Final
 
 from counterpoint.core import CounterpointError
 
-_LEFT_OUT: Final = re.compile(r"leave (--[a-z][a-z-]*) out")
+_LEFT_OUT: Final = re.compile(r"(?:leave|omit|remove) (--[a-z][a-z-]*)(?: out)?")
 _OPTION: Final = re.compile(r"-[a-z]|--[a-z][a-z-]*")
 _REMARK: Final = "   # "
 _ALSO: Final = {"-o": "--out", "--out": "-o"}
