@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
+from counterpoint.cli.output import MaybeWholeNumber, WholeNumber, check_number
 from counterpoint.cli.settings_source import SettingsContext, read_source
 from counterpoint.core import InputError, UsageError
 from counterpoint.flags import Settings, difference
@@ -72,8 +72,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
         recommendation_text,
     )
 
-    if top < 1:
-        raise UsageError(f"--top takes a number from 1 on, not {top}")
+    check_number("--top", top, 1)
     if json and as_ is not None:
         raise UsageError("--json and --as cannot be combined")
     words = (word.strip().lower() for text in for_ for word in text.split(","))
@@ -244,8 +243,7 @@ def _of_program(
     from counterpoint.report import print_document
     from counterpoint.report.thresholds import thresholds_document, thresholds_json
 
-    if top < 1:
-        raise UsageError(f"--top takes a number from 1 on, not {top}")
+    check_number("--top", top, 1)
     subject = finished_program(path, module)
     version = jaxlib or subject.circumstances.get("jaxlib") or installed_version()
     found = find_thresholds(subject.program, version)

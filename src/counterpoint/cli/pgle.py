@@ -11,7 +11,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.output import WholeNumber
+from counterpoint.cli.output import WholeNumber, check_number
 from counterpoint.cli.profiles import manual, read_recordings, recorded_versions, refuse_over_input
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
@@ -155,8 +155,7 @@ def diff(
         top: Rows in each table.
         json: Print everything as JSON, uncut.
     """
-    if top < 1:
-        raise UsageError(f"--top takes a number of at least 1, not {top}")
+    check_number("--top", top, 1)
     found = diff_profiles(read_profile(a), read_profile(b))
     if json:
         sys.stdout.write(diff_json(found, str(a), str(b)))
@@ -177,8 +176,7 @@ def show(
         top: Rows in each table.
         json: Print everything as JSON, uncut.
     """
-    if top < 1:
-        raise UsageError(f"--top takes a number of at least 1, not {top}")
+    check_number("--top", top, 1)
     found = read_profile(profile)
     if json:
         sys.stdout.write(profile_json(found, str(profile)))
@@ -212,8 +210,7 @@ def check(
     """
     _check_share("--min-coverage", min_coverage)
     _check_share("--min-time", min_time)
-    if top < 1:
-        raise UsageError(f"--top takes a number of at least 1, not {top}")
+    check_number("--top", top, 1)
     refuse_function(program, scheduled=True)
     costs = read_profile(profile)
     _require_scheduled(profile, program)
@@ -349,8 +346,7 @@ def apply(
         top: Rows in the table of moved collectives.
         json: Print everything as JSON, uncut.
     """
-    if top < 1:
-        raise UsageError(f"--top takes a number of at least 1, not {top}")
+    check_number("--top", top, 1)
     chosen = options or ApplyOptions()
     if not 0 < chosen.timeout < float("inf"):
         raise UsageError(f"--timeout takes a number of seconds, not {chosen.timeout:g}")

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from counterpoint.cli.digest import digest_of_compared
-from counterpoint.cli.output import WholeNumber, write_output
+from counterpoint.cli.output import WholeNumber, check_number, write_output
 from counterpoint.cli.workload import Many, ProfileOptions, Switch, WorkloadOptions, make_request
 from counterpoint.core import UsageError
 from counterpoint.pgle.profiles import check_percentile
@@ -83,10 +83,7 @@ def make_task(
     loop = loop or LoopOptions()
     if not command:
         raise UsageError("no command was given", next=f"counterpoint pgle {way} -- python train.py")
-    if loop.repeats < 1:
-        raise UsageError(
-            f"--repeats takes a number of at least 1, not {loop.repeats}", next="--repeats 1"
-        )
+    check_number("--repeats", loop.repeats, 1)
     check_percentile(loop.percentile)
     if not 0 <= loop.min_coverage <= 1:
         raise UsageError(f"--min-coverage takes a share from 0 to 1, not {loop.min_coverage:g}")
@@ -169,8 +166,7 @@ def auto(
         workload: How it is run.
         window: What is profiled before and after.
     """
-    if runs < 1:
-        raise UsageError(f"--runs takes a number of at least 1, not {runs}", next="--runs 3")
+    check_number("--runs", runs, 1)
     report = report or ReportOptions()
     how = AutoOptions(calls=runs, before=not no_before, nsys=nsys)
     task = make_task("auto", command, workload, window)

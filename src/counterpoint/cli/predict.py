@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from counterpoint.cli.output import WholeNumber
+from counterpoint.cli.output import WholeNumber, check_number
 from counterpoint.cli.predict_options import CompileOptions, PriceOptions, Switch, make_question
 from counterpoint.cli.profiles import check_timeline_output, write_timeline
 from counterpoint.cli.progress import Progress
@@ -62,8 +62,7 @@ def predict(  # noqa: PLR0913 - the options of the command
             why="pass a file or directory, file.py:function, or a command after `--`",
             next="counterpoint predict --target 8xH100 -- python train.py",
         )
-    if top < 1:
-        raise UsageError(f"--top takes a number of at least 1, not {top}")
+    check_number("--top", top, 1)
     if out is not None:
         check_timeline_output(out, [workload], force=force)
     compile_options = compile_ or CompileOptions()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.output import MaybeWholeNumber
+from counterpoint.cli.output import MaybeWholeNumber, check_number
 from counterpoint.core import UsageError
 
 if TYPE_CHECKING:
@@ -91,9 +91,9 @@ def make_question(
     from counterpoint.workflow import base_settings
     from counterpoint.workflow.prediction import PredictionOptions, check_gain_place
 
-    _refuse_low("--devices", compile_.devices, 1)
-    _refuse_low("--jobs", compile_.jobs, 1)
-    _refuse_low("--jitter", prices.jitter, 0)
+    check_number("--devices", compile_.devices, 1)
+    check_number("--jobs", compile_.jobs, 1)
+    check_number("--jitter", prices.jitter, 0)
     if not 0 < compile_.timeout < float("inf"):
         raise UsageError(f"--timeout takes a number of seconds, not {compile_.timeout:g}")
     if prices.pgle_out is not None:
@@ -118,8 +118,3 @@ def make_question(
         jobs=compile_.jobs,
         timeout_s=compile_.timeout,
     )
-
-
-def _refuse_low(option: str, value: int | None, least: int) -> None:
-    if value is not None and value < least:
-        raise UsageError(f"{option} takes a number of at least {least}, not {value}")

@@ -67,10 +67,11 @@ def tune(  # noqa: PLR0913 - the options of the command
         top: Number of rows in the table of arms.
         json: Print the full result as JSON.
     """
-    from counterpoint.cli.tune_request import TuneOptions, read_request, refuse_low
+    from counterpoint.cli.output import check_number
+    from counterpoint.cli.tune_request import TuneOptions, read_request
     from counterpoint.cli.tune_show import resume_command
 
-    refuse_low("--top", top, 1)
+    check_number("--top", top, 1)
     given = TuneOptions(
         tried or TriedOptions(),
         search or SearchOptions(),

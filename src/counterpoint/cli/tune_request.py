@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from counterpoint.cli.output import check_number
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
 from counterpoint.core import UsageError, refuse_url, unused_path
 from counterpoint.tune import Budget
@@ -85,12 +86,6 @@ def read_share(option: str, text: str, *, example: str, of: str = "the step") ->
             next=f"{option} {example}",
         )
     return value
-
-
-def refuse_low(option: str, value: float | None, least: float) -> None:
-    """Raise an error if a number is below its minimum."""
-    if value is not None and not least <= value < float("inf"):
-        raise UsageError(f"{option} takes a number of at least {least:g}, not {value:g}")
 
 
 HOME: Final = Path("counterpoint-studies")
@@ -256,14 +251,14 @@ def _plan(given: TuneOptions, target: Target | None) -> StudyPlan:
     from counterpoint.tune.executors import TrialLimits
 
     search, race = given.search, given.race
-    refuse_low("--candidates", search.candidates, 1)
-    refuse_low("--shortlist", search.shortlist, 1)
-    refuse_low("--jobs", search.jobs, 1)
-    refuse_low("--confirm", race.confirm, 0)
-    refuse_low("--confirm-rows", race.confirm_rows, 0)
+    check_number("--candidates", search.candidates, 1)
+    check_number("--shortlist", search.shortlist, 1)
+    check_number("--jobs", search.jobs, 1)
+    check_number("--confirm", race.confirm, 0)
+    check_number("--confirm-rows", race.confirm_rows, 0)
     _refuse_few(race.steps)
-    refuse_low("--timeout", race.timeout, 0.001)
-    refuse_low("--hang-after", race.hang_after, 0.001)
+    check_number("--timeout", race.timeout, 0.001)
+    check_number("--hang-after", race.hang_after, 0.001)
     return StudyPlan(
         budget=read_budget(race.budget),
         candidates=search.candidates,
@@ -285,7 +280,7 @@ def _refuse_few(steps: int | None) -> None:
     """Refuse a number of steps at which every trial would run but give no figure."""
     from counterpoint.tune.trial import ENOUGH, FEWEST
 
-    refuse_low("--steps", steps, 1)
+    check_number("--steps", steps, 1)
     if steps is not None and steps < FEWEST:
         raise UsageError(
             f"--steps {steps} is too few",
@@ -309,7 +304,7 @@ def _there(option: str, path: Path | None) -> Path | None:
 def _rule(race: RaceOptions) -> DecisionRule:
     from counterpoint.tune.statistics import DecisionRule
 
-    refuse_low("--cap", race.cap, _LEAST_CAP)
+    check_number("--cap", race.cap, _LEAST_CAP)
     looks = (*range(_LEAST_CAP, race.cap, 2), race.cap)
     indifferent = read_share("--indifferent", race.indifferent, example="0.5%")
     return DecisionRule(indifferent=indifferent, cap=race.cap, looks=looks)
@@ -318,8 +313,8 @@ def _rule(race: RaceOptions) -> DecisionRule:
 def _shape(place: PlaceOptions, target: Target | None) -> ProcessShape:
     from counterpoint.tune.executors import ProcessShape, nodes_around
 
-    refuse_low("--nodes", place.nodes, 1)
-    refuse_low("--ranks-per-node", place.ranks_per_node, 1)
+    check_number("--nodes", place.nodes, 1)
+    check_number("--ranks-per-node", place.ranks_per_node, 1)
     around = nodes_around() if place.executor in (None, "slurm") else None
     nodes = place.nodes or around or _nodes_wanted(place, target)
     return ProcessShape(nodes=nodes, per=place.per, ranks_per_node=place.ranks_per_node)
@@ -344,8 +339,8 @@ def _question(given: TuneOptions, base: Settings) -> PredictionOptions:
     from counterpoint.workflow.prediction import PredictionOptions
 
     search = given.search
-    refuse_low("--devices", search.devices, 1)
-    refuse_low("--compile-timeout", search.compile_timeout, 0.001)
+    check_number("--devices", search.devices, 1)
+    check_number("--compile-timeout", search.compile_timeout, 0.001)
     return PredictionOptions(
         settings=base,
         recipes=given.tried.recipe,

@@ -201,9 +201,9 @@ def show(  # noqa: PLR0913 - the options of the command
         top: Number of rows in the table of arms.
         json: Print the full result as JSON.
     """
-    from counterpoint.cli.tune_request import refuse_low
+    from counterpoint.cli.output import check_number
 
-    refuse_low("--top", top, 1)
+    check_number("--top", top, 1)
     _refuse_two(json=json, settings=bool(as_ or arm or out), bundle=bundle is not None)
     if bundle is not None:
         _bundle(study, bundle, force=force)

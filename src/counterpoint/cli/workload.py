@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 
 from counterpoint.capture import ProfileSchedule, RunRequest, find_interpreter
-from counterpoint.cli.output import MaybeWholeNumber
+from counterpoint.cli.output import MaybeWholeNumber, check_number
 from counterpoint.core import UsageError, refuse_url
 from counterpoint.flags import Settings
 from counterpoint.flags.lines import load_settings, parse_settings
@@ -98,10 +98,10 @@ def make_request(
     """Return the request that the options describe, checked."""
     if workload.out is not None:
         refuse_url(workload.out)
-    _refuse_low("--ranks", workload.ranks, 1)
-    _refuse_low("--timeout", workload.timeout, _SHORTEST)
-    _refuse_low("--hang-after", workload.hang_after, _SHORTEST)
-    _refuse_low("--stop-after-steps", workload.stop_after_steps, 1)
+    check_number("--ranks", workload.ranks, 1)
+    check_number("--timeout", workload.timeout, _SHORTEST)
+    check_number("--hang-after", workload.hang_after, _SHORTEST)
+    check_number("--stop-after-steps", workload.stop_after_steps, 1)
     version = _jaxlib(command) if set(workload.settings) & set(recipes()) else None
     return RunRequest(
         command=tuple(command),
@@ -148,10 +148,10 @@ def _origins(workload: WorkloadOptions, version: str | None) -> dict[str, str]:
 def _window(profile: ProfileOptions) -> ProfileSchedule | None:
     if profile.no_profile:
         return None
-    _refuse_low("--profile-start-step", profile.profile_start_step, 0)
-    _refuse_low("--profile-steps", profile.profile_steps, 1)
-    _refuse_low("--profile-after-quiet", profile.profile_after_quiet, 0)
-    _refuse_low("--profile-seconds", profile.profile_seconds, _SHORTEST)
+    check_number("--profile-start-step", profile.profile_start_step, 0)
+    check_number("--profile-steps", profile.profile_steps, 1)
+    check_number("--profile-after-quiet", profile.profile_after_quiet, 0)
+    check_number("--profile-seconds", profile.profile_seconds, _SHORTEST)
     steps = profile.profile_steps
     return ProfileSchedule(
         start_step=profile.profile_start_step,
@@ -173,8 +173,3 @@ def _processes(text: str) -> Literal["all"] | tuple[int, ...]:
             next="--processes 0,3",
         )
     return tuple(sorted({int(number) for number in numbers}))
-
-
-def _refuse_low(option: str, value: float | None, least: float) -> None:
-    if value is not None and not least <= value < float("inf"):
-        raise UsageError(f"{option} takes a number of at least {least:g}, not {value:g}")

@@ -22,6 +22,7 @@ from counterpoint.flags.values import as_option
 from counterpoint.flags.versions import version_number
 
 __all__ = [
+    "UNKNOWN_TO_ALL",
     "LifecycleStatus",
     "consequence_of_rejection",
     "lifecycle_of",
@@ -245,6 +246,9 @@ def _entry(written: dict[str, Any]) -> dict[str, Any]:
     return {**written, "use": tuple(written.get("use", ()))}
 
 
+UNKNOWN_TO_ALL: Final = "No known jaxlib release has this flag."
+
+
 def unknown_hint(name: str, version: str | None = None) -> str:
     """Return what to write instead of a flag that this version of the compiler does not know."""
     removed = removal_of(name)
@@ -260,7 +264,7 @@ def unknown_hint(name: str, version: str | None = None) -> str:
     candidates = similar(name, newest_release())
     if candidates:
         return f"Did you mean {' or '.join(candidates)}?"
-    return "No known jaxlib release has this flag."
+    return UNKNOWN_TO_ALL
 
 
 def _known_hint(first: str, kind: str, version: str | None) -> str:

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
@@ -92,6 +92,12 @@ class Condition:
         if self.needed == "scheduler" and not lhs_flag_needed(version, chip):
             return f"runs by default on {chip}"
         return None
+
+    def is_default(self, version: str | None, chip: str | None, hosts: int | None = None) -> bool:
+        """Return whether it does not hold only because the scheduler runs by default."""
+        if self.why_not(version, chip, hosts) is None:
+            return False
+        return bool(self.needed) and replace(self, needed="").why_not(version, chip, hosts) is None
 
     def unsettled(self, chip: str | None) -> str | None:
         """Return which chips it is for, if the chip is unknown and it is not for all of them."""

@@ -27,6 +27,7 @@ class Links:
     # If a host has fewer devices than its domain (GB200 NVL72: 4 of 72), domains span hosts.
     source: str
     network_source: str  # "as given", or the rule of thumb used instead
+    network_is_given: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

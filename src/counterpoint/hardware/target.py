@@ -81,6 +81,7 @@ class Target:
             nics_per_host=self.nics_per_host or self.gpus_per_host,
             source=wiring.source,
             network_source="as given" if is_given else f"rule of thumb: {wiring.nic_source}",
+            network_is_given=is_given,
         )
 
     def _domain(self, wiring: Wiring) -> int:

@@ -87,21 +87,16 @@ def fabric_of(data: StepData) -> Fabric:
         kind=kind,
         target=target,
         domain_known=known,
-        network_known=links is not None and _is_named(links),
+        network_known=links is not None and links.network_is_given,
         ici=None,
         source=_source(links, target.hosts) if links and target else _why_unknown(chip, target),
     )
 
 
-def _is_named(links: Links) -> bool:
-    """Return whether the target names its network; otherwise its rate is a rule of thumb."""
-    return not links.network_source.startswith("rule of thumb")
-
-
 def _source(links: Links, hosts: int) -> str:
     if hosts < 2:
         return links.source
-    if not _is_named(links):
+    if not links.network_is_given:
         return f"{links.source}; the rate between hosts is unknown; name it in the target"
     gbps = links.nic_bytes_per_s * 8 / 1e9
     return f"{links.source}; {gbps:g} Gb/s per device between hosts, as specified"

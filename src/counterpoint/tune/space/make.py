@@ -70,7 +70,7 @@ def selected(draft: Draft, here: SpaceContext, only: Sequence[str] | None = None
         elif reason:
             reasons[name] = reason
     if not found:
-        met |= any(reason.startswith("runs by default") for reason in reasons.values())
+        met |= any(here.is_default(pick.condition) for name in reasons for pick in choices[name])
         return _dropped(draft, "; ".join(dict.fromkeys(reasons.values())) or _ALREADY, met=met)
     return Selected(
         draft=draft,

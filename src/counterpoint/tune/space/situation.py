@@ -143,6 +143,10 @@ class SpaceContext:
             return None  # such a program keeps the scheduler from starting by default
         return why
 
+    def is_default(self, condition: Condition) -> bool:
+        """Return whether a condition does not hold because XLA does the same by default."""
+        return condition.is_default(self.version, self.chip, self.hosts)
+
 
 def space_context(
     base: Settings,

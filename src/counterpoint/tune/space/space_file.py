@@ -31,7 +31,7 @@ from typing import Any, Final, cast
 
 from counterpoint.core import CounterpointError, InputError, UsageError, parse_json, parse_toml
 from counterpoint.flags import Channel, Settings
-from counterpoint.flags.lifecycle import unknown_hint
+from counterpoint.flags.lifecycle import UNKNOWN_TO_ALL, unknown_hint
 from counterpoint.flags.recipe import recipes
 from counterpoint.flags.values import refusal
 from counterpoint.tune.arm import BASE, Per
@@ -381,7 +381,7 @@ def hints(settings: Settings, place: ValuePlace, here: SpaceContext) -> Iterator
 
 def _no_such(place: ValuePlace, what: str, hint: str) -> CounterpointError:
     """Make the error for an unknown name; one that no release had gets no replacement."""
-    if not hint.startswith("No known"):
+    if hint != UNKNOWN_TO_ALL:
         return place.wrong(what, next=hint)
     search = "remove it, or look it up with `counterpoint flags list --grep TEXT`"
     return place.wrong(what, why=hint.rstrip("."), next=search)
