@@ -55,7 +55,7 @@ def test_a_name_is_found_however_it_is_written(typed: str, name: str, today: Rel
         ("=1", "no known name is similar"),
     ],
 )
-def test_an_unknown_name_is_an_error_that_names_neighbours(
+def test_an_unknown_name_is_an_error_that_names_neighbors(
     typed: str, near: str, today: Release
 ) -> None:
     with pytest.raises(UsageError) as caught:

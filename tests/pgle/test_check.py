@@ -200,9 +200,9 @@ def test_a_program_without_collectives_passes_and_says_so(step: Program) -> None
         },
         answers={},
     )
-    judgement = judge(check_profile(flat(["x"]), alone))
-    assert judgement.passed
-    assert any("no collectives" in it for it in judgement.remarks)
+    judgment = judge(check_profile(flat(["x"]), alone))
+    assert judgment.passed
+    assert any("no collectives" in it for it in judgment.remarks)
 
 
 def test_a_name_given_after_scheduling_is_told_the_one_that_xla_asks_for() -> None:

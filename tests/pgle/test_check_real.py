@@ -56,9 +56,9 @@ def test_without_its_collectives_the_same_profile_is_not_good_enough(
     coverage = check_profile(silent, subject.program, subject.measured)
     assert coverage.instructions.share > 0.9
     assert coverage.collectives.found == 0
-    judgement = judge(coverage)
-    assert not judgement.passed
-    assert any("collectives" in reason for reason in judgement.reasons)
+    judgment = judge(coverage)
+    assert not judgment.passed
+    assert any("collectives" in reason for reason in judgment.reasons)
     # Longest first: what is missing most is told first, and it is a collective.
     assert coverage.missing[0].lookup.collective
 

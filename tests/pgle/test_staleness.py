@@ -93,9 +93,9 @@ def test_made_of_this_program_fits_by_its_names_or_by_its_head(step: Program) ->
 def test_bare_names_without_a_word_cannot_be_told(step: Program) -> None:
     found = staleness(bare(step), step)
     assert found.fit is ProfileFit.UNTOLD
-    judgement = judge(check_profile(bare(step), step))
-    assert judgement.passed
-    assert any("it is unknown whether" in it for it in judgement.remarks)
+    judgment = judge(check_profile(bare(step), step))
+    assert judgment.passed
+    assert any("it is unknown whether" in it for it in judgment.remarks)
 
 
 def test_another_jaxlib_makes_bare_names_stale(step: Program) -> None:

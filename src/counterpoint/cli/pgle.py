@@ -219,11 +219,11 @@ def check(
         subject = locate_program(program, module)
     _require_gpu(profile, program, subject)
     coverage = check_profile(costs, subject.program, subject.measured, subject.circumstances)
-    judgement = judge(
+    judgment = judge(
         coverage, min_coverage, min_time, recording=str(program) if subject.recorded else None
     )
-    _print_check(profile, subject, coverage, judgement, (program, top, json))
-    return 0 if judgement.passed else 1
+    _print_check(profile, subject, coverage, judgment, (program, top, json))
+    return 0 if judgment.passed else 1
 
 
 def _check_share(option: str, share: float | None) -> None:
@@ -259,20 +259,20 @@ def _print_check(
     profile: Path,
     subject: LocatedProgram,
     coverage: Coverage,
-    judgement: CoverageVerdict,
+    judgment: CoverageVerdict,
     shown: tuple[Path, int, bool],
 ) -> None:
     program, top, as_json = shown
-    next_step = judgement.next or _use(profile, program, subject)
+    next_step = judgment.next or _use(profile, program, subject)
     if as_json:
         text = pgle_check_json(
-            coverage, judgement, str(profile), subject.where, next_step, subject.others
+            coverage, judgment, str(profile), subject.where, next_step, subject.others
         )
         sys.stdout.write(text)
         return
     print_document(
         pgle_check_document(
-            coverage, judgement, str(profile), subject.where, top, next_step, subject.others
+            coverage, judgment, str(profile), subject.where, top, next_step, subject.others
         ),
         sys.stdout,
     )

@@ -133,14 +133,14 @@ class PriceChain:
         if not launches(instruction) or is_done(instruction):
             return FREE
         communicates = collective(program, instruction) is not None
-        modelled = self._collective(program, instruction) if communicates else None
+        modeled = self._collective(program, instruction) if communicates else None
         if self.measured is not None:
-            family = modelled.family if modelled else None
+            family = modeled.family if modeled else None
             price = self.measured.price(program, instruction, family)
             if price is not None:
-                return price.times(self._links(program, instruction)) if modelled else price
-        if modelled is not None:
-            return modelled
+                return price.times(self._links(program, instruction)) if modeled else price
+        if modeled is not None:
+            return modeled
         described = price_described(program, instruction, self.machine, self.kernel_tables)
         return described or price_compute(program, instruction, self.machine, self.gemm_tables)
 

@@ -92,7 +92,7 @@ WORKLOADS: Final = {
     "pp": "layers split into stages",
     "dp": "whole copies of the weights",
     "ep": "experts on different devices",
-    "multislice": "TPU slices over the data centre's network",
+    "multislice": "TPU slices over the data center's network",
 }
 GOALS: Final = ("speed", "memory", "debug", "pgle")
 _OF_TPUS: Final = "multislice"

@@ -131,7 +131,7 @@ def test_without_steps_nothing_is_known(a: list[RunSteps], b: list[RunSteps]) ->
 
 
 def like_a_shared_host(steps: int, chance: random.Random) -> RunSteps:
-    """A slow step has slow neighbours, and a whole run is off by as much as its steps scatter."""
+    """A slow step has slow neighbors, and a whole run is off by as much as its steps scatter."""
     scatter = 0.07
     moved, log, found = chance.gauss(0, scatter), chance.gauss(0, scatter), list[float]()
     for _ in range(steps):

@@ -61,9 +61,9 @@ def corrected(
     table = min(near, key=lambda log: abs(log.nodes - where.hosts))
     measured_placement = replace(where, ranks=table.ranks, domains=table.nodes, hosts=table.nodes)
     price = price_across(kind, size, where, target, scalars)
-    modelled = price_across(kind, size, measured_placement, target, scalars)
+    modeled = price_across(kind, size, measured_placement, target, scalars)
     points = _curve(tuple(sorted(table.seconds.items())))
-    seconds = price.seconds * points.at(size) / modelled.seconds
+    seconds = price.seconds * points.at(size) / modeled.seconds
     spanned = points.sizes[0] <= size <= points.sizes[-1]
     return price_around(
         seconds,

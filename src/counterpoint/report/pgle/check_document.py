@@ -36,7 +36,7 @@ _US_PER_MS: Final = 1e3
 
 def pgle_check_document(
     coverage: Coverage,
-    judgement: CoverageVerdict,
+    judgment: CoverageVerdict,
     profile: str,
     program: str,
     top: int,
@@ -45,7 +45,7 @@ def pgle_check_document(
 ) -> Document:
     """Return the report, with `top` rows in each table; `others` are modules not judged."""
     subject = _subject(coverage, profile, program, others)
-    sections = [_verdict(judgement), subject, _shares(coverage)]
+    sections = [_verdict(judgment), subject, _shares(coverage)]
     if coverage.missing:
         sections.append(_missing(coverage, top))
     if coverage.extra:
@@ -55,10 +55,10 @@ def pgle_check_document(
     return Document(sections=tuple(sections), legend="", next=printable(next))
 
 
-def _verdict(judgement: CoverageVerdict) -> Section:
-    rows = [Fact("because", printable(reason), Tone.WARNING) for reason in judgement.reasons]
-    rows += [Fact("note", printable(remark), Tone.QUIET) for remark in judgement.remarks]
-    answer = "yes, XLA can use it" if judgement.passed else "no"
+def _verdict(judgment: CoverageVerdict) -> Section:
+    rows = [Fact("because", printable(reason), Tone.WARNING) for reason in judgment.reasons]
+    rows += [Fact("note", printable(remark), Tone.QUIET) for remark in judgment.remarks]
+    answer = "yes, XLA can use it" if judgment.passed else "no"
     return Section("Good enough", answer, (FactList(tuple(rows)),) if rows else ())
 
 

@@ -218,7 +218,7 @@ class PgleCheck(Result, tag_field="schema", tag="counterpoint.pgle-check/1"):
 
 def pgle_check_json(
     coverage: Coverage,
-    judgement: CoverageVerdict,
+    judgment: CoverageVerdict,
     profile: str,
     program: str,
     next: str,
@@ -235,9 +235,9 @@ def pgle_check_json(
             profile=profile,
             program=program,
             other_modules=others,
-            passed=judgement.passed,
-            reasons=judgement.reasons,
-            remarks=judgement.remarks,
+            passed=judgment.passed,
+            reasons=judgment.reasons,
+            remarks=judgment.remarks,
             unused=unused,
             next=next,
         )

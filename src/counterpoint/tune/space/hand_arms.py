@@ -35,12 +35,12 @@ def typed_arms(
 def _typed(text: str, drafts: Mapping[str, Draft], here: SpaceContext) -> HandArm:
     place = ValuePlace(f"--arm {text}", typed=True)
     if is_label(text, drafts):
-        labelled = read_label(text, drafts, here)
+        labeled = read_label(text, drafts, here)
         return HandArm(
             name=text,
-            settings=labelled.settings,
-            profile=labelled.profile,
-            per=labelled.per,
+            settings=labeled.settings,
+            profile=labeled.profile,
+            per=labeled.per,
             place=place,
         )
     variant = candidate(text, Settings(), version=here.version, chip=here.chip)
@@ -137,11 +137,9 @@ def read_label(text: str, drafts: Mapping[str, Draft], here: SpaceContext) -> La
         )
     found = LabelSettings()
     for part in text.split(" + "):
-        labelled = _part(part, drafts, here)
-        settings = found.settings.merged(labelled.settings)
-        found = LabelSettings(
-            settings, found.profile or labelled.profile, labelled.per or found.per
-        )
+        labeled = _part(part, drafts, here)
+        settings = found.settings.merged(labeled.settings)
+        found = LabelSettings(settings, found.profile or labeled.profile, labeled.per or found.per)
     return found
 
 

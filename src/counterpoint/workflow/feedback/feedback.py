@@ -320,11 +320,11 @@ def refuse_thin(measured: ProfileMeasurement, least: float) -> None:
     """Raise an error before any run if the profile does not cover the program it is from."""
     if isinstance(measured.coverage, Unknown):
         return
-    judgement = judge(measured.coverage, least)
-    if not judgement.passed:
+    judgment = judge(measured.coverage, least)
+    if not judgment.passed:
         raise InputError(
             f"{measured.path}: does not cover {measured.module} well enough",
-            why="; ".join(judgement.reasons),
+            why="; ".join(judgment.reasons),
             next=f"counterpoint pgle show {shlex.quote(str(measured.path))}",
         )
 
@@ -341,11 +341,11 @@ def refuse_unfit(run: Run, measured: ProfileMeasurement, module: str, least: flo
             next=f"counterpoint pgle apply {shlex.quote(str(measured.path))} --program"
             f" {shlex.quote(str(run.path))} --target 8xH100",
         )
-    judgement = judge(check_profile(measured.profile, program), least)
-    if not judgement.passed:
+    judgment = judge(check_profile(measured.profile, program), least)
+    if not judgment.passed:
         raise CounterpointError(
             f"{measured.path}: does not cover {module} well enough as it is compiled here",
-            why="; ".join(judgement.reasons),
+            why="; ".join(judgment.reasons),
             next=f"counterpoint pgle check {shlex.quote(str(measured.path))} "
             f"--program {shlex.quote(str(run.path))}",
         )

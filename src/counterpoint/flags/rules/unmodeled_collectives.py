@@ -56,7 +56,7 @@ from counterpoint.flags.lint import (
 from counterpoint.flags.versions import LHS, SOL, chip_family, lhs_flag_needed
 
 CODE: Final = "FLAG404"
-NAME: Final = "unmodelled-collectives"
+NAME: Final = "unmodeled-collectives"
 SINCE: Final = "0.1"
 
 _HINT: Final = "ragged_all_to_all"
