@@ -1,7 +1,7 @@
 """A Target: the GPUs, their number on a host, the number of hosts, and a GPU's network rate.
 
 A Target can be compiled for. Commands that compile nothing take Devices: any chip that is known by
-name, AMD's and TPUs too. `target_text.py` parses both.
+name, AMD's and TPUs too. `targets.py` parses both.
 """
 
 from __future__ import annotations

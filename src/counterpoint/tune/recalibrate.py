@@ -2,7 +2,7 @@
 
 Each arm that ran left its scheduled program in its Run, and the median of its runs is its step
 time. That is one number per arm for five scalars, so each scalar moves no further than its own
-uncertainty makes likely (fitting.py).
+uncertainty makes likely (`step_fit.py`).
 """
 
 from __future__ import annotations

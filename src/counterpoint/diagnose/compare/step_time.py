@@ -2,7 +2,7 @@
 
 The unit is the run. With one run on a side, its steps show how well its own median is known, by a
 moving-block bootstrap that respects that a slow step has slow neighbors. How much identical runs
-differ is assumed from how much the steps scatter and drift (`runs/noise.py`), and added in
+differ is assumed from how much the steps scatter and drift (`runs/scores.py`), and added in
 quadrature. With several runs on a side, their medians show both: Student's t on their logarithms,
 with one spread for both.
 """

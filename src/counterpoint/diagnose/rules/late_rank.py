@@ -50,7 +50,7 @@ being last, or too few steps were recorded, the waiting is real, but no device i
 
 ## References
 
-- docs/concepts/metrics.md (waiting and transfer)
+- docs/reference/explain-json.md (`wait_ms` and `transfer_ms`)
 - https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
 """
 

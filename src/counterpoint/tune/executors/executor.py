@@ -3,7 +3,7 @@
     Executor.open() ──► Allocation.start(Job) ──► Gang.poll() ──► Ended
 
 No executor waits for a Gang: `wait_for` polls it, enforces its time limit, and kills it as a whole.
-Each rank is a `counterpoint run` (rank_command.py), so a Run has the same files wherever it ran.
+Each rank is a `counterpoint run` (`rank_command`), so a Run has the same files wherever it ran.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `calibrate` takes recordings of GPUs: times of single instructions against their prices. Kinds of
 work are left out in turn to estimate the error on work outside the fit.
 
-`calibrate_steps` (fitting.py) takes step times alone, such as published ones.
+`calibrate_steps` (`step_fit.py`) takes step times alone, such as published ones.
 """
 
 from __future__ import annotations

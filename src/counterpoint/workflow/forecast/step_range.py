@@ -5,7 +5,7 @@ layers and software of its time. Only whole steps show how much that is. publish
 published ones beside their predictions (benchmarks/published.py makes it, docs/accuracy.md explains
 it); the term for a longer step is the smallest with which COVERAGE of those lie inside that were
 not used to fit the model. Differences between candidates have no such term: what the model omits of
-one program, it omits of its other schedules, too (ranking.py).
+one program, it omits of its other schedules, too (`prediction.ranked`).
 """
 
 from __future__ import annotations
