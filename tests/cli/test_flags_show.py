@@ -117,3 +117,13 @@ def test_json_has_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     nothing = json.loads(run(capsys, "xla_gpu_shape_checks", "--jaxlib", "0.10.2", "--json")[1])
     assert nothing["about"] is None
     assert data.keys() == nothing.keys()
+
+
+def test_an_unknown_release_of_diff_is_named_as_it_was_given(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = main(["flags", "diff", "0.6.2", "9"])
+    _, err = capsys.readouterr()
+    assert code == 2
+    assert err.startswith("error: 9: unknown release of jaxlib\n")
+    assert "--jaxlib" not in err

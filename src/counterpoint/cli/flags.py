@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from counterpoint.cli.progress import Progress
+from counterpoint.core import ArgumentError, UsageError
 from counterpoint.flags import Channel, Settings
 from counterpoint.flags.catalogue import all_documentation, release, releases
 from counterpoint.flags.catalogue import release as nearest_release
@@ -135,7 +136,14 @@ def diff(
         after: Another one; by default the installed one, or else the newest known.
         json: Print everything as JSON, without truncation.
     """
-    earlier, later = chosen_release(before), chosen_release(after)
+    try:
+        earlier, later = chosen_release(before), chosen_release(after)
+    except ArgumentError as error:  # it is an argument here, and not the option --jaxlib
+        raise UsageError(
+            f"{error.value}: {error.problem} of jaxlib",
+            why=error.why,
+            next=f"counterpoint flags diff {error.instead}",
+        ) from None
     found = diff_releases(earlier, later, replacements(earlier, later))
     if json:
         sys.stdout.write(diff_json(found))

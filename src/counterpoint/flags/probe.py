@@ -143,8 +143,7 @@ def chosen_release(version: str | None = None) -> Release:
             version,
             "unknown release",
             why=f"nearest known: {', '.join(_around(version))}; `counterpoint flags refresh` adds"
-            " the"
-            " installed release",
+            " the installed release",
             instead=_around(version)[0],
         )
     return release(found)
