@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from counterpoint.cli.explain import RULES
+from counterpoint.cli.explain_code import RULES
 from json_schemas import json_schemas
 from recipe_pages import recipes_of_others
 from rule_pages import rule_pages

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.cli.explain import RULES
+from counterpoint.cli.explain_code import RULES
 from counterpoint.cli.quick import QUICK, quick
 from counterpoint.core.rules import SECTIONS
 from counterpoint.flags.check.examination import CheckRequest, Confirmation, examine

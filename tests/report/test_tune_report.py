@@ -15,9 +15,9 @@ import tune_conclusions
 from counterpoint.report.document import TextTable
 from counterpoint.report.fit import fit
 from counterpoint.report.terminal import plain_text, print_document
+from counterpoint.report.tune.figures import clock, duration, gain_text
 from counterpoint.report.tune.tune_document import tune_document
 from counterpoint.report.tune.tune_json import tune_json
-from counterpoint.report.words import clock, duration, gain_text
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 
 GOLDEN = Path(__file__).parent / "golden"

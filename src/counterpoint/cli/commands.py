@@ -166,7 +166,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "explain-code",
-        "counterpoint.cli.explain:explain_code",
+        "counterpoint.cli.explain_code:explain_code",
         "Explain the code of a finding, and how to fix its cause.",
         examples=(
             "counterpoint explain-code STEP101",

@@ -1,11 +1,9 @@
-"""`counterpoint explain` and `counterpoint explain-code`."""
+"""`counterpoint explain`: where the time of a training step goes."""
 
 from __future__ import annotations
 
-import json as encoder
-import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -18,14 +16,8 @@ from counterpoint.cli.profiles import (
     read_and_analyze,
     write_answer,
 )
-from counterpoint.core import UsageError
-from counterpoint.core.rules import DocumentedRule, as_text, find_rule, read_page, similar_codes
 from counterpoint.diagnose import Grouping
 from counterpoint.diagnose import explain as explain_timeline
-from counterpoint.diagnose.rules import RULES as STEP_RULES
-from counterpoint.doctor.checks import CHECKS
-from counterpoint.doctor.cluster import CLUSTER_CHECKS
-from counterpoint.flags.rules import RULES as FLAG_RULES
 from counterpoint.hardware.targets import parse_target
 from counterpoint.report.explain import explain_document, explain_json
 
@@ -75,51 +67,3 @@ def explain(  # noqa: PLR0913 - the options of the command
         out,
         json=json,
     )
-
-
-SCHEMA = "counterpoint.explain-code/1"
-RULES: Final[tuple[DocumentedRule, ...]] = (*FLAG_RULES, *STEP_RULES, *CHECKS, *CLUSTER_CHECKS)
-"""All rules of all commands."""
-
-
-def explain_code(
-    code: str | None = None,
-    *,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
-) -> None:
-    """Explain a rule: what it finds, why it matters, and how to fix it.
-
-    Args:
-        code: A code of `explain` (STEP101), `flags check` (FLAG102) or `doctor` (DOC101), or the
-            name of a rule; by default all rules are listed.
-        json: Print it as JSON.
-    """
-    if code is None:
-        pages = [read_page(rule) for rule in RULES]
-    else:
-        rule = find_rule(RULES, code)
-        if rule is None:
-            near = ", ".join(similar_codes(RULES, code))
-            raise UsageError(
-                f"{code}: unknown code",
-                why=f"similar: {near}" if near else "codes are FLAG, STEP or DOC and three digits",
-                next="counterpoint explain-code",
-            )
-        pages = [read_page(rule)]
-    if json:
-        rules = [
-            {
-                "code": page.code,
-                "name": page.name,
-                "since": page.since,
-                "title": page.title,
-                "sections": dict(page.sections),
-            }
-            for page in pages
-        ]
-        sys.stdout.write(encoder.dumps({"schema": SCHEMA, "rules": rules}, indent=2) + "\n")
-    elif code is None:
-        for page in pages:
-            print(f"{page.code}  {page.name:<24}  {page.title}")
-    else:
-        print(as_text(pages[0]), end="")

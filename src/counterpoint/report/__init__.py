@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from counterpoint.report.html import html_of as html_of
     from counterpoint.report.terminal import plain_text as plain_text
     from counterpoint.report.terminal import print_document as print_document
+    from counterpoint.report.tune.figures import budget_text as budget_text
+    from counterpoint.report.tune.figures import end_text as end_text
+    from counterpoint.report.units import counted_noun as counted_noun
     from counterpoint.report.units import printable as printable
     from counterpoint.report.units import size as size
-    from counterpoint.report.words import budget_text as budget_text
-    from counterpoint.report.words import counted_noun as counted_noun
-    from counterpoint.report.words import end_text as end_text
 
 __getattr__ = lazy(
     __name__,
     {
         "Document": "counterpoint.report.document",
-        "budget_text": "counterpoint.report.words",
-        "end_text": "counterpoint.report.words",
+        "budget_text": "counterpoint.report.tune.figures",
+        "end_text": "counterpoint.report.tune.figures",
         "html_of": "counterpoint.report.html",
         "plain_text": "counterpoint.report.terminal",
         "print_document": "counterpoint.report.terminal",
         "printable": "counterpoint.report.units",
-        "counted_noun": "counterpoint.report.words",
+        "counted_noun": "counterpoint.report.units",
         "size": "counterpoint.report.units",
     },
 )

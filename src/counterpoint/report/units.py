@@ -137,3 +137,8 @@ def printable(text: str) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text
     )
+
+
+def counted_noun(number: int, one: str) -> str:
+    """Format a count with its noun: `1 trial`, `7 trials`."""
+    return f"{number:,} {one}{'s' * (number != 1)}"

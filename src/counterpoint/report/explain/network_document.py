@@ -40,7 +40,7 @@ from counterpoint.report.document import (
 from counterpoint.report.explain.explain_document import note_facts
 from counterpoint.report.explain.sections import CellColumn, number, text_table
 from counterpoint.report.places import distinct
-from counterpoint.report.words import counted_noun
+from counterpoint.report.units import counted_noun
 
 SPELT: Final[Mapping[str | None, str]] = {
     Link.DOMAIN: "domain",

@@ -18,8 +18,9 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
+from counterpoint.report.tune.figures import budget_text, duration
 from counterpoint.report.tune.tune_document import settings_lines
-from counterpoint.report.words import budget_text, counted_noun, duration
+from counterpoint.report.units import counted_noun
 from counterpoint.tune import Arm, ArmOrigin, Budget, DryRun
 from counterpoint.tune.race import StudyCost
 from counterpoint.tune.space import Dimension

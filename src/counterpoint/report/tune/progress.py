@@ -15,15 +15,15 @@ from counterpoint.core import Unknown
 from counterpoint.report import units
 from counterpoint.report.document import printable
 from counterpoint.report.places import without_middle
-from counterpoint.report.words import (
+from counterpoint.report.tune.figures import (
     clock,
-    counted_noun,
     duration,
     end_text,
     gain_range_text,
     gain_text,
     plain,
 )
+from counterpoint.report.units import counted_noun
 from counterpoint.tune.conclusion import BY_USER, Conclusion, Spent
 from counterpoint.tune.study import Study, Trial
 

@@ -23,15 +23,9 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
+from counterpoint.report.tune.figures import duration, gain_range_text, gain_text, node_hours, plain
 from counterpoint.report.tune.tune_tables import ablation_section, arms_section
-from counterpoint.report.words import (
-    counted_noun,
-    duration,
-    gain_range_text,
-    gain_text,
-    node_hours,
-    plain,
-)
+from counterpoint.report.units import counted_noun
 from counterpoint.tune import Arm, ArmOrigin, share_text
 from counterpoint.tune.conclusion import Conclusion, Spent, lacks_profile
 from counterpoint.tune.statistics import RunNoise

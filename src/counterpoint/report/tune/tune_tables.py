@@ -20,7 +20,8 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.report.words import counted_noun, gain_range_text, gain_text, plain
+from counterpoint.report.tune.figures import gain_range_text, gain_text, plain
+from counterpoint.report.units import counted_noun
 from counterpoint.tune import Arm
 from counterpoint.tune.conclusion import ArmRow, Conclusion
 from counterpoint.tune.study import Ablated

@@ -7,6 +7,7 @@ from typing import Final
 from counterpoint.core import Range, Unknown
 from counterpoint.report import units
 from counterpoint.report.document import printable
+from counterpoint.report.units import counted_noun
 from counterpoint.tune import Budget
 from counterpoint.tune.race import DECIDED, SPENT
 
@@ -69,11 +70,6 @@ def node_hours(seconds: float | None) -> str:
     if figure is None:
         return f"{units.UNKNOWN} node hours"
     return f"{units.column([figure / _HOUR], 1)[0]} node hours"
-
-
-def counted_noun(number: int, one: str) -> str:
-    """Format a count with its noun: `1 trial`, `7 trials`."""
-    return f"{number:,} {one}{'s' * (number != 1)}"
 
 
 def budget_text(budget: Budget) -> str:
