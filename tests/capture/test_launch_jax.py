@@ -142,7 +142,7 @@ class TestFailures:
 
     def test_why_there_is_no_profile(self, tmp_path: Path) -> None:
         made = run(tmp_path, STEPS.replace("range(8)", "range(2)"))
-        with pytest.raises(counterpoint.InputError, match="left no profile") as refused:
+        with pytest.raises(counterpoint.InputError, match="has no profile") as refused:
             counterpoint.read(made.path)
         assert refused.value.why is not None
         assert "only 2 steps began" in refused.value.why

@@ -202,10 +202,10 @@ class TestOutput:
 BAD_FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     "empty": (lambda: b"", "2 GB"),
     "truncated": (lambda: profile()[:900], "cut off"),
-    "no profile": (lambda: b"loss=0.7\n", "known: XPlane"),
-    "picture": (lambda: b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "known: XPlane"),
+    "no profile": (lambda: b"loss=0.7\n", "supported: XPlane"),
+    "picture": (lambda: b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "supported: XPlane"),
     "web page": (lambda: b"<!DOCTYPE html><html></html>", "download"),
-    "zeros": (lambda: bytes(4096), "known: XPlane"),
+    "zeros": (lambda: bytes(4096), "supported: XPlane"),
     "text conversion": (
         lambda: profile().decode(errors="replace").encode(),
         "text conversion",

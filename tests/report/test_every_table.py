@@ -337,11 +337,11 @@ def test_a_published_profile_of_costs_fits_as_well(shared: Path) -> None:
     ("words", "shown"),
     [
         (("flags", "diff", "0.4.35", "0.8.3"), "xla_gpu_enable_dynamic_slice_fusion"),
-        (("flags", "diff", "0.4.35", "0.8.3"), r"^ *name +what +was +is$"),
+        (("flags", "diff", "0.4.35", "0.8.3"), r"^ *name +property +before +after$"),
         (("flags", "diff", "0.4.35", "0.8.3"), r"^  [a-z_]+_ .*\n    [a-z_]+"),
         (
             ("flags", "recommend", "--for", "fsdp", "--target", "8xH100"),
-            r"^  xla_gpu_pipeline_all_gather=on +needs",
+            r"^  xla_gpu_pipeline_all_gather=on +requires",
         ),
         (("network", "two"), "full scale"),
         (("runs",), r"^ *name .* profile\b.*\n *true .* no\b"),

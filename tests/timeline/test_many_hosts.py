@@ -109,7 +109,7 @@ class TestSideBySide:
         assert "--jobs 1" in (failed.value.next or "")
 
     def test_no_process_reads_nothing(self, small: Path) -> None:
-        with pytest.raises(UsageError, match="from 1 on, not 0"):
+        with pytest.raises(UsageError, match="jobs 0: not a positive number"):
             read(small, jobs=0)
 
     @pytest.mark.slow

@@ -45,7 +45,7 @@ from counterpoint.capture.request import (
 )
 from counterpoint.capture.steps import StepGoal
 from counterpoint.capture.supervisor import RankProcess, RankSupervisor, RunLimits
-from counterpoint.core import CounterpointError, UsageError
+from counterpoint.core import ArgumentError, CounterpointError, UsageError
 from counterpoint.runs import Outcome, OutcomeKind, Run, RunSettings, layout, read_run
 from counterpoint.runs.outcomes import KINDS_WITH_CAUSE, classify, last_loss_is_nan
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
@@ -138,6 +138,8 @@ def _world(request: RunRequest, inherited: Mapping[str, str]) -> World:
             )
         return launched
     ranks = request.ranks
+    if ranks is not None and ranks < 1:
+        raise ArgumentError("ranks", ranks, "not a positive number of processes", instead="1")
     if ranks is None and request.per == "gpu":
         ranks = count_gpus(inherited)
         if not ranks:
@@ -163,6 +165,8 @@ def _refuse_unknown_ranks(window: ProfileSchedule | None, size: int) -> None:
 def _refuse_truncated_profile(request: RunRequest) -> None:
     """Refuse to stop before the steps to profile have come."""
     steps, window = request.stop_after_steps, request.window
+    if steps is not None and steps < 1:
+        raise ArgumentError("stop_after_steps", steps, "not a positive number of steps")
     if steps is None or window is None or window.start_step is None:
         return
     needed = window.start_step + window.steps

@@ -83,7 +83,7 @@ def make_task(
     loop = loop or LoopOptions()
     if not command:
         raise UsageError("no command was given", next=f"counterpoint pgle {way} -- python train.py")
-    check_number("--repeats", loop.repeats, 1)
+    check_number("--repeats", loop.repeats, 1, instead=1)
     check_percentile(loop.percentile)
     if not 0 <= loop.min_coverage <= 1:
         raise UsageError(f"--min-coverage takes a share from 0 to 1, not {loop.min_coverage:g}")
@@ -166,7 +166,7 @@ def auto(
         workload: How it is run.
         window: What is profiled before and after.
     """
-    check_number("--runs", runs, 1)
+    check_number("--runs", runs, 1, instead=3)
     report = report or ReportOptions()
     how = AutoOptions(calls=runs, before=not no_before, nsys=nsys)
     task = make_task("auto", command, workload, window)

@@ -23,6 +23,7 @@ from counterpoint.flags.text import expand_xla_flags, join_xla_flags, names, spl
 from counterpoint.flags.versions import version_number
 
 __all__ = [
+    "XLA_ABORTS",
     "JaxlibInterpreter",
     "ProbeResult",
     "RejectedFlag",
@@ -33,6 +34,8 @@ __all__ = [
     "rejection_error",
 ]
 
+XLA_ABORTS: Final = "XLA aborts on an invalid flag"
+"""The reason in the error for flags that the compiler rejects."""
 _UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: (.*)")
 _BAD: Final = (
     re.compile(r"Couldn't interpret value (?P<value>.*) for flag (?P<name>\w+)\."),
@@ -392,6 +395,6 @@ def rejection_error(answer: ProbeResult, *, where: str = "XLA_FLAGS") -> UsageEr
     return UsageError(
         f"{where}: {count} flag{'s' if count > 1 else ''} that jaxlib {answer.version} does not"
         f" accept\n{flags}",
-        why="XLA aborts on an invalid flag",
+        why=XLA_ABORTS,
         next=f"correct {'them' if count > 1 else 'it'} where XLA_FLAGS is set",
     )

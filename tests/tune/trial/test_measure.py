@@ -17,6 +17,7 @@ import pytest
 from counterpoint.capture.launch import launch
 from counterpoint.capture.request import RunRequest
 from counterpoint.flags import Settings
+from counterpoint.flags.probe import XLA_ABORTS
 from counterpoint.runs import layout
 from counterpoint.tune.executors.executor import GangEnd, GangEndKind
 from counterpoint.tune.trial.measure import measure
@@ -227,8 +228,7 @@ def test_an_allocation_that_ended_comes_first(
             GangEnd(
                 kind=GangEndKind.EXITED,
                 exit_code=2,
-                detail="error: --set x=1: 1 flag that jaxlib does not take\n"
-                "  why: XLA ends the process at such a flag",
+                detail=f"error: --set x=1: jaxlib does not accept 1 flag\n  why: {XLA_ABORTS}",
             ),
             TrialFailure.UNKNOWN_FLAG,
         ),

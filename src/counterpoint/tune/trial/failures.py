@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from counterpoint.flags.probe import XLA_ABORTS
 from counterpoint.runs import Outcome, OutcomeKind, Run
 from counterpoint.runs.outcomes import TIMED_OUT, outcome_of_ranks
 from counterpoint.tune.executors.executor import GangEnd, GangEndKind
@@ -85,7 +86,7 @@ _OF_RUN: Final[Mapping[OutcomeKind, TrialFailure]] = {
     OutcomeKind.INTERRUPTED: TrialFailure.INTERRUPTED,
 }
 _OPEN: Final = (OutcomeKind.RUNNING, OutcomeKind.LOST)
-_REFUSED_FLAGS: Final = re.compile(r"XLA aborts on|\bunknown flags?\b", re.IGNORECASE)
+_REFUSED_FLAGS: Final = re.compile(rf"{XLA_ABORTS}|\bunknown flags?\b", re.IGNORECASE)
 _NO_SPACE: Final = re.compile(r"No space left on device|Disk quota exceeded")
 _ERROR: Final = "error: "
 _SIGNALS: Final = 128
