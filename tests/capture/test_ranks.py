@@ -168,6 +168,11 @@ class TestGang:
             run(tmp_path, "", command=(str(script),))
         assert not (tmp_path / "run").exists()
 
+    @pytest.mark.parametrize("ranks", [0, -1])
+    def test_no_rank_is_no_run(self, tmp_path: Path, ranks: int) -> None:
+        with pytest.raises(UsageError, match=f"ranks {ranks}: not a positive number"):
+            run(tmp_path, "pass", ranks=ranks)
+
     def test_per_gpu_without_a_gpu(self, tmp_path: Path) -> None:
         nowhere = {"PATH": str(Path(sys.executable).parent)}
         with pytest.raises(UsageError, match="no GPU was found"):
@@ -192,13 +197,13 @@ class TestLaunched:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        paths = {self.rank(tmp_path, rank, directory=None).path for rank in (0, 1)}
+        paths = {self.rank(tmp_path, rank, directory=None).path for rank in (1, 0)}
         assert paths == {tmp_path / "counterpoint-runs" / "slurm-42.0"}
 
     def test_a_rank_that_was_there_is_refused(self, tmp_path: Path) -> None:
-        self.rank(tmp_path, 0)
-        with pytest.raises(UsageError, match="already has a rank 0"):
-            self.rank(tmp_path, 0)
+        self.rank(tmp_path, 1)  # rank 0 would wait for the others
+        with pytest.raises(UsageError, match="already has a rank 1"):
+            self.rank(tmp_path, 1)
 
     def test_ranks_of_our_own_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="slurm already starts the ranks"):
