@@ -249,7 +249,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "pgle nsys",
         "counterpoint.cli.pgle_workflows:nsys",
-        "The same, measured by Nsight Systems, or from one of its exports.",
+        "Like `pgle manual`, but measured by Nsight Systems, or from one of its exports.",
         examples=(
             "counterpoint pgle nsys -- python train.py",
             "counterpoint pgle nsys --from rank*.zip -- python train.py",

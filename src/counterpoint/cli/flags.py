@@ -70,7 +70,7 @@ def list_flags(
         channel: Only flags of this channel; `environment`: JAX's own options.
         all: Also flags that a GPU does not read, that have no effect or are deprecated, JAX's
             options, and flags of earlier releases.
-        json: Print everything as JSON, without truncation.
+        json: Print everything as JSON.
     """
     release = chosen_release(jaxlib)
     since = None if changed_since is None else _beginning(changed_since)
@@ -134,7 +134,7 @@ def diff(
     Args:
         before: A release of jaxlib.
         after: Another one; by default the installed one, or else the newest known.
-        json: Print everything as JSON, without truncation.
+        json: Print everything as JSON.
     """
     try:
         earlier, later = chosen_release(before), chosen_release(after)
@@ -170,7 +170,7 @@ def refresh(
         output: Add it to the table in this file. By default it is saved for your account, under
             $XDG_DATA_HOME or ~/.local/share, and later commands use it for that release; delete
             the file named in the output to undo this.
-        json: Print everything as JSON, without truncation.
+        json: Print everything as JSON.
     """
     with Progress("reading") as progress:
         if plugin is not None and python is None:

@@ -219,7 +219,7 @@ def thresholds(  # noqa: PLR0913 - the options of the command
         target: The devices, as 8xH100; determines the part of a layer that a device keeps.
         jaxlib: The release that compiles it. Default: the program's, the installed one, the newest.
         top: Maximum number of rows in each table.
-        json: Print everything as JSON, without limits.
+        json: Print everything as JSON.
     """
     if (program is None) == (params is None and total_params is None):
         raise UsageError(

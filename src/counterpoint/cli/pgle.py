@@ -153,7 +153,7 @@ def diff(
         a: The first profile.
         b: The second.
         top: Rows in each table.
-        json: Print everything as JSON, uncut.
+        json: Print everything as JSON.
     """
     check_number("--top", top, 1)
     found = diff_profiles(read_profile(a), read_profile(b))
@@ -174,7 +174,7 @@ def show(
     Args:
         profile: A .pbtxt or .pb file, or a directory of <fingerprint>.pbtxt.
         top: Rows in each table.
-        json: Print everything as JSON, uncut.
+        json: Print everything as JSON.
     """
     check_number("--top", top, 1)
     found = read_profile(profile)
@@ -206,7 +206,7 @@ def check(
         min_coverage: Minimum share of instructions, and of collectives, with a cost.
         min_time: Minimum share of measured device time with a cost; 0.9 if times are known.
         top: Rows in each table.
-        json: Print everything as JSON, uncut.
+        json: Print everything as JSON.
     """
     _check_share("--min-coverage", min_coverage)
     _check_share("--min-time", min_time)
@@ -344,7 +344,7 @@ def apply(
             --xla_dump_to, a Run, or an nsys-jax bundle.
         options: The devices it is compiled for, and flags.
         top: Rows in the table of moved collectives.
-        json: Print everything as JSON, uncut.
+        json: Print everything as JSON.
     """
     check_number("--top", top, 1)
     chosen = options or ApplyOptions()

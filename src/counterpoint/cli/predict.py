@@ -52,7 +52,7 @@ def predict(  # noqa: PLR0913 - the options of the command
         prices: How it is priced.
         explain: Add the full report of `explain` on the predicted step: findings, ops, collectives.
         top: Rows in each table.
-        json: Print everything as JSON, uncut.
+        json: Print everything as JSON.
         out: Save the predicted Timeline: a directory (Parquet), .json.gz, .json or .pftrace.
         force: Overwrite existing output.
     """
