@@ -15,8 +15,9 @@ import polars as pl
 import pytest
 
 from counterpoint.core.basis import Basis
-from counterpoint.diagnose.collectives.slack import slacks
+from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.hlo import Program
 from counterpoint.simulate import simulate
 from counterpoint.simulate.engine import Engine, RunningBlock
@@ -80,7 +81,7 @@ def told(made: Program, model: Told, text: str = "") -> dict[str, float]:
     timeline = simulate(made, model, hlo=hlo if text else None).timeline
     assert timeline.basis is Basis.PREDICTED
     selection = select(timeline)
-    table = slacks(selection, selection.spans())
+    table = slack_table(StepData(selection=selection, context=Context()))
     return dict(table.select("op", "slack_ms").iter_rows())
 
 
@@ -159,7 +160,7 @@ def test_a_transfer_from_the_host_has_slack_like_a_collective() -> None:
 def test_a_sync_collective_has_none() -> None:
     made = straight(SYNC[0], *SYNC[1:])
     selection = select(simulate(made, Told()).timeline)
-    table = slacks(selection, selection.spans())
+    table = slack_table(StepData(selection=selection, context=Context()))
     now = table.row(by_predicate=pl.col("op") == "now", named=True)
     assert now["slack_ms"] == 0
     assert now["no_slack_share"] == 1

@@ -20,8 +20,9 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from counterpoint.diagnose.collectives.slack import slacks
+from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
 from recordings import Span, recording
@@ -68,7 +69,11 @@ def core(hlo: str | None = HLO) -> Timeline:
 
 def slack_of(timeline: Timeline) -> dict[str, float | None]:
     selection = select(timeline)
-    return dict(slacks(selection, selection.spans()).select("op", "slack_ms").iter_rows())
+    return dict(
+        slack_table(StepData(selection=selection, context=Context()))
+        .select("op", "slack_ms")
+        .iter_rows()
+    )
 
 
 def test_slack_ends_where_the_done_begins_less_waits_for_others() -> None:
@@ -93,7 +98,7 @@ def test_windows_beside_the_core_change_nothing() -> None:
 
 def test_without_a_schedule_a_start_has_no_known_slack_and_a_sync_op_none() -> None:
     selection = select(core(None))
-    table = slacks(selection, selection.spans())
+    table = slack_table(StepData(selection=selection, context=Context()))
     assert dict(table.select("op", "slack_ms").iter_rows()) == {
         "all-reduce.1": 0,
         "all-reduce.2": 0,
@@ -105,7 +110,7 @@ def test_a_gpu_without_a_schedule_says_why_it_does_not_know() -> None:
     spans = [Span("ncclDevKernel_AllGather_RING_LL", 0, NS), Span("gemm", NS, NS)]
     timeline = assemble([recording(spans, markers=[(0, 0, 0, 3 * NS)])], ["made"])
     selection = select(timeline)
-    row = slacks(selection, selection.spans()).row(0, named=True)
+    row = slack_table(StepData(selection=selection, context=Context())).row(0, named=True)
     assert row["slack_ms"] is None
     assert row["no_slack_share"] is None
     assert "no schedule" in row["unknown"]

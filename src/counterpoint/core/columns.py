@@ -6,7 +6,7 @@ breakdown is built from the four operations here, so its parts add up by constru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +17,6 @@ __all__ = ["EMPTY", "Intervals", "as_ranges", "distinct", "union"]
 
 
 Picoseconds = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,13 +40,26 @@ class Intervals:
         return (int(self.start[0]), int(self.end[-1])) if len(self.start) else None
 
     def __and__(self, other: Intervals) -> Intervals:
-        return _sweep(self, other, lambda a, b: a & b)
+        return _common(self, other) if len(self) <= len(other) else _common(other, self)
 
     def __or__(self, other: Intervals) -> Intervals:
-        return _sweep(self, other, lambda a, b: a | b)
+        if not len(self) or not len(other):
+            return self if len(self) else other
+        # Two sorted runs: a stable sort merges them in linear time.
+        start = np.concatenate((self.start, other.start))
+        order = np.argsort(start, kind="stable")
+        return _joined(start[order], np.concatenate((self.end, other.end))[order])
 
     def __sub__(self, other: Intervals) -> Intervals:
-        return _sweep(self, other, lambda a, b: a & ~b)
+        if not len(self):
+            return EMPTY
+        first, last = int(self.start[0]), int(self.end[-1])
+        taken = other.clip(first, last)
+        if not len(taken):
+            return self
+        start, end = np.append(first, taken.end), np.append(taken.start, last)
+        kept = end > start
+        return self & Intervals(start[kept], end[kept])
 
     def clip(self, start: int, end: int) -> Intervals:
         """Return the part of the set inside [start, end)."""
@@ -79,33 +91,47 @@ def union(start: Picoseconds, end: Picoseconds) -> Intervals:
     kept = end > start
     if not kept.any():
         return EMPTY
-    start, end = start[kept], end[kept]
+    if not kept.all():
+        start, end = start[kept], end[kept]
     if (start[1:] < start[:-1]).any():
         order = np.argsort(start, kind="stable")
         start, end = start[order], end[order]
+    return _joined(start, end)
+
+
+def _joined(start: Picoseconds, end: Picoseconds) -> Intervals:
+    """Return the set covered by non-empty intervals that are sorted by start."""
     reach = np.maximum.accumulate(end)
     opens = np.empty(len(start), bool)
     opens[0] = True
     # Touching intervals join: the device was never idle between them.
     np.greater(start[1:], reach[:-1], out=opens[1:])
+    if opens.all():
+        return Intervals(start, end)
     first = np.flatnonzero(opens)
     last = np.append(first[1:], len(start)) - 1
     return Intervals(start[first], reach[last])
 
 
-def _sweep(a: Intervals, b: Intervals, keep: Callable[[Mask, Mask], Mask]) -> Intervals:
-    if not len(a) and not len(b):
+def _common(few: Intervals, many: Intervals) -> Intervals:
+    """Return the intersection: what each interval of one set shares with those of the other.
+
+    Both are sorted and disjoint, so the pieces are, too, and none touches the next.
+    """
+    if not len(few):
         return EMPTY
-    at = np.unique(np.concatenate((a.start, a.end, b.start, b.end)))
-    kept = keep(_inside(a, at), _inside(b, at))
-    return union(at[:-1][kept[:-1]], at[1:][kept[:-1]])
-
-
-def _inside(of: Intervals, at: Picoseconds) -> Mask:
-    if not len(of):
-        return np.zeros(len(at), bool)
-    index = np.searchsorted(of.start, at, side="right") - 1
-    return (index >= 0) & (at < of.end[np.maximum(index, 0)])
+    low = np.searchsorted(many.end, few.start, side="right")
+    shared = np.searchsorted(many.start, few.end, side="left") - low
+    np.maximum(shared, 0, out=shared)
+    count = int(shared.sum())
+    if not count:
+        return EMPTY
+    own = np.repeat(np.arange(len(few)), shared)
+    before = np.cumsum(shared) - shared
+    theirs = np.arange(count) + np.repeat(low - before, shared)
+    return Intervals(
+        np.maximum(few.start[own], many.start[theirs]), np.minimum(few.end[own], many.end[theirs])
+    )
 
 
 EMPTY = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))

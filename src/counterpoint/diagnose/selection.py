@@ -15,7 +15,7 @@ Never filter all spans for one device; group over `device`, or slice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -24,15 +24,20 @@ from typing import Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.columns import as_ranges
+from counterpoint.core.columns import Intervals, as_ranges, union
 from counterpoint.timeline import Timeline
+
+Longs = NDArray[np.int64]
 
 PS_PER_MS: Final = 1e9
 _EQUAL: Final = 0.01
 _LISTED: Final = 16
 _NO_STEP: Final = int(np.iinfo(np.int32).min)
+_ENOUGH_STEPS: Final = 32
+"""Number of typical steps to look into: steps are alike, and a capture may have thousands."""
 
 
 class WindowKind(StrEnum):
@@ -83,31 +88,59 @@ class Selection:
         return len(self.windows)
 
     def spans(self) -> pl.DataFrame:
-        """Return spans that overlap a window, with two additional columns.
+        """Return spans that overlap a window or belong to a run of it, with two additional columns.
 
         `row` is the span's row in the Timeline; `step` is the window it starts in, null if none.
         """
         spans = self.timeline.spans
-        step = np.full(len(spans), _NO_STEP, np.int32)
-        start = spans["start_ps"].to_numpy()
-        end = start + spans["dur_ps"].to_numpy()
-        kept = np.zeros(len(spans), bool)
         own_rows = device_slices(spans)
-        for device, window in device_slices(self.windows).items():
+        kept: list[Longs] = []
+        steps: list[NDArray[np.int32]] = []
+        for device, windows, extent in self._extents():
             rows = own_rows.get(device, slice(0, 0))
-            windows = self.windows[window]
-            starts, ends = windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()
-            kept[rows] = (start[rows] < ends[-1]) & (end[rows] > starts[0])
-            at = np.maximum(np.searchsorted(starts, start[rows], side="right") - 1, 0)
-            inside = (start[rows] >= starts[at]) & (start[rows] < ends[at])
-            step[rows] = np.where(inside, windows["step"].to_numpy()[at], _NO_STEP)
-        span_rows = pl.Series("row", np.flatnonzero(kept), pl.UInt32)
-        own_step = pl.Series("step", step[kept], pl.Int32)
+            start = spans["start_ps"][rows].to_numpy()
+            end = start + spans["dur_ps"][rows].to_numpy()
+            found = _overlapping(extent, start, end)
+            kept.append(found + rows.start)
+            steps.append(_step_at(start[found], self.windows[windows]))
+        row = pl.Series("row", np.concatenate([np.empty(0, np.int64), *kept]), pl.UInt32)
+        step = pl.Series("step", np.concatenate([np.empty(0, np.int32), *steps]), pl.Int32)
         return (
-            spans[span_rows]
-            .insert_column(0, span_rows)
-            .with_columns(step=pl.when(own_step != _NO_STEP).then(own_step))
+            spans[row].insert_column(0, row).with_columns(step=pl.when(step != _NO_STEP).then(step))
         )
+
+    def _extents(self) -> Iterator[tuple[int, slice, Intervals]]:
+        """Yield each device with its windows, and these extended by the runs of their steps."""
+        runs = self.timeline.runs.join(self.windows, on=["step", "device"], how="semi")
+        runs = runs.sort("device", "start_ps")
+        own_runs = device_slices(runs)
+        for device, rows in device_slices(self.windows).items():
+            parts = (self.windows[rows], runs[own_runs.get(device, slice(0, 0))])
+            start = np.concatenate([part["start_ps"].to_numpy() for part in parts])
+            end = np.concatenate([part["end_ps"].to_numpy() for part in parts])
+            yield device, rows, union(start, end)
+
+
+def _overlapping(extent: Intervals, start: Longs, end: Longs) -> Longs:
+    """Return the positions of the spans, sorted by start, that overlap an extent."""
+    if not len(extent) or not len(start):
+        return np.empty(0, np.int64)
+    latest_end = np.maximum.accumulate(end)
+    first = np.searchsorted(latest_end, extent.start, side="right")
+    last = np.searchsorted(start, extent.end, side="left")
+    first = np.maximum(first, np.append(0, np.maximum.accumulate(last)[:-1]))
+    length = np.maximum(last - first, 0)
+    shift = np.repeat(first - (np.cumsum(length) - length), length)
+    found = np.arange(int(length.sum())) + shift
+    return found[end[found] > np.repeat(extent.start, length)]
+
+
+def _step_at(start: Longs, windows: pl.DataFrame) -> NDArray[np.int32]:
+    """Return the step of the window in which each span starts."""
+    starts, ends = windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()
+    at = np.maximum(np.searchsorted(starts, start, side="right") - 1, 0)
+    inside = (start >= starts[at]) & (start < ends[at])
+    return np.where(inside, windows["step"].to_numpy()[at], _NO_STEP).astype(np.int32)
 
 
 def require_devices(timeline: Timeline) -> None:
@@ -198,7 +231,10 @@ def _runs_in(timeline: Timeline, steps: pl.DataFrame) -> tuple[pl.DataFrame, Win
 
 
 def _typical(steps: pl.DataFrame) -> pl.DataFrame:
-    """Return steps around the median: the middle half, and others of nearly equal length."""
+    """Return steps around the median: the middle half, and others of nearly equal length.
+
+    Of many such steps, some of each length are enough.
+    """
     lengths = steps.group_by("step").agg(pl.col("length").mean()).sort("length")
     ranked = lengths["length"].to_list()
     if not ranked:
@@ -207,6 +243,9 @@ def _typical(steps: pl.DataFrame) -> pl.DataFrame:
     low = min(ranked[middle - half], (1 - _EQUAL) * ranked[middle])
     high = max(ranked[middle + half], (1 + _EQUAL) * ranked[middle])
     inside = lengths.filter(pl.col("length").is_between(low, high))["step"].to_list()
+    if len(inside) > _ENOUGH_STEPS:
+        spread = np.linspace(0, len(inside) - 1, _ENOUGH_STEPS)
+        inside = [inside[round(at)] for at in spread]
     return steps.filter(pl.col("step").is_in(inside))
 
 

@@ -53,7 +53,7 @@ SCHEMA: Final = {
 
 def collective_profile(data: StepData) -> pl.DataFrame:
     """Return one row per collective instruction, most exposed first."""
-    selection, spans = data.selection, data.spans
+    selection = data.selection
     found = data.cached(exposed_executions)
     if not len(found):
         return pl.DataFrame(schema=SCHEMA)
@@ -67,7 +67,7 @@ def collective_profile(data: StepData) -> pl.DataFrame:
         costs.join(_times(selection, transfers), on="collective")
         .join(_instances(selection, transfers, ops), on="collective", how="left")
         .join(_facts(ops), on="collective", how="left")
-        .join(slack_per_op(selection, spans), on=keys, how="left", nulls_equal=True)
+        .join(slack_per_op(data), on=keys, how="left", nulls_equal=True)
     )
     return (
         table.with_columns(

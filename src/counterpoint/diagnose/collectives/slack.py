@@ -47,12 +47,7 @@ Longs = NDArray[np.int64]
 
 def slack_table(data: StepData) -> pl.DataFrame:
     """Return one row per collective and host transfer of a step, least slack first: SCHEMA."""
-    return slacks(data.selection, data.spans)
-
-
-def slacks(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
-    """Return the slack table of a selection: SCHEMA."""
-    found = slack_of_executions(selection, spans)
+    found = data.cached(slack_of_executions)
     keys = ["program", "name"]
     slack = pl.col("slack_ps")
     worst = (
@@ -74,7 +69,7 @@ def slacks(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
             (slack < NO_SLACK_PS).mean().alias("no_slack_share"),
         )
         .join(worst, on=keys, how="left", nulls_equal=True)
-        .join(_kinds(selection), on=keys, how="left", nulls_equal=True)
+        .join(_kinds(data.selection), on=keys, how="left", nulls_equal=True)
         .with_columns(unknown=pl.when(pl.col("slack_ms").is_null()).then(pl.lit(_NO_SCHEDULE)))
         .rename({"name": "op"})
         .select(*SCHEMA)
@@ -83,15 +78,16 @@ def slacks(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def slack_per_op(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
+def slack_per_op(data: StepData) -> pl.DataFrame:
     """Return columns program, name, slack_ms: the median over executions; null if not known."""
-    found = slack_of_executions(selection, spans)
+    found = data.cached(slack_of_executions)
     median = pl.col("slack_ps").median() / PS_PER_MS
     return found.group_by("program", "name").agg(median.alias("slack_ms"))
 
 
-def slack_of_executions(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
+def slack_of_executions(data: StepData) -> pl.DataFrame:
     """Return `arrivals` with `slack_ps` of each execution."""
+    selection, spans = data.selection, data.spans
     found = arrivals(selection, spans)
     waits = pl.Series("waits_ps", _other_waits(selection, spans, found), pl.Int64)
     slack = pl.col("arrival_ps") - pl.col("start_ps") - pl.col("waits_ps")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from functools import cache, cached_property
 from importlib.resources import files
@@ -243,19 +243,28 @@ class HostActivity:
     calling: Thread
     others: tuple[Thread, ...]
     beside: dict[IdleCause, Intervals]  # when the other threads do what
+    spent: dict[tuple[IdleCause, ...], Intervals] = field(
+        default_factory=dict[tuple[IdleCause, ...], Intervals], init=False, repr=False
+    )
+
+    def during(self, *causes: IdleCause) -> Intervals:
+        """Return when the launching thread does any of these."""
+        if causes not in self.spent:
+            self.spent[causes] = self.calling.during(*causes)
+        return self.spent[causes]
 
     @cached_property
     def blocked(self) -> Intervals:
         """The intervals in which the launching thread waits for a device's results."""
-        return self.calling.during(IdleCause.BLOCKED)
+        return self.during(IdleCause.BLOCKED)
 
     def attribute(self, gaps: Intervals, anywhere: Intervals) -> dict[IdleCause, Intervals]:
         """Split gaps by cause; `anywhere`: when any device is busy."""
-        found = {cause: gaps & self.calling.during(cause) for cause in _PLAIN}
-        recorded = gaps & self.calling.during(
+        found = {cause: gaps & self.during(cause) for cause in _PLAIN}
+        recorded = gaps & self.during(
             *(cause for cause in CAUSES if cause is not IdleCause.UNKNOWN)
         )
-        waiting = gaps & self.calling.during(*_WAITS)
+        waiting = gaps & self.during(*_WAITS)
         left = waiting | (gaps - recorded)
         found[IdleCause.OTHERS] = waiting & anywhere
         left = left - found[IdleCause.OTHERS]
@@ -264,7 +273,7 @@ class HostActivity:
             found[cause] = found[cause] | doing
             left = left - doing
         for cause in _WAITS:
-            found[cause] = left & self.calling.during(cause)
+            found[cause] = left & self.during(cause)
         found[IdleCause.UNKNOWN] = left - waiting
         return found
 
@@ -290,9 +299,11 @@ def host_activity(data: StepData, host: int) -> HostActivity:
     timeline, windows = data.timeline, data.selection.windows
     everything = events = timeline.host_events.filter(pl.col("host") == host)
     if len(windows) and len(events):
-        first, last = windows["start_ps"].min(), windows["end_ps"].max()
-        end = pl.col("start_ps") + pl.col("dur_ps")
-        events = events.filter((end > first) & (pl.col("start_ps") < last))
+        start = events["start_ps"].to_numpy()
+        steps = union(windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy())
+        following = np.searchsorted(steps.end, start, side="right")
+        next_start = np.append(steps.start, np.iinfo(np.int64).max)[following]
+        events = events.filter(pl.Series(start + events["dur_ps"].to_numpy() > next_start))
     line = calling_line(events, timeline.host_names)
     own_cause = causes_of(timeline.host_names)
     others = events.filter(pl.col("line") != line) if line is not None else events

@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -146,7 +147,7 @@ and the notice of its end as long.
 """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class IdleTime:
     """Idle time in milliseconds of a median step, mean over devices.
 
@@ -164,8 +165,13 @@ class IdleTime:
 
     def ms(self, *causes: IdleCause, held: bool | None = None) -> float:
         """Return the time of these causes, in total, or in held or in other gaps only."""
-        rows = self.parts.filter(pl.col("cause").is_in(causes))
-        return float((rows if held is None else rows.filter(pl.col("held") == held))["ms"].sum())
+        kinds = (True, False) if held is None else (held,)
+        return sum(self._sums.get((cause, kind), 0.0) for cause in causes for kind in kinds)
+
+    @cached_property
+    def _sums(self) -> dict[tuple[str, bool], float]:
+        summed = self.parts.group_by("cause", "held").agg(pl.col("ms").sum())
+        return {(cause, held): ms for cause, held, ms in summed.rows()}
 
     @property
     def hidden_by_not_waiting_ms(self) -> float:
