@@ -90,7 +90,7 @@ clean: ## remove the environment, caches and what the demo wrote
 
 # The lock is uv's; the installer is pip, which every Python has and every site has already set up
 # for its mirror. uv only writes the lock down as pins: docs/decisions/0002-lock.md.
-$(VENV)/installed-%: pyproject.toml uv.lock $(VENV)/bin/uv
+$(VENV)/installed-%: pyproject.toml uv.lock hatch_build.py native/xplane_events.rs $(VENV)/bin/uv
 	@echo "installing counterpoint[$(subst -,$(comma),$*)] into $(VENV) (minutes at first)"
 	@$(BIN)/uv export --quiet --frozen --all-extras --no-emit-project --no-hashes --output-file $(VENV)/pins.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from xspace_builder import Value, field_bytes, message, varint
 
 from counterpoint.core.wire import Malformed
 from counterpoint.hlo.wire_schema import message_classes
+from counterpoint.timeline.xplane import native
 from counterpoint.timeline.xplane.events import EventSelection, Strings, read_events
 
 Kept = dict[str, int | str]
@@ -44,6 +45,18 @@ NAMES = {1: "fusion.3", 2: "all-reduce", 3: "jit_step", 70_000: "far away"}
 WANTED = EventSelection(
     stats={4: "hlo_op", 9: "program_id", 300: "run_id"}, skipped=frozenset[int]()
 )
+
+COMPILED = native.is_available()
+
+
+@pytest.fixture(scope="module", autouse=True, params=["compiled", "Python"])
+def decoder(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every test of this module reads with both decoders."""
+    if request.param == "compiled" and not COMPILED:
+        pytest.skip("the compiled decoder was not built: there is no Rust compiler")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "is_available", lambda: request.param == "compiled")
+        yield
 
 
 def by_column(data: bytes, wanted: EventSelection = WANTED) -> tuple[list[Row], int]:
@@ -226,3 +239,21 @@ def test_a_length_that_claims_exabytes_is_refused(size: int) -> None:
     for data in claims:
         with pytest.raises(Malformed):
             by_column(data)
+
+
+@pytest.mark.skipif(not COMPILED, reason="the compiled decoder was not built")
+@given(st.lists(st.one_of(ordered(), disordered()), min_size=1), st.data())
+def test_both_decoders_make_the_same_of_damage(events: list[bytes], draw: st.DataObject) -> None:
+    data = bytearray(b"".join(events))
+    for _ in range(draw.draw(st.integers(1, 4))):
+        at = draw.draw(st.integers(0, len(data) - 1))
+        data[at] = draw.draw(st.integers(0, 255))
+    found: list[object] = []
+    for compiled in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(native, "is_available", lambda compiled=compiled: compiled)
+            try:
+                found.append(by_column(bytes(data)))
+            except Malformed:
+                found.append("refused")
+    assert found[0] == found[1]

@@ -37,7 +37,8 @@ _EQUAL: Final = 0.01
 _LISTED: Final = 16
 _NO_STEP: Final = int(np.iinfo(np.int32).min)
 _ENOUGH_STEPS: Final = 32
-"""Number of typical steps to look into: steps are alike, and a capture may have thousands."""
+_ENOUGH_SPANS: Final = 400_000
+"""Numbers to look into: steps are alike, and a capture may have thousands of them."""
 
 
 class WindowKind(StrEnum):
@@ -201,7 +202,7 @@ def _selected(
     window: WindowKind,
 ) -> Selection:
     counted = counted.with_columns(length=pl.col("end_ps") - pl.col("start_ps"))
-    typical = _typical(counted) if step is None else counted
+    typical = _typical(counted, _enough_steps(timeline)) if step is None else counted
     per_step = counted.group_by("step", maintain_order=True).agg(pl.col("length").mean())
     lengths = tuple(length / PS_PER_MS for length in per_step["length"].to_list())
     total = int(typical["length"].sum())
@@ -230,10 +231,16 @@ def _runs_in(timeline: Timeline, steps: pl.DataFrame) -> tuple[pl.DataFrame, Win
     return runs.select("step", "device", "start_ps", "end_ps"), WindowKind.RUN
 
 
-def _typical(steps: pl.DataFrame) -> pl.DataFrame:
+def _enough_steps(timeline: Timeline) -> int:
+    """Return the number of typical steps to look into."""
+    per_step = len(timeline.spans) / max(timeline.steps["step"].n_unique(), 1)
+    return max(_ENOUGH_STEPS, int(_ENOUGH_SPANS / max(per_step, 1)))
+
+
+def _typical(steps: pl.DataFrame, enough: int) -> pl.DataFrame:
     """Return steps around the median: the middle half, and others of nearly equal length.
 
-    Of many such steps, some of each length are enough.
+    If there are more than `enough`, some of each length.
     """
     lengths = steps.group_by("step").agg(pl.col("length").mean()).sort("length")
     ranked = lengths["length"].to_list()
@@ -243,8 +250,8 @@ def _typical(steps: pl.DataFrame) -> pl.DataFrame:
     low = min(ranked[middle - half], (1 - _EQUAL) * ranked[middle])
     high = max(ranked[middle + half], (1 + _EQUAL) * ranked[middle])
     inside = lengths.filter(pl.col("length").is_between(low, high))["step"].to_list()
-    if len(inside) > _ENOUGH_STEPS:
-        spread = np.linspace(0, len(inside) - 1, _ENOUGH_STEPS)
+    if len(inside) > enough:
+        spread = np.linspace(0, len(inside) - 1, enough)
         inside = [inside[round(at)] for at in spread]
     return steps.filter(pl.col("step").is_in(inside))
 

@@ -296,7 +296,8 @@ class _Ops:
         row_of = self._met.setdefault((plane, is_async), {})
         rows = np.empty(len(first), np.uint32)
         keys = zip(*(column[first].tolist() for column in columns), strict=True)
-        for position, (at, key) in enumerate(zip(first.tolist(), keys, strict=True)):
+        # In order of appearance: the numbers of ops do not depend on the size of batches.
+        for at, position, key in sorted(zip(first.tolist(), range(len(first)), keys, strict=True)):
             if key not in row_of:
                 row_of[key] = self._row(plane, events, at, is_async)
             rows[position] = row_of[key]

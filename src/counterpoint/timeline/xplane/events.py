@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core.wire import FIXED32, FIXED64, LENGTH, VARINT, Malformed, fields, varint
+from counterpoint.timeline.xplane import native
 from counterpoint.timeline.xplane.wire import Positions, WireBlock
 
 EVENTS_TAG: Final = 0x22
@@ -116,17 +117,75 @@ def read_events(
 
     The range is that of a line; fields that are not events are skipped.
     """
+    decode_batches = _decode_compiled if native.is_available() else _decode_in_python
     while start < end:
         if data[start] != EVENTS_TAG:
             start = _step_over(data, start, end)
             continue
-        block, starts, stop = _next_block(data, start, end)
-        _, taken = block.varints(starts + 1)
-        bodies, ends = starts + 1 + taken, np.append(starts[1:], stop)
-        for first in range(0, len(starts), _BATCH):
-            batch = slice(first, first + _BATCH)
-            yield _decode(block, bodies[batch], ends[batch], wanted, strings)
-        start += stop
+        for events, skipped, after in decode_batches(data, start, end, wanted, strings):
+            yield events, skipped
+            start = after
+
+
+def _decode_in_python(
+    data: memoryview, start: int, end: int, wanted: EventSelection, strings: Strings
+) -> Iterator[tuple[Events, int, int]]:
+    """Yield batches of one block of events, each with the position after what has been read."""
+    block, starts, stop = _next_block(data, start, end)
+    _, taken = block.varints(starts + 1)
+    bodies, ends = starts + 1 + taken, np.append(starts[1:], stop)
+    for first in range(0, len(starts), _BATCH):
+        batch = slice(first, first + _BATCH)
+        events, skipped = _decode(block, bodies[batch], ends[batch], wanted, strings)
+        yield events, skipped, start + stop
+
+
+def _decode_compiled(
+    data: memoryview, start: int, end: int, wanted: EventSelection, strings: Strings
+) -> Iterator[tuple[Events, int, int]]:
+    """Do the same for all events up to the next other field, several batches at a time."""
+    slots, left_out = _slots(wanted), _left_out(wanted)
+    names = wanted.columns
+    at = start
+    for batch, decoded in native.decode_all(
+        np.frombuffer(data[start:end], np.uint8), slots, left_out, len(names)
+    ):
+        after = at + len(batch)
+        if decoded is None:
+            # Not as C++ writes it: the other decoder is more patient, or knows the error.
+            while at < after:
+                for events, skipped, stop in _decode_in_python(data, at, after, wanted, strings):
+                    yield events, skipped, stop
+                    at = stop
+            continue
+        yield _numbered(batch, decoded, names, strings), decoded.left_out, after
+        at = after
+    if at == start:
+        yield from _decode_in_python(data, start, end, wanted, strings)
+
+
+def _left_out(wanted: EventSelection) -> NDArray[np.uint8]:
+    table = np.zeros(_LARGEST_ID, np.uint8)
+    ids = np.fromiter(wanted.skipped, np.int64, len(wanted.skipped))
+    table[ids[(ids >= 0) & (ids < len(table))]] = 1
+    return table[: int(ids.max(initial=0)) + 1]
+
+
+def _numbered(
+    batch: NDArray[np.uint8], decoded: native.Decoded, names: Sequence[str], strings: Strings
+) -> Events:
+    """Return the columns with ids in place of the texts that events spell out."""
+    spelled = np.nonzero(decoded.kind == native.SPELLED) if decoded.has_texts else ((), ())
+    for column, row in zip(*spelled, strict=True):
+        text = _text_at(batch, int(decoded.value[column, row]), len(batch))
+        decoded.value[column, row] = strings.intern(text)
+    stats = {
+        name: Stat(decoded.value[slot], decoded.known[slot], decoded.kind[slot] != 0)
+        for slot, name in enumerate(names)
+    }
+    return Events(
+        decoded.metadata, decoded.offset_ps, decoded.duration_ps, stats, decoded.summaries
+    )
 
 
 def _step_over(data: memoryview, start: int, end: int) -> int:
@@ -327,16 +386,16 @@ def _put_values(
             columns.put(name, rows[matching], number[matching], tag == _REF_VALUE)
         elif tag in (_TEXT_VALUE, _BYTES_VALUE):
             for row in matching.tolist():
-                text = _text_at(block, int(of.value_at[row]) + 1, int(of.after[row]))
+                text = _text_at(block.bytes, int(of.value_at[row]) + 1, int(of.after[row]))
                 key = np.array([strings.intern(text)], np.int64)
                 columns.put(name, rows[row : row + 1], key, True)
 
 
-def _text_at(block: WireBlock, at: int, end: int) -> str:
-    length, begin = varint(block.bytes.data, at)
+def _text_at(data: NDArray[np.uint8], at: int, end: int) -> str:
+    length, begin = varint(data.data, at)
     if begin + length > end:
         raise Malformed("the text of a stat is damaged")
-    return block.bytes[begin : begin + length].tobytes().decode("utf-8", "replace")
+    return data[begin : begin + length].tobytes().decode("utf-8", "replace")
 
 
 def _decode_slowly(
