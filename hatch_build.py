@@ -1,4 +1,4 @@
-"""Compiles native/ into the package, where a Rust compiler is found; without one, Python decodes."""
+"""Compiles native/ into the package if a Rust compiler is found; without one, Python decodes."""
 
 from __future__ import annotations
 

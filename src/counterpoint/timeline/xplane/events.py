@@ -172,7 +172,7 @@ def _left_out(wanted: EventSelection) -> NDArray[np.uint8]:
 
 
 def _numbered(
-    batch: NDArray[np.uint8], decoded: native.Decoded, names: Sequence[str], strings: Strings
+    batch: NDArray[np.uint8], decoded: native.EventColumns, names: Sequence[str], strings: Strings
 ) -> Events:
     """Return the columns with ids in place of the texts that events spell out."""
     spelled = np.nonzero(decoded.kind == native.SPELLED) if decoded.has_texts else ((), ())

@@ -34,7 +34,7 @@ NAMED, SPELLED = 1, 2
 """Kinds of values besides numbers: the id of a text, and the position of a text in the batch."""
 
 
-class _Request(ctypes.Structure):
+class _DecodeRequest(ctypes.Structure):
     _fields_ = (
         ("data", ctypes.c_void_p),
         ("size", ctypes.c_size_t),
@@ -53,7 +53,7 @@ class _Request(ctypes.Structure):
     )
 
 
-class _Outcome(ctypes.Structure):
+class _DecodeOutcome(ctypes.Structure):
     _fields_ = (
         ("consumed", ctypes.c_size_t),
         ("rows", ctypes.c_size_t),
@@ -71,7 +71,10 @@ def _library() -> ctypes.CDLL | None:
         library = ctypes.CDLL(str(LIBRARY))
     except OSError:  # of another platform, or of another libc
         return None
-    library.decode_events.argtypes = (ctypes.POINTER(_Request), ctypes.POINTER(_Outcome))
+    library.decode_events.argtypes = (
+        ctypes.POINTER(_DecodeRequest),
+        ctypes.POINTER(_DecodeOutcome),
+    )
     library.decode_events.restype = ctypes.c_uint32
     library.measure_events.argtypes = (
         ctypes.c_void_p,
@@ -90,7 +93,7 @@ def is_available() -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Decoded:
+class EventColumns:
     """Columns of a batch's events that have a time; `value`, `known` and `kind` by stat column."""
 
     metadata: Longs
@@ -106,14 +109,14 @@ class Decoded:
 
 def decode_all(
     data: Bytes, slots: NDArray[np.int8], left_out: Bytes, columns: int
-) -> Iterator[tuple[Bytes, Decoded | None]]:
+) -> Iterator[tuple[Bytes, EventColumns | None]]:
     """Yield the events from the first byte on in batches of bytes, each with its columns.
 
     The columns are None if the bytes are not as expected. The batches end at a field that is no
     event, or at an event that is cut off. `slots` gives the column of each stat id; `left_out` is 1
     for metadata ids to leave out.
     """
-    pending = deque[tuple[Bytes, Future[Decoded | None]]]()
+    pending = deque[tuple[Bytes, Future[EventColumns | None]]]()
     for batch, count in _batches(data):
         task = _threads().submit(_decode, batch, count, slots, left_out, columns)
         pending.append((batch, task))
@@ -145,15 +148,15 @@ def _batches(data: Bytes) -> Iterator[tuple[Bytes, int]]:
 
 def _decode(
     batch: Bytes, rows: int, slots: NDArray[np.int8], left_out: Bytes, columns: int
-) -> Decoded | None:
+) -> EventColumns | None:
     library = _library()
     if library is None:
         return None
     metadata, offset, duration = (np.empty(rows, np.int64) for _ in range(3))
     value = np.zeros((columns, rows), np.int64)
     known, kind = (np.zeros((columns, rows), np.uint8) for _ in range(2))
-    outcome = _Outcome()
-    request = _Request(
+    outcome = _DecodeOutcome()
+    request = _DecodeRequest(
         batch.ctypes.data, len(batch), slots.ctypes.data, len(slots), left_out.ctypes.data,
         len(left_out), rows, columns, metadata.ctypes.data, offset.ctypes.data,
         duration.ctypes.data, value.ctypes.data, known.ctypes.data, kind.ctypes.data,
@@ -162,7 +165,7 @@ def _decode(
     if failed or outcome.consumed != len(batch):
         return None
     found = slice(outcome.rows)
-    return Decoded(
+    return EventColumns(
         metadata[found], offset[found], duration[found], value[:, found],
         known[:, found].view(bool), kind[:, found], outcome.left_out, outcome.summaries,
         outcome.spelled > 0,
