@@ -20,7 +20,7 @@ WORKERS ?= 2
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
 
-.PHONY: help demo test newest fast lint docs docs-site tutorial tools clean lock
+.PHONY: help demo test newest fast lint budget docs docs-site tutorial tools clean lock
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -39,7 +39,9 @@ demo: $(VENV)/installed-all ## explain a step recorded on 8 virtual devices; pre
 test: $(VENV)/installed-all-dev ## all tests, lint, types and layers
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
 	newest=0; $(MAKE) --no-print-directory newest || newest=$$?; \
+	budget=0; $(MAKE) --no-print-directory budget || budget=$$?; \
 	echo "== pytest"; $(BIN)/python $(PYTEST) || exit $$?; \
+	[ $$budget -eq 0 ] || { echo "error: the tests pass, but explain exceeds its budget (above)" >&2; exit 1; }; \
 	[ $$newest -eq 0 ] || { echo "error: the tests pass, but not with the newest JAX (above)" >&2; exit 1; }; \
 	[ $$lint -eq 0 ] || { echo "error: the tests pass, but lint, types or layers do not (above)" >&2; exit 1; }
 
@@ -68,6 +70,9 @@ lint: $(VENV)/installed-all-dev ## ruff, pyright, import-linter and the document
 	run lint-imports --no-cache --no-logo; \
 	run mkdocs build --strict; \
 	exit $$status
+
+budget: $(VENV)/installed-all-dev ## what explain costs, counted, against its limits
+	@echo "== benchmarks/budget.py"; $(BIN)/python benchmarks/budget.py
 
 docs: $(VENV)/installed-all-dev ## the pages that are generated from the catalogue, the recipes and the rules
 	$(BIN)/python tools/make_docs.py docs

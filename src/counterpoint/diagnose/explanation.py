@@ -10,6 +10,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Range, UsageError, as_html, shorten_names
+from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.host.compiles import startup
@@ -34,7 +35,7 @@ from counterpoint.diagnose.step import (
     phases,
     step_times,
 )
-from counterpoint.diagnose.step_data import StepData, context_of
+from counterpoint.diagnose.step_data import Context, StepData, context_of
 from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.runs import Run, is_run, read_run
@@ -48,7 +49,10 @@ MIN_REPORTED_SHARE: Final = 0.01
 def judge(data: StepData) -> tuple[Finding, ...]:
     """Run all rules: priced findings first, largest saving first, then unpriced ones by code."""
     doubt = _doubt(data)
-    found = [_doubted(finding, doubt) for rule in RULES for finding in rule.check(data)]
+    found: list[Finding] = []
+    for rule in RULES:
+        with data.stopwatch.measure(f"rule {rule.CODE}"):
+            found += [_doubted(finding, doubt) for finding in rule.check(data)]
     priced = [finding for finding in found if _most(finding) > MIN_REPORTED_SHARE * data.step_ms]
     unpriced = [finding for finding in found if not isinstance(finding.saves_ms, Range)]
     return (*sorted(priced, key=_rank), *unpriced)
@@ -171,18 +175,32 @@ def explain(
     run: Run | None = None,
     target: Target | None = None,
     settings: Settings | None = None,
+    stopwatch: Stopwatch | None = None,
 ) -> Explanation:
     """Explain a typical step, or step `step`, on all devices or on `devices`.
 
     `run` supplies the settings of the run unless `settings` are given; `target` describes the links
-    between devices and hosts. A path to a recording or a Run is read first.
+    between devices and hosts. A path to a recording or a Run is read first. `stopwatch` receives
+    the time of each table and rule.
     """
     if not isinstance(timeline, Timeline):
         run = read_run(timeline) if run is None and is_run(timeline) else run
         timeline = read(str(timeline))
     require_devices(timeline)
+    stopwatch = stopwatch or Stopwatch()
+    with stopwatch.measure("explanation"):
+        return _explained(timeline, step, devices, context_of(run, target, settings), stopwatch)
+
+
+def _explained(
+    timeline: Timeline,
+    step: int | None,
+    devices: Sequence[int] | None,
+    context: Context,
+    stopwatch: Stopwatch,
+) -> Explanation:
     selection = select(timeline, step=step, devices=devices)
-    data = StepData(selection=selection, context=context_of(run, target, settings))
+    data = StepData(selection=selection, context=context, stopwatch=stopwatch)
     attributed, ops, collectives = data.attributed, data.ops, data.cached(collective_profile)
     parts = data.breakdown if selection.occurrences else None
     how = timeline.step_rule if step is None else f"step {step} alone; {timeline.step_rule}"

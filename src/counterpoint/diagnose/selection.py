@@ -36,8 +36,8 @@ PS_PER_MS: Final = 1e9
 _EQUAL: Final = 0.01
 _LISTED: Final = 16
 _NO_STEP: Final = int(np.iinfo(np.int32).min)
-_ENOUGH_STEPS: Final = 32
-_ENOUGH_SPANS: Final = 400_000
+_ENOUGH_STEPS: Final = 20
+_ENOUGH_SPANS: Final = 200_000
 """Numbers to look into: steps are alike, and a capture may have thousands of them."""
 
 

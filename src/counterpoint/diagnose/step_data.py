@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, cast
 import polars as pl
 
 from counterpoint.core import Basis
+from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.ops import op_profile
 from counterpoint.diagnose.selection import Selection
@@ -72,6 +73,7 @@ class StepData:
 
     selection: Selection
     context: Context
+    stopwatch: Stopwatch = field(default_factory=Stopwatch, repr=False)
     tables: dict[Callable[[StepData], Any], Any] = field(
         default_factory=dict[Callable[["StepData"], Any], Any], init=False, repr=False
     )
@@ -94,17 +96,20 @@ class StepData:
     def program(self) -> Program | None:
         """The step's program, if the profile contains its HLO."""
         index = self.timeline.step_program
-        return None if index is None else self.timeline.programs[index].hlo()
+        with self.stopwatch.measure("program"):
+            return None if index is None else self.timeline.programs[index].hlo()
 
     @cached_property
     def spans(self) -> pl.DataFrame:
         """Spans of the selected steps, with `row` (in the Timeline) and `step`."""
-        return self.selection.spans()
+        with self.stopwatch.measure("table spans"):
+            return self.selection.spans()
 
     @cached_property
     def attributed(self) -> pl.DataFrame:
         """Time per device, step, state and phase; see `step.attribute`."""
-        return attribute(self.selection, self.spans)
+        with self.stopwatch.measure("table attributed"):
+            return attribute(self.selection, self.spans)
 
     @cached_property
     def breakdown(self) -> Breakdown:
@@ -114,7 +119,8 @@ class StepData:
     @cached_property
     def ops(self) -> pl.DataFrame:
         """The op profile; see `ops.op_profile`."""
-        return op_profile(self.selection, self.spans)
+        with self.stopwatch.measure("table ops"):
+            return op_profile(self.selection, self.spans)
 
     def cached(self, make: Callable[[StepData], _T]) -> _T:
         """Return `make(data)`, computed once and cached: `data.cached(slack_table)`.
@@ -122,7 +128,8 @@ class StepData:
         This way, tables that depend on `StepData` can be shared without this module importing them.
         """
         if make not in self.tables:
-            self.tables[make] = make(self)
+            with self.stopwatch.measure(f"table {make.__name__}"):
+                self.tables[make] = make(self)
         return cast("_T", self.tables[make])
 
     def evidence(self, row: dict[str, Any], ms: str) -> Evidence:
