@@ -58,7 +58,7 @@ class Counter:
     """Counts queries, their cells, and what numpy sorts and searches, while it watches."""
 
     def __init__(self) -> None:
-        self.counts = dict.fromkeys(COUNTED, 0)
+        self.counts: dict[str, int] = dict.fromkeys(COUNTED, 0)
 
     @contextmanager
     def watching(self) -> Generator[None]:
@@ -149,7 +149,7 @@ def share_after_reading(path: Path) -> float:
 def compare(counts: Counts, limits: Counts) -> Iterator[str]:
     """What exceeds its limit."""
     for part, row in sorted(counts.items()):
-        limit = limits.get(part, dict.fromkeys(COUNTED, 0))
+        limit: dict[str, int] = limits.get(part) or dict.fromkeys(COUNTED, 0)
         for what, found in row.items():
             if found > max(limit[what] * MORE, limit[what] + SLIGHT[what]):
                 yield f"{part}: {found:,} {what}, {limit[what]:,} when last written"

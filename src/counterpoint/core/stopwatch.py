@@ -10,6 +10,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+__all__ = ["Stopwatch"]
+
 
 def _standing() -> float:
     return 0.0
