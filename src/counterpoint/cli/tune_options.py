@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
 from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
+from counterpoint.tune.executors import EXECUTORS
 
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
 Flags = Annotated[tuple[str, ...], Parameter(show_default=False, allow_leading_hyphen=True)]
 Value = Annotated[str | None, Parameter(allow_leading_hyphen=True)]  # -5% is not an option
 Switch = Annotated[bool, Parameter(show_default=False)]
+
+if TYPE_CHECKING:
+    ExecutorName = str
+else:
+    ExecutorName = Literal[tuple(kind.name for kind in EXECUTORS)]
+_EXECUTOR_HELP = (
+    f"{'; '.join(f'{kind.name}: {kind.summary}' for kind in EXECUTORS)}. The default is what the"
+    " environment suggests (a Slurm job, or a Ray cluster's address), otherwise this machine."
+)
 
 _TRIED = Group("Settings to try", sort_key=1)
 _PREDICTED = Group("Prediction (with --target)", sort_key=2)
@@ -126,8 +136,7 @@ class PlaceOptions:
     """The place where trials run, and the number of processes.
 
     Args:
-        executor: local, slurm (steps in one allocation), slurm-batch (one job per trial) or ray;
-            default: slurm in a Slurm job, ray in a Ray cluster, otherwise local.
+        executor: Where trials run; default: what the environment suggests, otherwise here.
         nodes: Number of nodes; default: those of the current allocation, or of --target.
         ranks_per_node: Number of processes per node, instead of --per.
         per: One process per GPU, or one per node.
@@ -137,7 +146,7 @@ class PlaceOptions:
         ray_address: Address of the Ray cluster; default: the one that Ray finds.
     """
 
-    executor: Literal["local", "slurm", "slurm-batch", "ray"] | None = None
+    executor: Annotated[ExecutorName | None, Parameter(help=_EXECUTOR_HELP)] = None
     nodes: MaybeWholeNumber = None
     ranks_per_node: MaybeWholeNumber = None
     per: Literal["gpu", "node"] = "node"

@@ -193,8 +193,9 @@ def _refuse_idle(given: TuneOptions, *, predicts: bool, measure: bool) -> None:
 def _refuse_missing(command: tuple[str, ...], place: PlaceOptions) -> None:
     """Refuse a missing program; for other machines this can't be checked."""
     from counterpoint.capture import refuse_missing
+    from counterpoint.tune.executors import named_here
 
-    if place.executor not in (None, "local"):
+    if not named_here(place.executor):
         return
     if re.fullmatch(r"s[how]{2,4}", command[0]) and shutil.which(command[0]) is None:
         raise UsageError(
@@ -311,28 +312,22 @@ def _rule(race: RaceOptions) -> DecisionRule:
 
 
 def _shape(place: PlaceOptions, target: Target | None) -> ProcessShape:
-    from counterpoint.tune.executors import ProcessShape, nodes_around
+    from counterpoint.tune.executors import ProcessShape, executor_kind
 
     check_number("--nodes", place.nodes, 1)
     check_number("--ranks-per-node", place.ranks_per_node, 1)
-    around = nodes_around() if place.executor in (None, "slurm") else None
-    nodes = place.nodes or around or _nodes_wanted(place, target)
+    kind = executor_kind(place.executor, _executor_options(place))
+    wanted = 1 if target is None or kind.is_here else target.hosts
+    nodes = place.nodes or kind.nodes_around(os.environ) or wanted
     return ProcessShape(nodes=nodes, per=place.per, ranks_per_node=place.ranks_per_node)
 
 
-def _nodes_wanted(place: PlaceOptions, target: Target | None) -> int:
-    elsewhere = place.executor in ("slurm-batch", "ray")
-    return target.hosts if elsewhere and target is not None else 1
-
-
 def _executor_options(place: PlaceOptions) -> dict[str, str]:
-    options = {
-        "gpus": place.gpus,
-        "cpus": place.cpus,
-        "slurm": place.slurm,
-        "ray-address": place.ray_address,
-    }
-    return {name: value for name, value in options.items() if value is not None}
+    from counterpoint.tune.executors import EXECUTORS
+
+    names = dict.fromkeys(name for kind in EXECUTORS for name in kind.options)
+    values = {name: getattr(place, name.replace("-", "_")) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _question(given: TuneOptions, base: Settings) -> PredictionOptions:

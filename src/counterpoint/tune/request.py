@@ -21,6 +21,7 @@ from counterpoint.flags import Settings, environment, inherited_settings
 from counterpoint.flags.probe import ProbeResult, RejectedFlag, probe_flags
 from counterpoint.hardware import Target
 from counterpoint.tune.arm import BASE, Arm, ArmOrigin
+from counterpoint.tune.executors.choose import executor_kind
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.space.hand_arms import AS_THE_BASE
 from counterpoint.tune.space.make import make_space
@@ -132,8 +133,8 @@ class TuneRequest:
         base: The settings that all arms change.
         plan: How the study proceeds.
         question: What prices a prediction.
-        executor: local, slurm, slurm-batch or ray; None to detect it.
-        executor_options: Options of the executor: gpus, cpus, slurm, ray-address and so on.
+        executor: One of `executors.EXECUTORS` by name; None to detect it.
+        executor_options: The executor's own options, in the user's words.
         arms: Settings by hand, as `predict --candidate` takes them.
         confirm: Maximum number of arms found by the search that are run, in addition to those by
             hand; None for the plan's shortlist.
@@ -204,10 +205,8 @@ def check(asked: TuneRequest) -> None:
 
 
 def _may_run_elsewhere(asked: TuneRequest) -> bool:
-    """True with Ray: its nodes may have another Python than the one found on this machine."""
-    if asked.executor is not None:
-        return asked.executor == "ray"
-    return "ray-address" in asked.executor_options or "RAY_ADDRESS" in asked.inherited
+    """True if nodes may have another Python than the one found on this machine."""
+    return executor_kind(asked.executor, asked.executor_options, asked.inherited).has_own_python
 
 
 def running(asked: TuneRequest) -> RunFacts:

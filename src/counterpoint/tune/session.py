@@ -22,7 +22,7 @@ from counterpoint.tune.arm import Arm, ArmOrigin
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import Conclusion
 from counterpoint.tune.conclusion.results import foreign_devices
-from counterpoint.tune.executors.choose import choose_executor
+from counterpoint.tune.executors.choose import choose_executor, named_here
 from counterpoint.tune.executors.executor import Executor
 from counterpoint.tune.race.budget import StudyCost, cost, refuse_small
 from counterpoint.tune.race.tuner import run_study
@@ -361,7 +361,7 @@ def resolve_target(asked: TuneRequest, say: Say) -> TuneRequest:
     if asked.measure:
         refuse_small(asked.online_plan)
     by_hand = asked.arms or asked.plan.space_file is not None
-    if asked.target is not None or by_hand or asked.executor not in (None, "local"):
+    if asked.target is not None or by_hand or not named_here(asked.executor):
         return asked
     gpus = own_gpus(asked.inherited)
     if gpus is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from counterpoint.cli.tune_options import PlaceOptions
 from counterpoint.core.errors import UsageError
-from counterpoint.tune.executors.choose import choose_executor, nodes_around
+from counterpoint.tune.executors.choose import EXECUTORS, choose_executor, executor_kind
 from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.executors.slurm_control import fault, grant_of
 
@@ -87,8 +89,9 @@ def test_salloc_s_own_shell_is_no_step(tools: dict[str, str]) -> None:
 
 
 def test_the_job_around_us_has_so_many_nodes() -> None:
-    assert nodes_around({"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "4"}) == 4
-    assert nodes_around({}) is None
+    inside = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "4"}
+    assert executor_kind(None, environ=inside).nodes_around(inside) == 4
+    assert [kind.nodes_around({}) for kind in EXECUTORS] == [None] * len(EXECUTORS)
 
 
 def test_a_grant_is_what_the_poorest_node_has() -> None:
@@ -133,3 +136,10 @@ def test_whose_fault_it_was(
     (tmp_path / "log").write_text(f"before\n{said}\nafter\n")
     told = fault(fields, tmp_path / "log", ran=ran)
     assert (told and told.kind) == kind
+
+
+def test_every_executor_has_a_name_of_its_own_and_options_on_the_command_line() -> None:
+    assert len({kind.name for kind in EXECUTORS}) == len(EXECUTORS)
+    given = {field.name.replace("_", "-") for field in fields(PlaceOptions)}
+    assert {name for kind in EXECUTORS for name in kind.options} <= given
+    assert [kind.name for kind in EXECUTORS if kind.is_here] == ["local"]

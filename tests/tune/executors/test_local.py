@@ -14,7 +14,7 @@ from counterpoint.core.errors import UsageError
 from counterpoint.runs import read_run
 from counterpoint.tune.executors.executor import GangEndKind, ProcessShape, TrialJob
 from counterpoint.tune.executors.local import Local, read_cpus, read_gpus
-from tune.executors.contract import MARK, Contract, FreshContract, alive, ended, wait_until
+from tune.executors.contract import MARK, SOON, Contract, FreshContract, alive, ended, wait_until
 
 
 @pytest.mark.slow
@@ -22,7 +22,8 @@ class TestLocal(Contract, FreshContract):
     construct = (
         "from counterpoint.tune.executors.local import Local\n"
         "from counterpoint.tune.executors.executor import ProcessShape\n"
-        "executor = Local(shape=ProcessShape(ranks_per_node=2))\n"
+        "from counterpoint.tune.executors.process_supervisor import EndingTimes\n"
+        f"executor = Local(shape=ProcessShape(ranks_per_node=2), ending={SOON})\n"
     )
     two = ProcessShape(ranks_per_node=2)
     other = (ProcessShape(), 1)

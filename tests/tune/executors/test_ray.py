@@ -26,11 +26,11 @@ from counterpoint.tune.executors.executor import (
     StoppedWaiting,
     TrialJob,
 )
-from counterpoint.tune.executors.ray import Ray, settings_of
-from counterpoint.tune.executors.ray_cluster import summary_of, to_avoid, usual_bundle
+from counterpoint.tune.executors.ray_gang import Ray, settings_of, usual_bundle
 from ray_cluster import NODE, Cluster, cluster, joined
 from tune.executors.contract import (
     MARK,
+    SOON,
     Contract,
     FreshContract,
     alive,
@@ -43,9 +43,11 @@ from tune.executors.contract import (
 CONSTRUCT = (
     "from counterpoint.tune.executors.choose import choose_executor\n"
     "from counterpoint.tune.executors.executor import ProcessShape\n"
-    "executor = choose_executor('ray', ProcessShape(nodes=2))\n"
+    "from counterpoint.tune.executors.process_supervisor import EndingTimes\n"
+    f"executor = choose_executor('ray', ProcessShape(nodes=2), ending={SOON})\n"
 )
 TWO = ProcessShape(nodes=2)
+PACKAGE = str(Path(counterpoint.__file__).parent)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +98,7 @@ def stubborn_job(directory: Path, mark: str) -> TrialJob:
 
 @pytest.mark.slow
 def test_a_tuner_outside_of_the_cluster_joins_it_as_a_client(ray: Cluster, tmp_path: Path) -> None:
-    allocation = open_patiently(Ray(shape=TWO, address=ray.client))
+    allocation = open_patiently(Ray(shape=TWO, address=ray.client, ending=SOON))
     mark = uuid.uuid4().hex
     try:
         first = job(tmp_path, f"import os; print(os.environ['{NODE}'])")
@@ -120,26 +122,26 @@ def open_patiently(executor: Ray) -> Allocation:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("module", "found"),
+    ("module", "what", "why"),
     [
-        ("__version__ = '0.0.1'", "Counterpoint 0.0.1"),
-        ("raise ImportError('it is not there')", "no Counterpoint (it is not there)"),
+        (f"__version__ = '0.0.1'; __path__ = [{PACKAGE!r}]", "has Counterpoint 0.0.1", ""),
+        ("__version__ = '0.0.1'", "can't run Counterpoint", "No module named 'counterpoint.tune'"),
+        ("raise ImportError('it is not there')", "can't run Counterpoint", "it is not there"),
     ],
 )
 def test_nodes_with_another_counterpoint_or_none_are_refused(
-    ray: Cluster, tmp_path: Path, module: str, found: str
+    ray: Cluster, tmp_path: Path, module: str, what: str, why: str
 ) -> None:
     (tmp_path / "counterpoint").mkdir()
     (tmp_path / "counterpoint" / "__init__.py").write_text(module + "\n")
     environment = {"env_vars": {"PYTHONPATH": str(tmp_path)}}
     with joined(ray, environment), pytest.raises(UsageError) as caught:
         Ray(shape=TWO).open()
-    version = counterpoint.__version__
-    assert f"has {found} in {sys.executable}, but trials need {version}" in caught.value.what
-    assert f"""--runtime-env-json '{{"pip": ["counterpoint=={version}"]}}'""" in str(
-        caught.value.why
-    )
-    assert caught.value.next == f"pip install 'counterpoint=={version}'"
+    version, mend = counterpoint.__version__, str(caught.value.next)
+    assert f"{what}, but trials need {version} on every node" in caught.value.what
+    assert why in str(caught.value.why)
+    assert f"pip install 'counterpoint=={version}'" in mend
+    assert f"""--runtime-env-json '{{"pip": ["counterpoint=={version}"]}}'""" in mend
 
 
 @pytest.mark.slow
@@ -204,7 +206,7 @@ def test_a_node_that_dies_is_blamed_and_not_the_arm(ray: Cluster, tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.usefixtures("ray")
 def test_actors_that_are_killed_leave_nothing(tmp_path: Path) -> None:
-    allocation = Ray(shape=TWO).open()
+    allocation = Ray(shape=TWO, node_death_s=2).open()
     mark = uuid.uuid4().hex
     try:
         gang = allocation.start(stubborn_job(tmp_path, mark))
@@ -233,7 +235,8 @@ def test_nodes_that_the_cluster_can_not_give_are_not_waited_for_endlessly() -> N
     with pytest.raises(UsageError) as caught:
         Ray(shape=TWO, bundle={"GPU": 8}, wait_s=1, say=heard.append).open()
     assert caught.value.what == "the Ray cluster does not grant 2 x {'GPU': 8} within 1 s"
-    assert "4 x (0 GPUs, 2 CPUs)" in str(caught.value.why)
+    expected = "the cluster has 5 nodes, and free are 0 of 0 GPUs, 8 of 8 CPUs"
+    assert caught.value.why == expected
 
 
 @pytest.mark.slow
@@ -246,7 +249,7 @@ def test_who_is_asked_to_stop_while_nodes_are_waited_for_leaves_nothing() -> Non
     executor = Ray(shape=TWO, bundle={"GPU": 8}, say=heard.append, stopped=lambda: bool(heard))
     with pytest.raises(StoppedWaiting):
         executor.open()
-    assert "waiting for 2 x {'GPU': 8}: the cluster has 1 x" in heard[0]
+    assert "waiting for 2 x {'GPU': 8}: the cluster has 5 nodes" in heard[0]
     assert not ray.is_initialized()
     assert signal.getsignal(signal.SIGTERM) == handler
 
@@ -289,24 +292,9 @@ def test_settings_travel_and_the_tuner_s_own_place_does_not() -> None:
     assert settings_of({**settings, **place}) == settings
 
 
-def node(name: str, **resources: float) -> dict[str, object]:
-    return {"NodeID": name, "Resources": resources}
-
-
 def test_as_much_is_asked_for_as_enough_nodes_have() -> None:
-    nodes = [node("a", GPU=8, CPU=96), node("b", GPU=4, CPU=96), node("c", CPU=128), node("d")]
+    nodes = [{"GPU": 8.0, "CPU": 96.0}, {"GPU": 4.0, "CPU": 96.0}, {"CPU": 128.0}, {}]
     assert usual_bundle(nodes, 1) == {"GPU": 8, "CPU": 1.0}
     assert usual_bundle(nodes, 2) == {"GPU": 4, "CPU": 1.0}
     assert usual_bundle(nodes, 3) == {"CPU": 96}
     assert usual_bundle(nodes, 4) is None
-    assert summary_of(nodes[1:2] * 2) == "2 x (4 GPUs, 96 CPUs)"
-    assert summary_of([]) == "no node"
-
-
-def test_a_fresh_allocation_goes_where_none_was() -> None:
-    nodes = [node(name, CPU=2) for name in "abcd"] + [node("small", CPU=1)]
-    bundle = {"CPU": 2.0}
-    assert to_avoid(nodes, bundle, 2, ["a", "b"]) == ["b", "a"]
-    assert to_avoid(nodes, bundle, 3, ["a", "b"]) == ["b"]
-    assert to_avoid(nodes, bundle, 4, ["a", "b"]) == []
-    assert to_avoid(nodes, bundle, 2, ["gone", "small"]) == []

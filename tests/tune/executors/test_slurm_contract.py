@@ -11,14 +11,15 @@ import pytest
 
 from counterpoint.tune.executors.executor import ProcessShape
 from slurm_cluster import SlurmCluster
-from tune.executors.contract import Contract, FreshContract, PlacementContract
+from tune.executors.contract import SOON, Contract, FreshContract, PlacementContract
 
 pytestmark = pytest.mark.slow
 
 CONSTRUCT = """
 from counterpoint.tune.executors.choose import choose_executor
 from counterpoint.tune.executors.executor import ProcessShape
-executor = choose_executor({name!r}, ProcessShape(nodes=2), {options})
+from counterpoint.tune.executors.process_supervisor import EndingTimes
+executor = choose_executor({name!r}, ProcessShape(nodes=2), {options}, ending={ending})
 """
 
 
@@ -39,15 +40,19 @@ class OnSlurm(PlacementContract):
 
 
 class TestStepsOfOurAllocation(OnSlurm, Contract, FreshContract):
-    construct: ClassVar[str] = CONSTRUCT.format(name="slurm", options={"slurm": "--time=60"})
+    construct: ClassVar[str] = CONSTRUCT.format(
+        name="slurm", options={"slurm": "--time=60"}, ending=SOON
+    )
 
 
 class TestBatchJobs(OnSlurm, FreshContract):
-    construct: ClassVar[str] = CONSTRUCT.format(name="slurm-batch", options={"slurm": "--time=60"})
+    construct: ClassVar[str] = CONSTRUCT.format(
+        name="slurm-batch", options={"slurm": "--time=60"}, ending=SOON
+    )
 
 
 class TestStepsOfTheAllocationAroundUs(OnSlurm, FreshContract):
-    construct: ClassVar[str] = CONSTRUCT.format(name=None, options={})
+    construct: ClassVar[str] = CONSTRUCT.format(name=None, options={}, ending=SOON)
 
     @pytest.fixture(scope="class", autouse=True)
     @classmethod

@@ -181,8 +181,10 @@ def test_ctrl_c_in_the_queue_leaves_no_job(slurm: SlurmCluster, tmp_path: Path) 
     slurm.ask("salloc", "--no-shell", "-N4", "--exclusive")
     for number, code in ((signal.SIGINT, 1), (signal.SIGKILL, -signal.SIGKILL)):
         program = (
+            "from counterpoint.tune.executors.process_supervisor import EndingTimes\n"
             "from counterpoint.tune.executors.slurm import Slurm\n"
-            "Slurm(say=lambda text: print(text, flush=True)).open()\n"
+            "ending = EndingTimes(apart_s=0.5, patience_s=1)\n"
+            "Slurm(say=lambda text: print(text, flush=True), ending=ending).open()\n"
         )
         with subprocess.Popen(
             [sys.executable, "-c", program],

@@ -29,6 +29,7 @@ from counterpoint.tune.conclusion.results import (
     study_results,
     without_vain_claims,
 )
+from counterpoint.tune.executors.choose import named_here
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.race import SPENT
 from counterpoint.tune.race.rows import CONFIRM, RACE
@@ -161,7 +162,7 @@ def measured_sentence(
 
 def _how(state: RaceState, found: StudyResults) -> str:
     if found.confirmed:
-        local = state.study.began.executor == "local"
+        local = named_here(state.study.began.executor)
         return "measured, confirmed " + ("by fresh runs" if local else "in a fresh allocation")
     if not state.plan.confirm_rows:
         return "measured, not confirmed: no fresh runs were requested"

@@ -8,6 +8,7 @@ Each rank is a `counterpoint run` (`rank_command`), so a Run has the same files 
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,9 +20,10 @@ from types import MappingProxyType
 from typing import Final, Literal, Protocol, runtime_checkable
 
 from counterpoint.capture import ProfileSchedule
-from counterpoint.core import CounterpointError
+from counterpoint.core import CounterpointError, UsageError
 from counterpoint.flags import Settings
 from counterpoint.runs.outcomes import TIMED_OUT
+from counterpoint.tune.executors.process_supervisor import USUAL_TIMES, EndingTimes
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _GRACE_S: Final = 120.0
@@ -148,7 +150,7 @@ class Executor(Protocol):
 
     @property
     def name(self) -> str:
-        """local, slurm or ray."""
+        """Its `ExecutorKind.name`."""
         ...
 
     def open(self) -> Allocation:
@@ -166,6 +168,54 @@ class Executor(Protocol):
     def describe(self) -> str:
         """Return a human-readable description: `local: 1 node, 2 processes`."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceRequest:
+    """What an executor is made from.
+
+    Args:
+        shape: The nodes of a trial, and the processes on each.
+        options: Values of the executor's own options, in the user's words.
+        environ: The environment in which the executor was asked for.
+        say: Receives reports while nodes are waited for.
+        stopped: Ends such a wait once it is true.
+        ending: How long processes have that are asked to end.
+    """
+
+    shape: ProcessShape = field(default_factory=ProcessShape)
+    options: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    say: Callable[[str], None] = lambda _: None
+    stopped: Callable[[], bool] = lambda: False
+    ending: EndingTimes = USUAL_TIMES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorKind:
+    """All that the rest of Counterpoint knows about an executor.
+
+    Args:
+        name: Its name on the command line and in the journal.
+        summary: What it is, for the help of the command line.
+        make: Makes it; refuses at once what it would refuse later.
+        options: Names of its own options on the command line, without dashes.
+        variables: Any of these in the environment selects it if no executor is named.
+        is_here: Its trials run on this machine, with its programs and on its GPUs.
+        holds_nodes: It holds an allocation's nodes; if one is lost, so is the allocation.
+        has_own_python: Its nodes may have another Python than this machine.
+        nodes_around: Returns how many nodes the environment has been given already, if any.
+    """
+
+    name: str
+    summary: str
+    make: Callable[[PlaceRequest], Executor]
+    options: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    is_here: bool = False
+    holds_nodes: bool = False
+    has_own_python: bool = False
+    nodes_around: Callable[[Mapping[str, str]], int | None] = lambda _: None
 
 
 def wait_for(
@@ -199,6 +249,32 @@ def wait_for(
         with suppress(CounterpointError):  # the first failure is the one to report
             gang.kill()
         raise
+
+
+def shape_text(shape: ProcessShape) -> str:
+    """Describe a shape: `2 nodes, a process per GPU`."""
+    nodes = f"{shape.nodes} node{'' if shape.nodes == 1 else 's'}"
+    count = shape.ranks_per_node
+    if count is not None:
+        return f"{nodes}, {count} process{'' if count == 1 else 'es'} on each"
+    return f"{nodes}, a process per {'GPU' if shape.per == 'gpu' else 'node'}"
+
+
+def ranks_on_node(shape: ProcessShape, nodes: int, gpus: int, place: str) -> int:
+    """Return the number of processes on each node of a place with so many nodes and GPUs on each.
+
+    Raise a UsageError if it has too few of them.
+    """
+    if shape.nodes > nodes:
+        raise UsageError(f"{shape.nodes} nodes, but {place} has {nodes}", next=f"--nodes {nodes}")
+    if shape.ranks_per_node is not None:
+        return shape.ranks_per_node
+    if shape.per == "gpu" and not gpus:
+        raise UsageError(
+            f"one process per GPU was requested, but {place} has no GPUs",
+            next="--ranks-per-node 1",
+        )
+    return gpus if shape.per == "gpu" else 1
 
 
 def rank_command(job: TrialJob, *, starts_ranks: bool = False) -> tuple[str, ...]:

@@ -17,19 +17,26 @@ from typing import Final
 from counterpoint.capture.ranks import count_gpus
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.tune.executors.executor import (
+    ExecutorKind,
     GangEnd,
     GangEndKind,
+    PlaceRequest,
     ProcessShape,
     TrialJob,
     rank_command,
 )
 from counterpoint.tune.executors.exit_report import exit_report, launcher_log
-from counterpoint.tune.executors.process_supervisor import start_supervised, supervised
+from counterpoint.tune.executors.process_supervisor import (
+    USUAL_TIMES,
+    EndingTimes,
+    start_supervised,
+    supervised,
+)
 
 MARK: Final = "COUNTERPOINT_GANG"
 """The variable by which all processes of a gang can be found, whatever their parents."""
-_PATIENCE_S: Final = 60.0
-"""A supervisor needs much less, unless the machine is very busy."""
+_BUSY_S: Final = 30.0
+"""A supervisor on a very busy machine may need this much longer than it should."""
 _LIMIT_S: Final = 120.0
 """Time limit for processes to disappear after SIGKILL."""
 _OF_LAUNCHERS: Final = ("SLURM_PROCID", "SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
@@ -43,10 +50,11 @@ class Local:
     shape: ProcessShape = field(default_factory=ProcessShape)
     gpus: tuple[str, ...] | None = None
     cpus: tuple[int, ...] | None = None
+    ending: EndingTimes = USUAL_TIMES
 
     @property
     def name(self) -> str:
-        return "local"
+        return LOCAL.name
 
     def open(self) -> LocalAllocation:
         """Return an allocation at once: there is no queue."""
@@ -93,11 +101,17 @@ class LocalAllocation:
         command = rank_command(job, starts_ranks=True)
         with launcher_log(job.directory).open("wb") as output:
             supervisor = start_supervised(
-                supervised(command, with_tuner=True, cpus=self._executor.cpus or ()),
+                supervised(
+                    command,
+                    with_tuner=True,
+                    times=self._executor.ending,
+                    cpus=self._executor.cpus or (),
+                ),
                 self._environment(job.environment),
                 output,
             )
-        return LocalGang(supervisor, job.directory, self._mark)
+        patience_s = self._executor.ending.total_s() + _BUSY_S
+        return LocalGang(supervisor, job.directory, self._mark, patience_s)
 
     def close(self) -> None:
         kill_marked(self._mark)
@@ -114,15 +128,18 @@ class LocalAllocation:
 class LocalGang:
     """A supervisor, and all below it."""
 
-    def __init__(self, supervisor: subprocess.Popen[bytes], directory: Path, mark: str) -> None:
+    def __init__(
+        self, supervisor: subprocess.Popen[bytes], directory: Path, mark: str, patience_s: float
+    ) -> None:
         self._supervisor = supervisor
         self._directory = directory
         self._mark = mark
+        self._patience_s = patience_s
         self._ended: GangEnd | None = None
 
     @property
     def identity(self) -> str:
-        return f"local:{self._mark}"
+        return f"{LOCAL.name}:{self._mark}"
 
     def poll(self) -> GangEnd | None:
         if self._ended is None and (code := self._supervisor.poll()) is not None:
@@ -138,7 +155,7 @@ class LocalGang:
         if self.poll() is not None:
             return
         self._supervisor.send_signal(signal.SIGTERM)
-        until = time.monotonic() + _PATIENCE_S
+        until = time.monotonic() + self._patience_s
         while self._supervisor.poll() is None and time.monotonic() < until:
             time.sleep(0.05)
         kill_marked(self._mark)
@@ -222,3 +239,23 @@ def read_cpus(text: str) -> tuple[int, ...]:
             why=f"this process may use {', '.join(map(str, sorted(allowed)[:64]))}",
         )
     return tuple(sorted(found))
+
+
+def _make(asked: PlaceRequest) -> Local:
+    refuse_nodes(asked.shape)
+    gpus, cpus = asked.options.get("gpus"), asked.options.get("cpus")
+    return Local(
+        shape=asked.shape,
+        gpus=None if gpus is None else read_gpus(gpus, asked.environ),
+        cpus=None if cpus is None else read_cpus(cpus),
+        ending=asked.ending,
+    )
+
+
+LOCAL: Final = ExecutorKind(
+    name="local",
+    summary="this machine",
+    make=_make,
+    options=("gpus", "cpus"),
+    is_here=True,
+)

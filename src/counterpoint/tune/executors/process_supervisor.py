@@ -10,10 +10,10 @@ library, so that it starts at once; `supervised` writes its command line.
     --tuner PID:START  end when this process ends; START is when it began, in the kernel's ticks;
                        without it, when the process that started this one has ended
     --then JSON        and then execute this command
-    --stop 2,2         signals that ask the command to end, some seconds apart; then all is killed
+    --stop 2,2         signals that ask the command to end; then all is killed
+    --times 3,20       seconds from one of these signals to the next, and from the last to the end
     --cpus 0,1         run on these CPUs
-    --devices 8        divide this many devices among the tasks that Slurm starts on a node
-    --tasks 2          number of those tasks
+    --share 8/2        divide 8 devices among the 2 tasks that Slurm starts on a node
 """
 
 from __future__ import annotations
@@ -28,15 +28,30 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import FrameType
-from typing import IO
+from typing import IO, NamedTuple
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_APART_S = 3.0
-"""Time between these signals: after the second one `counterpoint run` hurries."""
-_PATIENCE_S = 20.0
-"""Time from the last of them until all is killed; a Run is written meanwhile."""
 _KILLED = 137
+
+
+class EndingTimes(NamedTuple):
+    """How long a command has that is asked to end.
+
+    Args:
+        apart_s: Time from one signal to the next: after the second one `counterpoint run` hurries.
+        patience_s: Time from the last signal until all is killed; a Run is written meanwhile.
+    """
+
+    apart_s: float = 3.0
+    patience_s: float = 20.0
+
+    def total_s(self, signals: int = 2) -> float:
+        """Return the time from the first of so many signals until all is killed."""
+        return signals * self.apart_s + self.patience_s
+
+
+USUAL_TIMES = EndingTimes()
 
 
 def supervised(
@@ -45,9 +60,9 @@ def supervised(
     with_tuner: bool = False,
     then: Sequence[str] = (),
     stop: str = "",
+    times: EndingTimes = USUAL_TIMES,
     cpus: Iterable[int] = (),
-    devices: str = "",
-    tasks: str = "",
+    share: str = "",
 ) -> tuple[str, ...]:
     """Return the command line of a supervisor around a command; the options are listed above.
 
@@ -59,20 +74,24 @@ def supervised(
         "--tuner": f"{me}:{_stat(me)[19]}" if with_tuner else "",
         "--then": json.dumps(list(then)) if then else "",
         "--stop": stop,
+        "--times": ",".join(f"{seconds:g}" for seconds in times),
         "--cpus": ",".join(map(str, cpus)),
-        "--devices": devices,
-        "--tasks": tasks,
+        "--share": share,
     }
     words = (word for name, text in options.items() if text for word in (name, text))
     return (sys.executable, "-I", "-S", os.path.abspath(__file__), *words, "--", *command)  # noqa: PTH100
 
 
 def start_supervised(
-    command: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | int
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    output: IO[bytes] | int,
+    cwd: str | os.PathLike[str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a supervisor in a session of its own, so that Ctrl-C does not reach it directly."""
     return subprocess.Popen(  # noqa: S603
         command,
+        cwd=cwd,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -88,6 +107,7 @@ class Supervisor:
         self._options = options
         self._command = command
         self._signals = [int(number) for number in options.get("--stop", "2,2").split(",")]
+        self._times = EndingTimes(*map(float, options["--times"].split(",")))
         self._stopping_since: float | None = None
         self._orphaned = False
         self._parent = os.getppid()
@@ -144,10 +164,10 @@ class Supervisor:
             if self._stopping_since is None:
                 continue
             elapsed_s = time.monotonic() - self._stopping_since
-            if sent < len(self._signals) and elapsed_s >= sent * _APART_S:
+            if sent < len(self._signals) and elapsed_s >= sent * self._times.apart_s:
                 child.send_signal(self._signals[sent])
                 sent += 1
-            if elapsed_s >= len(self._signals) * _APART_S + _PATIENCE_S:
+            if elapsed_s >= self._times.total_s(len(self._signals)):
                 child.kill()
         code = child.returncode
         return code if code >= 0 else 128 - code
@@ -179,9 +199,9 @@ class Supervisor:
 
     def _devices(self) -> dict[str, str]:
         """Return JAX_LOCAL_DEVICE_IDS: under Slurm, JAX gives a process one device by default."""
-        if "--devices" not in self._options or "JAX_LOCAL_DEVICE_IDS" in os.environ:
+        if "--share" not in self._options or "JAX_LOCAL_DEVICE_IDS" in os.environ:
             return {}
-        devices, tasks = int(self._options["--devices"]), int(self._options["--tasks"])
+        devices, tasks = map(int, self._options["--share"].split("/"))
         if devices <= tasks or devices % tasks:
             return {}
         share, task = devices // tasks, int(os.environ.get("SLURM_LOCALID", "0"))

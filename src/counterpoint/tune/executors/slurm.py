@@ -22,15 +22,23 @@ from typing import Final
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.runs import Outcome, OutcomeKind, is_run, read_run
 from counterpoint.tune.executors.executor import (
+    ExecutorKind,
     GangEnd,
     GangEndKind,
+    PlaceRequest,
     ProcessShape,
     StoppedWaiting,
     TrialJob,
     rank_command,
+    shape_text,
 )
 from counterpoint.tune.executors.exit_report import Arrival, exit_report, last_words, launcher_log
-from counterpoint.tune.executors.process_supervisor import start_supervised, supervised
+from counterpoint.tune.executors.process_supervisor import (
+    USUAL_TIMES,
+    EndingTimes,
+    start_supervised,
+    supervised,
+)
 from counterpoint.tune.executors.slurm_control import (
     MARK_PREFIX,
     Grant,
@@ -41,8 +49,12 @@ from counterpoint.tune.executors.slurm_control import (
     fault,
     job_fields,
     jobs_named,
+    outside,
     read_grant,
+    refuse_missing_tools,
+    refuse_silence,
     steps_named,
+    submit_options,
 )
 
 STEPS: Final = "slurm-steps"
@@ -63,7 +75,8 @@ _ABOUT_US: Final = (
     *("SLURM_JOB_CPUS", "SLURM_CPUS_ON", "SLURM_LAUNCH_", "SRUN_CPUS_PER_TASK", "SLURM_RESTART"),
 )
 """Prefixes of variables that describe the tuner's own task; srun takes some as its options."""
-_OF_THE_CLUSTER: Final = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
+_STEPS_OF_SLURM_S_OWN: Final = 0xFFFFFFF0
+"""Steps from here on are not steps of srun: those of batch scripts, and of salloc's shell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,17 +92,18 @@ class Slurm:
     options: tuple[str, ...] = ()
     say: Callable[[str], None] = lambda _: None
     stopped: Callable[[], bool] = lambda: False
+    ending: EndingTimes = USUAL_TIMES
 
     @property
     def name(self) -> str:
-        return "slurm"
+        return SLURM.name
 
     def open(self) -> SlurmAllocation:
         mark = new_mark()
         if self.within is not None:
             grant = read_grant(self.within)
-            grant.refuse_more(self.shape.nodes)
-            return SlurmAllocation(grant, mark, None)
+            grant.ranks_per_node(self.shape)  # refuses what has no room
+            return SlurmAllocation(grant, mark, None, self.ending)
         return _allocated(mark, self)
 
     def sweep(self, identity: str) -> None:
@@ -103,10 +117,17 @@ class Slurm:
 class SlurmAllocation:
     """A Slurm job in which our steps run; with a guard it is ours, and ends with us."""
 
-    def __init__(self, grant: Grant, mark: str, guard: subprocess.Popen[bytes] | None) -> None:
+    def __init__(
+        self,
+        grant: Grant,
+        mark: str,
+        guard: subprocess.Popen[bytes] | None,
+        ending: EndingTimes,
+    ) -> None:
         self._grant = grant
         self._mark = mark
         self._guard = guard
+        self._ending = ending
         self._started = 0
         self._gang: StepGang | None = None
 
@@ -119,16 +140,15 @@ class SlurmAllocation:
         return self._grant.nodes
 
     def start(self, job: TrialJob) -> StepGang:
-        self._grant.refuse_more(job.shape.nodes)
         self._started += 1
         name = f"{self._mark}-{job.name}"
-        self._gang = _start_step(job, self._grant, name, self._started)
+        self._gang = _start_step(job, self._grant, name, self._started, self._ending)
         return self._gang
 
     def close(self) -> None:
         if self._gang is not None:
             self._gang.kill()
-        _end_steps(self._grant.job, self._mark)
+        _end_steps(self._grant.job, self._mark, self._ending)
         if self._guard is not None:
             cancel([self._grant.job])
             self._guard.terminate()
@@ -139,9 +159,15 @@ class StepGang:
     """A supervised srun on this machine, and its tasks on the nodes, each supervised, too."""
 
     def __init__(
-        self, srun: subprocess.Popen[bytes], job: TrialJob, grant: Grant, name: str
+        self,
+        srun: subprocess.Popen[bytes],
+        job: TrialJob,
+        grant: Grant,
+        name: str,
+        ending: EndingTimes,
     ) -> None:
         self._srun = srun
+        self._ending = ending
         self._directory = job.directory
         self._job = grant.job
         self._nodes = grant.nodes[: job.shape.nodes]
@@ -160,7 +186,7 @@ class StepGang:
             self._looked_at = time.monotonic()
             left = steps_named(self._job, self._name)
             if left:  # its srun was killed, or has stopped waiting
-                _end_steps(self._job, self._name)
+                _end_steps(self._job, self._name, self._ending)
             if left is not None:
                 self._ended = self._judge(code)
         return self._ended
@@ -168,7 +194,7 @@ class StepGang:
     def kill(self) -> None:
         if self._ended is not None:
             return
-        _end_steps(self._job, self._name, self._srun)
+        _end_steps(self._job, self._name, self._ending, self._srun)
         self._ended = GangEnd(kind=GangEndKind.KILLED)
 
     def _judge(self, code: int) -> GangEnd | None:
@@ -225,18 +251,9 @@ def sweep(identity: str) -> None:
     elif kind in (STEPS, JOB) and job.isdecimal() and name.startswith(MARK_PREFIX):
         fields = job_fields(job)
         if kind == STEPS and fields:
-            _end_steps(job, name)
+            _end_steps(job, name, USUAL_TIMES)
         elif fields and fields.get("JobName") == name:
             cancel([job])
-
-
-def shape_text(shape: ProcessShape) -> str:
-    """Describe a shape: `2 nodes, a process per GPU`."""
-    nodes = f"{shape.nodes} node{'' if shape.nodes == 1 else 's'}"
-    count = shape.ranks_per_node
-    if count is not None:
-        return f"{nodes}, {count} process{'' if count == 1 else 'es'} on each"
-    return f"{nodes}, a process per {'GPU' if shape.per == 'gpu' else 'node'}"
 
 
 def request_text(shape: ProcessShape, options: tuple[str, ...]) -> str:
@@ -249,15 +266,6 @@ def exclusive(options: tuple[str, ...]) -> tuple[str, ...]:
     shared = any(option.startswith(("--exclusive", "--oversubscribe", "-s")) for option in options)
     memory = any(option.startswith("--mem") for option in options)
     return (*(() if shared else ("--exclusive",)), *(() if memory else ("--mem=0",)), *options)
-
-
-def outside(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return variables without those of the job around us, for a request of another job."""
-    return {
-        name: text
-        for name, text in variables.items()
-        if not name.startswith("SLURM_") or name in _OF_THE_CLUSTER
-    }
 
 
 def step_environment(more: Mapping[str, str | None]) -> dict[str, str]:
@@ -284,9 +292,9 @@ def file_pattern(path: Path) -> str:
     return str(path.absolute()).replace("%", "%%")
 
 
-def task(job: TrialJob, gpus: str, ranks: str) -> tuple[str, ...]:
+def task(job: TrialJob, share: str, ending: EndingTimes) -> tuple[str, ...]:
     """Return the command of a task: a supervisor around `counterpoint run`."""
-    return supervised(rank_command(job), devices=gpus, tasks=ranks)
+    return supervised(rank_command(job), times=ending, share=share)
 
 
 def _allocated(mark: str, executor: Slurm) -> SlurmAllocation:
@@ -297,7 +305,12 @@ def _allocated(mark: str, executor: Slurm) -> SlurmAllocation:
         log = Path(directory) / "salloc.log"
         with log.open("wb") as output:
             guard = start_supervised(
-                supervised(salloc, with_tuner=True, then=("scancel", f"--name={mark}")),
+                supervised(
+                    salloc,
+                    with_tuner=True,
+                    then=("scancel", f"--name={mark}"),
+                    times=executor.ending,
+                ),
                 outside(os.environ),
                 output,
             )
@@ -305,14 +318,14 @@ def _allocated(mark: str, executor: Slurm) -> SlurmAllocation:
             _wait_for_grant(guard, log, executor)
             (job,) = jobs_named(mark) or ("",)
             grant = read_grant(job)
-            grant.refuse_more(shape.nodes)
+            grant.ranks_per_node(shape)
         except BaseException:
             guard.terminate()
             cancel(jobs_named(mark))
             guard.wait()
             cancel(jobs_named(mark))  # it may have been queued meanwhile
             raise
-    return SlurmAllocation(grant, mark, guard)
+    return SlurmAllocation(grant, mark, guard, executor.ending)
 
 
 def _wait_for_grant(guard: subprocess.Popen[bytes], log: Path, executor: Slurm) -> None:
@@ -337,7 +350,9 @@ def _wait_for_grant(guard: subprocess.Popen[bytes], log: Path, executor: Slurm) 
         time.sleep(_GRANT_LOOK_S)
 
 
-def _start_step(job: TrialJob, grant: Grant, name: str, number: int) -> StepGang:
+def _start_step(
+    job: TrialJob, grant: Grant, name: str, number: int, ending: EndingTimes
+) -> StepGang:
     """Start a step; `number` counts the steps of the allocation."""
     job.directory.parent.mkdir(parents=True, exist_ok=True)
     log = launcher_log(job.directory)
@@ -348,20 +363,22 @@ def _start_step(job: TrialJob, grant: Grant, name: str, number: int) -> StepGang
         *(f"--nodes={len(nodes)}", f"--ntasks={len(nodes) * ranks}", f"--ntasks-per-node={ranks}"),
         f"--cpus-per-task={grant.cpus // ranks}" if grant.cpus >= ranks else "--overcommit",
         *step_options(log),
-        *task(job, str(grant.gpus), str(ranks)),
+        *task(job, f"{grant.gpus}/{ranks}", ending),
     )
     port = _PORTS[(int(grant.job) + 257 * number) % len(_PORTS)]
     environment = {"JAX_COORDINATOR_PORT": str(port), **step_environment(job.environment)}
     with log.open("ab") as output:
         srun = start_supervised(
-            supervised(command, with_tuner=True, stop="15,15"),
+            supervised(command, with_tuner=True, stop="15,15", times=ending),
             environment | {"SLURM_JOB_ID": grant.job},
             output,
         )
-    return StepGang(srun, job, grant, name)
+    return StepGang(srun, job, grant, name, ending)
 
 
-def _end_steps(job: str, name: str, srun: subprocess.Popen[bytes] | None = None) -> None:
+def _end_steps(
+    job: str, name: str, ending: EndingTimes, srun: subprocess.Popen[bytes] | None = None
+) -> None:
     """End all steps of that name, and the srun that may be about to start one."""
 
     def srun_ended() -> bool:
@@ -370,4 +387,55 @@ def _end_steps(job: str, name: str, srun: subprocess.Popen[bytes] | None = None)
         srun.send_signal(signal.SIGTERM)
         return False
 
-    end_all(lambda: steps_named(job, name), srun_ended)
+    end_all(lambda: steps_named(job, name), ending, srun_ended)
+
+
+def _refuse_job_around(job: str, shape: ProcessShape, variables: Mapping[str, str]) -> None:
+    """Reject the job around us if we are a step of it, or if it is over or too small."""
+    step = variables.get("SLURM_STEP_ID", "")
+    if step.isdecimal() and int(step) < _STEPS_OF_SLURM_S_OWN:
+        raise UsageError(
+            f"tune runs in Slurm's step {job}.{step}, which holds the resources that trials need",
+            why="srun started the tuner, and a step within a step waits forever",
+            next="start it from the batch script or salloc's shell, without srun",
+        )
+    refuse_silence(variables)
+    read_grant(job, variables).ranks_per_node(shape)
+
+
+def _make(asked: PlaceRequest) -> Slurm:
+    within = asked.environ.get("SLURM_JOB_ID")
+    refuse_missing_tools(asked.environ, "srun" if within else "salloc")
+    if within is not None and asked.options.get("slurm"):
+        raise UsageError(
+            f"--slurm {asked.options['slurm']!r}: Slurm job {within} is already allocated",
+            why="trials run as steps of it",
+            next="remove it, or start outside of the allocation",
+        )
+    if within is not None:
+        _refuse_job_around(within, asked.shape, asked.environ)
+    return Slurm(
+        shape=asked.shape,
+        within=within,
+        options=() if within else submit_options(asked),
+        say=asked.say,
+        stopped=asked.stopped,
+        ending=asked.ending,
+    )
+
+
+def _nodes_around(environ: Mapping[str, str]) -> int | None:
+    """Return the number of nodes of the Slurm job around us; None if there is none."""
+    count = environ.get("SLURM_JOB_NUM_NODES", "")
+    return int(count) if count.isdecimal() and "SLURM_JOB_ID" in environ else None
+
+
+SLURM: Final = ExecutorKind(
+    name="slurm",
+    summary="steps in one allocation of Slurm",
+    make=_make,
+    options=("slurm",),
+    variables=("SLURM_JOB_ID",),
+    holds_nodes=True,
+    nodes_around=_nodes_around,
+)

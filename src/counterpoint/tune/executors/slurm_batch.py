@@ -13,18 +13,30 @@ from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.runs import is_run
-from counterpoint.tune.executors.executor import GangEnd, GangEndKind, ProcessShape, TrialJob
+from counterpoint.tune.executors.executor import (
+    ExecutorKind,
+    GangEnd,
+    GangEndKind,
+    PlaceRequest,
+    ProcessShape,
+    TrialJob,
+    shape_text,
+)
 from counterpoint.tune.executors.exit_report import Arrival, exit_report, launcher_log
-from counterpoint.tune.executors.process_supervisor import start_supervised, supervised
+from counterpoint.tune.executors.process_supervisor import (
+    USUAL_TIMES,
+    EndingTimes,
+    start_supervised,
+    supervised,
+)
 from counterpoint.tune.executors.slurm import (
     BATCH,
     JOB,
+    SLURM,
     exclusive,
     file_pattern,
     new_mark,
-    outside,
     request_text,
-    shape_text,
     step_environment,
     step_options,
     sweep,
@@ -40,6 +52,9 @@ from counterpoint.tune.executors.slurm_control import (
     jobs_named,
     live_jobs,
     node_names,
+    outside,
+    refuse_missing_tools,
+    submit_options,
 )
 
 _LOOK_S: Final = 1.0
@@ -67,6 +82,7 @@ class SlurmBatch:
     shape: ProcessShape = field(default_factory=ProcessShape)
     options: tuple[str, ...] = ()
     say: Callable[[str], None] = lambda _: None
+    ending: EndingTimes = USUAL_TIMES
 
     @property
     def name(self) -> str:
@@ -102,7 +118,7 @@ class BatchAllocation:
 
     def start(self, job: TrialJob) -> BatchGang:
         name = f"{self._mark}-{job.name}"
-        self._gang = BatchGang(_submit(job, name, self._executor), name, job, self._executor.say)
+        self._gang = BatchGang(_submit(job, name, self._executor), name, job, self._executor)
         return self._gang
 
     def close(self) -> None:
@@ -114,16 +130,17 @@ class BatchAllocation:
 class BatchGang:
     """A batch job, with a supervisor on this machine that cancels it if the tuner dies."""
 
-    def __init__(self, number: str, name: str, job: TrialJob, say: Callable[[str], None]) -> None:
+    def __init__(self, number: str, name: str, job: TrialJob, executor: SlurmBatch) -> None:
         self._number = number
         self._name = name
+        self._ending = executor.ending
         self._directory = job.directory
         self._guard = start_supervised(
             supervised(("sleep", "infinity"), with_tuner=True, then=("scancel", number)),
             os.environ,
             subprocess.DEVNULL,
         )
-        self._watch = QueueWatch(number, shape_text(job.shape), say)
+        self._watch = QueueWatch(number, shape_text(job.shape), executor.say)
         self._arrival = Arrival(job.directory, job.shape.nodes * (job.shape.ranks_per_node or 1))
         self._looked_at = float("-inf")
         self._queued = True
@@ -152,7 +169,7 @@ class BatchGang:
             return
         if self._queued:
             cancel([self._number])
-        end_all(lambda: live_jobs([self._number]))
+        end_all(lambda: live_jobs([self._number]), self._ending)
         self._end(GangEnd(kind=GangEndKind.KILLED))
 
     def _end(self, ended: GangEnd) -> None:
@@ -191,7 +208,7 @@ def _submit(job: TrialJob, name: str, executor: SlurmBatch) -> str:
     try:
         done = subprocess.run(  # noqa: S603
             words,
-            input=batch_script(job),
+            input=batch_script(job, executor.ending),
             env=outside(step_environment(job.environment)),
             capture_output=True,
             text=True,
@@ -214,15 +231,29 @@ def _submit(job: TrialJob, name: str, executor: SlurmBatch) -> str:
     return done.stdout.strip().partition(";")[0]
 
 
-def batch_script(job: TrialJob) -> str:
+def batch_script(job: TrialJob, ending: EndingTimes) -> str:
     """Return a script that starts one step on the whole job, whose node knows its CPUs and GPUs."""
     shape = job.shape
     per_gpu = shape.ranks_per_node is None and shape.per == "gpu"
-    words = shlex.join(task(job, "GPUS", "RANKS"))
-    words = words.replace("--devices GPUS --tasks RANKS", '--devices "$gpus" --tasks "$ranks"', 1)
+    words = shlex.join(task(job, "GPUS/RANKS", ending))
+    words = words.replace("--share GPUS/RANKS", '--share "$gpus/$ranks"', 1)
     return _SCRIPT.format(
         ranks='"$gpus"' if per_gpu else shape.ranks_per_node or 1,
         nodes=shape.nodes,
         options=shlex.join(step_options(launcher_log(job.directory))),
         words=words,
     )
+
+
+def _make(asked: PlaceRequest) -> SlurmBatch:
+    refuse_missing_tools(asked.environ, "sbatch")
+    options = submit_options(asked)
+    return SlurmBatch(shape=asked.shape, options=options, say=asked.say, ending=asked.ending)
+
+
+SLURM_BATCH: Final = ExecutorKind(
+    name=BATCH,
+    summary="one job of Slurm per trial",
+    make=_make,
+    options=SLURM.options,
+)

@@ -10,30 +10,35 @@ Everything is read by squeue, sinfo and scontrol and ended by scancel, since acc
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.tune.executors.executor import GangEnd, GangEndKind, ProcessShape
+from counterpoint.tune.executors.executor import (
+    GangEnd,
+    GangEndKind,
+    PlaceRequest,
+    ProcessShape,
+    ranks_on_node,
+)
 from counterpoint.tune.executors.exit_report import tail
+from counterpoint.tune.executors.process_supervisor import USUAL_TIMES, EndingTimes
 
 MARK_PREFIX: Final = "cp-"
-QUICK_S: Final = 15.0
+_QUICK_S: Final = 15.0
 _ANSWER_S: Final = 120.0
 _LOOK_S: Final = 0.2
 _QUEUE_LOOK_S: Final = 1.0
 """Limits queries of the queue: all users share the controller."""
-_ESCALATION: Final[tuple[tuple[float, str], ...]] = (
-    (0.0, "--signal=TERM"),  # what runs there ends its ranks, and writes the Run
-    (40.0, ""),  # as Slurm ends steps: SIGTERM, and SIGKILL after its KillWait
-    (60.0, "--signal=KILL"),
-    (120.0, "--signal=KILL"),
-)
+_BUSY: Final = 1.5
+"""Supervisors on busy nodes may need so many times as long as they should."""
 _END_LIMIT_S: Final = 300.0
 _FIELD: Final = re.compile(r"(?:^|\s)([A-Za-z][\w/:]*)=(\S*)")
 _UNKNOWN_JOB: Final = "Invalid job id"
@@ -71,7 +76,7 @@ def slurm(
 
 def refuse_silence(environ: Mapping[str, str]) -> None:
     """Raise a UsageError if Slurm's controller can't be reached within seconds."""
-    code, output, errors = slurm("scontrol", "ping", limit_s=QUICK_S, environ=environ)
+    code, output, errors = slurm("scontrol", "ping", limit_s=_QUICK_S, environ=environ)
     if code or " is DOWN" in output:
         raise UsageError(
             "Slurm's controller does not answer",
@@ -138,12 +143,21 @@ def _is_named(own: str, name: str) -> bool:
 
 
 def end_all(
-    remaining: Callable[[], Sequence[str] | None], no_more: Callable[[], bool] = lambda: True
+    remaining: Callable[[], Sequence[str] | None],
+    ending: EndingTimes,
+    no_more: Callable[[], bool] = lambda: True,
 ) -> None:
     """End the jobs or steps that `remaining` returns, and return when there are none.
 
     `no_more` returns True if no more can start. They are first asked to end, then killed.
     """
+    patience_s = _BUSY * ending.total_s()
+    escalation = (
+        (0.0, "--signal=TERM"),  # what runs there ends its ranks, and writes the Run
+        (patience_s, ""),  # as Slurm ends steps: SIGTERM, and SIGKILL after its KillWait
+        (patience_s + 20.0, "--signal=KILL"),
+        (patience_s + 80.0, "--signal=KILL"),
+    )
     began, sent = time.monotonic(), 0
     while True:
         elapsed_s = time.monotonic() - began
@@ -158,9 +172,9 @@ def end_all(
                 why="what runs there can't be killed, or its node does not answer",
                 next=f"scancel --signal=KILL {' '.join(left)}",
             )
-        due = sum(after <= elapsed_s for after, _ in _ESCALATION)
+        due = sum(after <= elapsed_s for after, _ in escalation)
         if left and due > sent:
-            slurm("scancel", "--quiet", *filter(None, [_ESCALATION[due - 1][1]]), *left)
+            slurm("scancel", "--quiet", *filter(None, [escalation[due - 1][1]]), *left)
             sent = due
         time.sleep(_LOOK_S)
 
@@ -169,7 +183,7 @@ def cancel(jobs: Sequence[str] | None) -> None:
     """Cancel jobs, whether pending or running, and return when they are gone."""
     if jobs:
         slurm("scancel", "--quiet", *jobs)
-        end_all(lambda: live_jobs(jobs))
+        end_all(lambda: live_jobs(jobs), USUAL_TIMES)
 
 
 def live_jobs(jobs: Sequence[str]) -> tuple[str, ...] | None:
@@ -190,26 +204,8 @@ class Grant:
     gpus: int
 
     def ranks_per_node(self, shape: ProcessShape) -> int:
-        """Return the number of processes on a node."""
-        if shape.ranks_per_node is not None:
-            return shape.ranks_per_node
-        if shape.per == "node":
-            return 1
-        if not self.gpus:
-            raise UsageError(
-                f"one process per GPU was requested, but Slurm job {self.job} has no GPUs",
-                next="--ranks-per-node 1",
-            )
-        return self.gpus
-
-    def refuse_more(self, nodes: int) -> None:
-        """Raise a UsageError if a step would be larger than its allocation."""
-        if nodes > len(self.nodes):
-            raise UsageError(
-                f"{nodes} nodes, but Slurm's job {self.job} has {len(self.nodes)}",
-                why=f"they are {', '.join(self.nodes[:8])}",
-                next=f"--nodes {len(self.nodes)}",
-            )
+        """Return the number of processes on a node; raise a UsageError if there is no room."""
+        return ranks_on_node(shape, len(self.nodes), self.gpus, f"Slurm job {self.job}")
 
 
 def read_grant(job: str, environ: Mapping[str, str] | None = None) -> Grant:
@@ -350,3 +346,85 @@ def fault(fields: Mapping[str, str], log: Path, *, ran: bool) -> GangEnd | None:
         if found := re.search(pattern, text, re.MULTILINE):
             return GangEnd(kind=kind, detail=found.group())
     return None
+
+
+_OF_THE_CLUSTER: Final = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
+_TOOLS: Final = ("scontrol", "squeue", "scancel", "srun")
+_RESERVED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("--job-name", "-J"), "the tuner finds its jobs by their names"),
+    **dict.fromkeys(("--array", "-a"), "each trial is one job"),
+    **dict.fromkeys(("--wait", "-W"), "the tuner itself waits"),
+    **dict.fromkeys(("--wrap", "--test-only"), "the jobs run the trials"),
+}
+_NODES: Final = re.compile(r"(?:--nodes(?:=|$)|-N)(.*)")
+_REFUSED: Final = re.compile(
+    r"^.*\b[Ii]nvalid (?:partition|account|qos|feature|generic|-|.* specification).*$"
+    r"|^.*\b(?:unrecognized|ambiguous|invalid) option.*$|^.* requires an argument.*$",
+    re.MULTILINE,
+)
+"""Permanent refusals. Unavailable nodes are not among them: they may only be down."""
+
+
+def outside(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return variables without those of the job around us, for a request of another job."""
+    return {
+        name: text
+        for name, text in variables.items()
+        if not name.startswith("SLURM_") or name in _OF_THE_CLUSTER
+    }
+
+
+def submit_options(asked: PlaceRequest) -> tuple[str, ...]:
+    """Split --slurm into options for salloc or sbatch; raise a UsageError if Slurm rejects them."""
+    text = asked.options.get("slurm", "")
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as damage:
+        raise UsageError(f"--slurm {text!r} can't be split into words: {damage}") from None
+    _refuse_options(words, asked.shape)
+    _refuse_rejected(words, asked.shape, outside(asked.environ))
+    return words
+
+
+def refuse_missing_tools(environ: Mapping[str, str], starter: str = "srun") -> None:
+    """Raise a UsageError if a command of Slurm's is not on the PATH."""
+    for tool in (*_TOOLS, starter):
+        if shutil.which(tool, path=environ.get("PATH")) is None:
+            raise UsageError(
+                f"--executor slurm: {tool} is not on the PATH",
+                why="trials on Slurm are started by its own commands",
+                next="--executor local",
+            )
+
+
+def _refuse_options(words: tuple[str, ...], shape: ProcessShape) -> None:
+    """Reject options that contradict the tuner's own."""
+    for word, after in zip_longest(words, words[1:], fillvalue=""):
+        name = word.partition("=")[0] if word.startswith("--") else word[:2]
+        if name in _RESERVED:
+            raise UsageError(f"--slurm {word}: {_RESERVED[name]}", next="remove it")
+        found = _NODES.fullmatch(word)
+        nodes = (found.group(1).removeprefix("=") or after) if found else str(shape.nodes)
+        if nodes != str(shape.nodes):
+            raise UsageError(
+                f"--slurm requests {nodes} nodes, but trials take {shape.nodes}",
+                why="--nodes sets how many nodes a trial takes",
+                next=f"remove {word} from --slurm",
+            )
+
+
+def _refuse_rejected(
+    words: tuple[str, ...], shape: ProcessShape, environ: Mapping[str, str]
+) -> None:
+    """Reject a partition or an account that does not exist: `--test-only` submits no job."""
+    refuse_silence(environ)
+    if shutil.which("sbatch", path=environ.get("PATH")) is None:
+        return  # salloc will report it
+    command = ("sbatch", "--test-only", f"--nodes={shape.nodes}", *words, "--wrap=true")
+    _, _, errors = slurm(*command, limit_s=_QUICK_S, environ=environ)
+    if found := _REFUSED.search(errors):
+        raise UsageError(
+            f"Slurm accepts no job with {shlex.join(words) or 'its default options'}",
+            why=re.sub(r"^(?:sbatch: (?:error: )?|allocation failure: )", "", found.group()),
+            next="--slurm '--partition=NAME --account=NAME'",
+        )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmOrigin
+from counterpoint.tune.executors.choose import executor_kind
 from counterpoint.tune.race.moves import CloseAllocation, Drop, Finish, Move, Pause
 from counterpoint.tune.race.state import SAME_PROGRAM, RaceState
 from counterpoint.tune.study.study import BASE_FAILS, Study, Trial
@@ -21,8 +22,6 @@ _AGAIN: Final = frozenset({TrialFailure.UNSTEADY, TrialFailure.HANG, TrialFailur
 """Failures that may be chance even in the first run, or that a profile may resolve."""
 _BY_THE_USER: Final = frozenset({TrialFailure.INTERRUPTED, TrialFailure.DISK_FULL})
 _OF_NODES: Final = frozenset({TrialFailure.NODE_FAULT, TrialFailure.PREEMPTED})
-_HELD: Final = ("slurm", "ray")
-"""Executors that hold nodes in an allocation: it is lost as soon as one node is."""
 
 _MEND: Final = {
     TrialFailure.UNKNOWN_FLAG: "fix XLA_FLAGS: counterpoint flags check",
@@ -213,5 +212,5 @@ def _lost_its_nodes(study: Study, trial: Trial) -> bool:
         for allocation in study.allocations
         if allocation.number == trial.started.allocation
     )
-    held = allocation.executor in _HELD and trial.failure in _OF_NODES
+    held = executor_kind(allocation.executor).holds_nodes and trial.failure in _OF_NODES
     return held or trial.gang is None
