@@ -137,11 +137,11 @@ def test_nodes_with_another_counterpoint_or_none_are_refused(
     environment = {"env_vars": {"PYTHONPATH": str(tmp_path)}}
     with joined(ray, environment), pytest.raises(UsageError) as caught:
         Ray(shape=TWO).open()
-    version, mend = counterpoint.__version__, str(caught.value.next)
+    version, told = counterpoint.__version__, str(caught.value.why)
     assert f"{what}, but trials need {version} on every node" in caught.value.what
-    assert why in str(caught.value.why)
-    assert f"pip install 'counterpoint=={version}'" in mend
-    assert f"""--runtime-env-json '{{"pip": ["counterpoint=={version}"]}}'""" in mend
+    assert why in told
+    assert f"""--runtime-env-json '{{"pip": ["counterpoint=={version}"]}}'""" in told
+    assert caught.value.next == f"pip install 'counterpoint=={version}'"
 
 
 @pytest.mark.slow

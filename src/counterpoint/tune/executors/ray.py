@@ -23,6 +23,7 @@ def _make(asked: PlaceRequest) -> Executor:
     from counterpoint.tune.executors.ray_gang import Ray
 
     return Ray(
+        name=RAY.name,
         shape=asked.shape,
         address=asked.options.get("ray-address"),
         say=asked.say,

@@ -37,7 +37,6 @@ from counterpoint.tune.executors.executor import (
 from counterpoint.tune.executors.exit_report import Arrival, exit_report
 from counterpoint.tune.executors.local import MARK, kill_marked
 from counterpoint.tune.executors.process_supervisor import USUAL_TIMES, EndingTimes
-from counterpoint.tune.executors.ray import RAY
 from counterpoint.tune.executors.ray_node import BUSY_S, NodeActor, RayMember, this_node
 
 ray: Any = untyped  # most of its functions have no types
@@ -71,6 +70,7 @@ class Ray:
         say: Receives reports on what is waited for.
         stopped: Ends the wait once it is true.
         ending: How long ranks have that are asked to end.
+        name: Its `ExecutorKind.name`.
     """
 
     shape: ProcessShape = field(default_factory=ProcessShape)
@@ -81,10 +81,7 @@ class Ray:
     say: Callable[[str], None] = lambda _: None
     stopped: Callable[[], bool] = lambda: False
     ending: EndingTimes = USUAL_TIMES
-
-    @property
-    def name(self) -> str:
-        return RAY.name
+    name: str = "ray"
 
     def open(self) -> RayAllocation:
         """Join the cluster, and wait for nodes."""
@@ -173,7 +170,7 @@ class RayAllocation:
 
     @property
     def identity(self) -> str:
-        return f"{RAY.name}:{self._mark}"
+        return f"{self.executor.name}:{self._mark}"
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -407,9 +404,9 @@ def _unfit(what: str, why: str) -> UsageError:
     package = f"counterpoint=={__version__}"
     return UsageError(
         f"a node of the Ray cluster {what}, but trials need {__version__} on every node",
-        why=why,
-        next=f"pip install '{package}' for Ray's workers, or start the tuner as a job that does:"
-        f""" ray job submit --runtime-env-json '{{"pip": ["{package}"]}}' -- counterpoint tune""",
+        why=f"{why}; the runtime_env of a Ray job can install it: ray job submit"
+        f""" --runtime-env-json '{{"pip": ["{package}"]}}' -- counterpoint tune ...""",
+        next=f"pip install '{package}'",
     )
 
 
