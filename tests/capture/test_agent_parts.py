@@ -10,6 +10,8 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -477,3 +479,31 @@ def test_what_is_in_the_way_of_a_window_is_not_asked_for_in_each_step(tmp_path: 
     took = time.monotonic() - began
     assert recorder.state == "waiting"
     assert 1 <= len(asked) <= 2 + took / 0.2
+
+
+@pytest.mark.parametrize(
+    ("backend", "asked", "given"),
+    [
+        ("tpu", True, {"enable_continuous_profiling": True}),
+        ("cpu", True, {"enable_continuous_profiling": True}),
+        ("gpu", True, {}),  # whose profiler would then record nothing
+        ("tpu", False, {}),
+    ],
+)
+def test_a_profile_is_written_in_pieces_where_the_device_can(
+    tmp_path: Path, backend: str, asked: bool, given: dict[str, bool]
+) -> None:
+    options = SimpleNamespace(advanced_configuration={}, python_tracer_level=1)
+    started: list[object] = []
+    profiler = SimpleNamespace(
+        ProfileOptions=lambda: options,
+        start_trace=lambda _, **told: started.append(told["profiler_options"]),
+        stop_trace=lambda: None,
+    )
+    jax = SimpleNamespace(profiler=profiler, default_backend=lambda: backend)
+    Profiler(cast("ModuleType", jax)).start(
+        tmp_path, perfetto_link=False, perfetto_trace=False, in_pieces=asked
+    )
+    assert started == [options]
+    assert options.advanced_configuration == given
+    assert options.python_tracer_level == 0

@@ -226,3 +226,9 @@ def test_help_names_the_formats(run: Run) -> None:
     assert code == 0
     for word in ("IN... OUT", "Parquet", ".pftrace", "--force"):
         assert word in out
+
+
+def test_no_memory_is_not_enough(run: Run, profile: Path, tmp_path: Path) -> None:
+    code, _, err = run(profile, tmp_path / "out", "--memory", "0")
+    assert code == 2
+    assert "--memory takes a number of at least 0.1, not 0" in err

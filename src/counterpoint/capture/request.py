@@ -38,7 +38,7 @@ class ProfileSchedule:
     executions of its largest compiled function. Without `start_step` the window opens after a few
     steps in a row without a compile, or when nothing was compiled for a second. An explicit
     `quiet_s` is waited for even if there are steps, and `seconds` is the length of the window if
-    there are no steps.
+    there are no steps. A profile `in_pieces` may exceed 2 GB (JAX 0.11.1 or later, not on GPUs).
     """
 
     start_step: int | None = None
@@ -46,6 +46,7 @@ class ProfileSchedule:
     quiet_s: float | None = None
     seconds: float | None = None
     perfetto_link: bool = False
+    in_pieces: bool = False
     processes: Literal["all"] | tuple[int, ...] = "all"
 
     def for_agent(self, rank: int) -> dict[str, object]:
@@ -58,6 +59,7 @@ class ProfileSchedule:
             "seconds": SECONDS if self.seconds is None else self.seconds,
             "longest_s": LONGEST_S if self.seconds is None else self.seconds,
             "perfetto_link": self.perfetto_link,
+            "in_pieces": self.in_pieces,
             "profile": self.has(rank),
         }
 

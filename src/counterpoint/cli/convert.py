@@ -17,6 +17,7 @@ from counterpoint.cli.profiles import (
     device_numbers,
     find_run,
     is_trace,
+    memory_in_bytes,
     read_and_analyze,
     write_answer,
     write_timeline,
@@ -33,6 +34,7 @@ from counterpoint.timeline import Timeline
 def convert(
     *paths: Annotated[str, Parameter(name="IN... OUT", negative=())],
     jobs: MaybeWholeNumber = None,
+    memory: float | None = None,
     force: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
     """Convert profiles to Parquet tables, or to a trace for ui.perfetto.dev.
@@ -41,6 +43,8 @@ def convert(
         paths: Profiles to read, then the output: a directory for Parquet tables, or a trace that
             ends in .json.gz, .json or .pftrace.
         jobs: Number of hosts to read at once; by default one per core for large profiles.
+        memory: GB that reading may take; of a profile in pieces (.xplane.riegeli), what does not
+            fit is left out. By default half of the machine's memory.
         force: Overwrite the output if it exists.
     """
     if len(paths) < 2:
@@ -49,12 +53,13 @@ def convert(
             next="counterpoint convert IN... OUT",
         )
     *inputs, last = paths
+    memory_bytes = memory_in_bytes(memory)
     refuse_url(last)
     out = Path(last)
     command = f"counterpoint convert {shlex.join(inputs)}"
     check_timeline_output(out, inputs, force=force, command=command)
     with Progress("reading") as progress:
-        timeline = read(*inputs, progress=progress.read, jobs=jobs)
+        timeline = read(*inputs, progress=progress.read, jobs=jobs, memory_bytes=memory_bytes)
         progress.say(f"writing {out}")
         write_timeline(timeline, out, force=force)
     _tell(timeline, out)
@@ -98,6 +103,7 @@ def network(  # noqa: PLR0913 - the options of the command
     target: str | None = None,
     top: WholeNumber = 10,
     jobs: MaybeWholeNumber = None,
+    memory: float | None = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     force: Annotated[bool, Parameter(show_default=False)] = False,
@@ -112,6 +118,8 @@ def network(  # noqa: PLR0913 - the options of the command
         target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
         top: Rows in each table.
         jobs: Number of hosts to read in parallel; by default one per core for large profiles.
+        memory: GB that reading may take; of a profile in pieces (.xplane.riegeli), what does not
+            fit is left out. By default half of the machine's memory.
         json: Print everything as JSON.
         out: Write to this file: .json as JSON, .txt or .md as text.
         force: Overwrite the file.
@@ -126,6 +134,7 @@ def network(  # noqa: PLR0913 - the options of the command
             timeline, step=step, devices=devices, run=run, target=machine
         ),
         jobs,
+        memory,
         "analyzing",
     )
     write_answer(

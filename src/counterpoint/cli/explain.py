@@ -30,6 +30,7 @@ def explain(  # noqa: PLR0913 - the options of the command
     top: WholeNumber = 10,
     by: Grouping | None = None,
     jobs: MaybeWholeNumber = None,
+    memory: float | None = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     force: Annotated[bool, Parameter(show_default=False)] = False,
@@ -45,6 +46,8 @@ def explain(  # noqa: PLR0913 - the options of the command
         by: Group ops by scope (layers of one kind together), source line or category, or list each
             op; by default the finest grouping whose rows cover most of the step.
         jobs: Number of hosts to read in parallel; by default one per core for large profiles.
+        memory: GB that reading may take; of a profile in pieces (.xplane.riegeli), what does not
+            fit is left out. By default half of the machine's memory.
         json: Print everything as JSON.
         out: Write to this file: .json as JSON, .txt or .md as text.
         force: Overwrite the file.
@@ -59,6 +62,7 @@ def explain(  # noqa: PLR0913 - the options of the command
             timeline, step=step, devices=devices, run=run, target=machine
         ),
         jobs,
+        memory,
         "explaining",
     )
     write_answer(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TextIO, TypeVar
 
-from counterpoint.cli.output import check_output, write_output
+from counterpoint.cli.output import check_number, check_output, write_output
 from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError, refuse_url
 from counterpoint.report import Document, plain_text, print_document, printable
@@ -68,7 +68,7 @@ def _read(path: str) -> Run:
         return read_run(path)
     except InputError as damage:
         quoted = shlex.quote(path)
-        whole = any(Path(path).glob("rank*/profile/plugins/profile/*/*.xplane.pb*"))
+        whole = any(Path(path).glob("rank*/profile/plugins/profile/*/*.xplane.*"))
         next_ = f"counterpoint explain {quoted}/rank*/profile" if whole else None
         raise InputError(
             damage.what, why=damage.why, next=next_ or damage.next or f"ls {quoted}"
@@ -92,17 +92,29 @@ Answer = TypeVar("Answer")
 
 
 def read_and_analyze(
-    paths: tuple[str, ...], answer: Callable[[Timeline], Answer], jobs: int | None, doing: str
+    paths: tuple[str, ...],
+    answer: Callable[[Timeline], Answer],
+    jobs: int | None,
+    memory_gb: float | None,
+    doing: str,
 ) -> Answer:
     """Read profiles and return the answer on them, with progress shown on a terminal."""
     with Progress("reading") as progress:
         try:
-            timeline = read(*paths, progress=progress.read, jobs=jobs)
+            timeline = read(
+                *paths, progress=progress.read, jobs=jobs, memory_bytes=memory_in_bytes(memory_gb)
+            )
         except InputError:
             refuse_directory_of_runs(paths)
             raise
         progress.say(doing)
         return answer(timeline)
+
+
+def memory_in_bytes(gigabytes: float | None) -> int | None:
+    """Return the value of `--memory` in bytes."""
+    check_number("--memory", gigabytes, 0.1)
+    return None if gigabytes is None else int(gigabytes * 1e9)
 
 
 def as_typed(paths: Sequence[str]) -> tuple[str, ...]:

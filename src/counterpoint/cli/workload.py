@@ -64,6 +64,8 @@ class ProfileOptions:
         profile_after_quiet: Start the profile after this many seconds without a compile.
         profile_seconds: Length of the profile in seconds, if steps cannot be counted.
         no_profile: Run without a profile.
+        profile_in_pieces: Write the profile piece by piece, so that it may exceed 2 GB: with JAX
+            0.11.1 or later, not on GPUs. It then contains no HLO.
         perfetto_link: When the run is done, serve the profile to ui.perfetto.dev and wait.
         processes: Ranks to profile: all, or numbers separated by commas.
     """
@@ -73,6 +75,7 @@ class ProfileOptions:
     profile_after_quiet: float | None = None
     profile_seconds: float | None = None
     no_profile: Switch = False
+    profile_in_pieces: Switch = False
     perfetto_link: Switch = False
     processes: str = "all"
 
@@ -152,6 +155,11 @@ def _window(profile: ProfileOptions) -> ProfileSchedule | None:
     check_number("--profile-steps", profile.profile_steps, 1)
     check_number("--profile-after-quiet", profile.profile_after_quiet, 0)
     check_number("--profile-seconds", profile.profile_seconds, _SHORTEST)
+    if profile.profile_in_pieces and profile.perfetto_link:
+        raise UsageError(
+            "--profile-in-pieces writes no trace for --perfetto-link",
+            next="counterpoint convert RUN trace.pftrace   # when the run has ended",
+        )
     steps = profile.profile_steps
     return ProfileSchedule(
         start_step=profile.profile_start_step,
@@ -159,6 +167,7 @@ def _window(profile: ProfileOptions) -> ProfileSchedule | None:
         quiet_s=profile.profile_after_quiet,
         seconds=profile.profile_seconds,
         perfetto_link=profile.perfetto_link,
+        in_pieces=profile.profile_in_pieces,
         processes=_processes(profile.processes),
     )
 

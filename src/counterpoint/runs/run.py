@@ -146,7 +146,8 @@ class Rank:
             return tuple(existing)
         sessions = sorted(self.path.glob(f"{layout.PROFILE}/plugins/profile/*"), reverse=True)
         for session in sessions:
-            if found := sorted([*session.glob("*.xplane.pb"), *session.glob("*.xplane.pb.gz")]):
+            patterns = ("*.xplane.pb", "*.xplane.pb.gz", "*.xplane.riegeli")
+            if found := sorted(path for pattern in patterns for path in session.glob(pattern)):
                 return tuple(found)
         return ()
 

@@ -17,20 +17,29 @@ __all__ = ["read"]
 
 
 def read(
-    *paths: str | PathLike[str], progress: Progress | None = None, jobs: int | None = 1
+    *paths: str | PathLike[str],
+    progress: Progress | None = None,
+    jobs: int | None = 1,
+    memory_bytes: int | None = None,
 ) -> Timeline:
     """Read profiles into one Timeline.
 
     A path may be a Run, a file (XPlane, Nsight Systems, trace.json), a profile directory, a stored
     Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run.
     `jobs` is the number of processes that read them (None: one per core, if worthwhile).
+    `memory_bytes` limits the memory for captures written piece by piece (.xplane.riegeli), of which
+    the last pieces are then left out; by default half of the machine's.
     """
+    if memory_bytes is not None and memory_bytes < 1:
+        raise ArgumentError(
+            "memory_bytes", memory_bytes, "not a positive number of bytes", instead="6_000_000_000"
+        )
     if jobs is not None and jobs < 1:
         raise ArgumentError("jobs", jobs, "not a positive number of processes", instead="1")
     names = _profiles(paths)
     if progress is None:
-        return read_profiles(*names, jobs=jobs)
-    return read_profiles(*names, progress=progress, jobs=jobs)
+        return read_profiles(*names, jobs=jobs, memory_bytes=memory_bytes)
+    return read_profiles(*names, progress=progress, jobs=jobs, memory_bytes=memory_bytes)
 
 
 def _profiles(paths: tuple[str | PathLike[str], ...]) -> Iterator[str | PathLike[str]]:

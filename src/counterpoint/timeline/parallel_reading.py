@@ -61,9 +61,12 @@ class _ReaderProcess:
 
 
 def read_in_parallel(
-    sources: Sequence[ProfileSource], jobs: int, tell: SourceProgress
+    sources: Sequence[ProfileSource], jobs: int, memory_bytes: int, tell: SourceProgress
 ) -> Iterator[list[Recording] | InputError]:
-    """Yield the Recordings of each source, or the error that prevents reading it, in order."""
+    """Yield the Recordings of each source, or the error that prevents reading it, in order.
+
+    Each may take `memory_bytes`.
+    """
     with ExitStack() as stack:
         directory = Path(
             stack.enter_context(
@@ -81,7 +84,12 @@ def read_in_parallel(
         def read(number: int) -> list[Path] | InputError:
             reader = free.get()
             try:
-                return _ask(reader, sources[number], number, directory, tell)
+                task = {
+                    "name": sources[number].name,
+                    "number": number,
+                    "memory_bytes": memory_bytes,
+                }
+                return _ask(reader, task, directory, tell)
             finally:
                 free.put(reader)
 
@@ -124,17 +132,14 @@ def _forget(waiting: Sequence[Future[Any]]) -> None:
 
 
 def _ask(
-    reader: _ReaderProcess,
-    source: ProfileSource,
-    number: int,
-    directory: Path,
-    tell: SourceProgress,
+    reader: _ReaderProcess, task: dict[str, Any], directory: Path, tell: SourceProgress
 ) -> list[Path] | InputError:
+    name, number = task["name"], task["number"]
     try:
-        reader.tasks.write(json.dumps({"name": source.name, "number": number}) + "\n")
+        reader.tasks.write(json.dumps(task) + "\n")
         reader.tasks.flush()
     except OSError:
-        raise _died(reader, source) from None
+        raise _died(reader, name) from None
     for line in reader.answers:
         answer: dict[str, Any] = json.loads(line)
         if "at" in answer:
@@ -144,21 +149,21 @@ def _ask(
             return InputError(what, why=why, next=then)
         elif "lost" in answer:
             raise InputError(
-                f"{source.name}: the data could not be written to {directory.parent}",
+                f"{name}: the data could not be written to {directory.parent}",
                 why=answer["lost"],
                 next=_ALONE,
             )
         else:
             tell(number, 1, 1)
             return [directory / f"{number}-{part}" for part in range(answer["made"])]
-    raise _died(reader, source)
+    raise _died(reader, name)
 
 
-def _died(reader: _ReaderProcess, source: ProfileSource) -> InputError:
+def _died(reader: _ReaderProcess, name: str) -> InputError:
     code = reader.process.wait()
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     return InputError(
-        f"{source.name}: the process reading it ended early ({how})",
+        f"{name}: the process reading it ended early ({how})",
         why="there may not be enough memory to read several files at once"
         if code < 0
         else "its output on stderr says why",

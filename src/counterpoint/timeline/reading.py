@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import re
 import signal
 import sys
@@ -13,6 +14,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
@@ -25,7 +27,8 @@ from counterpoint.timeline.parallel_reading import read_in_parallel, worthwhile_
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.source import ProfileSource, find_sources
 from counterpoint.timeline.storage.parquet import is_timeline, read_parquet
-from counterpoint.timeline.xplane.reader import is_xplane, read_xplane
+from counterpoint.timeline.xplane.reader import is_xplane, read_pieces, read_xplane
+from counterpoint.timeline.xplane.riegeli import is_riegeli
 
 Progress = Callable[[str, int, int], None]
 """Callback that receives a source name, the bytes of it done, and its total bytes."""
@@ -33,8 +36,9 @@ Progress = Callable[[str, int, int], None]
 Reached = Callable[[int], None]
 
 _HEAD: Final = 4096
+_CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 _COPY_AGAIN: Final = "copy the file again in binary mode"
-_IN_ZIP: Final = (".xplane.pb", ".json.gz", ".sqlite", ".nsys-rep")
+_IN_ZIP: Final = ((".xplane.pb", ".xplane.riegeli"), (".json.gz",), (".sqlite",), (".nsys-rep",))
 """File endings to look for in a zip, best first: only the best kind found is read."""
 
 
@@ -47,14 +51,27 @@ def _nowhere(offset: int) -> None:
     del offset
 
 
+def default_memory() -> int:
+    """Return half of the machine's memory, in bytes, or of what the container may use."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):  # no container, or "max"
+        whole = min(whole, int(_CONTAINER_LIMIT.read_text()))
+    return whole // 2
+
+
 def read(
-    *paths: str | PathLike[str], progress: Progress = _silent, jobs: int | None = 1
+    *paths: str | PathLike[str],
+    progress: Progress = _silent,
+    jobs: int | None = 1,
+    memory_bytes: int | None = None,
 ) -> Timeline:
     """Read profiles into one Timeline.
 
     A path may be a file (XPlane, Nsight Systems, trace.json), a profile directory, a stored
     Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run.
     `jobs` is the number of processes that read them (None: as many as are worthwhile).
+    `memory_bytes` limits the memory for captures written piece by piece (.xplane.riegeli), of which
+    the last pieces are then left out; by default half of the machine's.
     """
     names = _names(paths)
     if len(names) == 1 and is_timeline(Path(names[0])):
@@ -63,7 +80,9 @@ def read(
     gathered = Gathered()
     empty: list[Recording] = []
     failures: list[InputError] = []
-    for source, result in zip(sources, _read_all(sources, jobs, progress), strict=True):
+    for source, result in zip(
+        sources, _read_all(sources, jobs, progress, memory_bytes or default_memory()), strict=True
+    ):
         if isinstance(result, InputError):
             if not source.found:
                 raise result
@@ -100,7 +119,7 @@ def _sources(names: list[str]) -> tuple[list[ProfileSource], list[str]]:
 
 
 def _read_all(
-    sources: list[ProfileSource], jobs: int | None, progress: Progress
+    sources: list[ProfileSource], jobs: int | None, progress: Progress, memory_bytes: int
 ) -> Iterator[list[Recording] | InputError]:
     """Yield the Recordings of each source, or the error that prevents reading it."""
     count = len(sources)
@@ -111,12 +130,14 @@ def _read_all(
 
     jobs = min(count, worthwhile_jobs(sources) if jobs is None else jobs)
     if jobs > 1:
-        yield from read_in_parallel(sources, jobs, tell)
+        yield from read_in_parallel(sources, jobs, memory_bytes // count, tell)
         return
     for number, source in enumerate(sources):
         tell(number, 0, 1)  # a bundle is read in one go, without progress reports
         try:
-            recordings = read_source(source, lambda _, done, of, at=number: tell(at, done, of))
+            recordings = read_source(
+                source, lambda _, done, of, at=number: tell(at, done, of), memory_bytes // count
+            )
         except InputError as failure:
             yield failure
         else:
@@ -142,7 +163,7 @@ def _names(paths: tuple[object, ...]) -> list[str]:
     return names
 
 
-def read_source(source: ProfileSource, progress: Progress) -> list[Recording]:
+def read_source(source: ProfileSource, progress: Progress, memory_bytes: int) -> list[Recording]:
     """Read one source: a Recording for each host, process or rank in it."""
     try:
         with source.opened() as (data, give_back):
@@ -151,7 +172,7 @@ def read_source(source: ProfileSource, progress: Progress) -> list[Recording]:
                 progress(source.name, offset, len(data))
                 give_back(offset)
 
-            return list(_read_bytes(data, source.name, reached, source.is_file))
+            return list(_read_bytes(data, source.name, reached, memory_bytes, source.is_file))
     except PermissionError:
         raise InputError(f"{source.name}: no permission to read this file") from None
     except IsADirectoryError:
@@ -161,14 +182,16 @@ def read_source(source: ProfileSource, progress: Progress) -> list[Recording]:
 
 
 def _read_bytes(
-    data: memoryview, name: str, reached: Reached, is_file: bool = False
+    data: memoryview, name: str, reached: Reached, memory_bytes: int, is_file: bool = False
 ) -> Iterator[Recording]:
     head = bytes(data[:_HEAD])
     refuse_others(head, name, size_known=is_file)
     if head.startswith(b"PK"):
-        yield from _read_zip(data, name, is_file=is_file)
+        yield from _read_zip(data, name, memory_bytes, is_file=is_file)
     elif head.startswith(b"\x1f\x8b") and not name.endswith((".json.gz", ".json")):
-        yield from _read_bytes(_unpacked(data, name), name.removesuffix(".gz"), _nowhere)
+        yield from _read_bytes(
+            _unpacked(data, name), name.removesuffix(".gz"), _nowhere, memory_bytes
+        )
     elif head.startswith(b"SQLite format 3"):
         from counterpoint.timeline.nsys.sqlite import read_sqlite
 
@@ -181,13 +204,16 @@ def _read_bytes(
         from counterpoint.timeline.chrome.reader import read_trace_json
 
         yield read_trace_json(data, name, reached)
+    elif is_riegeli(head) or name.endswith(".riegeli"):
+        yield read_pieces(data, name, memory_bytes, reached)
     elif is_xplane(head):
         yield read_xplane(data, name, reached)
     else:
         raise InputError(
             f"{name}: not a known profile format (it starts with {head[:16]!r})",
-            why="supported: XPlane (.xplane.pb), Nsight Systems (.sqlite, .nsys-rep, nsys-jax"
-            " .zip), trace.json(.gz), a stored Timeline (written by `counterpoint convert`)",
+            why="supported: XPlane (.xplane.pb, .xplane.riegeli), Nsight Systems (.sqlite,"
+            " .nsys-rep, nsys-jax .zip), trace.json(.gz), a stored Timeline (written by"
+            " `counterpoint convert`)",
         )
 
 
@@ -218,7 +244,9 @@ def _unpacked(data: memoryview, name: str) -> memoryview:
         raise InputError(f"{name}: damaged gzip data: {failure}", next=_COPY_AGAIN) from None
 
 
-def _read_zip(data: memoryview, name: str, *, is_file: bool) -> Iterator[Recording]:
+def _read_zip(
+    data: memoryview, name: str, memory_bytes: int, *, is_file: bool
+) -> Iterator[Recording]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             from counterpoint.timeline.nsys.archive import is_nsys_jax
@@ -229,19 +257,19 @@ def _read_zip(data: memoryview, name: str, *, is_file: bool) -> Iterator[Recordi
                 return
             for member in _profiles(archive, name):
                 content = _unzipped(archive, member, name)
-                yield from _read_bytes(content, f"{name}/{member}", _nowhere)
+                yield from _read_bytes(content, f"{name}/{member}", _nowhere, memory_bytes)
     except zipfile.BadZipFile as failure:
         raise InputError(f"{name}: a damaged zip archive: {failure}", next=_COPY_AGAIN) from None
 
 
 def _profiles(archive: zipfile.ZipFile, name: str) -> list[str]:
     members = archive.namelist()
-    for ending in _IN_ZIP:
-        if best := sorted(member for member in members if member.endswith(ending)):
+    for endings in _IN_ZIP:
+        if best := sorted(member for member in members if member.endswith(endings)):
             return best
     raise InputError(
         f"{name}: no profile in this archive ({len(members)} other files)",
-        why=f"looked for {', '.join(_IN_ZIP)}",
+        why=f"looked for {', '.join(ending for endings in _IN_ZIP for ending in endings)}",
         next="name the profile itself, or the log directory given to jax.profiler.start_trace",
     )
 
@@ -265,7 +293,9 @@ def refuse_others(head: bytes, name: str, *, size_known: bool) -> None:
             why="a capture above 2 GB can't be written as one protobuf and leaves an empty file"
             if capture
             else None,
-            next="capture fewer steps, or set python_tracer_level=0 and host_tracer_level=1"
+            next="capture fewer steps, or set python_tracer_level=0 and host_tracer_level=1; except"
+            " on GPUs, JAX 0.11.1 and later can write more, piece by piece: counterpoint run"
+            " --profile-in-pieces"
             if capture
             else "name the profile itself, or check the command that writes into this pipe",
         )
@@ -278,11 +308,6 @@ def refuse_others(head: bytes, name: str, *, size_known: bool) -> None:
         )
     if start.startswith(b"version https://git-lfs"):
         raise InputError(f"{name}: a Git LFS pointer, not the file itself", next="git lfs pull")
-    if name.endswith(".riegeli") or head[:2] == b"\x83\xaf":
-        raise InputError(
-            f"{name}: XSpace in a Riegeli container, which this version does not read",
-            next="capture fewer steps so that the profile stays below 2 GB and is an .xplane.pb",
-        )
     if head[257:262] == b"ustar":
         raise InputError(
             f"{name}: a tar archive, which cannot be read",
@@ -334,9 +359,10 @@ _PAUSE: Final = 0.2
 def serve() -> None:
     """Read profiles for another process, until stdin ends; interrupts are left to that process.
 
-    Each line of stdin names a source and a number: `{"name": ..., "number": 3}`. Answers go to
-    stdout, a line of JSON each: progress (`at`, `of`), and finally either the number of Recordings
-    written to the directory (`made`), or the error.
+    Each line of stdin names a source, its number, and the memory for it: `{"name": ...,
+    "number": 3, "memory_bytes": ...}`. Answers go to stdout, a line of JSON each: progress (`at`,
+    `of`), and finally either the number of Recordings written to the directory (`made`), or the
+    error.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     directory = Path(sys.argv[1])
@@ -355,7 +381,7 @@ def _serve_one(task: dict[str, Any], directory: Path) -> dict[str, Any]:
             _answer({"at": done, "of": total})
 
     try:
-        recordings = read_source(ProfileSource(task["name"]), progress)
+        recordings = read_source(ProfileSource(task["name"]), progress, task["memory_bytes"])
         for part, recording in enumerate(recordings):
             place = directory / f"{task['number']}-{part}"
             write_parcel(recording, place, directory / "hlo")

@@ -1,11 +1,11 @@
 """Sources of profiles: files, directories, globs, archives and URLs, as named bytes.
 
 In a log directory the profiles of one run are found. JAX writes a session to
-`plugins/profile/<time>/<host>.xplane.pb`, and each process uses the time at which it stopped: hosts
-of one run may lie in directories that are seconds apart, or in log directories of their own. So
-sessions that lie close together belong to one run as long as no host occurs twice; a host's older
-session is of an earlier run. Reference: tsl/profiler/rpc/client/save_profile.cc
-(GetCurrentTimeStampAsString).
+`plugins/profile/<time>/<host>.xplane.pb` (or `.xplane.riegeli`, piece by piece), and each process
+uses the time at which it stopped: hosts of one run may lie in directories that are seconds apart,
+or in log directories of their own. So sessions that lie close together belong to one run as long as
+no host occurs twice; a host's older session is of an earlier run. Reference:
+tsl/profiler/rpc/client/save_profile.cc (GetCurrentTimeStampAsString).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from counterpoint.core import InputError
 from counterpoint.timeline.storage.parquet import MANIFEST, is_timeline
 
 ENDINGS: Final = (
-    (".xplane.pb", ".xplane.pb.gz"),
+    (".xplane.pb", ".xplane.pb.gz", ".xplane.riegeli"),
     (".nsys-rep",),
     (".sqlite",),
     (".zip",),
@@ -204,7 +204,13 @@ class Session:
     @property
     def hosts(self) -> frozenset[tuple[Path, str]]:
         """The hosts whose profiles it holds."""
-        return frozenset((self.log, path.name) for path in self.profiles)
+        return frozenset((self.log, _host_file(path)) for path in self.profiles)
+
+
+def _host_file(path: Path) -> str:
+    """Return a name that is equal for two profiles of one host: XLA writes two kinds."""
+    host, xplane, _ = path.name.partition(".xplane.")
+    return host + xplane
 
 
 def in_order(paths: Iterable[Path]) -> list[Path]:

@@ -35,7 +35,7 @@ from counterpoint.pgle.applying import locate_program as find_recorded
 
 Say = Callable[[str], None]
 
-_RECORDINGS: Final = (".xplane.pb", ".xplane.pb.gz")
+_RECORDINGS: Final = (".xplane.pb", ".xplane.pb.gz", ".xplane.riegeli")
 _LOWER: Final = "counterpoint predict --target 8xH100 -- python train.py"
 _NAMELESS: Final = "the given bytes"
 _ELSEWHERE: Final = "--module "

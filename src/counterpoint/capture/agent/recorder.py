@@ -280,6 +280,7 @@ class ProfileRecorder:
                 perfetto_link=link and start is not None,  # serving it changes the directory of
                 perfetto_trace=link
                 and start is None,  # the process, and stops it: only from this thread
+                in_pieces=self.window.in_pieces,
             )
         except NotYetError as reason:
             self.reason, self._tried_s = str(reason), time.monotonic()

@@ -20,6 +20,13 @@ _OPTIONS = {
 }
 
 
+# What jaxlib 0.11.1 introduced: XLA writes `.xplane.riegeli`, where no message reaches 2 GB. Older
+# versions ignore it.
+_IN_PIECES = {"enable_continuous_profiling": True}
+# XLA's profilers of GPUs can't hand over what they have so far (GpuTracer has no Consume): there
+# would be no device in the profile.
+_NOT_IN_PIECES = ("gpu", "cuda", "rocm")
+
 _LOOK_S = 0.002
 
 
@@ -41,8 +48,10 @@ class Profiler:
         self._before: dict[Path, int] = {}
         self.starting: int | None = None  # the thread that is starting one
 
-    def start(self, directory: Path, *, perfetto_link: bool, perfetto_trace: bool) -> None:
-        """Start recording into `directory`."""
+    def start(
+        self, directory: Path, *, perfetto_link: bool, perfetto_trace: bool, in_pieces: bool = False
+    ) -> None:
+        """Start recording into `directory`; `in_pieces` where JAX and the device can."""
         _require_writable(directory)
         self._before = _files(directory)
         self.starting = threading.get_ident()
@@ -51,7 +60,7 @@ class Profiler:
                 str(directory),
                 create_perfetto_link=perfetto_link,
                 create_perfetto_trace=perfetto_trace,
-                **self._options(),
+                **self._options(in_pieces),
             )
         except Exception as error:
             raise _in_words(error) from error
@@ -121,7 +130,7 @@ class Profiler:
                     time.sleep(_LOOK_S)
         return True
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self, in_pieces: bool) -> dict[str, Any]:
         make = getattr(self._jax.profiler, "ProfileOptions", None)
         if make is None:
             return {}
@@ -129,6 +138,9 @@ class Profiler:
         for name, value in _OPTIONS.items():
             if hasattr(options, name):
                 setattr(options, name, value)
+        advanced = hasattr(options, "advanced_configuration")
+        if in_pieces and advanced and self._jax.default_backend() not in _NOT_IN_PIECES:
+            options.advanced_configuration = _IN_PIECES
         return {"profiler_options": options}
 
     def _let_go(self) -> bool:
@@ -181,7 +193,8 @@ def _remove_half(directory: Path, message: str) -> None:
 
 def _files(directory: Path) -> dict[Path, int]:
     """Return profiles with their write times: two within a second have the same name."""
-    found = directory.glob("plugins/profile/*/*.xplane.pb*")
+    patterns = ("plugins/profile/*/*.xplane.pb*", "plugins/profile/*/*.xplane.riegeli")
+    found = (path for pattern in patterns for path in directory.glob(pattern))
     return {path: path.stat().st_mtime_ns for path in found}
 
 

@@ -34,7 +34,8 @@ class WindowRequest(NamedTuple):
     The program's own step numbers count, too, if they begin at or below that. Without `start_step`:
     after `calm_steps` in a row without a compile, or once nothing has been compiled for `quiet_s`.
     Then the next whole steps; if there are none, `seconds`, and no more than `longest_s`.
-    `processes`: only on these (jax.process_index).
+    `in_pieces`: written piece by piece, if possible. `processes`: only on these
+    (jax.process_index).
     """
 
     start_step: int | None = None
@@ -44,6 +45,7 @@ class WindowRequest(NamedTuple):
     seconds: float = 3.0
     longest_s: float | None = None
     perfetto_link: bool = False
+    in_pieces: bool = False
     profile: bool = True
     processes: tuple[int, ...] | None = None
 

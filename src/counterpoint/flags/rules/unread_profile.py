@@ -77,6 +77,13 @@ NAME: Final = "unread-profile"
 SINCE: Final = "0.1"
 
 _READ: Final = (".pbtxt", ".pb")
+_RECORDINGS: Final = (
+    ".xplane.pb",
+    ".xplane.pb.gz",
+    ".xplane.riegeli",
+    ".trace.json.gz",
+    ".nsys-rep",
+)
 
 
 def check(case: LintContext) -> Iterator[Remark]:
@@ -119,7 +126,7 @@ def _scheduler(case: LintContext, given: Occurrence) -> Iterator[Remark]:
 
 def _file(given: Occurrence) -> Iterator[Remark]:
     path = PurePath(given.meant)
-    if path.name.endswith((".xplane.pb", ".xplane.pb.gz", ".trace.json.gz", ".nsys-rep")):
+    if path.name.endswith(_RECORDINGS):
         yield remark(
             CODE,
             Severity.WARNING,

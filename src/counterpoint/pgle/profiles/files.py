@@ -37,7 +37,14 @@ from counterpoint.pgle.profiles.profile import (
 )
 
 _RECORDING: Final = ".xplane.pb"
-_RECORDINGS: Final = (".zip", ".xplane.pb.gz", ".sqlite", ".nsys-rep", ".json.gz")
+_RECORDINGS: Final = (
+    ".zip",
+    ".xplane.pb.gz",
+    ".xplane.riegeli",
+    ".sqlite",
+    ".nsys-rep",
+    ".json.gz",
+)
 _PLANE: Final = re.compile(
     rb"\n[\x80-\xff]*[\x00-\x7f]"  # a message
     rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?"  # its number

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -48,6 +50,10 @@ class Collector:
         self.devices: list[Device] = []
         self._device_of: dict[tuple[str, int], int] = {}
         self._lines: list[str] = []
+        self._line = 0
+        self._line_of: dict[tuple[str, int, str, int], int] = {}
+        self._opened: Counter[tuple[str, int, str]] = Counter()
+        self._pieces = 0
         self._origin_ns = 0
         self._ops = _Ops()
         self._summaries = 0
@@ -58,22 +64,45 @@ class Collector:
         self._executions: list[tuple[object, ...]] = []
         self._markers: list[tuple[object, ...]] = []
 
-    def set_origin(self, stamps_ns: Sequence[int]) -> None:
-        """Set time zero to the earliest line if picoseconds since 1970 would not fit 64 bits."""
-        if max(stamps_ns, default=0) * 1000 >= _LATEST_PS:
+    @property
+    def size(self) -> int:
+        """About how many bytes the rows take."""
+        return self._spans.size + self._host.size
+
+    def begin_piece(self, stamps_ns: Sequence[int]) -> None:
+        """Start an XSpace, the first or the next of a capture, whose lines have these timestamps.
+
+        Time zero is the earliest line if picoseconds since 1970 would not fit 64 bits.
+        """
+        self._pieces += 1
+        self._opened.clear()
+        self._ops.forget_planes()
+        if not self._origin_ns and max(stamps_ns, default=0) * 1000 >= _LATEST_PS:
             self._origin_ns = min(stamp for stamp in stamps_ns if stamp)
 
     def device(self, device: Device) -> int:
         """Return the index of a device, adding it if it is new."""
         key = (device.kind, device.ordinal)
-        if key not in self._device_of:
-            self._device_of[key] = len(self.devices)
+        index = self._device_of.setdefault(key, len(self.devices))
+        if index == len(self.devices):
             self.devices.append(device)
-        return self._device_of[key]
+        else:
+            known = self.devices[index]
+            self.devices[index] = replace(
+                known,
+                chip=known.chip or device.chip,
+                peak_flops=known.peak_flops or device.peak_flops,
+                peak_bytes=known.peak_bytes or device.peak_bytes,
+            )
+        return index
 
-    def open_line(self, name: str) -> None:
-        """Start a line for the spans and host events that follow."""
-        self._lines.append(name)
+    def open_line(self, plane: Plane, line: PlaneLine) -> None:
+        """Start a line for the spans and host events that follow, or continue that of a piece."""
+        twin = (plane.name, line.id, line.name)
+        self._opened[twin] += 1
+        self._line = self._line_of.setdefault((*twin, self._opened[twin]), len(self._lines))
+        if self._line == len(self._lines):
+            self._lines.append(f"{plane.name}/{line.name}")
 
     def add_spans(
         self, plane: Plane, device: int, line: PlaneLine, events: Events, is_async: bool
@@ -152,10 +181,10 @@ class Collector:
             devices=tuple(self.devices),
             lines=tuple(self._lines),
             ops=self._ops.frame(),
-            spans=self._spans.frame(),
+            spans=self._spans.frame(by_line=self._pieces > 1),
             executions=pl.DataFrame(self._executions, schema=EXECUTIONS, orient="row"),
             markers=pl.DataFrame(self._markers, schema=MARKERS, orient="row"),
-            host_events=self._host.frame(),
+            host_events=self._host.frame(by_line=self._pieces > 1),
             host_names=tuple(self._names),
             transfers=transfer_table,
             programs=programs,
@@ -199,7 +228,7 @@ class Collector:
         self._spans.append(
             {
                 "device": device,
-                "line": np.full(len(events), len(self._lines) - 1, np.uint32),
+                "line": np.full(len(events), self._line, np.uint32),
                 "op": self._ops.codes(plane, events, is_async),
                 "run_key": run.value if run is not None else np.zeros(len(events), np.int64),
                 "run_known": known,
@@ -216,7 +245,7 @@ class Collector:
         index = np.array([self._names.setdefault(n, len(self._names)) for n in names], np.uint32)
         self._host.append(
             {
-                "line": np.full(len(events), len(self._lines) - 1, np.uint32),
+                "line": np.full(len(events), self._line, np.uint32),
                 "name": index[code],
                 "start_ps": self._start(line, events),
                 "dur_ps": events.duration_ps,
@@ -233,7 +262,7 @@ class Collector:
             self._markers.append((device, int(step[row]), name, int(start[row]), duration))
 
     def _told(self, plane: Plane, line: PlaneLine, events: Events) -> pl.DataFrame:
-        return transfers.table(plane, len(self._lines) - 1, events, self._start(line, events))
+        return transfers.table(plane, self._line, events, self._start(line, events))
 
     def _start(self, line: PlaneLine, events: Events) -> Longs:
         if len(events):
@@ -255,16 +284,20 @@ class _Table:
         self._batches: list[Columns] = []
         self._waiting = 0
         self._frames: list[pl.DataFrame] = []
+        self.size = 0
 
     def append(self, batch: Columns) -> None:
         self._batches.append(batch)
         self._waiting += len(batch["start_ps"])
+        self.size += sum(column.nbytes for column in batch.values())
         if self._waiting >= _JOINED_ROWS:
             self._join()
 
-    def frame(self) -> pl.DataFrame:
+    def frame(self, *, by_line: bool) -> pl.DataFrame:
+        """Return the table; `by_line` if pieces of the same lines were appended in turn."""
         self._join()
-        return pl.concat(self._frames)
+        frames, self._frames = self._frames, []
+        return _by_line(frames) if by_line else pl.concat(frames)
 
     def _join(self) -> None:
         self._frames.append(_concatenate(self._batches, self._schema))
@@ -282,6 +315,10 @@ class _Ops:
         self._nameless: set[int] = set()
         self._slices: dict[int, int] = {}
         self.nameless_in_graphs = 0
+
+    def forget_planes(self) -> None:
+        """Release the planes read so far, which have no more events."""
+        self._met.clear()
 
     def codes(self, plane: Plane, events: Events, is_async: bool) -> NDArray[np.uint32]:
         """Return the row of each event, adding new rows as needed."""
@@ -403,3 +440,23 @@ def _concatenate(parts: list[Columns], schema: Schema) -> pl.DataFrame:
             run_key=pl.when(pl.Series(known)).then(pl.col("run_key")).otherwise(None)
         )
     return frame.select(*schema)
+
+
+def _by_line(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """Order rows as in an XSpace that is in one piece: line by line, and each by start.
+
+    An event is recorded when it ends, and may have begun before all events of the piece before.
+    Takes the frames, and frees them column by column.
+    """
+    columns = {name: [frame[name] for frame in frames] for name in frames[0].columns}
+    frames.clear()
+    line, start, duration = (
+        pl.concat(columns[name]).to_numpy() for name in ("line", "start_ps", "dur_ps")
+    )
+    order = np.argsort(line, kind="stable")
+    for part in np.split(order, np.cumsum(np.bincount(line))[:-1]):
+        if (start[part[1:]] < start[part[:-1]]).any():
+            part[:] = part[np.lexsort((-duration[part], start[part]))]
+    rows = pl.Series(order.astype(np.uint32))
+    del line, start, duration, order
+    return pl.DataFrame([pl.concat(columns.pop(name)).gather(rows) for name in [*columns]])

@@ -57,6 +57,7 @@ _MESSAGES = message_classes(
 class PlaneLine:
     """One line of a plane; its events lie between `start` and `end` in the file."""
 
+    id: int
     name: str
     timestamp_ns: int
     start: int
@@ -97,6 +98,7 @@ _PLANES: Final = 1
 _ERRORS: Final = 2
 _WARNINGS: Final = 3
 _HOSTNAMES: Final = 4
+_LINE_ID: Final = 1
 _LINE_NAME: Final = 2
 _LINE_TIMESTAMP: Final = 3
 _LINE_DISPLAY_NAME: Final = 11
@@ -176,7 +178,9 @@ def _read_line(data: memoryview, start: int, end: int) -> PlaneLine:
         found |= {(n, w): (b, e) for n, w, b, e in fields(data, at, end) if n == _LINE_DISPLAY_NAME}
     name = found.get((_LINE_NAME, LENGTH)) or found.get((_LINE_DISPLAY_NAME, LENGTH))
     stamp = found.get((_LINE_TIMESTAMP, VARINT))
+    number = found.get((_LINE_ID, VARINT))
     return PlaneLine(
+        id=varint(data, number[0])[0] if number else 0,
         name=_text(bytes(data[name[0] : name[1]])) if name else "",
         timestamp_ns=varint(data, stamp[0])[0] if stamp else 0,
         start=at,

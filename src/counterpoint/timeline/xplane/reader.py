@@ -1,4 +1,4 @@
-"""Reads an `.xplane.pb` into a Recording.
+"""Reads an `.xplane.pb` or `.xplane.riegeli` into a Recording.
 
 Content of each plane (docs/formats/xplane.md):
 
@@ -14,7 +14,8 @@ Content of each plane (docs/formats/xplane.md):
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -32,6 +33,7 @@ from counterpoint.timeline.xplane.planes import (
     read_planes,
     read_texts,
 )
+from counterpoint.timeline.xplane.riegeli import UnreadRiegeli, chunks
 from counterpoint.timeline.xplane.transfers import GRAPH_STAT, Messages, wanted_actions
 
 _DEVICE: Final = re.compile(r"/device:(GPU|TPU):(\d+)$")
@@ -45,6 +47,9 @@ _HOST_STATS: Final = (*_OP_STATS, "device_ordinal", "step_num")
 _PROTO_STATS: Final = ("Hlo Proto", "HLO Proto")
 
 _SINCE_1970_NS: Final = 10**17  # 1973: longer than any time since a machine or a profiler started
+
+_PEAK: Final = 3
+"""Memory that a Timeline takes while it is made, as a multiple of the rows of its Recording."""
 
 _MODULE_LINE: Final = "XLA Modules"
 _STEP_LINE: Final = "Steps"
@@ -74,8 +79,10 @@ def read_xplane(data: memoryview, source: str, reached: Reached = _ignore) -> Re
     `reached` is called with the offset after each line that has been read and is not needed again:
     to show progress, and to release the file's memory.
     """
+    capture = _Capture()
     try:
-        return _read(data, source, reached)
+        capture.add(data, reached)
+        return capture.finish(source, host=source)
     except Malformed as damage:
         raise InputError(
             f"{source}: not a complete XPlane profile: {damage}",
@@ -84,51 +91,136 @@ def read_xplane(data: memoryview, source: str, reached: Reached = _ignore) -> Re
         ) from None
 
 
-def _read(data: memoryview, source: str, reached: Reached) -> Recording:
-    collector = Collector()
-    programs: dict[str, EmbeddedProgram] = {}
-    environment: dict[str, str] = {}
-    notes: list[str] = []
-    planes = list(read_planes(data))
-    stamps = [line.timestamp_ns for plane in planes for line in plane.lines]
-    collector.set_origin(stamps)
-    for plane in planes:
+def read_pieces(
+    data: memoryview, source: str, memory_bytes: int, reached: Reached = _ignore
+) -> Recording:
+    """Read one host's profile from a Riegeli file; each record is an XSpace, a piece of the whole.
+
+    The pieces follow each other in time. What lies behind damage, or would take more memory, is
+    left out with a note.
+    """
+    capture = _Capture()
+    problem, next_ = None, "copy the file again in binary mode, or capture the profile again"
+    try:
+        for chunk in chunks(data):
+            if _PEAK * capture.size + chunk.size > memory_bytes:
+                share = chunk.start / len(data)
+                problem = (
+                    f"only the first {share:.0%} of the file was read, which takes the"
+                    f" {memory_bytes / 1e9:,.1f} GB of memory allowed: --memory allows more"
+                )
+                next_ = f"--memory {chunk.size / 1e9 + 1:.0f}"
+                break
+            for record in chunk.records():
+                capture.add(record, _ignore)
+            reached(chunk.end)
+    except UnreadRiegeli as other:
+        raise InputError(f"{source}: a Riegeli file of another kind: {other}") from None
+    except Malformed as damage:
+        problem = f"the file is cut off or damaged, and the rest is left out: {damage}"
+    try:
+        return capture.finish(source, host=_host_in(source), problem=problem)
+    except Malformed as damage:
+        raise InputError(
+            f"{source}: no XPlane profile could be read from this Riegeli file",
+            why=problem or str(damage),
+            next=next_,
+        ) from None
+
+
+def _host_in(source: str) -> str:
+    """Return the host in a file name: the pieces that XLA writes do not name it."""
+    name = source.replace("\\", "/").rpartition("/")[2]
+    return name.partition(".xplane.")[0] or source
+
+
+class _Capture:
+    """Reads a capture XSpace by XSpace: usually one, or many if XLA wrote it piece by piece.
+
+    Each has its own tables of names. Planes of the same name, and lines of the same id and name,
+    are the same in all.
+    """
+
+    def __init__(self) -> None:
+        self._collector = Collector()
+        self._programs: dict[str, EmbeddedProgram] = {}
+        self._environment: dict[str, str] = {}
+        self._notes: dict[str, str] = {}
+        self._skipped: Counter[str] = Counter()
+        self._unread: Counter[str] = Counter()
+        self._planes: dict[str, None] = {}
+        self._texts: list[SpaceTexts] = []
+        self._zero_ns: int | None = None
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the rows read so far take."""
+        return self._collector.size
+
+    def add(self, data: memoryview, reached: Reached) -> None:
+        """Read an XSpace, of which nothing is needed afterwards."""
+        planes = list(read_planes(data))
+        stamps = [line.timestamp_ns for plane in planes for line in plane.lines]
+        self._collector.begin_piece(stamps)
+        if self._zero_ns is None and max(stamps, default=0) > _SINCE_1970_NS:
+            self._zero_ns = min(stamp for stamp in stamps if stamp)
+        unread: Counter[str] = Counter()
+        for plane in planes:
+            self._planes[plane.name] = None
+            if not self._read(data, plane, reached):
+                unread[plane.name] += len(plane.lines)
+        self._unread |= unread  # the larger count: a line may be in every piece
+        for name, lines in self._unread.items():
+            self._notes[name] = f"plane {name} was not read: {lines} lines"
+        self._texts.append(read_texts(data))
+
+    def _read(self, data: memoryview, plane: Plane, reached: Reached) -> bool:
+        """Read a plane; return whether it is one of those that are read."""
         device = _DEVICE.match(plane.name)
         if device:
-            notes += _read_device(data, plane, device[1], int(device[2]), collector, reached)
+            note = _read_device(data, plane, device[1], int(device[2]), self._collector, reached)
+            if note:
+                self._notes[plane.name] = note
         elif plane.name == _HOST:
-            notes += _read_host(data, plane, collector, reached)
+            self._skipped[plane.name] += _read_host(data, plane, self._collector, reached)
+            if skipped := self._skipped[plane.name]:
+                self._notes[plane.name] = (
+                    f"{skipped:,} book-keeping marks of the host's thread pools are left out"
+                )
         elif plane.name == _MEGASCALE:
-            _read_megascale(data, plane, collector, reached)
+            _read_megascale(data, plane, self._collector, reached)
         elif plane.name == _METADATA:
-            programs |= _embedded_programs(plane)
-            environment |= {key: str(value) for key, value in plane.stats.items()}
+            self._programs |= _embedded_programs(plane)
+            self._environment |= {key: str(value) for key, value in plane.stats.items()}
         elif plane.name == _TASK:
-            environment |= {
+            self._environment |= {
                 key: str(value) for key, value in plane.stats.items() if isinstance(value, int)
             }
-        elif plane.lines:
-            notes.append(f"plane {plane.name} was not read: {len(plane.lines)} lines")
-    if not any(plane.name for plane in planes):
-        raise Malformed("it holds no named planes")
-    texts = read_texts(data)
-    recording = collector.finish(
-        source=source,
-        host=texts.hostnames[0] if texts.hostnames else source,
-        programs=programs,
-        environment=environment,
-        notes=[*_passed_on(texts), *notes, *_warn(collector, planes)],
-        truncated=any("dropped" in warning for warning in texts.warnings),
-    )
-    return replace(recording, zero_ns=_zero_ns(stamps, environment))
+        else:
+            return not plane.lines
+        return True
 
-
-def _zero_ns(stamps: Sequence[int], environment: Mapping[str, str]) -> int | None:
-    """Return time 0 of the Recording: lines count from 1970, or from the profile's start."""
-    if max(stamps, default=0) > _SINCE_1970_NS:
-        return min(stamp for stamp in stamps if stamp)
-    started = environment.get("profile_start_time", "")
-    return int(started) if started.isdecimal() and int(started) > _SINCE_1970_NS else None
+    def finish(self, source: str, host: str, problem: str | None = None) -> Recording:
+        """Build the Recording; `host` is its name if no XSpace has one."""
+        if not any(self._planes):
+            raise Malformed("it holds no named planes")
+        hostnames = [name for texts in self._texts for name in texts.hostnames]
+        warnings = [warning for texts in self._texts for warning in texts.warnings]
+        passed_on = dict.fromkeys(note for texts in self._texts for note in _passed_on(texts))
+        notes = [*passed_on, *self._notes.values(), *_warn(self._collector, self._planes)]
+        recording = self._collector.finish(
+            source=source,
+            host=hostnames[0] if hostnames else host,
+            programs=self._programs,
+            environment=self._environment,
+            notes=notes if problem is None else [f"{source}: {problem}", *notes],
+            truncated=problem is not None or any("dropped" in warning for warning in warnings),
+        )
+        started = self._environment.get("profile_start_time", "")
+        known = started.isdecimal() and int(started) > _SINCE_1970_NS
+        # Lines count from 1970, or from the profile's start.
+        zero_ns = int(started) if self._zero_ns is None and known else self._zero_ns
+        return replace(recording, zero_ns=zero_ns)
 
 
 def _passed_on(texts: SpaceTexts) -> list[str]:
@@ -138,10 +230,10 @@ def _passed_on(texts: SpaceTexts) -> list[str]:
     ]
 
 
-def _warn(collector: Collector, planes: list[Plane]) -> list[str]:
+def _warn(collector: Collector, planes: Iterable[str]) -> list[str]:
     if collector.devices:
         return []
-    found = ", ".join(plane.name for plane in planes) or "none"
+    found = ", ".join(planes) or "none"
     return [f"no device plane and no device ops on host threads (planes found: {found})"]
 
 
@@ -152,7 +244,8 @@ def _read_device(
     ordinal: int,
     collector: Collector,
     reached: Reached,
-) -> list[str]:
+) -> str | None:
+    """Read a device's plane; return a note on what is left out."""
     device = collector.device(_describe(plane, kind.lower(), ordinal))
     has_streams = any(line.name.startswith(_STREAM_PREFIX) for line in plane.lines)
     wanted = _wanted(plane, _DEVICE_STATS)
@@ -166,26 +259,27 @@ def _read_device(
             for events, _ in batches:
                 collector.add_steps(plane, device, line, events)
         elif line.name.startswith(_STREAM_PREFIX) if has_streams else _is_ops_line(line):
-            collector.open_line(f"{plane.name}/{line.name}")
+            collector.open_line(plane, line)
             for events, _ in batches:
                 collector.add_spans(plane, device, line, events, line.name == _ASYNC_LINE)
         elif line.start < line.end:
             left_out.append(line.name)
         reached(line.end)
     if not left_out or ordinal:
-        return []
-    return [f"{plane.name}: lines derived by the profiler are left out: {', '.join(left_out)}"]
+        return None
+    return f"{plane.name}: lines derived by the profiler are left out: {', '.join(left_out)}"
 
 
 def _is_ops_line(line: PlaneLine) -> bool:
     return line.name in (_OPS_LINE, _ASYNC_LINE)
 
 
-def _read_host(data: memoryview, plane: Plane, collector: Collector, reached: Reached) -> list[str]:
+def _read_host(data: memoryview, plane: Plane, collector: Collector, reached: Reached) -> int:
+    """Read a host's plane; return how many book-keeping marks were skipped."""
     wanted, messages = _wanted(plane, _HOST_STATS), Messages(plane)
     skipped = 0
     for line in plane.lines:
-        collector.open_line(f"{plane.name}/{line.name}")
+        collector.open_line(plane, line)
         for events, dropped in read_events(data, line.start, line.end, wanted, plane.strings):
             skipped += dropped
             collector.add_host_events(plane, line, events)
@@ -197,15 +291,13 @@ def _read_host(data: memoryview, plane: Plane, collector: Collector, reached: Re
             ):
                 collector.add_messages(plane, line, events, actions)
         reached(line.end)
-    if not skipped:
-        return []
-    return [f"{skipped:,} book-keeping marks of the host's thread pools are left out"]
+    return skipped
 
 
 def _read_megascale(data: memoryview, plane: Plane, collector: Collector, reached: Reached) -> None:
     wanted = wanted_actions(plane)
     for line in plane.lines:
-        collector.open_line(f"{plane.name}/{line.name}")
+        collector.open_line(plane, line)
         for events, _ in read_events(data, line.start, line.end, wanted, plane.strings):
             collector.add_actions(plane, line, events)
         reached(line.end)
