@@ -121,7 +121,7 @@ class TestPieces:
     def test_what_would_take_more_memory_is_left_out(self) -> None:
         data = riegeli([[piece(range(at, at + 5))] for at in range(0, 50, 5)])
         size = next(chunks(memoryview(data))).size
-        made = pieces(data, 3 * size)
+        made = pieces(data, 8 * size)
         assert made.truncated
         assert 0 < len(made.spans) < 300
         assert "--memory" in made.notes[0]

@@ -48,8 +48,8 @@ _PROTO_STATS: Final = ("Hlo Proto", "HLO Proto")
 
 _SINCE_1970_NS: Final = 10**17  # 1973: longer than any time since a machine or a profiler started
 
-_PEAK: Final = 3
-"""Memory that a Timeline takes while it is made, as a multiple of the rows of its Recording."""
+_PEAK: Final = 9
+"""Memory that `explain` takes, as a multiple of the rows of a Recording (benchmarks/pieces.py)."""
 
 _MODULE_LINE: Final = "XLA Modules"
 _STEP_LINE: Final = "Steps"
