@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -448,15 +449,36 @@ def _by_line(frames: list[pl.DataFrame]) -> pl.DataFrame:
     An event is recorded when it ends, and may have begun before all events of the piece before.
     Takes the frames, and frees them column by column.
     """
+    runs: dict[int, list[tuple[int, int, int]]] = {}
+    for number, frame in enumerate(frames):
+        line = frame["line"].to_numpy()
+        bounds = [0, *(np.flatnonzero(np.diff(line)) + 1).tolist(), len(line)]
+        for first, end in pairwise(bounds if len(line) else ()):
+            runs.setdefault(int(line[first]), []).append((number, first, end - first))
+    if not runs:
+        return frames[0]
     columns = {name: [frame[name] for frame in frames] for name in frames[0].columns}
     frames.clear()
-    line, start, duration = (
-        pl.concat(columns[name]).to_numpy() for name in ("line", "start_ps", "dur_ps")
-    )
-    order = np.argsort(line, kind="stable")
-    for part in np.split(order, np.cumsum(np.bincount(line))[:-1]):
-        if (start[part[1:]] < start[part[:-1]]).any():
-            part[:] = part[np.lexsort((-duration[part], start[part]))]
-    rows = pl.Series(order.astype(np.uint32))
-    del line, start, duration, order
-    return pl.DataFrame([pl.concat(columns.pop(name)).gather(rows) for name in [*columns]])
+
+    def rows(name: str, line: int) -> pl.Series:
+        parts = [columns[name][at].slice(first, count) for at, first, count in runs[line]]
+        return pl.concat(parts, rechunk=True)
+
+    orders = {line: _order(rows("start_ps", line), rows("dur_ps", line)) for line in sorted(runs)}
+    made: list[pl.Series] = []
+    for name in list(columns):
+        ordered = (
+            rows(name, line) if order is None else rows(name, line).gather(order)
+            for line, order in orders.items()
+        )
+        made.append(pl.concat(list(ordered), rechunk=True))
+        del columns[name]
+    return pl.DataFrame(made)
+
+
+def _order(start: pl.Series, duration: pl.Series) -> pl.Series | None:
+    """Return the order of a line's rows: by start, the longer first; None if they are in order."""
+    if start.is_sorted():
+        return None
+    order = np.lexsort((-duration.to_numpy(), start.to_numpy()))
+    return pl.Series(order.astype(np.uint32))

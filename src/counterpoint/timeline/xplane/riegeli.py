@@ -14,11 +14,10 @@ Reference: google/riegeli, doc/riegeli_records_file_format.md.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
-
-import numpy as np
 
 from counterpoint.core.wire import Malformed, varint
 
@@ -178,7 +177,8 @@ def _from_brotli(data: memoryview, size: int, at: int) -> memoryview:
     """Decompress to exactly `size` bytes, in small steps: a bomb ends at the first byte more."""
     import brotli
 
-    out = memoryview(np.empty(size, np.uint8))
+    # Pages of its own, which go back to the system with the piece: not to an allocator's heap.
+    out = memoryview(mmap.mmap(-1, max(1, size)))[:size]
     decoder = brotli.Decompressor()
     done = fed = 0
     try:
