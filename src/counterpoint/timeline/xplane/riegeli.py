@@ -17,7 +17,8 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from importlib import import_module
+from typing import Any, Final, Protocol
 
 from counterpoint.core.wire import Malformed, varint
 
@@ -43,6 +44,14 @@ _FED_BYTES: Final = 1 << 20
 _OUTPUT_BYTES: Final = 4 << 20
 
 _LONGEST_VARINT: Final = 10
+
+
+class _Decompressor(Protocol):
+    def process(self, data: memoryview, output_buffer_limit: int) -> bytes: ...
+
+    def is_finished(self) -> bool: ...
+
+    def can_accept_more_data(self) -> bool: ...
 
 
 class UnreadRiegeli(Malformed):
@@ -175,11 +184,10 @@ def _unpacked(data: memoryview, compression: int, most: int, at: int) -> memoryv
 
 def _from_brotli(data: memoryview, size: int, at: int) -> memoryview:
     """Decompress to exactly `size` bytes, in small steps: a bomb ends at the first byte more."""
-    import brotli
-
+    brotli: Any = import_module("brotli")  # it has no types
     # Pages of its own, which go back to the system with the piece: not to an allocator's heap.
     out = memoryview(mmap.mmap(-1, max(1, size)))[:size]
-    decoder = brotli.Decompressor()
+    decoder: _Decompressor = brotli.Decompressor()
     done = fed = 0
     try:
         while not decoder.is_finished():
