@@ -32,7 +32,7 @@ _JOURNAL = {
 
 def json_schemas() -> Mapping[str, str]:
     """The text of each schema, by the name of its file."""
-    made = {f"{name}.json": _schema(name, kind) for name, kind in results().items()}
+    made = {f"{name}.json": _whole(_schema(name, kind)) for name, kind in results().items()}
     made["run.json"] = _schema("run", RunManifest)
     made["rank.json"] = _schema("rank", RankManifest)
     made["journal.json"] = _journal()
@@ -55,6 +55,16 @@ def _tagged(kind: type[Result]) -> Iterator[tuple[object, type[Result]]]:
 
 def _schema(name: str, kind: type[Any]) -> dict[str, Any]:
     return {"$schema": _DIALECT, "title": name, **msgspec.json.schema(kind, schema_hook=_other)}
+
+
+def _whole(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a result, in which dataclasses, too, have all of their keys and no other."""
+    for kind in schema["$defs"].values():
+        if "properties" in kind:
+            kind |= {"required": [*kind["properties"]], "additionalProperties": False}
+            for key in kind["properties"].values():
+                key.pop("default", None)
+    return schema
 
 
 def _journal() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from counterpoint.core import lazy
 if TYPE_CHECKING:
     from counterpoint.diagnose.explanation import MIN_REPORTED_SHARE as MIN_REPORTED_SHARE
     from counterpoint.diagnose.explanation import Explanation as Explanation
+    from counterpoint.diagnose.explanation import ProgramUse as ProgramUse
     from counterpoint.diagnose.explanation import explain as explain
     from counterpoint.diagnose.finding import Finding as Finding
     from counterpoint.diagnose.finding import Remedy as Remedy
@@ -31,6 +32,7 @@ __getattr__ = lazy(
         "Finding": "counterpoint.diagnose.finding",
         "PHASES": "counterpoint.diagnose.step",
         "Phases": "counterpoint.diagnose.step",
+        "ProgramUse": "counterpoint.diagnose.explanation",
         "Remedy": "counterpoint.diagnose.finding",
         "GROUPINGS": "counterpoint.diagnose.ops",
         "Grouping": "counterpoint.diagnose.ops",

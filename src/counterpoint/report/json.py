@@ -5,6 +5,9 @@ own name; `At` names a different one, and a field in milliseconds (`step_ms`) ca
 in seconds (`step_s`). A field with a single possible value always has that value. Unknown values
 (None, Unknown, NaN) become null, never 0; `ReasonUnknown` gives the reason.
 
+A field whose type is a dataclass holds all of its fields: what the JSON gives as it was found needs
+no type of its own.
+
 Figures are rounded to six decimals: one nanosecond where they are milliseconds.
 """
 
@@ -14,7 +17,7 @@ import json
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import PurePath
 from typing import (
@@ -60,12 +63,12 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class ReasonUnknown:
-    """The reason why an attribute is unknown; null if it is known."""
+    """The reason why an attribute, or the whole, is unknown; null if it is known."""
 
-    path: str
+    path: str = ""
 
     def take(self, found: object) -> object:
-        value = _walk(found, self.path)
+        value = _walk(found, self.path) if self.path else found
         return value.reason if isinstance(value, Unknown) else None
 
 
@@ -100,11 +103,11 @@ class Result(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 def fill(kind: type[R], found: object, /, **given: object) -> R:
     """Return a Result of this kind, filled from what was found and from the given fields."""
-    fields = _fields(kind)
-    if unknown := given.keys() - fields.keys():
+    getters = _fields(kind)
+    if unknown := given.keys() - getters.keys():
         raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}")
     values: dict[str, Any] = {}
-    for name, (take, make) in fields.items():
+    for name, (take, make) in getters.items():
         values[name] = make(given[name] if name in given else take(found))
     return kind(**values)
 
@@ -157,12 +160,13 @@ def _scaled(value: Any, by: float) -> Any:  # noqa: ANN401
 
 
 @cache
-def _fields(kind: type[Result]) -> dict[str, tuple[_Maker, _Maker]]:
-    """Return the getter and the converter of each field, by name."""
-    hints, fields = get_type_hints(kind, include_extras=True), msgspec.structs.fields(kind)
+def _fields(kind: type[Any]) -> dict[str, tuple[_Maker, _Maker]]:
+    """Return the getter and the converter of each field of a Result or dataclass, by name."""
+    hints = get_type_hints(kind, include_extras=True)
+    found = fields(kind) if is_dataclass(kind) else msgspec.structs.fields(kind)
     return {
         field.name: (_taker(field.name, hints[field.name]), _maker(hints[field.name]))
-        for field in fields
+        for field in found
     }
 
 
@@ -191,7 +195,7 @@ def _maker(kind: Any) -> _Maker:  # noqa: ANN401 - a type or an annotation
     if origin is tuple:
         makers = [_maker(item_kind) for item_kind in inner if item_kind is not Ellipsis]
         return _rows(makers[0]) if Ellipsis in inner else _tuple(makers)
-    if origin is dict:
+    if origin in (dict, Mapping):
         make = _maker(inner[1])
         return lambda value: {str(key): make(item) for key, item in dict(value).items()}
     return _maker_of_one(kind)
@@ -199,8 +203,18 @@ def _maker(kind: Any) -> _Maker:  # noqa: ANN401 - a type or an annotation
 
 def _maker_of_one(kind: Any) -> _Maker:  # noqa: ANN401
     if isinstance(kind, type) and issubclass(kind, Result):
-        return lambda value: value if isinstance(value, kind) else fill(kind, value)
+        return lambda value: value if isinstance(value, kind) else _filled(kind, value)
+    if isinstance(kind, type) and is_dataclass(kind):
+        return lambda value: {
+            name: make(take(value)) for name, (take, make) in _fields(kind).items()
+        }
     return _text if get_origin(kind) is Literal else _SIMPLE.get(kind, _same)
+
+
+def _filled(kind: type[R], found: object) -> R:
+    """Return a Result filled from an object, or from a plain tuple of its fields in order."""
+    in_order = type(found) is tuple
+    return fill(kind, dict(zip(_fields(kind), found, strict=True)) if in_order else found)
 
 
 def _rows(make: _Maker) -> _Maker:

@@ -179,5 +179,4 @@ class FlagsRecommend(Result, tag_field="schema", tag="counterpoint.flags.recomme
 
 def recommendation_json(found: Recommendation) -> str:
     """Return `flags recommend` as text."""
-    advice = [AdviceJson(about=name, text=text) for name, text in found.advice]
-    return json_text(fill(FlagsRecommend, found, advice=advice))
+    return json_text(fill(FlagsRecommend, found))

@@ -23,7 +23,7 @@ from counterpoint.report.document import (
     printable,
 )
 from counterpoint.report.json import At, Pairs, Result, fill, json_text
-from counterpoint.runs import BURSTS, OutcomeKind, Rank, Run
+from counterpoint.runs import BURSTS, Outcome, OutcomeKind, Rank, Run
 from counterpoint.runs.reports import effective_flags, flags_by_module
 from counterpoint.runs.scores import seen_steps
 
@@ -293,15 +293,6 @@ def _shortened(run: Run) -> str:
     return ""
 
 
-class OutcomeJson(Result):
-    """How a process, or a run of several, ended."""
-
-    kind: str
-    exit_code: int | None
-    signal: str | None
-    detail: str
-
-
 class RunSettingsJson(Result):
     """The settings that were asked for, without what was inherited."""
 
@@ -315,7 +306,7 @@ class RankRead(Result):
     rank: Annotated[int, At("number")]
     host: str
     pid: int | None
-    outcome: OutcomeJson
+    outcome: Outcome
     environment: Any
     processes: tuple[Any, ...]
     steps: int
@@ -340,7 +331,7 @@ class RunFound(Result):
     started: str
     ended: str | None
     state: str
-    outcome: OutcomeJson
+    outcome: Outcome
     launcher: str
     job: str | None
     world_size: int
@@ -370,8 +361,7 @@ class Runs(Result, tag_field="schema", tag="counterpoint.runs/1"):
 
 def runs_json(runs: Sequence[Run], broken: Sequence[Broken] = ()) -> str:
     """Return runs as text."""
-    damaged = [BrokenRun(path=str(path), why=why) for path, why in broken]
-    return json_text(Runs(runs=tuple(map(run_found, runs)), broken=tuple(damaged)))
+    return json_text(fill(Runs, None, runs=map(run_found, runs), broken=broken))
 
 
 def run_found(run: Run) -> RunFound:

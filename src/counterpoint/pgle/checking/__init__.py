@@ -5,6 +5,7 @@ from counterpoint.pgle.checking.check import TIME as TIME
 from counterpoint.pgle.checking.check import Coverage as Coverage
 from counterpoint.pgle.checking.check import CoverageVerdict as CoverageVerdict
 from counterpoint.pgle.checking.check import CoveredPart as CoveredPart
+from counterpoint.pgle.checking.check import ImplausibleCost as ImplausibleCost
 from counterpoint.pgle.checking.check import LookupAnswer as LookupAnswer
 from counterpoint.pgle.checking.check import check_profile as check_profile
 from counterpoint.pgle.checking.check import judge as judge

@@ -219,9 +219,6 @@ def show_json(shown: SettingDescription, changes: Sequence[FlagChange]) -> str:
                 for verdict in shown.verdicts
             ],
             about=about,
-            recipes=[{"name": name, "what": what} for name, what in shown.recipes],
-            rules=[{"code": code, "title": title} for code, title in shown.rules],
-            pages=[{"title": title, "values": values} for title, values in shown.pages],
         )
     )
 

@@ -11,7 +11,9 @@ from counterpoint.diagnose.compare import (
     CollectiveChange,
     Comparison,
     OpChange,
+    RegroupedCollectives,
     Side,
+    SideDifference,
     StepChange,
     StepVerdict,
 )
@@ -41,15 +43,6 @@ class StepChangeJson(Result):
     range_of_steps: Annotated[Pair | None, At("of_steps")]
     verdict: str
     how: str
-
-
-class SideDifferenceJson(Result):
-    """A difference of machine, program, settings or versions; null: not set."""
-
-    about: str
-    what: str
-    a: str | None
-    b: str | None
 
 
 class ChangeJson(Result):
@@ -116,15 +109,6 @@ class CollectiveChangeJson(Result):
     clear: Annotated[bool, At("row.clear")]
 
 
-class RegroupedJson(Result):
-    """Collectives that were combined or split."""
-
-    a: tuple[str, ...]
-    b: tuple[str, ...]
-    kind: str
-    bytes: int | None
-
-
 class CompareMoveJson(Result):
     """A collective that moved in the schedule."""
 
@@ -146,13 +130,13 @@ class Compare(Result, tag_field="schema", tag="counterpoint.compare/1"):
     same_experiment: bool
     notes: tuple[str, ...]
     step: StepChangeJson
-    differs: tuple[SideDifferenceJson, ...]
+    differs: tuple[SideDifference, ...]
     work: StepDifferenceJson
     parts: Annotated[tuple[PartJson, ...], At("work.parts")]
     phases: Annotated[tuple[PhaseJson, ...], At("work.phases")]
     ops: tuple[OpChangeJson, ...]
     collectives: tuple[CollectiveChangeJson, ...]
-    regrouped: Annotated[tuple[RegroupedJson, ...], At("work.schedule.regrouped")]
+    regrouped: Annotated[tuple[RegroupedCollectives, ...], At("work.schedule.regrouped")]
     moves: Annotated[tuple[CompareMoveJson, ...], At("work.schedule.moves")]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from counterpoint.diagnose import Explanation
+from counterpoint.diagnose import Explanation, ProgramUse
 from counterpoint.report.json import At, Large, Pair, Result, fill, json_text
 from counterpoint.runs import Run
 from counterpoint.runs.scores import score_of_steps
@@ -27,17 +27,6 @@ class HostClock(Result):
     name: str
     source: str
     clock_offset_ms: float | None
-
-
-class ProgramJson(Result):
-    """A compiled module that ran."""
-
-    index: int
-    name: str
-    fingerprint: str | None
-    executions: int
-    device_ms: float
-    is_step: bool
 
 
 class StepsJson(Result):
@@ -196,7 +185,7 @@ class Explained(Result):
     devices: Annotated[int, At("device_count")]
     device_kind: str
     host_clocks: Annotated[tuple[HostClock, ...], At("hosts")]
-    programs: tuple[ProgramJson, ...]
+    programs: tuple[ProgramUse, ...]
     steps: StepsJson
     breakdown: BreakdownJson
     device_breakdowns: tuple[DeviceBreakdown, ...]

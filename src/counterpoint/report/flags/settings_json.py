@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
+from counterpoint.flags import Layout, SettingDifference
+from counterpoint.flags.effective import Difference
+from counterpoint.flags.lint import Fix
+from counterpoint.flags.parse import Location
 from counterpoint.report.catalogue.flags_json import Versions
 from counterpoint.report.flags.settings_document import left_out
 from counterpoint.report.json import At, Pairs, Result, fill, json_text
 
 if TYPE_CHECKING:
-    from counterpoint.flags import SettingDifference, Settings
+    from counterpoint.flags import Settings
     from counterpoint.flags.check import Examination, FixResult
     from counterpoint.flags.lint import Remark
     from counterpoint.flags.parse import ParsedSource
@@ -28,20 +32,6 @@ class CompilerAnswerJson(Result):
     note: str | None
 
 
-class Where(Result):
-    """A place in a source; no line where it has none."""
-
-    where: str
-    line: int | None
-
-
-class FixJson(Result):
-    """The settings to write instead; `safe`: the program stays the same, or starts to run."""
-
-    instead: Pairs
-    safe: bool
-
-
 class RemarkJson(Result):
     """A remark of a rule on a setting."""
 
@@ -50,10 +40,10 @@ class RemarkJson(Result):
     channel: str
     name: str
     text: str
-    place: Where
+    place: Location
     message: str
     advice: str
-    mend: Annotated[FixJson | None, At("fix")]
+    mend: Annotated[Fix | None, At("fix")]
 
 
 class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
@@ -133,13 +123,6 @@ class UsedFlag(Result):
     note: str
 
 
-class DifferentFlag(Result):
-    """A flag that modules of one program were compiled with differently; null: its default."""
-
-    name: str
-    by_module: dict[str, str | None]
-
-
 class FlagsEffective(Result, tag_field="schema", tag="counterpoint.flags.effective/1"):
     """The flags that a compiler used: `counterpoint flags effective --json`."""
 
@@ -149,7 +132,7 @@ class FlagsEffective(Result, tag_field="schema", tag="counterpoint.flags.effecti
     jaxlib: str
     asked_by: Annotated[str | None, At("asked")]
     flags: tuple[UsedFlag, ...]
-    differences: tuple[DifferentFlag, ...]
+    differences: tuple[Difference, ...]
     next: str
 
 
@@ -164,15 +147,6 @@ class SourceRead(Result):
 
     where: str
     form: str
-
-
-class ProcessLayout(Result):
-    """The layout of processes; null: not given."""
-
-    hosts: int | None
-    processes_per_host: int | None
-    gpus_per_process: int | None
-    cpus_per_process: int | None
 
 
 class LeftOutJson(Result):
@@ -205,7 +179,7 @@ class FlagsRender(Result, tag_field="schema", tag="counterpoint.flags.render/1")
     xla_flags: Annotated[Pairs, At("xla")]
     compiler_options: Annotated[dict[str, str], At("options")]
     environment: Annotated[dict[str, str], At("variables")]
-    layout: ProcessLayout | None
+    layout: Layout | None
     form: str
     text: str
     left_out: tuple[LeftOutJson, ...]
@@ -232,25 +206,10 @@ def render_json(
                 for source in sources
                 for at, text, why in left_out(source)
             ],
-            unread=[
-                {"where": source.where, "part": part}
-                for source in sources
-                for part in source.not_read
-            ],
-            notes=[
-                {"where": source.where, "note": note} for source in sources for note in source.notes
-            ],
+            unread=[(source.where, part) for source in sources for part in source.not_read],
+            notes=[(source.where, note) for source in sources for note in source.notes],
         )
     )
-
-
-class SettingChange(Result):
-    """A setting that two sources give differently; null: not given."""
-
-    channel: str
-    name: str
-    before: str | None
-    after: str | None
 
 
 class FlagsRenderDiff(Result, tag_field="schema", tag="counterpoint.flags.render-diff/1"):
@@ -258,7 +217,7 @@ class FlagsRenderDiff(Result, tag_field="schema", tag="counterpoint.flags.render
 
     before: tuple[str, ...]
     after: str
-    changes: tuple[SettingChange, ...]
+    changes: tuple[SettingDifference, ...]
 
 
 def difference_json(changes: Sequence[SettingDifference], before: Sequence[str], after: str) -> str:

@@ -54,7 +54,7 @@ class Compared(Result):
     """The step with the profile against that without: -0.03 is 3 % faster."""
 
     change: float | None
-    why_not: str | None
+    why_not: Annotated[str | None, ReasonUnknown()]
     range: Pair | None
     why_no_range: Annotated[str | None, ReasonUnknown("range")]
     verdict: str | None
@@ -63,15 +63,14 @@ class Compared(Result):
 
 
 def _compared(found: RunComparison | Unknown) -> Compared:
-    if isinstance(found, Unknown):
-        return fill(Compared, None, why_not=found.reason)
-    return fill(Compared, found, why_not=None, pairs=len(found.without_s))
+    pairs = None if isinstance(found, Unknown) else len(found.without_s)
+    return fill(Compared, found, pairs=pairs)
 
 
 class CoverageJson(Result):
     """Shares of the program that the profile has a cost for."""
 
-    why_not: str | None
+    why_not: Annotated[str | None, ReasonUnknown()]
     instructions: Annotated[float | None, At("instructions.share")]
     collectives: Annotated[float | None, At("collectives.share")]
     time: Annotated[float | None, At("time.share")]
@@ -79,9 +78,7 @@ class CoverageJson(Result):
 
 
 def _covered(found: Coverage | Unknown | None) -> CoverageJson | None:
-    if found is None:
-        return None
-    return fill(CoverageJson, found, why_not=found.reason if isinstance(found, Unknown) else None)
+    return None if found is None else fill(CoverageJson, found)
 
 
 class LogComplaintJson(Result):

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from counterpoint.core import Unknown
+from counterpoint.pgle.checking import ImplausibleCost
 from counterpoint.pgle.making import effective_costs, same_costs
+from counterpoint.pgle.profiles import InstructionCost
 from counterpoint.report.json import At, Pair, ReasonUnknown, Result, fill, json_text
 
 if TYPE_CHECKING:
@@ -59,14 +61,6 @@ class ModuleSum(Result):
     us: float
 
 
-class CostOf(Result):
-    """A cost as the file has it."""
-
-    name: str
-    fingerprint: str | None
-    us: float
-
-
 class PgleProfile(Result, tag_field="schema", tag="counterpoint.pgle-profile/1"):
     """The contents of a profile: `counterpoint pgle show --json`."""
 
@@ -77,7 +71,7 @@ class PgleProfile(Result, tag_field="schema", tag="counterpoint.pgle-profile/1")
     taken: int
     total_us: float
     modules: tuple[ModuleSum, ...]
-    costs: tuple[CostOf, ...]
+    costs: tuple[InstructionCost, ...]
     duplicates: dict[str, tuple[float, ...]]
     latencies: int
 
@@ -181,14 +175,6 @@ class Unused(Result):
     meant: str | None
 
 
-class ImplausibleCostJson(Result):
-    """A cost that can't be right."""
-
-    name: str
-    us: float
-    why: str
-
-
 class PgleCheck(Result, tag_field="schema", tag="counterpoint.pgle-check/1"):
     """The coverage of a program by a profile: `counterpoint pgle check --json`."""
 
@@ -211,7 +197,7 @@ class PgleCheck(Result, tag_field="schema", tag="counterpoint.pgle-check/1"):
     answers: tuple[LookupAnswerJson, ...]
     unused: tuple[Unused, ...]
     duplicates: tuple[str, ...]
-    doubts: tuple[ImplausibleCostJson, ...]
+    doubts: tuple[ImplausibleCost, ...]
     latencies_left_out: Annotated[int, At("latencies")]
     next: str
 
@@ -270,7 +256,7 @@ class CollectiveMoveJson(Result):
 class Moved(Result):
     """The collectives that the profile moved in the schedule."""
 
-    why_not: str | None
+    why_not: Annotated[str | None, ReasonUnknown()]
     reordered: bool | None
     basis: Literal["predicted"]
     hidden_at_most_us: HiddenAtMost | None
@@ -284,11 +270,10 @@ class Moved(Result):
 def moved(found: Movement | Unknown) -> Moved:
     """Return the movement as data."""
     if isinstance(found, Unknown):
-        return fill(Moved, None, why_not=found.reason)
+        return fill(Moved, found)
     return fill(
         Moved,
         found,
-        why_not=None,
         hidden_at_most_us=found,
         newly_overlapped=[move.name for move in found.newly_overlapped],
         no_longer_overlapped=[move.name for move in found.no_longer_overlapped],

@@ -20,7 +20,7 @@ from counterpoint.report.json import (
     json_text,
 )
 from counterpoint.tune import Budget, DryRun
-from counterpoint.tune.conclusion import ArmRow, Conclusion, settings_caveats
+from counterpoint.tune.conclusion import ArmRow, Conclusion, Spent, settings_caveats
 from counterpoint.tune.statistics import GainEstimate
 
 
@@ -135,17 +135,6 @@ class NoiseJson(Result):
     floor: float
 
 
-class SpentJson(Result):
-    """What the study took, and what is left of the budget; null: no limit of that kind."""
-
-    trials: int
-    seconds: float
-    node_seconds: float
-    trials_left: int | None
-    seconds_left: float | None
-    why_left: str | None
-
-
 class Tune(Result, tag_field="schema", tag="counterpoint.tune/1"):
     """What a study found: `counterpoint tune --json`, `tune show --json`, `STUDY/report.json`."""
 
@@ -164,7 +153,7 @@ class Tune(Result, tag_field="schema", tag="counterpoint.tune/1"):
     left_out: tuple[TuneLeftOutJson, ...]
     ablation: tuple[AblatedJson, ...]
     noise: NoiseJson | None
-    spent: SpentJson | None
+    spent: Spent | None
     notes: tuple[str, ...]
 
 
@@ -226,13 +215,6 @@ class DimensionPlanned(Result):
     excludes: tuple[str, ...]
 
 
-class BudgetGiven(Result):
-    """What `--budget` was understood as; null: no limit of that kind."""
-
-    trials: int | None
-    seconds: float | None
-
-
 class CostPlanned(Result):
     """What it costs, as far as that is known."""
 
@@ -253,7 +235,7 @@ class TunePlan(Result, tag_field="schema", tag="counterpoint.tune-plan/1"):
     base_step_ms: float | None
     nodes: int
     trial_s: Exact | None
-    budget: BudgetGiven
+    budget: Budget
     cost: CostPlanned | None
     node_hours: Exact | None
     base: Annotated[InFull, At("space.base")]
