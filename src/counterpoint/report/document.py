@@ -9,8 +9,11 @@ truncation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
+from typing import Final
 
 from counterpoint.report.units import printable as printable  # noqa: PLC0414 - a public name
 
@@ -100,6 +103,35 @@ class TextTable:
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     total: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CellColumn:
+    """A column with its cells, from which `table` builds its rows."""
+
+    kind: ColumnKind
+    title: str
+    cells: Sequence[str]
+    rank: int = 0
+    total: str = ""
+    others: str | None = None  # the cell for rows that are not shown
+
+
+numbers: Final = partial(CellColumn, ColumnKind.NUMBER)
+words: Final = partial(CellColumn, ColumnKind.WORD)
+names: Final = partial(CellColumn, ColumnKind.NAME)
+labels: Final = partial(CellColumn, ColumnKind.LABEL)
+places: Final = partial(CellColumn, ColumnKind.PLACE)
+
+
+def table(*columns: CellColumn) -> TextTable:
+    """Return the table of these columns, with every cell made printable."""
+    cells = ([*it.cells, *([] if it.others is None else [it.others])] for it in columns)
+    return TextTable(
+        columns=tuple(Column(it.title, it.kind, it.rank) for it in columns),
+        rows=tuple(tuple(map(printable, row)) for row in zip(*cells, strict=True)),
+        total=tuple(it.total for it in columns) if any(it.total for it in columns) else None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

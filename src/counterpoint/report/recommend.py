@@ -10,17 +10,16 @@ from counterpoint.flags import Channel
 from counterpoint.flags.forms import render
 from counterpoint.flags.recommendation import Recommendation, RecommendedLine
 from counterpoint.report.document import (
-    Column,
-    ColumnKind,
     Document,
     Fact,
     FactList,
     NumberedItem,
     Prose,
     Section,
-    TextTable,
     Tone,
     printable,
+    table,
+    words,
 )
 from counterpoint.report.json import At, Result, TextOrNull, fill, json_text
 
@@ -116,17 +115,14 @@ def _written(one: RecommendedLine) -> str:
 
 
 def _left_out(found: Recommendation, top: int) -> Section:
-    columns = (Column("setting", ColumnKind.WORD), Column("reason", ColumnKind.WORD))
-    rows = tuple(
-        (
-            printable(f"{dropped.name}={dropped.value}" if dropped.value else dropped.name),
-            printable(dropped.why),
-        )
-        for dropped in found.dropped[:top]
+    shown = found.dropped[:top]
+    omitted = table(
+        words("setting", [f"{it.name}={it.value}" if it.value else it.name for it in shown]),
+        words("reason", [dropped.why for dropped in shown]),
     )
     more = len(found.dropped) - top
     summary = f"{len(found.dropped)}" + (f", {top} shown" if more > 0 else "")
-    return Section("Omitted", summary, (TextTable(columns=columns, rows=rows),))
+    return Section("Omitted", summary, (omitted,))
 
 
 class RecommendedJson(Result):

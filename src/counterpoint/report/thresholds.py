@@ -18,8 +18,6 @@ from counterpoint.flags.thresholds import (
 )
 from counterpoint.report import units
 from counterpoint.report.document import (
-    Column,
-    ColumnKind,
     Document,
     Fact,
     FactList,
@@ -28,7 +26,10 @@ from counterpoint.report.document import (
     Section,
     TextTable,
     Tone,
+    numbers,
     printable,
+    table,
+    words,
 )
 from counterpoint.report.json import At, Result, fill, json_text
 
@@ -184,24 +185,13 @@ def _shown(kind: KindThresholds, top: int) -> Sequence[ThresholdResult]:
 
 
 def _table(steps: Sequence[ThresholdResult]) -> TextTable:
-    columns = (
-        Column("from bytes", ColumnKind.NUMBER),
-        Column("", ColumnKind.WORD),
-        Column("collectives", ColumnKind.NUMBER),
-        Column("launches per step", ColumnKind.NUMBER, 1),
-        Column("largest", ColumnKind.NUMBER),
+    return table(
+        numbers("from bytes", [f"{step.threshold:,}" for step in steps]),
+        words("", [units.size(step.threshold) for step in steps]),
+        numbers("collectives", [f"{step.collectives:,}" for step in steps]),
+        numbers("launches per step", [units.count(step.launches) for step in steps], 1),
+        numbers("largest", [units.size(step.largest) for step in steps]),
     )
-    rows = [
-        (
-            f"{step.threshold:,}",
-            units.size(step.threshold),
-            f"{step.collectives:,}",
-            units.count(step.launches),
-            units.size(step.largest),
-        )
-        for step in steps
-    ]
-    return TextTable(columns=columns, rows=tuple(rows))
 
 
 def _words(kind: KindThresholds) -> str:

@@ -84,6 +84,17 @@ def count(number: Number) -> str:
     return f"{figure:,.0f}" if abs(figure - round(figure)) < 5e-3 else f"{figure:,.2f}"
 
 
+def shown_of(shown: int, number: int) -> str:
+    """Format how many of all are shown: `10 of 3,440`, or the number alone if all are."""
+    return f"{number:,}" if shown == number else f"{shown:,} of {number:,}"
+
+
+def some(texts: Sequence[str], limit: int) -> str:
+    """Return the first texts, and how many more there are: `a, b and 3 more`."""
+    more = len(texts) - limit
+    return ", ".join(texts[:limit]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def size(number: Number) -> str:
     """Format bytes as `67.6 MiB`."""
     figure = known(number)
@@ -109,6 +120,11 @@ def span(low: Number, high: Number) -> str:
     short = 0 < largest < _SHORT
     first, last = column([low, high], min(1 - math.floor(math.log10(largest)), 5) if short else 2)
     return f"{first} to {last} ms"
+
+
+def shift(us: float, unmoved: str) -> str:
+    """Format a change of a start: `3.2 us later`, or `unmoved` if no digit shows it."""
+    return f"{abs(us):,.1f} us {'earlier' if us < 0 else 'later'}" if round(us, 1) else unmoved
 
 
 def _fixed(figure: float | None, decimals: int) -> str:

@@ -5,7 +5,6 @@ from counterpoint.pgle.applying.apply import apply_profile as apply_profile
 from counterpoint.pgle.applying.apply import compare_compiles as compare_compiles
 from counterpoint.pgle.applying.movement import CollectiveMove as CollectiveMove
 from counterpoint.pgle.applying.movement import Movement as Movement
-from counterpoint.pgle.applying.movement import displayed_us as displayed_us
 from counterpoint.pgle.applying.movement import movement as movement
 from counterpoint.pgle.applying.subject import LocatedProgram as LocatedProgram
 from counterpoint.pgle.applying.subject import heaviest as heaviest

@@ -18,8 +18,6 @@ from counterpoint.flags.history import (
 )
 from counterpoint.flags.refresh import JaxlibFlags, PluginComparison
 from counterpoint.report.document import (
-    Column,
-    ColumnKind,
     Document,
     Fact,
     FactList,
@@ -27,7 +25,10 @@ from counterpoint.report.document import (
     Section,
     TextTable,
     Tone,
+    names,
     printable,
+    table,
+    words,
 )
 
 
@@ -35,37 +36,26 @@ def list_document(
     found: Sequence[ListedFlag], release: Release, wanted: FlagFilter, does: Mapping[str, str]
 ) -> Document:
     """Return the table, with only the columns that the query needs."""
-    titles = ("name", "type", "default", "channel", "since")
-    kinds = (ColumnKind.WORD,) * 5  # names and values are for copying
-    columns = [Column(*column) for column in zip(titles, kinds, (0, 3, 0, 4, 2), strict=True)]
-    cells = [
-        [listed.flag.name for listed in found],
-        [listed.flag.type for listed in found],
-        [shown_default(listed.flag) for listed in found],
-        [_through(listed.flag) for listed in found],
-        [listed.first or f"<={releases()[0]}" for listed in found],
+    columns = [  # names and values are for copying
+        words("name", [listed.flag.name for listed in found]),
+        words("type", [listed.flag.type for listed in found], 3),
+        words("default", [shown_default(listed.flag) for listed in found]),
+        words("channel", [_through(listed.flag) for listed in found], 4),
+        words("since", [listed.first or f"<={releases()[0]}" for listed in found], 2),
     ]
     if any(listed.gone for listed in found):
-        columns.append(Column("until", ColumnKind.WORD, 1))
-        cells.append([listed.last or "" for listed in found])
+        columns.append(words("until", [listed.last or "" for listed in found], 1))
     if wanted.changed_since is not None:
-        columns.append(Column("changed", ColumnKind.NAME))
-        cells.append(
-            ["; ".join(change_text(change) for change in listed.changes) for listed in found]
-        )
+        changes = ["; ".join(map(change_text, listed.changes)) for listed in found]
+        columns.append(names("changed", changes))
     else:
-        columns.append(Column("description", ColumnKind.NAME, 5))
-        cells.append([_first_sentence(does.get(listed.flag.name, "")) for listed in found])
-    rows = tuple(tuple(printable(cell) for cell in row) for row in zip(*cells, strict=True))
-    table = TextTable(columns=tuple(columns), rows=rows)
+        sentences = [_first_sentence(does.get(listed.flag.name, "")) for listed in found]
+        columns.append(names("description", sentences, 5))
     notes = [Prose(note, Tone.WARNING) for note in release_notes(release)]
+    blocks = (*notes, table(*columns)) if found else (*notes,)
     return Document(
-        sections=(
-            Section(
-                "Flags", _summary(found, release, wanted), (*notes, table)[: None if rows else -1]
-            ),
-        ),
-        legend="`<=`: in the oldest known release" if rows else "",
+        sections=(Section("Flags", _summary(found, release, wanted), blocks),),
+        legend="`<=`: in the oldest known release" if found else "",
         next=f"counterpoint flags show {found[0].flag.name}" if found else _wider(wanted),
     )
 
@@ -126,7 +116,6 @@ def _wider(wanted: FlagFilter) -> str:
     return "counterpoint flags list" + ("" if wanted.everything else " --all")
 
 
-_NAME: Final = Column("name", ColumnKind.WORD)  # whole, for copying
 _ORDER: Final = (
     "fatal",
     "default",
@@ -161,64 +150,54 @@ def _nothing(diff: ReleaseDiff) -> str:
 
 
 def _removed(diff: ReleaseDiff) -> Section | None:
-    rows = [
-        (removed.flag.name, _ways(removed.flag), ", ".join(removed.use)) for removed in diff.removed
-    ]
-    columns = (_NAME, Column("channel", ColumnKind.WORD, 2), Column("replacement", ColumnKind.WORD))
+    flags = table(
+        words("name", [removed.flag.name for removed in diff.removed]),  # whole, for copying
+        words("channel", [_ways(removed.flag) for removed in diff.removed], 2),
+        words("replacement", [", ".join(removed.use) for removed in diff.removed]),
+    )
     return _section(
-        "Removed",
-        "XLA aborts on these flags; JAX does not read these variables",
-        columns,
-        rows,
+        "Removed", flags, "XLA aborts on these flags; JAX does not read these variables"
     )
 
 
 def _renamed(diff: ReleaseDiff) -> Section | None:
-    rows = [
-        (
-            renamed.before.name,
-            renamed.after.name,
-            "still accepted in XLA_FLAGS" if renamed.taken else "XLA aborts",
-        )
-        for renamed in diff.renamed
-    ]
-    columns = (_NAME, Column("new name", ColumnKind.WORD), Column("old name", ColumnKind.WORD, 1))
-    return _section("Renamed", "", columns, rows)
+    taken = {True: "still accepted in XLA_FLAGS", False: "XLA aborts"}
+    flags = table(
+        words("name", [renamed.before.name for renamed in diff.renamed]),
+        words("new name", [renamed.after.name for renamed in diff.renamed]),
+        words("old name", [taken[renamed.taken] for renamed in diff.renamed], 1),
+    )
+    return _section("Renamed", flags)
 
 
 def _changed(diff: ReleaseDiff) -> Section | None:
     ordered = sorted(
         diff.changed, key=lambda changed: (_ORDER.index(changed.what), changed.flag.name)
     )
-    rows = [(changed.flag.name, *_words(changed)) for changed in ordered]
-    columns = (
-        _NAME,
-        Column("property", ColumnKind.WORD),
-        Column("before", ColumnKind.WORD),
-        Column("after", ColumnKind.WORD),
+    described = [_words(changed) for changed in ordered]
+    flags = table(
+        words("name", [changed.flag.name for changed in ordered]),
+        words("property", [what for what, _, _ in described]),
+        words("before", [before for _, before, _ in described]),
+        words("after", [after for _, _, after in described]),
     )
-    return _section("Changed", "", columns, rows)
+    return _section("Changed", flags)
 
 
 def _added(diff: ReleaseDiff) -> Section | None:
-    rows = [(flag.name, flag.type, shown_default(flag), _ways(flag)) for flag in diff.added]
-    columns = (
-        _NAME,
-        Column("type", ColumnKind.WORD, 2),
-        Column("default", ColumnKind.WORD),
-        Column("channel", ColumnKind.WORD, 3),
+    flags = table(
+        words("name", [flag.name for flag in diff.added]),
+        words("type", [flag.type for flag in diff.added], 2),
+        words("default", [shown_default(flag) for flag in diff.added]),
+        words("channel", [_ways(flag) for flag in diff.added], 3),
     )
-    return _section("Added", "", columns, rows)
+    return _section("Added", flags)
 
 
-def _section(
-    title: str, remark: str, columns: tuple[Column, ...], rows: list[tuple[str, ...]]
-) -> Section | None:
-    if not rows:
-        return None
-    cells = tuple(tuple(printable(cell) for cell in row) for row in rows)
-    summary = f"{len(rows)}: {remark}" if remark else str(len(rows))
-    return Section(title, summary, (TextTable(columns=columns, rows=cells),))
+def _section(title: str, flags: TextTable, remark: str = "") -> Section | None:
+    count = len(flags.rows)
+    summary = f"{count}: {remark}" if remark else str(count)
+    return Section(title, summary, (flags,)) if count else None
 
 
 def _words(change: ChangedFlag) -> tuple[str, str, str]:
@@ -311,8 +290,7 @@ def plugin_section(plugin: PluginComparison) -> Section:
         *((name, "in jaxlib only") for name in plugin.fewer),
         *((name, "different type or values") for name in plugin.other),
     ]
-    table = TextTable(
-        columns=(Column("option", ColumnKind.WORD), Column("where", ColumnKind.WORD)),
-        rows=tuple(rows),
+    options = table(
+        words("option", [name for name, _ in rows]), words("where", [where for _, where in rows])
     )
-    return Section("Plugin", f"{count}: {plugin.differences} differences", (table,))
+    return Section("Plugin", f"{count}: {plugin.differences} differences", (options,))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import Unknown
@@ -18,16 +19,20 @@ from counterpoint.diagnose.compare import (
     ScheduleChanges,
     StepDifference,
 )
-from counterpoint.pgle.applying import CollectiveMove, displayed_us
+from counterpoint.pgle.applying import CollectiveMove
 from counterpoint.report import units
 from counterpoint.report.document import (
-    Column,
-    ColumnKind,
+    CellColumn,
     Prose,
     Section,
     TextTable,
     Tone,
+    names,
+    numbers,
+    places,
     printable,
+    table,
+    words,
 )
 from counterpoint.report.places import distinct, short_path
 
@@ -45,26 +50,24 @@ _HOW: Final = {
     MatchStage.PLACE: "same place",
     MatchStage.RENAMED: "renamed",
 }
-_THREE: Final = (
-    Column("A ms", ColumnKind.NUMBER),
-    Column("B ms", ColumnKind.NUMBER),
-    Column("B-A", ColumnKind.NUMBER),
-)
 
 
 def changes_table(title: str, changes: Sequence[PartChange], total: PartChange) -> TextTable:
     """Return parts that add up to a total."""
     all_ = [*changes, total]
-    cells = (
-        [change.what for change in all_],
-        units.column(change.a_ms for change in all_),
-        units.column(change.b_ms for change in all_),
-        signed([change.difference_ms for change in all_]),
-    )
-    rows = tuple(zip(*cells, strict=True))
-    return TextTable(
-        columns=(Column(title, ColumnKind.WORD), *_THREE), rows=rows[:-1], total=rows[-1]
-    )
+    return _with_total(table(words(title, [change.what for change in all_]), *_times(all_)))
+
+
+def _times(changes: Sequence[PartChange | OpChange]) -> Iterator[CellColumn]:
+    """Yield the times of both sides, and their differences."""
+    yield numbers("A ms", units.column(change.a_ms for change in changes))
+    yield numbers("B ms", units.column(change.b_ms for change in changes))
+    yield numbers("B-A", signed([change.difference_ms for change in changes]))
+
+
+def _with_total(all_: TextTable) -> TextTable:
+    """Return the table with its last row as the total."""
+    return replace(all_, rows=all_.rows[:-1], total=all_.rows[-1])
 
 
 def signed(values: Sequence[float]) -> list[str]:
@@ -123,28 +126,18 @@ def _ops_table(
         math.fsum(row.b_ms for row in others),
     )
     tail = [rest, PartChange("busy", busy.a_ms, busy.b_ms)]
-    cells = (
-        [*distinct([_names(row) for row in listed], _PAIR), *(change.what for change in tail)],
-        [*(_how(row) for row in listed), "", ""],
-        [*(row.shown.category for row in listed), "", ""],
-        units.column([*(row.a_ms for row in listed), *(change.a_ms for change in tail)]),
-        units.column([*(row.b_ms for row in listed), *(change.b_ms for change in tail)]),
-        signed([*(r.difference_ms for r in listed), *(change.difference_ms for change in tail)]),
-        [*units.column(row.noise_ms for row in listed), "", ""],
-        [*(row.shown.phase or "" for row in listed), "", ""],
-        [*(_place(row) for row in listed), "", ""],
+    ops = distinct([_names(row) for row in listed], _PAIR)
+    return _with_total(
+        table(
+            names("op", [*ops, *(change.what for change in tail)]),
+            words("match", [*(_how(row) for row in listed), "", ""], 1),
+            words("category", [*(row.shown.category for row in listed), "", ""], 2),
+            *_times([*listed, *tail]),
+            numbers("noise", [*units.column(row.noise_ms for row in listed), "", ""], 2),
+            words("phase", [*(row.shown.phase or "" for row in listed), "", ""], 3),
+            places("source", [*(_place(row) for row in listed), "", ""], 1),
+        )
     )
-    rows = tuple(zip(*cells, strict=True))
-    columns = (
-        Column("op", ColumnKind.NAME),
-        Column("match", ColumnKind.WORD, 1),
-        Column("category", ColumnKind.WORD, 2),
-        *_THREE,
-        Column("noise", ColumnKind.NUMBER, 2),
-        Column("phase", ColumnKind.WORD, 3),
-        Column("source", ColumnKind.PLACE, 1),
-    )
-    return TextTable(columns=columns, rows=rows[:-1], total=rows[-1])
 
 
 def _names(row: OpChange) -> str:
@@ -172,7 +165,7 @@ def _how(row: OpChange) -> str:
 
 def _place(row: OpChange) -> str:
     where = row.shown.source or row.shown.scope
-    return printable(short_path(where)) if where else units.UNKNOWN
+    return short_path(where) if where else units.UNKNOWN
 
 
 def collectives_section(work: StepDifference, top: int) -> Section:
@@ -180,34 +173,25 @@ def collectives_section(work: StepDifference, top: int) -> Section:
     if not work.collectives:
         return Section("Collectives", "none ran in a step")
     rows = work.collectives[:top]
-    columns = (
-        Column("collective", ColumnKind.NAME),
-        Column("match", ColumnKind.WORD, 2),
-        Column("kind", ColumnKind.WORD, 4),
-        Column("size", ColumnKind.NUMBER, 1),
-        Column("ranks", ColumnKind.NUMBER, 3),
-        Column("exposed A", ColumnKind.NUMBER),
-        Column("B", ColumnKind.NUMBER),
-        Column("B-A", ColumnKind.NUMBER),
-        Column("wait A", ColumnKind.NUMBER, 2),
-        Column("B", ColumnKind.NUMBER, 2),
-        Column("bus GB/s A", ColumnKind.NUMBER, 1),
-        Column("B", ColumnKind.NUMBER, 1),
-    )
-    cells = (
-        distinct([_names(network.row) for network in rows], _PAIR),
-        [_how(network.row) for network in rows],
-        [network.row.shown.kind or units.UNKNOWN for network in rows],
-        [units.size(network.row.volume) for network in rows],
-        [units.count(network.row.shown.group_size) for network in rows],
-        *_both(rows, lambda network: network.exposed_ms),
-        _exposed_more(rows),
-        *_both(rows, lambda network: network.wait_ms),
-        *_both(rows, lambda network: network.busbw_gbps, 1),
+    exposed_a, exposed_b = _both(rows, lambda network: network.exposed_ms)
+    wait_a, wait_b = _both(rows, lambda network: network.wait_ms)
+    bus_a, bus_b = _both(rows, lambda network: network.busbw_gbps, 1)
+    collectives = table(
+        names("collective", distinct([_names(network.row) for network in rows], _PAIR)),
+        words("match", [_how(network.row) for network in rows], 2),
+        words("kind", [network.row.shown.kind or units.UNKNOWN for network in rows], 4),
+        numbers("size", [units.size(network.row.volume) for network in rows], 1),
+        numbers("ranks", [units.count(network.row.shown.group_size) for network in rows], 3),
+        numbers("exposed A", exposed_a),
+        numbers("B", exposed_b),
+        numbers("B-A", _exposed_more(rows)),
+        numbers("wait A", wait_a, 2),
+        numbers("B", wait_b, 2),
+        numbers("bus GB/s A", bus_a, 1),
+        numbers("B", bus_b, 1),
     )
     summary = f"{_differ([network.row for network in work.collectives])}; times in ms"
-    table = TextTable(columns=columns, rows=tuple(zip(*cells, strict=True)))
-    return Section("Collectives", summary, (table,))
+    return Section("Collectives", summary, (collectives,))
 
 
 def _exposed_more(rows: Sequence[CollectiveChange]) -> list[str]:
@@ -267,47 +251,25 @@ def _moved(schedule: ScheduleChanges, moved: int) -> str:
 
 
 def _regrouped(regrouped: Sequence[RegroupedCollectives]) -> TextTable:
-    columns = (
-        Column("in A", ColumnKind.NAME),
-        Column("in B", ColumnKind.NAME),
-        Column("kind", ColumnKind.WORD),
-        Column("bytes per step", ColumnKind.NUMBER),
+    return table(
+        names("in A", distinct([_some(group.a) for group in regrouped], _NAME)),
+        names("in B", distinct([_some(group.b) for group in regrouped], _NAME)),
+        words("kind", [group.kind for group in regrouped]),
+        numbers("bytes per step", [units.size(group.bytes) for group in regrouped]),
     )
-    a = distinct([_some(group.a) for group in regrouped], _NAME)
-    b = distinct([_some(group.b) for group in regrouped], _NAME)
-    rows = tuple(
-        (was, became, group.kind, units.size(group.bytes))
-        for was, became, group in zip(a, b, regrouped, strict=True)
-    )
-    return TextTable(columns=columns, rows=rows)
 
 
 def _moves(moves: Sequence[CollectiveMove]) -> TextTable:
-    columns = (
-        Column("collective in B", ColumnKind.NAME),
-        Column("kind", ColumnKind.WORD, 2),
-        Column("starts", ColumnKind.WORD),
-        Column("compute within A, us", ColumnKind.NUMBER),
-        Column("B", ColumnKind.NUMBER),
-        Column("now", ColumnKind.WORD, 1),
-        Column("source", ColumnKind.PLACE, 3),
-    )
-    names = distinct([move.name for move in moves], _NAME)
-    return TextTable(columns=columns, rows=tuple(map(_move, moves, names)))
-
-
-def _move(move: CollectiveMove, name: str) -> tuple[str, ...]:
-    us = move.start_shift_us
-    shift = f"{abs(us):,.1f} us {'earlier' if us < 0 else 'later'}"
-    sync = (move.before.sync, move.after.sync)
-    return (
-        printable(name),
-        move.kind,
-        shift if displayed_us(us) else "as in A",
-        f"{move.before.within_us:,.1f}",
-        f"{move.after.within_us:,.1f}",
-        {(True, False): "async", (False, True): "sync"}.get(sync, ""),
-        printable(short_path(move.source or "")),
+    syncs = [(move.before.sync, move.after.sync) for move in moves]
+    now = {(True, False): "async", (False, True): "sync"}
+    return table(
+        names("collective in B", distinct([move.name for move in moves], _NAME)),
+        words("kind", [move.kind for move in moves], 2),
+        words("starts", [units.shift(move.start_shift_us, "as in A") for move in moves]),
+        numbers("compute within A, us", [f"{move.before.within_us:,.1f}" for move in moves]),
+        numbers("B", [f"{move.after.within_us:,.1f}" for move in moves]),
+        words("now", [now.get(sync, "") for sync in syncs], 1),
+        places("source", [short_path(move.source or "") for move in moves], 3),
     )
 
 
@@ -318,19 +280,16 @@ def differs_section(found: Comparison, top: int) -> Section:
     if not rows:
         text = "none differ" if known else "none known to differ; a Run records more than a profile"
         return Section("Settings and versions", text)
-    columns = (
-        Column("about", ColumnKind.WORD),
-        Column("what", ColumnKind.NAME),
-        Column("A", ColumnKind.WORD),
-        Column("B", ColumnKind.WORD),
-    )
-    cells = tuple(
-        (str(differs.about), printable(differs.what), _value(differs.a), _value(differs.b))
-        for differs in rows[: 2 * top]
+    shown = rows[: 2 * top]
+    values = table(
+        words("about", [str(differs.about) for differs in shown]),
+        names("what", [differs.what for differs in shown]),
+        words("A", [_value(differs.a) for differs in shown]),
+        words("B", [_value(differs.b) for differs in shown]),
     )
     summary = f"{len(rows):,} differ" + ("" if len(rows) <= 2 * top else f", {2 * top} shown")
-    return Section("Settings and versions", summary, (TextTable(columns=columns, rows=cells),))
+    return Section("Settings and versions", summary, (values,))
 
 
 def _value(text: str | None) -> str:
-    return "not given" if text is None else printable(text)
+    return "not given" if text is None else text

@@ -27,7 +27,6 @@ from counterpoint.report import units
 from counterpoint.report.document import (
     Block,
     Chart,
-    ColumnKind,
     Document,
     Fact,
     FactList,
@@ -35,10 +34,14 @@ from counterpoint.report.document import (
     Section,
     Series,
     Tone,
+    names,
+    numbers,
     printable,
+    table,
+    words,
 )
 from counterpoint.report.explain.explain_document import note_facts
-from counterpoint.report.explain.sections import CellColumn, number, text_table
+from counterpoint.report.explain.sections import known_columns
 from counterpoint.report.places import distinct
 from counterpoint.report.units import counted_noun
 
@@ -53,7 +56,7 @@ SPELT: Final[Mapping[str | None, str]] = {
 _LONGEST_NAME: Final = 60
 
 
-def names(rows: Sequence[Mapping[str, Any]], key: str) -> list[str]:
+def _short(rows: Sequence[Mapping[str, Any]], key: str) -> list[str]:
     """Return names from files, printable and shortened."""
     texts = [units.UNKNOWN if row[key] is None else printable(str(row[key])) for row in rows]
     return distinct(texts, _LONGEST_NAME)
@@ -65,15 +68,15 @@ def calls_section(calls: RemoteCalls, top: int) -> Section:
     rows = links.head(top).to_dicts()
     host_ms = [row["host_ms"] for row in rows]
     columns = [
-        CellColumn("host", ColumnKind.NAME, names(rows, "host")),
-        CellColumn("peer", ColumnKind.NAME, names(rows, "peer")),
-        number("calls", [units.count(row["calls"]) for row in rows]),
-        number("median ms", units.column(row["median_ms"] for row in rows)),
-        number("p95", units.column(row["p95_ms"] for row in rows)),
-        number("most", units.column(row["max_ms"] for row in rows)),
-        *([number("host work", units.column(host_ms))] if any(host_ms) else []),
-        number("slow", [units.percent(row["slow_share"], 0) for row in rows]),
-        CellColumn("pattern", ColumnKind.WORD, names(rows, "pattern")),
+        names("host", _short(rows, "host")),
+        names("peer", _short(rows, "peer")),
+        numbers("calls", [units.count(row["calls"]) for row in rows]),
+        numbers("median ms", units.column(row["median_ms"] for row in rows)),
+        numbers("p95", units.column(row["p95_ms"] for row in rows)),
+        numbers("most", units.column(row["max_ms"] for row in rows)),
+        *([numbers("host work", units.column(host_ms))] if any(host_ms) else []),
+        numbers("slow", [units.percent(row["slow_share"], 0) for row in rows]),
+        words("pattern", _short(rows, "pattern")),
     ]
     state = {
         LatencyPattern.NORMAL: "none is slow",
@@ -84,7 +87,7 @@ def calls_section(calls: RemoteCalls, top: int) -> Section:
         f"{len(calls.rows):,} over {len(links):,} links: {state}, compared with their bytes at"
         f" {units.rate(calls.rate, 'B')} per host ({printable(calls.rate_source)})"
     )
-    blocks: list[Block] = [text_table(columns)[0]]
+    blocks: list[Block] = [table(*known_columns(columns))]
     by_step = calls.by_step
     if len(by_step) > 1:
         blocks.append(_over_steps(calls))
@@ -175,20 +178,18 @@ def bursts_section(analysis: NetworkAnalysis, top: int) -> Section:
     largest = bursts.sort("bytes", descending=True).head(top).sort("start_ms")
     rows = largest.to_dicts()
     columns = [
-        number("start ms", units.column(row["start_ms"] for row in rows)),
-        number("length", units.column(row["length_ms"] for row in rows)),
-        CellColumn(
-            "link", ColumnKind.NAME, [SPELT.get(row["link"], units.UNKNOWN) for row in rows]
-        ),
-        number("bytes", [units.size(row["bytes"]) for row in rows]),
-        number("mean GB/s", units.column((row["mean_gbps"] for row in rows), 1)),
-        number("peak", units.column((row["peak_gbps"] for row in rows), 1), rank=1),
-        number("exposed", units.column(row["exposed_ms"] for row in rows)),
-        CellColumn("bound", ColumnKind.WORD, names(rows, "bound")),
-        CellColumn("collectives", ColumnKind.NAME, [_collectives(row) for row in rows], rank=2),
+        numbers("start ms", units.column(row["start_ms"] for row in rows)),
+        numbers("length", units.column(row["length_ms"] for row in rows)),
+        names("link", [SPELT.get(row["link"], units.UNKNOWN) for row in rows]),
+        numbers("bytes", [units.size(row["bytes"]) for row in rows]),
+        numbers("mean GB/s", units.column((row["mean_gbps"] for row in rows), 1)),
+        numbers("peak", units.column((row["peak_gbps"] for row in rows), 1), rank=1),
+        numbers("exposed", units.column(row["exposed_ms"] for row in rows)),
+        words("bound", _short(rows, "bound")),
+        names("collectives", [_collectives(row) for row in rows], rank=2),
     ]
     summary = f"the largest {len(rows)} of {len(bursts):,}; times in ms from the step's start"
-    return Section("Bursts", summary, (text_table(columns)[0],))
+    return Section("Bursts", summary, (table(*known_columns(columns)),))
 
 
 def _collectives(row: dict[str, Any]) -> str:
@@ -235,7 +236,7 @@ def _profile(analysis: NetworkAnalysis, named: tuple[str, ...]) -> Section:
         Fact("devices", printable(_devices(analysis))),
         Fact("links", printable(analysis.links_source)),
     ]
-    return Section("Network", printable(_inputs(named)), (FactList(tuple(rows)),))
+    return Section("Network", printable(units.some(named, _INPUTS)), (FactList(tuple(rows)),))
 
 
 def _devices(analysis: NetworkAnalysis) -> str:
@@ -246,11 +247,6 @@ def _devices(analysis: NetworkAnalysis) -> str:
     if analysis.processes != analysis.hosts:
         place = f"in {analysis.processes:,} processes {place}"
     return f"{analysis.devices:,} {analysis.device_kind} {place}"
-
-
-def _inputs(paths: tuple[str, ...]) -> str:
-    more = len(paths) - _INPUTS
-    return ", ".join(paths[:_INPUTS]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _slack(analysis: NetworkAnalysis, top: int) -> Section:
@@ -277,15 +273,15 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
         " executions; times in ms of one execution"
     )
     columns = [
-        CellColumn("op", ColumnKind.NAME, names(rows, "op")),
-        CellColumn("kind", ColumnKind.NAME, names(rows, "kind"), rank=2),
-        number("median", units.column(row["slack_ms"] for row in rows)),
-        number("p5", units.column(row["slack_p5_ms"] for row in rows), rank=1),
-        number("p95", units.column(row["slack_p95_ms"] for row in rows), rank=1),
-        number("no slack", [units.percent(row["no_slack_share"], 0) for row in rows]),
-        number("transfer", units.column(row["mean_transfer_ms"] for row in rows)),
-        number("could move in", units.column(row["movable_ms"] for row in rows)),
-        number("worst device", [_device(row["worst_device"]) for row in rows], rank=3),
+        names("op", _short(rows, "op")),
+        names("kind", _short(rows, "kind"), rank=2),
+        numbers("median", units.column(row["slack_ms"] for row in rows)),
+        numbers("p5", units.column(row["slack_p5_ms"] for row in rows), rank=1),
+        numbers("p95", units.column(row["slack_p95_ms"] for row in rows), rank=1),
+        numbers("no slack", [units.percent(row["no_slack_share"], 0) for row in rows]),
+        numbers("transfer", units.column(row["mean_transfer_ms"] for row in rows)),
+        numbers("could move in", units.column(row["movable_ms"] for row in rows)),
+        numbers("worst device", [_device(row["worst_device"]) for row in rows], rank=3),
     ]
     meaning = Prose(
         "slack: time from the start until the device needs the data, minus waits for other"
@@ -293,7 +289,7 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
         " elsewhere in the schedule (upper bound).",
         Tone.QUIET,
     )
-    return Section("Slack", summary, (meaning, text_table(columns)[0]))
+    return Section("Slack", summary, (meaning, table(*known_columns(columns))))
 
 
 def _device(number: int | None) -> str:
@@ -305,17 +301,15 @@ def _bandwidth(analysis: NetworkAnalysis, top: int) -> Section:
     # In a prediction the rate is an input of the cost model.
     rate = "priced at" if analysis.basis == Basis.PREDICTED else "achieved"
     columns = [
-        CellColumn("op", ColumnKind.NAME, names(rows, "op")),
-        CellColumn(
-            "link", ColumnKind.NAME, [SPELT.get(row["link"], units.UNKNOWN) for row in rows], rank=3
-        ),
-        number("sends", [units.size(row["wire_bytes"]) for row in rows], rank=2),
-        number("required", _gbps(rows, "required_gbps")),
-        number(rate, _gbps(rows, "achieved_gbps")),
-        number("capacity", _gbps(rows, "capacity_gbps"), rank=2),
-        CellColumn("decided by", ColumnKind.NAME, [_decides(row) for row in rows], rank=1),
-        number("exposed ms", units.column(row["exposed_ms"] for row in rows)),
-        CellColumn("bound", ColumnKind.WORD, names(rows, "bound")),
+        names("op", _short(rows, "op")),
+        names("link", [SPELT.get(row["link"], units.UNKNOWN) for row in rows], rank=3),
+        numbers("sends", [units.size(row["wire_bytes"]) for row in rows], rank=2),
+        numbers("required", _gbps(rows, "required_gbps")),
+        numbers(rate, _gbps(rows, "achieved_gbps")),
+        numbers("capacity", _gbps(rows, "capacity_gbps"), rank=2),
+        names("decided by", [_decides(row) for row in rows], rank=1),
+        numbers("exposed ms", units.column(row["exposed_ms"] for row in rows)),
+        words("bound", _short(rows, "bound")),
     ]
     summary = (
         f"{len(rows)} of {counted_noun(len(analysis.network), 'collective')}, the most exposed"
@@ -323,7 +317,7 @@ def _bandwidth(analysis: NetworkAnalysis, top: int) -> Section:
     )
     if analysis.basis == Basis.PREDICTED:
         summary += "; decided by: the links, or their latency, that determine the price"
-    return Section("Bandwidth", summary, (text_table(columns)[0],))
+    return Section("Bandwidth", summary, (table(*known_columns(columns)),))
 
 
 def _decides(row: dict[str, Any]) -> str:
@@ -340,8 +334,8 @@ def _gbps(rows: list[dict[str, Any]], name: str) -> list[str]:
 
 def _due_to(bound: str) -> str:
     """Return a bound by name; for hidden transfers, the gaps between ops or at their ends."""
-    names = {Bound.HIDDEN.value: "gaps beside hidden ones", Bound.UNKNOWN.value: "transfer"}
-    return names.get(bound, bound)
+    spelt = {Bound.HIDDEN.value: "gaps beside hidden ones", Bound.UNKNOWN.value: "transfer"}
+    return spelt.get(bound, bound)
 
 
 def _cause(cause: dict[str, Any]) -> str:

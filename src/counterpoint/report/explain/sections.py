@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
@@ -26,7 +26,7 @@ from counterpoint.diagnose import (
 )
 from counterpoint.report import units
 from counterpoint.report.document import (
-    Column,
+    CellColumn,
     ColumnKind,
     Fact,
     NumberedItem,
@@ -34,7 +34,12 @@ from counterpoint.report.document import (
     Section,
     TextTable,
     Tone,
+    names,
+    numbers,
+    places,
     printable,
+    table,
+    words,
 )
 from counterpoint.report.places import distinct, distinct_paths, short_path
 
@@ -45,15 +50,6 @@ COMMUNICATION: Final = "STEP1"
 """The prefix of the codes of rules about communication."""
 
 _EVIDENCE: Final = 3
-
-_COLUMNS: Final = (
-    Column("", ColumnKind.NUMBER),
-    Column("code", ColumnKind.WORD),
-    Column("loss", ColumnKind.SENTENCE),
-    Column("could save", ColumnKind.WORD),
-    Column("share", ColumnKind.NUMBER, rank=1),
-    Column("basis", ColumnKind.WORD, rank=2),
-)
 
 
 def largest_losses(explanation: Explanation, where: str, whole: str) -> Section:
@@ -118,19 +114,16 @@ def _losses(explanation: Explanation) -> list[Finding]:
 def _table(explanation: Explanation, found: Sequence[Finding]) -> TextTable:
     """Return the losses, one line each."""
     window_ms = explanation.steps.window_ms
-    rows = tuple(
-        (
-            str(at),
-            finding.code,
-            printable(loss),
-            units.span(finding.saves_ms.low, finding.saves_ms.high),
-            units.percent(finding.saves_ms.high / window_ms if window_ms else None),
-            str(finding.basis),
-        )
-        for at, (finding, loss) in enumerate(zip(found, _sentences(found), strict=True), 1)
-        if isinstance(finding.saves_ms, Range)
+    saves = [finding.saves_ms for finding in found if isinstance(finding.saves_ms, Range)]
+    shares = [saved.high / window_ms if window_ms else None for saved in saves]
+    return table(
+        numbers("", [str(at) for at in range(1, len(found) + 1)]),
+        words("code", [finding.code for finding in found]),
+        CellColumn(ColumnKind.SENTENCE, "loss", _sentences(found)),
+        words("could save", [units.span(saved.low, saved.high) for saved in saves]),
+        numbers("share", [units.percent(share) for share in shares], rank=1),
+        words("basis", [str(finding.basis) for finding in found], rank=2),
     )
-    return TextTable(columns=_COLUMNS, rows=rows)
 
 
 def _sentences(found: Sequence[Finding]) -> list[str]:
@@ -190,37 +183,9 @@ Row = dict[str, Any]
 _LONGEST_NAME: Final = 72
 
 
-@dataclass(frozen=True, slots=True)
-class CellColumn:
-    """A column with its cells; those of higher rank are dropped first on narrow screens."""
-
-    title: str
-    kind: ColumnKind
-    cells: Sequence[str]
-    rank: int = 0
-    total: str = ""
-    others: str | None = None  # the cell for rows that are not shown
-
-
-def number(title: str, cells: Sequence[str], rank: int = 0, total: str = "") -> CellColumn:
-    """Return a column of figures."""
-    return CellColumn(title, ColumnKind.NUMBER, cells, rank, total)
-
-
-def text_table(columns: Sequence[CellColumn]) -> tuple[TextTable, list[str]]:
-    """Return a table of the columns with any known value, and the titles of the others."""
-    known = [column for column in columns if any(cell != units.UNKNOWN for cell in column.cells)]
-    cells = (
-        [*column.cells, *([] if column.others is None else [column.others])] for column in known
-    )
-    table = TextTable(
-        columns=tuple(Column(column.title, column.kind, column.rank) for column in known),
-        rows=tuple(zip(*cells, strict=True)),
-        total=tuple(column.total for column in known)
-        if any(column.total for column in known)
-        else None,
-    )
-    return table, [column.title for column in columns if column not in known]
+def known_columns(columns: Sequence[CellColumn]) -> list[CellColumn]:
+    """Return the columns with any known value."""
+    return [column for column in columns if any(cell != units.UNKNOWN for cell in column.cells)]
 
 
 def ops_section(explanation: Explanation, top: int, by: Grouping | None = None) -> Section:
@@ -229,14 +194,14 @@ def ops_section(explanation: Explanation, top: int, by: Grouping | None = None) 
     if not len(ops):
         return Section("Top ops", "none ran in a step")
     by = by or explanation.finest_grouping(top)
-    table = ops if by == "op" else explanation.ops_by(by)
-    rows, rest = table.head(top).to_dicts(), table[top:]
+    grouped = ops if by == "op" else explanation.ops_by(by)
+    rows, rest = grouped.head(top).to_dicts(), grouped[top:]
     columns = _of_ops(rows) if by == "op" else _of_groups(rows, by)
-    columns[0] = replace(columns[0], total=f"all {len(table):,}")
+    columns[0] = replace(columns[0], total=f"all {len(grouped):,}")
     at = 1 if by == "category" else 2
     columns[at:at] = [
-        number("self ms", _ms(rows), total=units.column([float(table["self_ms"].sum())])[0]),
-        number("share", [units.percent(row["share"]) for row in rows]),
+        numbers("self ms", _ms(rows), total=units.column([float(grouped["self_ms"].sum())])[0]),
+        numbers("share", [units.percent(row["share"]) for row in rows]),
     ]
     if len(rest):
         others_cells = {
@@ -247,7 +212,7 @@ def ops_section(explanation: Explanation, top: int, by: Grouping | None = None) 
         columns = [replace(column, others=others_cells.get(column.title, "")) for column in columns]
     whole = float(ops["self_ms"].sum())
     share = sum(row["self_ms"] for row in rows) / whole if whole else None
-    summary = f"{len(rows)} of {len(table):,}, {units.percent(share, 0)} of the time in ops"
+    summary = f"{len(rows)} of {len(grouped):,}, {units.percent(share, 0)} of the time in ops"
     others = ", ".join(grouping for grouping in GROUPINGS if grouping != by)
     title = "Top ops" if by == "op" else f"Top ops by {by}"
     before = [Prose(_by_category(ops), Tone.QUIET)] if by != "category" else []
@@ -260,12 +225,12 @@ def _ms(rows: list[Row]) -> list[str]:
 
 def _of_ops(rows: list[Row]) -> list[CellColumn]:
     return [
-        CellColumn("op", ColumnKind.NAME, _names(rows)),
-        CellColumn("category", ColumnKind.WORD, _texts(rows, "category")),
-        CellColumn("phase", ColumnKind.WORD, _texts(rows, "phase"), rank=1),
-        number("count", [units.count(row["count"]) for row in rows], rank=2),
-        CellColumn("source", ColumnKind.PLACE, _places(rows, "source")),
-        CellColumn("scope", ColumnKind.PLACE, _places(rows, "scope"), rank=3),
+        names("op", _short(rows)),
+        words("category", _texts(rows, "category")),
+        words("phase", _texts(rows, "phase"), rank=1),
+        numbers("count", [units.count(row["count"]) for row in rows], rank=2),
+        places("source", _places(rows, "source")),
+        places("scope", _places(rows, "scope"), rank=3),
     ]
 
 
@@ -273,18 +238,18 @@ def _of_groups(rows: list[Row], by: Grouping) -> list[CellColumn]:
     names = [f"no {by}" if row["name"] is None else printable(row["name"]) for row in rows]
     shown = names if by == "category" else distinct_paths(names)
     if by == "category":
-        first = [CellColumn(by, ColumnKind.WORD, shown)]
+        first = [words(by, shown)]
     else:
         first = [
-            CellColumn(by, ColumnKind.PLACE, shown),
-            CellColumn("category", ColumnKind.WORD, _texts(rows, "category"), rank=1),
+            places(by, shown),
+            words("category", _texts(rows, "category"), rank=1),
         ]
     return [
         *first,
-        number("ops", [f"{row['ops']:,}" for row in rows], rank=2),
-        number("count", [units.count(row["count"]) for row in rows], rank=3),
-        CellColumn("phases", ColumnKind.WORD, [_phases(row) for row in rows], rank=4),
-        CellColumn("longest op", ColumnKind.NAME, _names(rows, "longest"), rank=5),
+        numbers("ops", [f"{row['ops']:,}" for row in rows], rank=2),
+        numbers("count", [units.count(row["count"]) for row in rows], rank=3),
+        words("phases", [_phases(row) for row in rows], rank=4),
+        names("longest op", _short(rows, "longest"), rank=5),
     ]
 
 
@@ -328,31 +293,32 @@ def collectives_section(collectives: pl.DataFrame, top: int) -> Section:
 
     per_step = total("exposed_ms")
     columns = [
-        CellColumn("op", ColumnKind.NAME, _names(rows), total=f"all {len(collectives):,}"),
-        CellColumn("kind", ColumnKind.WORD, _texts(rows, "kind"), rank=5),
-        number("size", [units.size(row["bytes"]) for row in rows]),
-        number("ranks", [units.count(r["group_size"]) for r in rows], rank=3),
-        number("count", [units.count(row["count"]) for row in rows], rank=3),
-        number("time", ms("total_ms"), total=total("total_ms")),
-        number("wait", ms("wait_ms"), rank=1, total=total("wait_ms")),
-        number("exposed", ms("exposed_ms"), total=per_step),
-        number("hidden", [units.percent(row["hidden_share"], 0) for row in rows]),
-        number("alg GB/s", rounded("algbw_gbps"), rank=6),
-        number("bus GB/s", rounded("busbw_gbps"), rank=1),
-        CellColumn("source", ColumnKind.PLACE, _places(rows, "source"), rank=7),
+        names("op", _short(rows), total=f"all {len(collectives):,}"),
+        words("kind", _texts(rows, "kind"), rank=5),
+        numbers("size", [units.size(row["bytes"]) for row in rows]),
+        numbers("ranks", [units.count(r["group_size"]) for r in rows], rank=3),
+        numbers("count", [units.count(row["count"]) for row in rows], rank=3),
+        numbers("time", ms("total_ms"), total=total("total_ms")),
+        numbers("wait", ms("wait_ms"), rank=1, total=total("wait_ms")),
+        numbers("exposed", ms("exposed_ms"), total=per_step),
+        numbers("hidden", [units.percent(row["hidden_share"], 0) for row in rows]),
+        numbers("alg GB/s", rounded("algbw_gbps"), rank=6),
+        numbers("bus GB/s", rounded("busbw_gbps"), rank=1),
+        places("source", _places(rows, "source"), rank=7),
     ]
     summary = f"{len(rows)} of {len(collectives):,}, most exposed first; times in ms per step"
     return _section("Collectives", summary, columns)
 
 
 def _section(title: str, summary: str, columns: list[CellColumn], *before: Prose) -> Section:
-    table, unknown = text_table(columns)
+    known = known_columns(columns)
+    unknown = [column.title for column in columns if column not in known]
     if unknown:
         summary += f"; unknown: {', '.join(unknown)}"
-    return Section(title, summary, (*before, table))
+    return Section(title, summary, (*before, table(*known)))
 
 
-def _names(rows: list[Row], name: str = "op") -> list[str]:
+def _short(rows: list[Row], name: str = "op") -> list[str]:
     """Return the names, shortened: those of C++ kernels would push every other column off."""
     return distinct(_texts(rows, name), _LONGEST_NAME)
 

@@ -11,15 +11,16 @@ from typing import Final
 from counterpoint.flags import Channel, SettingDifference, Settings
 from counterpoint.flags.effective import Difference, EffectiveFlag, FlagOutcome
 from counterpoint.flags.parse import IssueKind, Location, ParsedSource
+from counterpoint.report import units
 from counterpoint.report.document import (
-    Column,
-    ColumnKind,
     Document,
     Fact,
     FactList,
     Section,
-    TextTable,
+    names,
     printable,
+    table,
+    words,
 )
 
 _LOST: Final = {
@@ -76,16 +77,14 @@ def difference_document(
     nothing = "" if changes else ": the same settings"
     sections = [Section("Compared", printable(compared + nothing))]
     for channel, title in _TITLES.items():
-        rows = tuple(_row(change) for change in changes if change.channel is channel)
-        if rows:
-            columns = (
-                Column("name", ColumnKind.WORD),
-                Column("before", ColumnKind.WORD),
-                Column("after", ColumnKind.WORD),
+        of_channel = [change for change in changes if change.channel is channel]
+        if of_channel:
+            values = table(
+                words("name", [change.name for change in of_channel]),
+                words("before", [_value(change.before) for change in of_channel]),
+                words("after", [_value(change.after) for change in of_channel]),
             )
-            sections.append(
-                Section(title, f"{len(rows)}", (TextTable(columns=columns, rows=rows),))
-            )
+            sections.append(Section(title, f"{len(of_channel)}", (values,)))
     return Document(
         sections=tuple(sections),
         legend="- stands for a setting that is not given" if changes else "",
@@ -93,12 +92,8 @@ def difference_document(
     )
 
 
-def _row(one: SettingDifference) -> tuple[str, str, str]:
-    return one.name, _value(one.before), _value(one.after)
-
-
 def _value(value: str | None) -> str:
-    return "-" if value is None else printable(value) or '""'
+    return "-" if value is None else value or '""'
 
 
 _ORDER: Final = (
@@ -150,8 +145,8 @@ def _head(found: Effective) -> Section:
 def _counted(found: Effective) -> str:
     counts = Counter(flag.outcome for flag in found.used)
     order = (*_ORDER, FlagOutcome.ELSEWHERE)
-    words = [f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome]]
-    return ", ".join(words) or "defaults only"
+    counted = [f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome]]
+    return ", ".join(counted) or "defaults only"
 
 
 def _requested(found: Effective) -> list[Section]:
@@ -159,72 +154,54 @@ def _requested(found: Effective) -> list[Section]:
     if not requested:
         return []
     rows = sorted(requested, key=lambda flag: _ORDER.index(flag.outcome))
-    columns = (
-        Column("flag", ColumnKind.WORD),
-        Column("requested", ColumnKind.WORD),
-        Column("used", ColumnKind.WORD),
-        Column("outcome", ColumnKind.WORD),
-        Column("why", ColumnKind.WORD, 1),
+    flags = table(
+        words("flag", [flag.name for flag in rows]),
+        words("requested", [_shown_value(flag.asked) for flag in rows]),
+        words("used", [_shown_value(flag.used) for flag in rows]),
+        words("outcome", [str(flag.outcome) for flag in rows]),
+        words("why", [flag.note for flag in rows], 1),
     )
-    cells = tuple(
-        (
-            flag.name,
-            _shown_value(flag.asked),
-            _shown_value(flag.used),
-            str(flag.outcome),
-            flag.note,
-        )
-        for flag in rows
-    )
-    return [Section("Requested", "", (TextTable(columns=columns, rows=_printable(cells)),))]
+    return [Section("Requested", "", (flags,))]
 
 
 def _elsewhere(found: Effective) -> list[Section]:
     flags = [flag for flag in found.used if flag.outcome is FlagOutcome.ELSEWHERE]
     if not flags:
         return []
-    title, words = ("Set elsewhere", "not requested, but in effect")
+    title, summary = ("Set elsewhere", "not requested, but in effect")
     if found.asked is None:
-        title, words = ("In effect", "values that differ from the defaults")
-    columns = (
-        Column("flag", ColumnKind.WORD),
-        Column("used", ColumnKind.WORD),
-        Column("by", ColumnKind.WORD, 1),
+        title, summary = ("In effect", "values that differ from the defaults")
+    values = table(
+        words("flag", [flag.name for flag in flags]),
+        words("used", [_shown_value(flag.used) for flag in flags]),
+        words("by", [flag.note for flag in flags], 1),
     )
-    cells = tuple((flag.name, _shown_value(flag.used), flag.note) for flag in flags)
-    return [Section(title, words, (TextTable(columns=columns, rows=_printable(cells)),))]
+    return [Section(title, summary, (values,))]
 
 
 def _differences(found: Effective) -> list[Section]:
     if not found.differences:
         return []
-    columns = (
-        Column("flag", ColumnKind.WORD),
-        Column("used", ColumnKind.WORD),
-        Column("in", ColumnKind.NAME),
-    )
-    cells = tuple(
-        (
-            difference.name,
-            _shown_value(value) if value is not None else _DEFAULT,
-            modules,
-        )
+    rows = [
+        (difference.name, value, modules)
         for difference in found.differences
         for value, modules in _by_value(difference.by_module)
+    ]
+    values = table(
+        words("flag", [name for name, _, _ in rows]),
+        words("used", [_DEFAULT if it is None else _shown_value(it) for _, it, _ in rows]),
+        names("in", [modules for _, _, modules in rows]),
     )
-    words = f"flags that differ between the {len(found.modules)} modules"
-    table = TextTable(columns=columns, rows=_printable(cells))
-    return [Section("Between modules", words, (table,))]
+    summary = f"flags that differ between the {len(found.modules)} modules"
+    return [Section("Between modules", summary, (values,))]
 
 
 def _by_value(by_module: Mapping[str, str | None]) -> list[tuple[str | None, str]]:
     values = dict.fromkeys(by_module.values())
     found: list[tuple[str | None, str]] = []
     for value in values:
-        names = [name for name, used in by_module.items() if used == value]
-        more = len(names) - _MODULES
-        shown = ", ".join(names[:_MODULES]) + (f" and {more} more" if more > 0 else "")
-        found.append((value, shown))
+        modules = [name for name, used in by_module.items() if used == value]
+        found.append((value, units.some(modules, _MODULES)))
     return found
 
 
@@ -232,10 +209,6 @@ def _shown_value(value: str | None) -> str:
     if value is None:
         return "?"
     return value or "(empty)"
-
-
-def _printable(cells: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(printable(cell) for cell in row) for row in cells)
 
 
 def next_command(found: Effective) -> str:

@@ -19,15 +19,17 @@ from counterpoint.pgle.checking import (
 from counterpoint.pgle.profiles import SEPARATOR, InstructionCost
 from counterpoint.report import units
 from counterpoint.report.document import (
-    Column,
-    ColumnKind,
     Document,
     Fact,
     FactList,
     Section,
-    TextTable,
     Tone,
+    names,
+    numbers,
+    places,
     printable,
+    table,
+    words,
 )
 
 _NAMES: Final = 5
@@ -73,14 +75,10 @@ def _subject(coverage: Coverage, profile: str, program: str, others: Sequence[st
         Fact("fit", printable(description)),
     ]
     if others:
-        text = f"checked the module with the most FLOPs; others: {_names(others)}   (--module NAME)"
+        listed = units.some(others, _NAMES)
+        text = f"checked the module with the most FLOPs; others: {listed}   (--module NAME)"
         rows.append(Fact("note", printable(text), Tone.QUIET))
     return Section("Checked", "", (FactList(tuple(rows)),))
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - _NAMES
-    return ", ".join(names[:_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _shares(coverage: Coverage) -> Section:
@@ -120,22 +118,17 @@ def _missing(coverage: Coverage, top: int) -> Section:
     by_kind = Counter(str(answer.category) for answer in missing).most_common()
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in by_kind)
     shown = missing[:top]
-    columns = [Column("name XLA looks up", ColumnKind.NAME), Column("category", ColumnKind.WORD)]
-    cells = [
-        [printable(answer.name) for answer in shown],
-        [str(answer.category) for answer in shown],
-    ]
-    if any(answer.measured_us is not None for answer in shown):
-        columns.append(Column("ms a run", ColumnKind.NUMBER))
-        cells.append(units.column(_milliseconds(answer) for answer in shown))
-    columns += [Column("what", ColumnKind.NAME, rank=1), Column("source", ColumnKind.PLACE)]
-    cells += [
-        [printable(answer.what) for answer in shown],
-        [printable(answer.source or units.UNKNOWN) for answer in shown],
-    ]
-    table = TextTable(columns=tuple(columns), rows=tuple(zip(*cells, strict=True)))
-    summary = f"{_of(len(shown), len(missing))}: {kinds}"
-    return Section("Missing", summary, (table,))
+    timed = any(answer.measured_us is not None for answer in shown)
+    times = numbers("ms a run", units.column(_milliseconds(answer) for answer in shown))
+    looked_up = table(
+        names("name XLA looks up", [answer.name for answer in shown]),
+        words("category", [str(answer.category) for answer in shown]),
+        *([times] if timed else []),
+        names("what", [answer.what for answer in shown], rank=1),
+        places("source", [answer.source or units.UNKNOWN for answer in shown]),
+    )
+    summary = f"{units.shown_of(len(shown), len(missing))}: {kinds}"
+    return Section("Missing", summary, (looked_up,))
 
 
 def _milliseconds(answer: LookupAnswer) -> float | None:
@@ -159,41 +152,23 @@ def _extra(coverage: Coverage, top: int) -> Section:
     shown = sorted(listed, key=lambda unused: order.index(unused.why))[:top]
     if not shown:
         return Section("Unused", f"{len(extra):,}: {summary}")
-    table = TextTable(
-        columns=(
-            Column("name in the profile", ColumnKind.NAME),
-            Column("us", ColumnKind.NUMBER),
-            Column("why it is unused", ColumnKind.WORD),
-            Column("intended name", ColumnKind.NAME),
-        ),
-        rows=tuple(
-            (
-                printable(unused.name),
-                f"{unused.us:,.3f}",
-                str(unused.why),
-                printable(unused.meant or ""),
-            )
-            for unused in shown
-        ),
+    costs = table(
+        names("name in the profile", [unused.name for unused in shown]),
+        numbers("us", [f"{unused.us:,.3f}" for unused in shown]),
+        words("why it is unused", [str(unused.why) for unused in shown]),
+        names("intended name", [unused.meant or "" for unused in shown]),
     )
-    return Section("Unused", f"{len(extra):,}: {summary}", (table,))
+    return Section("Unused", f"{len(extra):,}: {summary}", (costs,))
 
 
 def _doubts(coverage: Coverage, top: int) -> Section:
     shown = coverage.doubts[:top]
-    table = TextTable(
-        columns=(
-            Column("name", ColumnKind.NAME),
-            Column("us", ColumnKind.NUMBER),
-            Column("why it is implausible", ColumnKind.WORD),
-        ),
-        rows=tuple((printable(doubt.name), f"{doubt.us:,.3f}", doubt.why) for doubt in shown),
+    doubtful = table(
+        names("name", [doubt.name for doubt in shown]),
+        numbers("us", [f"{doubt.us:,.3f}" for doubt in shown]),
+        words("why it is implausible", [doubt.why for doubt in shown]),
     )
-    return Section("Doubtful costs", _of(len(shown), len(coverage.doubts)), (table,))
-
-
-def _of(shown: int, all_: int) -> str:
-    return f"{all_:,}" if shown == all_ else f"{shown:,} of {all_:,}"
+    return Section("Doubtful costs", units.shown_of(len(shown), len(coverage.doubts)), (doubtful,))
 
 
 def diff_document(diff: ProfileDiff, a: str, b: str, top: int) -> Document:
@@ -235,35 +210,29 @@ def _by_name(diff: ProfileDiff) -> str:
 def _changes(diff: ProfileDiff, top: int) -> Section:
     changed = [change for change in diff.changes if change.difference_us]
     shown = changed[:top]
-    cells = (
-        [_name(change.key) for change in shown],
-        [f"{change.a_us:,.3f}" for change in shown],
-        [f"{change.b_us:,.3f}" for change in shown],
-        [f"{change.difference_us:+,.3f}" for change in shown],
-        [_ratio(change.ratio) for change in shown],
+    changes = table(
+        names("instruction", [_name(change.key) for change in shown]),
+        numbers("A us", [f"{change.a_us:,.3f}" for change in shown]),
+        numbers("B us", [f"{change.b_us:,.3f}" for change in shown]),
+        numbers("B - A", [f"{change.difference_us:+,.3f}" for change in shown]),
+        numbers("B/A", [_ratio(change.ratio) for change in shown]),
     )
-    columns = (
-        Column("instruction", ColumnKind.NAME),
-        Column("A us", ColumnKind.NUMBER),
-        Column("B us", ColumnKind.NUMBER),
-        Column("B - A", ColumnKind.NUMBER),
-        Column("B/A", ColumnKind.NUMBER),
-    )
-    table = TextTable(columns=columns, rows=tuple(zip(*cells, strict=True)))
-    return Section("Largest changes", _of(len(shown), len(changed)), (table,))
+    return Section("Largest changes", units.shown_of(len(shown), len(changed)), (changes,))
 
 
 def _only(title: str, only: Sequence[InstructionCost], top: int) -> Section:
     shown = only[:top]
-    columns = (Column("instruction", ColumnKind.NAME), Column("us", ColumnKind.NUMBER))
-    rows = tuple((_name(cost.key), f"{cost.us:,.3f}") for cost in shown)
-    return Section(title, _of(len(shown), len(only)), (TextTable(columns=columns, rows=rows),))
+    costs = table(
+        names("instruction", [_name(cost.key) for cost in shown]),
+        numbers("us", [f"{cost.us:,.3f}" for cost in shown]),
+    )
+    return Section(title, units.shown_of(len(shown), len(only)), (costs,))
 
 
 def _name(key: str) -> str:
     """Return the instruction, and the first digits of its module."""
     fingerprint, separator, name = key.rpartition(SEPARATOR)
-    return printable(f"{name} of {fingerprint[:8]}" if separator else key)
+    return f"{name} of {fingerprint[:8]}" if separator else key
 
 
 def _ratio(ratio: float | None) -> str:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from statistics import median_low
 
 from counterpoint.core import Unknown
 from counterpoint.pgle import LogComplaint, ModuleUse
-from counterpoint.pgle.applying import CollectiveMove, Movement, displayed_us
+from counterpoint.pgle.applying import CollectiveMove, Movement
 from counterpoint.pgle.checking import Coverage
 from counterpoint.report import units
 from counterpoint.report.document import (
-    Column,
-    ColumnKind,
     Document,
     Fact,
     FactList,
@@ -21,7 +19,12 @@ from counterpoint.report.document import (
     Section,
     TextTable,
     Tone,
+    names,
+    numbers,
+    places,
     printable,
+    table,
+    words,
 )
 from counterpoint.runs import Run
 from counterpoint.runs.scores import Score
@@ -39,15 +42,16 @@ def times_section(
     rows: Iterable[tuple[str, Run, Score | Unknown]], comparison: RunComparison | Unknown
 ) -> Section:
     """Return the step times of runs, and how certain their difference is."""
-    cells = tuple((arm, printable(run.path.name), *_score(score)) for arm, run, score in rows)
-    columns = (
-        Column("", ColumnKind.WORD),
-        Column("run", ColumnKind.NAME),
-        Column("median step", ColumnKind.NUMBER),
-        Column("steps", ColumnKind.NUMBER),
-        Column("counted by", ColumnKind.WORD),
+    arms, runs, scores = zip(*rows, strict=True)
+    medians, steps, sources = zip(*map(_score, scores), strict=True)
+    times = table(
+        words("", arms),
+        names("run", [run.path.name for run in runs]),
+        numbers("median step", medians),
+        numbers("steps", steps),
+        words("counted by", sources),
     )
-    blocks = (TextTable(columns=columns, rows=cells), Prose(_reach(comparison), Tone.QUIET))
+    blocks = (times, Prose(_reach(comparison), Tone.QUIET))
     return Section("Step times", _change(comparison), blocks)
 
 
@@ -68,7 +72,7 @@ def _median(scores: Iterable[Score | Unknown]) -> str:
 
 def _score(score: Score | Unknown) -> tuple[str, str, str]:
     if isinstance(score, Unknown):
-        return units.UNKNOWN, units.UNKNOWN, printable(score.reason)
+        return units.UNKNOWN, units.UNKNOWN, score.reason
     source = _SOURCES.get(score.source, score.source)
     return units.milliseconds(score.seconds * 1e3), units.count(score.steps), source
 
@@ -125,20 +129,22 @@ def movement_section(movement: Movement | Unknown, top: int) -> Section:
         return Section("Schedule", "the same with and without the profile")
     if not moved:
         return Section("Schedule", "changed; no collective moved")
-    table = TextTable(columns=_COLUMNS, rows=tuple(map(_row, moved[:top])))
-    return Section("Schedule", _summary(movement), (table, Prose(_legend(movement), Tone.QUIET)))
+    legend = Prose(_legend(movement), Tone.QUIET)
+    return Section("Schedule", _summary(movement), (_moves(moved[:top]), legend))
 
 
-_COLUMNS = (
-    Column("collective", ColumnKind.NAME),
-    Column("kind", ColumnKind.WORD, 2),
-    Column("size", ColumnKind.NUMBER, 2),
-    Column("starts", ColumnKind.WORD),
-    Column("compute within, us", ColumnKind.NUMBER),
-    Column("then", ColumnKind.NUMBER),
-    Column("transfer, us", ColumnKind.NUMBER),
-    Column("source", ColumnKind.PLACE, 1),
-)
+def _moves(moves: Sequence[CollectiveMove]) -> TextTable:
+    costs = [move.after.cost_us for move in moves]
+    return table(
+        names("collective", [move.name for move in moves]),
+        words("kind", [move.kind for move in moves], 2),
+        numbers("size", [units.size(move.bytes) for move in moves], 2),
+        words("starts", [units.shift(move.start_shift_us, "as before") for move in moves]),
+        numbers("compute within, us", [f"{move.before.within_us:,.1f}" for move in moves]),
+        numbers("then", [f"{move.after.within_us:,.1f}" for move in moves]),
+        numbers("transfer, us", [units.UNKNOWN if us is None else f"{us:,.1f}" for us in costs]),
+        places("source", [move.source or "" for move in moves], 1),
+    )
 
 
 def _summary(movement: Movement) -> str:
@@ -157,26 +163,6 @@ def _legend(movement: Movement) -> str:
         f"of {units.milliseconds(movement.transfers_us / _US_PER_MS)} a run"
     )
     return f"by the profile's costs; upper bound of hidden transfers: {hidden} (predicted)"
-
-
-def _row(move: CollectiveMove) -> tuple[str, ...]:
-    cost = move.after.cost_us
-    return (
-        printable(move.name),
-        move.kind,
-        units.size(move.bytes),
-        _shift(move.start_shift_us),
-        f"{move.before.within_us:,.1f}",
-        f"{move.after.within_us:,.1f}",
-        units.UNKNOWN if cost is None else f"{cost:,.1f}",
-        printable(move.source or ""),
-    )
-
-
-def _shift(us: float) -> str:
-    if displayed_us(us) == 0:
-        return "as before"
-    return f"{abs(us):,.1f} us {'earlier' if us < 0 else 'later'}"
 
 
 def feedback_document(feedback: Feedback, top: int = 10) -> Document:

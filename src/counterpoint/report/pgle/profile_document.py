@@ -10,15 +10,16 @@ from counterpoint.pgle.making import ModuleCosts, ProfileBuild, effective_costs,
 from counterpoint.pgle.profiles import InstructionCost, Profile
 from counterpoint.report import units
 from counterpoint.report.document import (
-    Column,
-    ColumnKind,
     Document,
     Fact,
     FactList,
     Section,
-    TextTable,
     Tone,
+    names,
+    numbers,
     printable,
+    table,
+    words,
 )
 
 _BARE: Final = "any (bare names)"
@@ -48,27 +49,16 @@ def made_document(build: ProfileBuild, out: str, next: str) -> Document:
 
 def _made_modules(modules: Sequence[ModuleCosts]) -> Section:
     shown = modules[:_MODULES]
-    cells = (
-        [printable(module.name) for module in shown],
-        [module.fingerprint or _BARE for module in shown],
-        [f"{module.instructions:,}" for module in shown],
-        [f"{module.collectives:,}" for module in shown],
-        [f"{module.executions:,} x {module.devices:,}" for module in shown],
-        units.column(module.device_ms for module in shown),
-        [units.percent(module.covered) for module in shown],
+    by_module = table(
+        names("module", [module.name for module in shown]),
+        names("fingerprint", [module.fingerprint or _BARE for module in shown], rank=2),
+        numbers("instructions", [f"{module.instructions:,}" for module in shown]),
+        numbers("collectives", [f"{module.collectives:,}" for module in shown], rank=1),
+        numbers("runs x devices", [f"{each.executions:,} x {each.devices:,}" for each in shown]),
+        numbers("device ms", units.column(module.device_ms for module in shown)),
+        numbers("with cost", [units.percent(module.covered) for module in shown]),
     )
-    columns = (
-        Column("module", ColumnKind.NAME),
-        Column("fingerprint", ColumnKind.NAME, rank=2),
-        Column("instructions", ColumnKind.NUMBER),
-        Column("collectives", ColumnKind.NUMBER, rank=1),
-        Column("runs x devices", ColumnKind.NUMBER),
-        Column("device ms", ColumnKind.NUMBER),
-        Column("with cost", ColumnKind.NUMBER),
-    )
-    return Section(
-        "Modules", _of(len(shown), len(modules)), (TextTable(columns=columns, rows=_rows(cells)),)
-    )
+    return Section("Modules", units.shown_of(len(shown), len(modules)), (by_module,))
 
 
 def profile_document(profile: Profile, name: str, top: int) -> Document:
@@ -91,8 +81,9 @@ def profile_document(profile: Profile, name: str, top: int) -> Document:
         sections.append(_duplicates(duplicates, taken, same, top))
     zero = [cost for cost in once if not cost.us]
     if zero:
-        names = ", ".join(printable(cost.name) for cost in zero[:top])
-        sections.append(Section("Zero cost", f"{_of(min(top, len(zero)), len(zero))}: {names}"))
+        listed = ", ".join(printable(cost.name) for cost in zero[:top])
+        count = units.shown_of(min(top, len(zero)), len(zero))
+        sections.append(Section("Zero cost", f"{count}: {listed}"))
     follow = ["counterpoint", "pgle", "manual", "--profile", name, "--", "python", "train.py"]
     return Document(sections=tuple(sections), legend="", next=printable(shlex.join(follow)))
 
@@ -121,9 +112,7 @@ def _head(
 
 
 def _together(fingerprints: Sequence[str | None]) -> str:
-    listed = ", ".join(map(_digits, fingerprints[:_LISTED]))
-    more = len(fingerprints) - _LISTED
-    return f"{listed} and {more:,} more" if more > 0 else listed
+    return units.some([_digits(fingerprint) for fingerprint in fingerprints], _LISTED)
 
 
 def _digits(fingerprint: str | None) -> str:
@@ -142,43 +131,30 @@ def _modules(profile: Profile, taken: Mapping[str, InstructionCost], top: int) -
     for cost in taken.values():
         by_module.setdefault(cost.fingerprint, []).append(cost)
     shown = sorted(by_module.items(), key=lambda entry: -_ms(entry[1]))[:top]
-    cells = (
-        [printable(fingerprint or _BARE) for fingerprint, _ in shown],
-        [f"{len(costs):,}" for _, costs in shown],
-        units.column(_ms(costs) for _, costs in shown),
-        [printable(profile.origin.get(f"module {fingerprint}", "")) for fingerprint, _ in shown],
+    origins = [profile.origin.get(f"module {fingerprint}", "") for fingerprint, _ in shown]
+    modules = table(
+        names("module", [fingerprint or _BARE for fingerprint, _ in shown]),
+        numbers("costs", [f"{len(costs):,}" for _, costs in shown]),
+        numbers("ms in all", units.column(_ms(costs) for _, costs in shown)),
+        names("made from", origins, rank=1),
     )
-    columns = (
-        Column("module", ColumnKind.NAME),
-        Column("costs", ColumnKind.NUMBER),
-        Column("ms in all", ColumnKind.NUMBER),
-        Column("made from", ColumnKind.NAME, rank=1),
-    )
-    table = TextTable(columns=columns, rows=_rows(cells))
-    return Section("Modules", _of(len(shown), len(by_module)), (table,))
+    return Section("Modules", units.shown_of(len(shown), len(by_module)), (modules,))
 
 
 def _largest(once: Sequence[InstructionCost], same: _Same, top: int) -> Section:
     """Return the largest costs; shares refer to their own module, since modules run separately."""
     shown = sorted(once, key=lambda cost: (-cost.us, cost.key))[:top]
     whole = _sums(once)
-    cells = (
-        [printable(cost.name) for cost in shown],
-        [_of_group(cost.fingerprint, same) for cost in shown],
-        [f"{cost.us:,.3f}" for cost in shown],
-        [
-            units.percent(cost.us / module_us if (module_us := whole[cost.fingerprint]) else None)
-            for cost in shown
-        ],
+    shares = [
+        cost.us / module_us if (module_us := whole[cost.fingerprint]) else None for cost in shown
+    ]
+    largest = table(
+        names("instruction", [cost.name for cost in shown]),
+        words("module", [_of_group(cost.fingerprint, same) for cost in shown]),
+        numbers("us", [f"{cost.us:,.3f}" for cost in shown]),
+        numbers("of module", [units.percent(share) for share in shares]),
     )
-    columns = (
-        Column("instruction", ColumnKind.NAME),
-        Column("module", ColumnKind.WORD),
-        Column("us", ColumnKind.NUMBER),
-        Column("of module", ColumnKind.NUMBER),
-    )
-    summary = _of(len(shown), len(once))
-    return Section("Largest costs", summary, (TextTable(columns=columns, rows=_rows(cells)),))
+    return Section("Largest costs", units.shown_of(len(shown), len(once)), (largest,))
 
 
 def _sums(costs: Iterable[InstructionCost]) -> dict[str | None, float]:
@@ -196,21 +172,15 @@ def _duplicates(
     top: int,
 ) -> Section:
     shown = found[:top]
-    cells = (
-        [printable(duplicate[0].name) for duplicate in shown],
-        [_of_group(duplicate[0].fingerprint, same) for duplicate in shown],
-        [_range(duplicate) for duplicate in shown],
-        units.column((_taken_us(taken, duplicate[0]) for duplicate in shown), 3),
+    taken_us = (_taken_us(taken, duplicate[0]) for duplicate in shown)
+    duplicates = table(
+        names("instruction", [duplicate[0].name for duplicate in shown]),
+        words("module", [_of_group(duplicate[0].fingerprint, same) for duplicate in shown]),
+        words("us", [_range(duplicate) for duplicate in shown]),
+        numbers("XLA takes", units.column(taken_us, 3)),
     )
-    columns = (
-        Column("instruction", ColumnKind.NAME),
-        Column("module", ColumnKind.WORD),
-        Column("us", ColumnKind.WORD),
-        Column("XLA takes", ColumnKind.NUMBER),
-    )
-    table = TextTable(columns=columns, rows=_rows(cells))
-    summary = f"{_of(len(shown), len(found))} {_stand(len(found))} more than once"
-    return Section("Duplicates", summary, (table,))
+    count = units.shown_of(len(shown), len(found))
+    return Section("Duplicates", f"{count} {_stand(len(found))} more than once", (duplicates,))
 
 
 def _taken_us(taken: Mapping[str, InstructionCost], cost: InstructionCost) -> float | None:
@@ -231,11 +201,3 @@ def _stand(names: int) -> str:
 
 def _ms(costs: Iterable[InstructionCost]) -> float:
     return sum(cost.us for cost in costs) / _US_PER_MS
-
-
-def _rows(cells: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(zip(*cells, strict=True))
-
-
-def _of(shown: int, all_: int) -> str:
-    return f"{all_:,}" if shown == all_ else f"{shown:,} of {all_:,}"

@@ -6,16 +6,17 @@ from typing import Annotated
 
 from counterpoint.report import units
 from counterpoint.report.document import (
-    Column,
-    ColumnKind,
     Document,
     Fact,
     FactList,
     Prose,
     Section,
-    TextTable,
     Tone,
+    names,
+    numbers,
     printable,
+    table,
+    words,
 )
 from counterpoint.report.json import At, Exact, Result, fill, json_text
 from counterpoint.workflow.calibration import Calibration, ScalarFit, StepFit
@@ -34,64 +35,37 @@ def calibration_document(found: Calibration, next: str, target: str) -> Document
 
 
 def _scalars(found: Calibration, target: str) -> Section:
-    table = TextTable(
-        columns=(
-            Column("scalar", ColumnKind.WORD),
-            Column("before", ColumnKind.NUMBER),
-            Column("fitted", ColumnKind.NUMBER),
-            Column("measured ms", ColumnKind.NUMBER, rank=1),
-            Column("error before", ColumnKind.NUMBER),
-            Column("after", ColumnKind.NUMBER),
-            Column("held out", ColumnKind.NUMBER),
-            Column("based on", ColumnKind.NAME, rank=2),
-        ),
-        rows=tuple(_fit(fit) for fit in found.fits),
+    fits = found.fits
+    known = [fit if fit.fitted else None for fit in fits]
+    measured = [units.column([it and it.measured_s * 1e3], 2)[0] for it in known]
+    scalars = table(
+        words("scalar", [fit.name for fit in fits]),
+        numbers("before", [f"{fit.before.value:.3g}" for fit in fits]),
+        numbers("fitted", [f"{it.after.value:.3g}" if it else "kept" for it in known]),
+        numbers("measured ms", measured, rank=1),
+        numbers("error before", [units.percent(it and it.error_before) for it in known]),
+        numbers("after", [units.percent(it and it.error_after) for it in known]),
+        numbers("held out", [units.percent(it and it.unseen) for it in known]),
+        names("based on", [fit.how for fit in fits], rank=2),
     )
     notes = tuple(Fact("note", printable(note), Tone.QUIET) for note in found.notes)
-    known = sum(fit.fitted for fit in found.fits)
-    summary = f"{known} of {len(found.fits)} fitted on {found.chip} ({target})"
-    blocks = (table, FactList(notes)) if notes else (table,)
+    fitted = sum(fit.fitted for fit in fits)
+    summary = f"{fitted} of {len(fits)} fitted on {found.chip} ({target})"
+    blocks = (scalars, FactList(notes)) if notes else (scalars,)
     return Section("Calibration", printable(summary), blocks)
 
 
-def _fit(fit: ScalarFit) -> tuple[str, ...]:
-    if not fit.fitted:
-        value = f"{fit.before.value:.3g}"
-        return (fit.name, value, "kept", *[units.UNKNOWN] * 4, printable(fit.how))
-    return (
-        fit.name,
-        f"{fit.before.value:.3g}",
-        f"{fit.after.value:.3g}",
-        units.column([fit.measured_s * 1e3], 2)[0],
-        units.percent(fit.error_before),
-        units.percent(fit.error_after),
-        units.percent(fit.unseen),
-        printable(fit.how),
-    )
-
-
 def _steps(found: Calibration) -> Section:
-    table = TextTable(
-        columns=(
-            Column("step", ColumnKind.NAME),
-            Column("measured ms", ColumnKind.NUMBER),
-            Column("before", ColumnKind.NUMBER),
-            Column("after", ColumnKind.NUMBER),
-            Column("held out", ColumnKind.NUMBER),
-        ),
-        rows=tuple(
-            (
-                printable(step.name),
-                units.column([step.measured_s * 1e3])[0],
-                _off(step, step.before_s),
-                _off(step, step.after_s),
-                _off(step, step.unseen_s),
-            )
-            for step in found.steps
-        ),
+    measured = [units.column([step.measured_s * 1e3])[0] for step in found.steps]
+    steps = table(
+        names("step", [step.name for step in found.steps]),
+        numbers("measured ms", measured),
+        numbers("before", [_off(step, step.before_s) for step in found.steps]),
+        numbers("after", [_off(step, step.after_s) for step in found.steps]),
+        numbers("held out", [_off(step, step.unseen_s) for step in found.steps]),
     )
     note = "Held out: predicted by scalars fitted to the other steps only."
-    return Section("Steps", "measured time, and errors of predictions", (table, Prose(note)))
+    return Section("Steps", "measured time, and errors of predictions", (steps, Prose(note)))
 
 
 def _off(step: StepFit, predicted_s: float | None) -> str:

@@ -8,15 +8,18 @@ from typing import Final
 from counterpoint.core import Basis, Range
 from counterpoint.report import units
 from counterpoint.report.document import (
-    Column,
-    ColumnKind,
     Fact,
     FactList,
     Prose,
     Section,
     TextTable,
     Tone,
+    names,
+    numbers,
+    places,
     printable,
+    table,
+    words,
 )
 from counterpoint.report.places import distinct, short_path, without_middle
 from counterpoint.workflow.prediction import (
@@ -35,22 +38,7 @@ def candidates_section(prediction: Prediction) -> Iterator[Section]:
     found = prediction.candidates
     if not found:
         return
-    columns = (
-        Column("", ColumnKind.NUMBER),
-        Column("settings", ColumnKind.WORD),  # whole, for pasting
-        Column("step ms", ColumnKind.NUMBER),
-        Column("range", ColumnKind.WORD, rank=2),
-        Column("behind the best", ColumnKind.WORD),
-        Column("exposed ms", ColumnKind.NUMBER, rank=1),
-        Column("peak", ColumnKind.NUMBER, rank=1),
-        Column("verdict", ColumnKind.WORD),
-    )
-    named = simplest(found)
     distinct_programs = [candidate for candidate in found if candidate.same_as is None]
-    rows = tuple(
-        _standing(place, candidate, found, named)
-        for place, candidate in enumerate(distinct_programs, 1)
-    )
     note = (
         "Errors that two schedules share cancel in their difference. Tied: the difference may be"
         f" within {units.percent(INDIFFERENCE)}, too small to prefer either."
@@ -65,7 +53,7 @@ def candidates_section(prediction: Prediction) -> Iterator[Section]:
         for candidate in found
         if candidate.same_as is not None
     )
-    blocks = (TextTable(columns=columns, rows=rows), Prose(note, Tone.QUIET))
+    blocks = (_standings(distinct_programs, found), Prose(note, Tone.QUIET))
     yield Section(
         "Candidates",
         _counted(found, distinct_programs),
@@ -90,32 +78,35 @@ def _counted(found: Sequence[RankedCandidate], apart: Sequence[RankedCandidate])
     return summary
 
 
-def _standing(
-    place: int,
-    candidate: RankedCandidate,
-    found: tuple[RankedCandidate, ...],
-    named: RankedCandidate | None,
-) -> tuple[str, ...]:
-    forecast = candidate.forecast
-    name = printable(candidate.name)
-    if forecast is None:
-        return ("-", name, *[units.UNKNOWN] * 5, "does not compile")
-    steps = [other.forecast.step_s * 1e3 for other in found if other.forecast]
-    decimals = units.decimals_of(steps)
-    low, high = forecast.range_s.low * 1e3, forecast.range_s.high * 1e3
-    return (
-        str(place),
-        name,
-        units.column([forecast.step_s * 1e3], decimals)[0],
-        " to ".join(units.column([low, high], decimals)),
-        _behind(candidate),
-        units.column([candidate.exposed_ms])[0],
-        units.size(forecast.memory.peak_bytes),
-        _verdict(place, candidate, named),
+def _standings(rows: Sequence[RankedCandidate], found: Sequence[RankedCandidate]) -> TextTable:
+    forecasts = [candidate.forecast for candidate in rows]
+    steps = [None if it is None else it.step_s * 1e3 for it in forecasts]
+    decimals = units.decimals_of(it.forecast.step_s * 1e3 for it in found if it.forecast)
+    exposed = [None if it.forecast is None else it.exposed_ms for it in rows]
+    peaks = [None if it is None else it.memory.peak_bytes for it in forecasts]
+    named = simplest(found)
+    verdicts = [_verdict(place, candidate, named) for place, candidate in enumerate(rows, 1)]
+    return table(
+        numbers("", ["-" if it is None else str(at) for at, it in enumerate(forecasts, 1)]),
+        words("settings", [candidate.name for candidate in rows]),  # whole, for pasting
+        numbers("step ms", units.column(steps, decimals)),
+        words("range", [_range(it and it.range_s, decimals) for it in forecasts], rank=2),
+        words("behind the best", [_behind(candidate) for candidate in rows]),
+        numbers("exposed ms", [units.column([ms])[0] for ms in exposed], rank=1),
+        numbers("peak", [units.size(peak) for peak in peaks], rank=1),
+        words("verdict", verdicts),
     )
 
 
+def _range(reach_s: Range | None, decimals: int) -> str:
+    if reach_s is None:
+        return units.UNKNOWN
+    return " to ".join(units.column([reach_s.low * 1e3, reach_s.high * 1e3], decimals))
+
+
 def _behind(candidate: RankedCandidate) -> str:
+    if candidate.forecast is None:
+        return units.UNKNOWN
     if not candidate.behind or candidate.reach is None:
         return "0"
     return f"{units.percent(candidate.behind)} ({_percents(candidate.reach)})"
@@ -126,7 +117,9 @@ def _percents(reach: Range) -> str:
 
 
 def _verdict(place: int, candidate: RankedCandidate, named: RankedCandidate | None) -> str:
-    if candidate.forecast is not None and candidate.forecast.memory.fits is False:
+    if candidate.forecast is None:
+        return "does not compile"
+    if candidate.forecast.memory.fits is False:
         return "OUT OF MEMORY"
     if candidate.tied:
         verdict = "best" if place == 1 else "tied with the best"
@@ -138,32 +131,22 @@ def what_if_section(prediction: Prediction) -> Iterator[Section]:
     """Yield the same schedule on other hardware."""
     if not prediction.what_if and not prediction.unanswered:
         return
-    columns = (
-        Column("if", ColumnKind.NAME),
-        Column("step ms", ColumnKind.NUMBER),
-        Column("saves ms", ColumnKind.NUMBER),
-        Column("range", ColumnKind.WORD),
-        Column("of the step", ColumnKind.NUMBER),
-    )
-    step = prediction.step_s
-    rows = tuple(
-        (
-            printable(answer.question),
-            units.column([answer.step_s * 1e3], units.decimals_of([step * 1e3]))[0],
-            units.column([answer.saves_s * 1e3], 2)[0],
-            " to ".join(
-                units.column([answer.saves_range_s.low * 1e3, answer.saves_range_s.high * 1e3], 2)
-            ),
-            units.percent(answer.saves_s / step if step else None),
-        )
-        for answer in prediction.what_if
+    step, answers = prediction.step_s, prediction.what_if
+    decimals = units.decimals_of([step * 1e3])
+    shares = [answer.saves_s / step if step else None for answer in answers]
+    answered = table(
+        names("if", [answer.question for answer in answers]),
+        numbers("step ms", units.column((it.step_s * 1e3 for it in answers), decimals)),
+        numbers("saves ms", units.column((it.saves_s * 1e3 for it in answers), 2)),
+        words("range", [_range(answer.saves_range_s, 2) for answer in answers]),
+        numbers("of the step", [units.percent(share) for share in shares]),
     )
     note = "The schedule is unchanged; a compiler that knew this hardware might do better."
     errors = tuple(
         Fact(question.question, printable(question.error.sentence), Tone.WARNING)
         for question in prediction.unanswered
     )
-    blocks = (TextTable(columns=columns, rows=rows), Prose(note, Tone.QUIET)) if rows else ()
+    blocks = (answered, Prose(note, Tone.QUIET)) if answers else ()
     yield Section("What if", "", (*blocks, FactList(errors)) if errors else blocks)
 
 
@@ -230,40 +213,23 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
         Fact(label, printable(_other(found))),
         Fact("matched", f"{units.percent(found.matched_share)} of its device time, {found.how}"),
     ]
-    kinds = TextTable(
-        columns=(
-            Column("category", ColumnKind.WORD),
-            Column("predicted ms", ColumnKind.NUMBER),
-            Column(f"{label} ms", ColumnKind.NUMBER),
-            Column("off by ms", ColumnKind.NUMBER),
-        ),
-        rows=tuple(
-            (name, *units.column([predicted, measured, predicted - measured], 2))
-            for name, (predicted, measured) in found.categories.items()
-        ),
+    times = found.categories.values()
+    kinds = table(
+        words("category", [*found.categories]),
+        numbers("predicted ms", units.column((predicted for predicted, _ in times), 2)),
+        numbers(f"{label} ms", units.column((measured for _, measured in times), 2)),
+        numbers("off by ms", units.column((each[0] - each[1] for each in times), 2)),
     )
     rows = found.ops[:top]
-    names = distinct([op.name for op in rows], _LONGEST)
-    ops = TextTable(
-        columns=(
-            Column("op", ColumnKind.NAME),
-            Column("category", ColumnKind.WORD, rank=1),
-            Column("predicted ms", ColumnKind.NUMBER),
-            Column(f"{label} ms", ColumnKind.NUMBER),
-            Column("off by ms", ColumnKind.NUMBER),
-            Column(f"{label} as", ColumnKind.NAME, rank=2),
-            Column("source", ColumnKind.PLACE, rank=3),
-        ),
-        rows=tuple(
-            (
-                printable(name),
-                op.category,
-                *units.column([op.predicted_ms, op.measured_ms, op.difference_ms], 2),
-                printable(op.measured_name or units.UNKNOWN),
-                printable(short_path(op.source)) if op.source else units.UNKNOWN,
-            )
-            for op, name in zip(rows, names, strict=True)
-        ),
+    sources = [short_path(op.source) if op.source else units.UNKNOWN for op in rows]
+    ops = table(
+        names("op", distinct([op.name for op in rows], _LONGEST)),
+        words("category", [op.category for op in rows], rank=1),
+        numbers("predicted ms", units.column((op.predicted_ms for op in rows), 2)),
+        numbers(f"{label} ms", units.column((op.measured_ms for op in rows), 2)),
+        numbers("off by ms", units.column((op.difference_ms for op in rows), 2)),
+        names(f"{label} as", [op.measured_name or units.UNKNOWN for op in rows], rank=2),
+        places("source", sources, rank=3),
     )
     predicted, measured = units.column([found.predicted_ms, found.measured_ms])
     ratio = units.UNKNOWN if found.ratio is None else f"{found.ratio - 1:+.1%}"
@@ -291,27 +257,14 @@ def unpriced_section(prediction: Prediction, top: int) -> Iterator[Section]:
     if not found:
         return
     rows = found[:top]
-    names = distinct([unpriced.instruction for unpriced in rows], _LONGEST)
-    table = TextTable(
-        columns=(
-            Column("instruction", ColumnKind.NAME),
-            Column("times", ColumnKind.NUMBER),
-            Column("at least ms", ColumnKind.NUMBER),
-            Column("at most ms", ColumnKind.NUMBER),
-            Column("of the step", ColumnKind.NUMBER),
-            Column("what it is", ColumnKind.NAME, rank=1),
-        ),
-        rows=tuple(
-            (
-                printable(name),
-                units.count(unpriced.times),
-                *units.column([unpriced.low_s * 1e3, unpriced.high_s * 1e3], 2),
-                units.percent(unpriced.share),
-                printable(without_middle(unpriced.how, _LONGEST)),
-            )
-            for unpriced, name in zip(rows, names, strict=True)
-        ),
+    instructions = table(
+        names("instruction", distinct([unpriced.instruction for unpriced in rows], _LONGEST)),
+        numbers("times", [units.count(unpriced.times) for unpriced in rows]),
+        numbers("at least ms", units.column((unpriced.low_s * 1e3 for unpriced in rows), 2)),
+        numbers("at most ms", units.column((unpriced.high_s * 1e3 for unpriced in rows), 2)),
+        numbers("of the step", [units.percent(unpriced.share) for unpriced in rows]),
+        names("what it is", [without_middle(it.how, _LONGEST) for it in rows], rank=1),
     )
     share = sum(unpriced.share for unpriced in found)
     summary = f"{len(rows)} of {len(found):,}, at most {units.part(share, 'the step')}"
-    yield Section("Not priced", summary, (table,))
+    yield Section("Not priced", summary, (instructions,))

@@ -8,15 +8,16 @@ from typing import Final
 from counterpoint.core import Unknown
 from counterpoint.report import units
 from counterpoint.report.document import (
-    Column,
-    ColumnKind,
     Document,
     Fact,
     FactList,
     Section,
-    TextTable,
     Tone,
+    labels,
+    names,
     printable,
+    table,
+    words,
 )
 from counterpoint.report.tune.figures import budget_text, duration
 from counterpoint.report.tune.tune_document import settings_lines
@@ -98,25 +99,16 @@ def _cost(plan: DryRun, cost: StudyCost, budget: Budget) -> Iterator[Fact]:
 def _dimensions(dimensions: Sequence[Dimension], top: int) -> Iterator[Section]:
     if not dimensions:
         return
-    columns = (
-        Column("dimension", ColumnKind.LABEL),
-        Column("choices", ColumnKind.LABEL),
-        Column("acts on", ColumnKind.WORD, rank=1),
-        Column("why", ColumnKind.NAME, rank=2),
-    )
-    rows = tuple(
-        (
-            printable(dimension.name),
-            printable(", ".join(option.choice for option in dimension.choices)),
-            str(dimension.acts),
-            printable(dimension.why or dimension.source or _UNSAID),
-        )
-        for dimension in dimensions[:top]
+    shown = dimensions[:top]
+    rows = table(
+        labels("dimension", [dimension.name for dimension in shown]),
+        labels("choices", [", ".join(it.choice for it in each.choices) for each in shown]),
+        words("acts on", [str(dimension.acts) for dimension in shown], rank=1),
+        names("why", [each.why or each.source or _UNSAID for each in shown], rank=2),
     )
     count = sum(len(dimension.choices) for dimension in dimensions)
     summary = f"{len(dimensions)}, with {counted_noun(count, 'choice')}, alone and combined"
-    more = _more(len(dimensions), top)
-    yield Section("Dimensions", summary, (TextTable(columns=columns, rows=rows), *more))
+    yield Section("Dimensions", summary, (rows, *_more(len(dimensions), top)))
 
 
 def _more(count: int, top: int) -> Iterator[FactList]:
@@ -129,19 +121,12 @@ def _named(arms: Iterable[Arm], top: int) -> Iterator[Section]:
     named = [arm for arm in arms if arm.origin in (ArmOrigin.HAND, ArmOrigin.RECIPE)]
     if not named:
         return
-    columns = (
-        Column("arm", ColumnKind.LABEL),
-        Column("from", ColumnKind.WORD),
-        Column("sets", ColumnKind.LABEL),
+    rows = table(
+        labels("arm", [arm.name for arm in named[:top]]),
+        words("from", [str(arm.origin) for arm in named[:top]]),
+        labels("sets", [_sets(arm) for arm in named[:top]]),
     )
-    rows = tuple(
-        (printable(arm.name), str(arm.origin), printable(_sets(arm))) for arm in named[:top]
-    )
-    yield Section(
-        "Arms by name",
-        f"{len(named)}",
-        (TextTable(columns=columns, rows=rows), *_more(len(named), top)),
-    )
+    yield Section("Arms by name", f"{len(named)}", (rows, *_more(len(named), top)))
 
 
 def _sets(arm: Arm) -> str:
@@ -164,14 +149,10 @@ def _left_out(plan: DryRun, top: int) -> Iterator[Section]:
     for omitted in found:
         grouped.setdefault(omitted.why, []).append(omitted.name)
     facts = tuple(
-        Fact("", printable(f"{_some(names)}: {why}")) for why, names in list(grouped.items())[:top]
+        Fact("", printable(f"{units.some(named, _NAMES)}: {why}"))
+        for why, named in list(grouped.items())[:top]
     )
     yield Section("Left out", f"{len(found)}", (FactList(facts), *_more(len(grouped), top)))
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _NAMES
-    return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _notes(notes: Sequence[str]) -> Iterator[Section]:

@@ -11,14 +11,16 @@ from counterpoint.core import Range
 from counterpoint.report import units
 from counterpoint.report.document import (
     Block,
-    Column,
-    ColumnKind,
     Fact,
     FactList,
     Section,
     TextTable,
     Tone,
+    labels,
+    numbers,
     printable,
+    table,
+    words,
 )
 from counterpoint.report.tune.figures import gain_range_text, gain_text, plain
 from counterpoint.report.units import counted_noun
@@ -51,8 +53,8 @@ def arms_section(conclusion: Conclusion, top: int) -> Iterator[Section]:
     if others := len(conclusion.rows) - len(listed):
         summary += f"; {counted_noun(others, 'arm')} with the program of another below the table"
     measured = conclusion.basis != "predicted"
-    table = _measured(shown) if measured else _predicted(shown, conclusion.winner)
-    blocks: list[Block] = [table, *_reasons(conclusion.rows)]
+    arms = _measured(shown) if measured else _predicted(shown, conclusion.winner)
+    blocks: list[Block] = [arms, *_reasons(conclusion.rows)]
     if conclusion.left_out:
         lines = [f"{omitted.name}: {omitted.why}" for omitted in conclusion.left_out]
         blocks.append(FactList(tuple(Fact("left out", printable(line)) for line in lines)))
@@ -73,8 +75,7 @@ def _kinds(conclusion: Conclusion) -> str:
     )
 
 
-def _measured(rows: Iterable[ArmRow]) -> TextTable:
-    rows = tuple(rows)
+def _measured(rows: Sequence[ArmRow]) -> TextTable:
     bases = [row.told.base_s if row.told is not None else None for row in rows]
     figures = [
         None if seconds is None else seconds * 1e3
@@ -85,53 +86,29 @@ def _measured(rows: Iterable[ArmRow]) -> TextTable:
     shown = [
         _NOT_SO if figure is None else units.column([figure], decimals)[0] for figure in figures
     ]
-    steps = list(zip(shown[: len(rows)], shown[len(rows) :], strict=True))
-    foreseen = any(row.arm.predicted is not None for row in rows)
-    compared = any(row.prediction_off is not None for row in rows)
-    columns = (
-        Column("arm", ColumnKind.LABEL),
-        Column("status", ColumnKind.WORD),
-        Column("gain", ColumnKind.NUMBER),
-        Column("range", ColumnKind.WORD),
-        Column("rows", ColumnKind.NUMBER, rank=2),
-        Column("source", ColumnKind.WORD, rank=4),
-        Column("step ms", ColumnKind.NUMBER, rank=1),
-        Column("base ms", ColumnKind.NUMBER, rank=1),
-        *((Column("predicted", ColumnKind.NUMBER, rank=2),) if foreseen else ()),
-        *((Column("step error", ColumnKind.NUMBER, rank=3),) if compared else ()),
-        Column("trials", ColumnKind.NUMBER, rank=3),
-        Column("program", ColumnKind.WORD, rank=5),
+    told = [row.told for row in rows]
+    foreseen = [None if row.arm.is_base else row.arm.predicted for row in rows]
+    predicted = numbers(
+        "predicted", [_NOT_SO if it is None else gain_text(it.gain) for it in foreseen], rank=2
     )
-    return TextTable(
-        columns=columns,
-        rows=tuple(
-            _measured_row(row, step, foreseen=foreseen, compared=compared)
-            for row, step in zip(rows, steps, strict=True)
-        ),
+    off = [row.prediction_off for row in rows]
+    error = numbers("step error", [_NOT_SO if it is None else gain_text(it) for it in off], rank=3)
+    failures = [f" ({row.failures} failed)" if row.failures else "" for row in rows]
+    trials = [f"{row.trials}{failed}" for row, failed in zip(rows, failures, strict=True)]
+    return table(
+        labels("arm", [row.arm.name for row in rows]),
+        words("status", [row.status for row in rows]),
+        numbers("gain", [_NOT_SO if it is None else gain_text(it.gain) for it in told]),
+        words("range", [_NOT_SO if it is None else gain_range_text(it.range) for it in told]),
+        numbers("rows", [_NOT_SO if it is None else str(it.rows) for it in told], rank=2),
+        words("source", [_told_by(row) for row in rows], rank=4),
+        numbers("step ms", shown[: len(rows)], rank=1),
+        numbers("base ms", shown[len(rows) :], rank=1),
+        *([predicted] if any(row.arm.predicted for row in rows) else []),
+        *([error] if any(it is not None for it in off) else []),
+        numbers("trials", trials, rank=3),
+        words("program", [_program(row) for row in rows], rank=5),
     )
-
-
-def _measured_row(
-    row: ArmRow, steps: tuple[str, str], *, foreseen: bool, compared: bool
-) -> tuple[str, ...]:
-    estimate = row.told
-    nothing = _NOT_SO if row.arm.is_base or estimate is None else units.UNKNOWN
-    cells = [
-        _name(row),
-        printable(row.status),
-        nothing if estimate is None else gain_text(estimate.gain),
-        nothing if estimate is None else gain_range_text(estimate.range),
-        _NOT_SO if estimate is None else str(estimate.rows),
-        _told_by(row),
-        *steps,
-    ]
-    if foreseen:
-        predicted = row.arm.predicted
-        cells.append(_NOT_SO if predicted is None or row.arm.is_base else gain_text(predicted.gain))
-    if compared:
-        cells.append(_NOT_SO if row.prediction_off is None else gain_text(row.prediction_off))
-    failed = f" ({row.failures} failed)" if row.failures else ""
-    return (*cells, f"{row.trials}{failed}", _program(row))
 
 
 def _told_by(row: ArmRow) -> str:
@@ -140,46 +117,28 @@ def _told_by(row: ArmRow) -> str:
     return "race" if row.raced is not None else _NOT_SO
 
 
-def _predicted(rows: Iterable[ArmRow], best: Arm | None) -> TextTable:
-    rows = tuple(rows)
+def _predicted(rows: Sequence[ArmRow], best: Arm | None) -> TextTable:
     forecasts = [row.arm.predicted for row in rows]
-    steps = units.column(
-        [None if forecast is None else forecast.step_s * 1e3 for forecast in forecasts]
+    gains = [None if row.arm.is_base else row.arm.predicted for row in rows]
+    steps = [None if it is None else it.step_s * 1e3 for it in forecasts]
+    exposed = [
+        None if it is None or it.exposed_s is None else it.exposed_s * 1e3 for it in forecasts
+    ]
+    peaks = [None if it is None else it.peak_bytes for it in forecasts]
+
+    def known(cells: Sequence[str]) -> list[str]:
+        return [_NOT_SO if it is None else cell for it, cell in zip(forecasts, cells, strict=True)]
+
+    return table(
+        labels("arm", [row.arm.name for row in rows]),
+        words("status", [_tied(row, best) for row in rows]),
+        numbers("gain", [_NOT_SO if it is None else gain_text(it.gain) for it in gains]),
+        words("range", [_NOT_SO if it is None else gain_range_text(it.gain_range) for it in gains]),
+        numbers("step ms", known(units.column(steps)), rank=1),
+        numbers("exposed ms", known(units.column(exposed)), rank=2),
+        numbers("peak", known([units.size(peak) for peak in peaks]), rank=2),
+        words("program", [_program(row) for row in rows], rank=3),
     )
-    exposed = units.column(
-        [
-            None if forecast is None or forecast.exposed_s is None else forecast.exposed_s * 1e3
-            for forecast in forecasts
-        ]
-    )
-    columns = (
-        Column("arm", ColumnKind.LABEL),
-        Column("status", ColumnKind.WORD),
-        Column("gain", ColumnKind.NUMBER),
-        Column("range", ColumnKind.WORD),
-        Column("step ms", ColumnKind.NUMBER, rank=1),
-        Column("exposed ms", ColumnKind.NUMBER, rank=2),
-        Column("peak", ColumnKind.NUMBER, rank=2),
-        Column("program", ColumnKind.WORD, rank=3),
-    )
-    found: list[tuple[str, ...]] = []
-    for row, forecast, step, hidden in zip(rows, forecasts, steps, exposed, strict=True):
-        compared = forecast is not None and not row.arm.is_base
-        found.append(
-            (
-                _name(row),
-                _tied(row, best),
-                gain_text(forecast.gain) if forecast is not None and compared else _NOT_SO,
-                gain_range_text(forecast.gain_range)
-                if forecast is not None and compared
-                else _NOT_SO,
-                step if forecast is not None else _NOT_SO,
-                hidden if forecast is not None else _NOT_SO,
-                units.size(forecast.peak_bytes) if forecast is not None else _NOT_SO,
-                _program(row),
-            )
-        )
-    return TextTable(columns=columns, rows=tuple(found))
 
 
 def _tied(row: ArmRow, best: Arm | None) -> str:
@@ -188,7 +147,7 @@ def _tied(row: ArmRow, best: Arm | None) -> str:
     if best is not None and row.arm.name == best.name:
         return "best"
     tied = predicted is not None and predicted.tied
-    return printable(f"{row.status}, tied with the best" if tied else row.status)
+    return f"{row.status}, tied with the best" if tied else row.status
 
 
 def _name(row: ArmRow) -> str:
@@ -197,7 +156,7 @@ def _name(row: ArmRow) -> str:
 
 def _program(row: ArmRow) -> str:
     known = row.program or (row.arm.predicted.program if row.arm.predicted else None)
-    return _NOT_SO if known is None else printable(known[:_HASH])
+    return _NOT_SO if known is None else known[:_HASH]
 
 
 def _reasons(rows: Iterable[ArmRow]) -> Iterator[FactList]:
@@ -238,8 +197,7 @@ def _told(alike: Iterable[ArmRow]) -> Iterator[str]:
 
 
 def _some(rows: Sequence[ArmRow]) -> str:
-    more = len(rows) - _NAMES
-    return ", ".join(map(_name, rows[:_NAMES])) + (f" and {more} more" if more > 0 else "")
+    return units.some([_name(row) for row in rows], _NAMES)
 
 
 def ablation_section(conclusion: Conclusion) -> Iterator[Section]:
@@ -247,31 +205,21 @@ def ablation_section(conclusion: Conclusion) -> Iterator[Section]:
     found = conclusion.ablation
     if not found:
         return
-    columns = (
-        Column("change", ColumnKind.LABEL),
-        Column("contributes", ColumnKind.NUMBER),
-        Column("range", ColumnKind.WORD),
-        Column("basis", ColumnKind.WORD),
+    rows = sorted(found, key=lambda ablated: -ablated.loses)
+    changes = table(
+        labels("change", [_change(ablated) for ablated in rows]),
+        numbers("contributes", [gain_text(ablated.loses) for ablated in rows]),
+        words("range", [gain_range_text(_reach(ablated)) for ablated in rows]),
+        words("basis", [ablated.basis for ablated in rows]),
     )
-    rows = tuple(
-        (
-            printable(
-                ablated.dimension
-                if ablated.choice == "on"
-                else f"{ablated.dimension} {ablated.choice}"
-            ),
-            gain_text(ablated.loses),
-            gain_range_text(_reach(ablated)),
-            printable(ablated.basis),
-        )
-        for ablated in sorted(found, key=lambda ablated: -ablated.loses)
-    )
-    names = list(dict.fromkeys(ablated.arm for ablated in found))
+    arms = " and ".join(dict.fromkeys(ablated.arm for ablated in found))
     how = "" if any(ablated.basis != "predicted" for ablated in found) else ", as predicted"
-    summary = printable(
-        f"what {' and '.join(names)} loses without it{how}, as a share of the base's step"
-    )
-    yield Section("What each change contributes", summary, (TextTable(columns=columns, rows=rows),))
+    summary = printable(f"what {arms} loses without it{how}, as a share of the base's step")
+    yield Section("What each change contributes", summary, (changes,))
+
+
+def _change(it: Ablated) -> str:
+    return it.dimension if it.choice == "on" else f"{it.dimension} {it.choice}"
 
 
 def _reach(it: Ablated) -> Range | None:
