@@ -17,7 +17,6 @@ from counterpoint.report.document import (
     NumberedItem,
     Section,
     Tone,
-    printable,
 )
 from counterpoint.report.json import At, Result, TextOrNull, TextsOrNull, fill, json_text
 
@@ -60,16 +59,16 @@ def _summary(checkup: Checkup) -> str:
     kinds = (Status.ERROR, Status.WARNING, Status.NOTE)
     counts = ((len(checkup.of(kind)), kind) for kind in kinds)
     parts = [f"{count} {kind}{'s' if count > 1 else ''}" for count, kind in counts if count]
-    return printable(f"{where}: {', '.join(parts) or 'no problems'}")
+    return f"{where}: {', '.join(parts) or 'no problems'}"
 
 
 def _entry(number: int, shared: SharedResult, checkup: Checkup) -> NumberedItem:
     verdict = shared.verdict
     return NumberedItem(
         number=number,
-        title=printable(verdict.found),
+        title=verdict.found,
         price=str(verdict.status),
-        text=printable(verdict.why),
+        text=verdict.why,
         rows=tuple(_rows(shared, checkup)),
     )
 
@@ -77,13 +76,13 @@ def _entry(number: int, shared: SharedResult, checkup: Checkup) -> NumberedItem:
 def _rows(shared: SharedResult, checkup: Checkup) -> Iterator[Fact]:
     verdict = shared.verdict
     if len(checkup.hosts) > 1 and shared.hosts:
-        yield Fact("on", printable(_hosts(shared, checkup)))
+        yield Fact("on", _hosts(shared, checkup))
     if verdict.wanted:
-        yield Fact("wanted", printable(verdict.wanted))
+        yield Fact("wanted", verdict.wanted)
     if verdict.remedy:
-        yield Fact("do", printable(verdict.remedy), Tone.STRONG)
+        yield Fact("do", verdict.remedy, Tone.STRONG)
     if verdict.source:
-        yield Fact("source", printable(verdict.source), Tone.QUIET)
+        yield Fact("source", verdict.source, Tone.QUIET)
     yield Fact("check", f"{verdict.code} {verdict.name}", Tone.QUIET)
 
 
@@ -105,13 +104,11 @@ def _quiet(verdicts: tuple[SharedResult, ...], checkup: Checkup) -> Iterator[Blo
         note = verdict.status is Status.NOTE
         why = f": {verdict.why}" if note and verdict.why else ""
         tone = Tone.PLAIN if note else Tone.QUIET
-        rows.append(
-            Fact(f"{verdict.code} {verdict.name}", printable(verdict.found + why + where), tone)
-        )
+        rows.append(Fact(f"{verdict.code} {verdict.name}", verdict.found + why + where, tone))
         if note and verdict.remedy:
-            rows.append(Fact("", printable(verdict.remedy), Tone.STRONG))
+            rows.append(Fact("", verdict.remedy, Tone.STRONG))
         if note and verdict.source:
-            rows.append(Fact("", printable(verdict.source), Tone.QUIET))
+            rows.append(Fact("", verdict.source, Tone.QUIET))
     yield FactList(tuple(rows))
 
 

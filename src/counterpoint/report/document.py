@@ -2,9 +2,9 @@
 
     Document ── sections ──► Section ── blocks ──► Facts | Breakdown | Table | Chart | ...
 
-All text is final (units chosen, unknown figures shown as `?`) and printable: names come from files,
-and their control characters must not reach a terminal. Renderers choose colors, widths and
-truncation.
+All text is final (units chosen, unknown figures shown as `?`). The types make it printable: names
+come from files, and their control characters must not reach a terminal. Renderers choose colors,
+widths and truncation.
 """
 
 from __future__ import annotations
@@ -48,8 +48,19 @@ class StepPart(Enum):
     IDLE = auto()
 
 
+class _Texts:
+    """Makes the texts of a dataclass printable."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if isinstance(text := getattr(self, name), str):
+                object.__setattr__(self, name, printable(text))
+
+
 @dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(_Texts):
     """A label and its text."""
 
     label: str
@@ -65,7 +76,7 @@ class FactList:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
+class Slice(_Texts):
     """One part of a whole, either inside another part (`within`) or next to it."""
 
     part: StepPart
@@ -135,7 +146,7 @@ def table(*columns: CellColumn) -> TextTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class Series(_Texts):
     """A figure over time: `levels` are fractions of its scale over equal intervals."""
 
     label: str
@@ -154,7 +165,7 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
-class Prose:
+class Prose(_Texts):
     """A paragraph."""
 
     text: str
@@ -169,7 +180,7 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NumberedItem:
+class NumberedItem(_Texts):
     """A numbered item: title, price in the margin, text and facts."""
 
     number: int
@@ -183,7 +194,7 @@ Block = FactList | BreakdownBar | Chart | TextTable | Prose | Log | NumberedItem
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class Section(_Texts):
     """A heading, a one-line answer next to it, and the blocks with the details."""
 
     title: str
@@ -192,7 +203,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(_Texts):
     """A report: sections, a legend of its symbols, and the next command to run."""
 
     sections: tuple[Section, ...]

@@ -59,10 +59,10 @@ def recommendation_document(found: Recommendation, top: int, next: str) -> Docum
     entries = [_entry(at, advised) for at, advised in enumerate(found.lines, 1)]
     none = Prose(_NONE_ON_TPU if found.situation.on_tpu else _NONE)
     sections = [
-        Section("Settings", printable(_situation(found)), tuple(entries) or (none,)),
+        Section("Settings", _situation(found), tuple(entries) or (none,)),
     ]
     if found.advice or found.layout is not None:
-        rows = [Fact(printable(name), printable(text)) for name, text in found.advice]
+        rows = [Fact(name, text) for name, text in found.advice]
         if found.layout is not None and found.layout.gpus_per_process is not None:
             rows.append(Fact("GPUs per process", str(found.layout.gpus_per_process)))
         sections.append(Section("Other advice", "", (FactList(tuple(rows)),)))
@@ -71,7 +71,7 @@ def recommendation_document(found: Recommendation, top: int, next: str) -> Docum
     return Document(
         sections=tuple(sections),
         legend=_LEGEND,
-        next=printable(next),
+        next=next,
     )
 
 
@@ -99,12 +99,12 @@ def _entry(number: int, one: RecommendedLine) -> NumberedItem:
     line = one.line
     rows = [Fact("source", f"{one.source} (recipe {', '.join(one.recipes)})", Tone.QUIET)]
     if line.known:
-        rows.insert(0, Fact("measured elsewhere", printable(line.known)))
+        rows.insert(0, Fact("measured elsewhere", line.known))
     return NumberedItem(
         number=number,
-        title=printable(_written(one)),
+        title=_written(one),
         price=line.basis,
-        text=printable(line.reason or ""),
+        text=line.reason or "",
         rows=tuple(rows),
     )
 

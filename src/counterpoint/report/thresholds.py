@@ -27,7 +27,6 @@ from counterpoint.report.document import (
     TextTable,
     Tone,
     numbers,
-    printable,
     table,
     words,
 )
@@ -127,7 +126,7 @@ def _scatter_words(rule: LayerRule) -> str:
 
 
 def _head(found: Thresholds, where: str) -> Section:
-    rows = [Fact("source", printable(where))]
+    rows = [Fact("source", where)]
     if not found.kinds:
         text = "no all-gather, all-reduce or reduce-scatter; thresholds have no effect"
         rows.append(Fact("collectives", text, Tone.WARNING))
@@ -139,7 +138,7 @@ def _head(found: Thresholds, where: str) -> Section:
             "Not scheduled: the module is from before the end of compilation, so sizes may differ."
         )
         rows.append(Fact("note", text, Tone.WARNING))
-    return Section("Program", printable(found.program), (FactList(tuple(rows)),))
+    return Section("Program", found.program, (FactList(tuple(rows)),))
 
 
 def _kind(kind: KindThresholds, top: int) -> Section:
@@ -168,7 +167,7 @@ def _sizes(sites: Sequence[Site], top: int) -> str:
         more = f", {len(sizes) - 4} more sizes" if len(sizes) > 4 else ""
         times = "in a loop" if site.times is None else f"{site.times:,} times"
         times = "once" if site.times == 1 else times
-        described.append(f"{printable(site.computation)} ({times}): {each}{more}")
+        described.append(f"{site.computation} ({times}): {each}{more}")
     return "; ".join(described) + (f"; {len(sites) - top} more" if len(sites) > top else "")
 
 

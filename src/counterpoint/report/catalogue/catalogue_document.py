@@ -26,7 +26,6 @@ from counterpoint.report.document import (
     TextTable,
     Tone,
     names,
-    printable,
     table,
     words,
 )
@@ -108,7 +107,7 @@ def _summary(found: Sequence[ListedFlag], release: Release, wanted: FlagFilter) 
     parts = [f"{len(found) - removed} of jaxlib {release.version}"]
     parts += [f"{removed} of earlier releases"] if removed else []
     parts += [f"changed after {wanted.changed_since}"] if wanted.changed_since else []
-    parts += [f"with {printable(wanted.text)!r}"] if wanted.text else []
+    parts += [f"with {wanted.text!r}"] if wanted.text else []
     return ", ".join(parts)
 
 
@@ -240,11 +239,11 @@ def refresh_document(
     jax = f"{len(release.jax)} of jax {found.jax}" if found.jax else "jax is not installed"
     facts = [
         Fact("jaxlib", found.version),
-        Fact("library", printable(str(found.shared_object))),
+        Fact("library", str(found.shared_object)),
         Fact("XLA_FLAGS", f"{flags} flags"),
         Fact("compiler_options", f"{sum(f.compile_option for f in release.flags.values())} names"),
         Fact("JAX's options", jax, Tone.PLAIN if found.jax else Tone.WARNING),
-        Fact("written to", printable(str(where))),
+        Fact("written to", str(where)),
     ]
     compared = diff_document(news)
     title = "Differences" if news.before != news.after else "Differences from the known release"

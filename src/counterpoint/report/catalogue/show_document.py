@@ -22,7 +22,6 @@ from counterpoint.report.document import (
     Prose,
     Section,
     Tone,
-    printable,
 )
 
 _XLA: Final = (SettingReader.XLA, SettingReader.COMPILE)
@@ -32,12 +31,10 @@ _UNJUDGED: Final = Fact("not checked", "No list of accepted values.", Tone.QUIET
 
 def show_document(shown: SettingDescription) -> Document:
     notes = [Prose(note, Tone.WARNING) for note in release_notes(shown.release)]
-    sections = [
-        Section(printable(shown.name), _summary(shown), (*notes, FactList(_machine(shown))))
-    ]
+    sections = [Section(shown.name, _summary(shown), (*notes, FactList(_machine(shown))))]
     if shown.value is not None:
         rows = tuple(_verdict(shown, verdict) for verdict in shown.verdicts) or (_UNJUDGED,)
-        sections.append(Section("Value", printable(shown.value) or "empty", (FactList(rows),)))
+        sections.append(Section("Value", shown.value or "empty", (FactList(rows),)))
     sections.append(_text(shown))
     related = tuple(_related(shown))
     if related:
@@ -88,7 +85,7 @@ def _machine(shown: SettingDescription) -> tuple[Fact, ...]:
 
 
 def _fact(label: str, text: str | None, tone: Tone = Tone.PLAIN) -> Fact | None:
-    return Fact(label, printable(text), tone) if text else None
+    return Fact(label, text, tone) if text else None
 
 
 def _type(shown: SettingDescription) -> str | None:
@@ -135,7 +132,7 @@ def _channel(shown: SettingDescription, channel: Channel) -> Fact:
     lifecycle = lifecycle_of(shown.name, shown.release, channel)
     words = " ".join(word for word in (_clause(lifecycle.when), lifecycle.what) if word)
     text = f"unknown: {end}. {words}" if lifecycle.kind is not FateKind.KNOWN else f"unknown: {end}"
-    return Fact(str(channel), printable(text.strip()), Tone.WARNING)
+    return Fact(str(channel), text.strip(), Tone.WARNING)
 
 
 def _clause(text: str) -> str:
@@ -198,7 +195,7 @@ def _changes(shown: SettingDescription) -> Iterator[Fact]:
         ]
         words = [f"an old name of {renamed}"] if renamed else []
         words += [_change(change) for change in shown_changes]
-        yield Fact(f"in {version}", printable("; ".join(words)))
+        yield Fact(f"in {version}", "; ".join(words))
 
 
 def _change(change: FlagChange) -> str:
@@ -223,14 +220,14 @@ def _change(change: FlagChange) -> str:
 def _verdict(shown: SettingDescription, verdict: ChannelVerdict) -> Fact:
     label = str(verdict.channel) if verdict.channel else str(shown.reader)
     if not verdict.taken and not verdict.takes and verdict.meant is None:
-        return Fact(label, printable(_absent(verdict)), Tone.WARNING)
+        return Fact(label, _absent(verdict), Tone.WARNING)
     end = (
         f"; {consequence_of_rejection(verdict.channel)}" if verdict.ends and verdict.channel else ""
     )
     if verdict.meant is not None:
-        return Fact(label, printable(f"spelled {verdict.meant or _EMPTY} there"))
+        return Fact(label, f"spelled {verdict.meant or _EMPTY} there")
     if not verdict.taken:
-        return Fact(label, printable(f"rejected{end}; it accepts {verdict.takes}"), Tone.WARNING)
+        return Fact(label, f"rejected{end}; it accepts {verdict.takes}", Tone.WARNING)
     return Fact(label, "accepted; this is the default" if verdict.is_default else "accepted")
 
 
@@ -264,12 +261,12 @@ def _text(shown: SettingDescription) -> Section:
 
 def _related(shown: SettingDescription) -> Iterable[Fact]:
     for name, what in shown.recipes:
-        yield Fact("recipe", printable(f"{name}: {what}"))
+        yield Fact("recipe", f"{name}: {what}")
     for code, title in shown.rules:
-        yield Fact("rule", printable(f"{code}: {title}"))
+        yield Fact("rule", f"{code}: {title}")
     for title, values in shown.pages:
         given = f": {' or '.join(value or 'empty' for value in values)}" if values else ""
-        yield Fact("page", printable(f"{title}{given}"))
+        yield Fact("page", f"{title}{given}")
 
 
 def _next(shown: SettingDescription) -> str:

@@ -29,7 +29,6 @@ from counterpoint.report.document import (
     Prose,
     Section,
     Tone,
-    printable,
 )
 from counterpoint.report.explain.compare_tables import (
     changes_table,
@@ -61,7 +60,7 @@ def compare_document(found: Comparison, top: int = 10) -> Document:
     """Return the report, with `top` rows in each table."""
     sections = [_head(found), _step(found)]
     if isinstance(found.work, Unknown):
-        reason = Prose(printable(found.work.reason), Tone.QUIET)
+        reason = Prose(found.work.reason, Tone.QUIET)
         sections.append(Section("Where the time goes", "not compared", (reason,)))
     else:
         sections += [
@@ -84,7 +83,7 @@ def _head(found: Comparison) -> Section:
     rows = [Fact("A", _side(found.a, found.runs[0])), Fact("B", _side(found.b, found.runs[1]))]
     others = [differs for differs in found.differs if differs.about is DifferenceKind.EXPERIMENT]
     rows += [Fact("DIFFERENT", _differs(differs), Tone.WARNING) for differs in others]
-    rows += [Fact("note", printable(note), Tone.WARNING) for note in found.notes[:_NOTES]]
+    rows += [Fact("note", note, Tone.WARNING) for note in found.notes[:_NOTES]]
     more = len(found.notes) - _NOTES
     if more > 0:
         rows.append(Fact("", f"and {more} more notes: --json", Tone.QUIET))
@@ -97,7 +96,7 @@ def _side(side: Side, runs: int) -> str:
     if side.timeline is not None:
         what = _devices(side.timeline)
     several = f"; the median of {runs} runs" if runs > 1 else ""
-    return printable(f"{side.name} ({what}{several})")
+    return f"{side.name} ({what}{several})"
 
 
 def _devices(timeline: Timeline) -> str:
@@ -108,15 +107,13 @@ def _devices(timeline: Timeline) -> str:
 
 
 def _differs(difference: SideDifference) -> str:
-    return printable(
-        f"{difference.what}: {difference.a or 'none'} in A, {difference.b or 'none'} in B"
-    )
+    return f"{difference.what}: {difference.a or 'none'} in A, {difference.b or 'none'} in B"
 
 
 def _step(found: Comparison) -> Section:
     step = found.step
     if isinstance(step, Unknown):
-        return Section("Step time", f"unknown: {printable(step.reason)}")
+        return Section("Step time", f"unknown: {step.reason}")
     rows = [
         Fact("A", _time(step.a_s, found.a, found.runs[0])),
         Fact("B", _time(step.b_s, found.b, found.runs[1])),
@@ -126,8 +123,8 @@ def _step(found: Comparison) -> Section:
         low, high = step.of_steps.low, step.of_steps.high
         rows.append(Fact("from steps alone", f"{low:+.2%} to {high:+.2%}", Tone.QUIET))
     if (why := found.contradicted) is not None:
-        rows.append(Fact("CONTRADICTION", printable(why), Tone.WARNING))
-    rows.append(Fact("how", printable(step.how), Tone.QUIET))
+        rows.append(Fact("CONTRADICTION", why, Tone.WARNING))
+    rows.append(Fact("how", step.how, Tone.QUIET))
     return Section("Step time", _answer(step), (FactList(tuple(rows)),))
 
 
@@ -140,7 +137,7 @@ def _time(seconds: float, side: Side, runs: int) -> str:
 
 def _change(step: StepChange) -> str:
     if isinstance(step.range, Unknown):
-        return f"{step.change:+.2%}, range unknown: {printable(step.range.reason)}"
+        return f"{step.change:+.2%}, range unknown: {step.range.reason}"
     return f"{step.change:+.2%}, range {step.range.low:+.2%} to {step.range.high:+.2%}"
 
 
@@ -166,7 +163,7 @@ def _parts(found: Comparison, work: StepDifference) -> Section:
     )
     blocks: list[Block] = [changes_table("part", work.parts, work.step)]
     if isinstance(work.phases, Unknown):
-        blocks.append(Prose(f"by phase: {printable(work.phases.reason)}", Tone.QUIET))
+        blocks.append(Prose(f"by phase: {work.phases.reason}", Tone.QUIET))
     else:
         blocks.append(changes_table("phase", work.phases, work.busy))
     if {"annotation", "api", "log"} & {
@@ -184,4 +181,4 @@ def _next(found: Comparison) -> str:
     step = found.step
     slower = found.a if isinstance(step, StepChange) and step.change < 0 else found.b
     command = "explain" if slower.timeline is not None else "runs"
-    return printable(shlex.join(["counterpoint", command, slower.name]))
+    return shlex.join(["counterpoint", command, slower.name])

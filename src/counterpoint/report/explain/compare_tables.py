@@ -30,7 +30,6 @@ from counterpoint.report.document import (
     names,
     numbers,
     places,
-    printable,
     table,
     words,
 )
@@ -147,7 +146,7 @@ def _names(row: OpChange) -> str:
 
 
 def _some(ops: Sequence[str]) -> str:
-    first = printable(ops[0]) if ops else ""
+    first = ops[0] if ops else ""
     return first if len(ops) < 2 else f"{len(ops)} ops ({first}, …)"
 
 
@@ -229,7 +228,7 @@ def schedule_section(schedule: ScheduleChanges, top: int) -> Section:
     if schedule.regrouped:
         blocks.append(_regrouped(schedule.regrouped[:top]))
     if isinstance(schedule.moves, Unknown):
-        blocks.append(Prose(printable(schedule.moves.reason), Tone.QUIET))
+        blocks.append(Prose(schedule.moves.reason, Tone.QUIET))
         return Section("Schedule", "moves are unknown", tuple(blocks))
     if schedule.moves:
         blocks.append(_moves(schedule.moves[:top]))

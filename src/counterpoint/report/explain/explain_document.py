@@ -54,7 +54,7 @@ def note_facts(
 ) -> list[Fact]:
     """Return the notes, only the first if there are many; `names` are names of programs."""
     merged = list(merged_notes(notes, hosts, names))
-    rows = [Fact("note", printable(note), Tone.QUIET) for note in merged[:_MOST]]
+    rows = [Fact("note", note, Tone.QUIET) for note in merged[:_MOST]]
     more = len(merged) - _MOST
     if more > 0:
         rows.append(Fact("", f"and {more} more note{'s' * (more > 1)}: --json", Tone.QUIET))
@@ -137,8 +137,9 @@ def detail_sections(
 
 def digest(explanation: Explanation, run: Run | None = None) -> list[str]:
     """Return the step time and the largest loss, a line each."""
+    step = step_line(explanation, run)
     loss = largest_loss(explanation, _whole(explanation, run))
-    return [f"step time     {step_line(explanation, run)}", f"largest loss  {loss}"]
+    return [printable(f"step time     {step}"), printable(f"largest loss  {loss}")]
 
 
 def _profile(explanation: Explanation, run: Run | None, named: tuple[str, ...]) -> Section:
@@ -155,13 +156,14 @@ def _profile(explanation: Explanation, run: Run | None, named: tuple[str, ...]) 
                 Tone.WARNING,
             )
         )
-    return Section("Profile", f"{explanation.basis}, {_inputs(named)}", (FactList(tuple(rows)),))
+    inputs = units.some(named, _INPUTS)
+    return Section("Profile", f"{explanation.basis}, {inputs}", (FactList(tuple(rows)),))
 
 
 def _notes(explanation: Explanation) -> list[Section]:
     """Return the notes on the profile: how steps were found, and what was left out."""
     steps = explanation.steps
-    rows = [Fact("steps", printable(steps.how), Tone.QUIET)] if steps.median_ms is not None else []
+    rows = [Fact("steps", steps.how, Tone.QUIET)] if steps.median_ms is not None else []
     programs = [program.name for program in explanation.programs]
     rows += note_facts(explanation.notes, explanation.hosts, programs)
     return [Section("Notes", "", (FactList(tuple(rows)),))] if rows else []
@@ -171,7 +173,7 @@ def _ending(run: Run | None) -> list[Fact]:
     """Return how the run ended if it failed: then its profile may not be the intended one."""
     if run is None or run.outcome.ok:
         return []
-    return [Fact("run", printable(str(run.outcome)), Tone.WARNING)]
+    return [Fact("run", str(run.outcome), Tone.WARNING)]
 
 
 def _which_step(explanation: Explanation, run: Run | None) -> str:
@@ -185,19 +187,13 @@ def _whole(explanation: Explanation, run: Run | None) -> str:
     return "the step" if own_step(explanation, run) is None else subject(explanation, run)
 
 
-def _inputs(inputs: tuple[str, ...]) -> str:
-    shown = ", ".join(printable(name) for name in inputs[:_INPUTS])
-    more = len(inputs) - _INPUTS
-    return f"{shown} and {more} more" if more > 0 else shown
-
-
 def _devices(explanation: Explanation) -> str:
     if explanation.basis == Basis.PREDICTED and explanation.hosts:
         chip = explanation.utilization.chip or explanation.device_kind
-        return printable(f"simulated: {explanation.hosts[0].name} ({chip})")
+        return f"simulated: {explanation.hosts[0].name} ({chip})"
     count, chip = explanation.device_count, explanation.utilization.chip
     kind = explanation.device_kind
-    what = f"{printable(chip)} ({kind})" if chip else f"{kind} (chip not recorded)"
+    what = f"{chip} ({kind})" if chip else f"{kind} (chip not recorded)"
     if explanation.selected_devices is not None:
         numbers = ", ".join(str(device) for device in explanation.selected_devices)
         return f"{count} x {what}: {_plural(count, 'number')} {numbers} in this profile"
@@ -218,10 +214,7 @@ def _programs(explanation: Explanation) -> str:
     step = next((program for program in programs if program.is_step), None)
     if step is None:
         return "none ran" if not programs else f"{len(programs)} ran, none identified as the step"
-    runs = (
-        f"{printable(step.name)}, {step.executions:,} {_plural(step.executions, 'run')}"
-        " on each device"
-    )
+    runs = f"{step.name}, {step.executions:,} {_plural(step.executions, 'run')} on each device"
     others = [program for program in programs if not program.is_step]
     if not others:
         return runs
@@ -277,6 +270,6 @@ def _next(explanation: Explanation, named: tuple[str, ...], run: Run | None) -> 
     if losses and (line := trial_command(losses[0].remedy, run)) is not None:
         return line
     if losses and losses[0].code.startswith(COMMUNICATION):
-        return printable(shlex.join(["counterpoint", "network", *named]))
+        return shlex.join(["counterpoint", "network", *named])
     words = ["counterpoint", "convert", *named, "profile.pftrace"]
-    return f"{printable(shlex.join(words))}   # then open it at ui.perfetto.dev"
+    return f"{shlex.join(words)}   # then open it at ui.perfetto.dev"

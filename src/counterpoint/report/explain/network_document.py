@@ -36,7 +36,6 @@ from counterpoint.report.document import (
     Tone,
     names,
     numbers,
-    printable,
     table,
     words,
 )
@@ -58,7 +57,7 @@ _LONGEST_NAME: Final = 60
 
 def _short(rows: Sequence[Mapping[str, Any]], key: str) -> list[str]:
     """Return names from files, printable and shortened."""
-    texts = [units.UNKNOWN if row[key] is None else printable(str(row[key])) for row in rows]
+    texts = [units.UNKNOWN if row[key] is None else str(row[key]) for row in rows]
     return distinct(texts, _LONGEST_NAME)
 
 
@@ -85,7 +84,7 @@ def calls_section(calls: RemoteCalls, top: int) -> Section:
     }[calls.pattern]
     summary = (
         f"{len(calls.rows):,} over {len(links):,} links: {state}, compared with their bytes at"
-        f" {units.rate(calls.rate, 'B')} per host ({printable(calls.rate_source)})"
+        f" {units.rate(calls.rate, 'B')} per host ({calls.rate_source})"
     )
     blocks: list[Block] = [table(*known_columns(columns))]
     by_step = calls.by_step
@@ -169,7 +168,7 @@ def _full(demand: Demand) -> str:
         name = SPELT.get(str(link) if link else None, "unknown link")
         stretches = "interval" if len(rows) == 1 else "intervals"
         described.append(f"{name}: {level} for {ms}, in {len(rows):,} {stretches}")
-    return printable("   ".join(sorted(described)))
+    return "   ".join(sorted(described))
 
 
 def bursts_section(analysis: NetworkAnalysis, top: int) -> Section:
@@ -194,7 +193,7 @@ def bursts_section(analysis: NetworkAnalysis, top: int) -> Section:
 
 def _collectives(row: dict[str, Any]) -> str:
     first, *more = row["collectives"]
-    return printable(str(first)) + (f" and {len(more)} more" if more else "")
+    return str(first) + (f" and {len(more)} more" if more else "")
 
 
 _INPUTS: Final = 3
@@ -216,7 +215,7 @@ def network_document(analysis: NetworkAnalysis, top: int, paths: Sequence[str] =
         sections=tuple(sections),
         legend=f"all figures are {analysis.basis}; 1 GB is 1e9 bytes; rates are of one device in"
         f" one direction; {units.UNKNOWN}: unknown",
-        next=printable(_next(analysis, named)),
+        next=_next(analysis, named),
     )
 
 
@@ -229,14 +228,14 @@ def _next(analysis: NetworkAnalysis, named: tuple[str, ...]) -> str:
 
 
 def _profile(analysis: NetworkAnalysis, named: tuple[str, ...]) -> Section:
-    of = f"{printable(analysis.subject)} of {units.milliseconds(analysis.window_ms)}"
+    of = f"{analysis.subject} of {units.milliseconds(analysis.window_ms)}"
     unseen = "" if analysis.window is WindowKind.STEP else "; the profile has no whole step"
     rows = [
         Fact("figures", f"{analysis.basis}, of {of}{unseen}"),
-        Fact("devices", printable(_devices(analysis))),
-        Fact("links", printable(analysis.links_source)),
+        Fact("devices", _devices(analysis)),
+        Fact("links", analysis.links_source),
     ]
-    return Section("Network", printable(units.some(named, _INPUTS)), (FactList(tuple(rows)),))
+    return Section("Network", units.some(named, _INPUTS), (FactList(tuple(rows)),))
 
 
 def _devices(analysis: NetworkAnalysis) -> str:
@@ -353,9 +352,7 @@ def _bounds(analysis: NetworkAnalysis, top: int) -> Section:
     largest = sorted(due, key=lambda name: -due[name])
     summary = "   ".join(f"{name} {units.milliseconds(due[name])}" for name in largest)
     facts = tuple(
-        Fact(
-            printable(str(row["op"])) if cause is row["causes"][0] else "", printable(_cause(cause))
-        )
+        Fact(str(row["op"]) if cause is row["causes"][0] else "", _cause(cause))
         for row in [row for row in rows if row["bound"] != Bound.HIDDEN][:top]
         for cause in row["causes"]
     )

@@ -37,7 +37,6 @@ from counterpoint.report.document import (
     names,
     numbers,
     places,
-    printable,
     table,
     words,
 )
@@ -75,7 +74,7 @@ def largest_loss(explanation: Explanation, whole: str) -> str:
         return _none(whole)
     first = losses[0]
     price = _price(first, explanation.steps.window_ms, basis="")
-    return f"{first.code} {printable(first.title)}: {price}"
+    return f"{first.code} {first.title}: {price}"
 
 
 def _none(whole: str) -> str:
@@ -146,26 +145,25 @@ def _entries(
 
 def _finding(number: int, finding: Finding, window_ms: float | None, basis: str) -> NumberedItem:
     shown = [
-        printable(evidence.what)
-        + (f" {units.milliseconds(evidence.ms)}" if evidence.ms is not None else "")
+        evidence.what + (f" {units.milliseconds(evidence.ms)}" if evidence.ms is not None else "")
         for evidence in finding.evidence[:_EVIDENCE]
     ]
     return NumberedItem(
         number=number,
-        title=f"{finding.code} {printable(finding.title)}",
+        title=f"{finding.code} {finding.title}",
         price=_price(finding, window_ms, basis),
-        text=printable(finding.detail),
+        text=finding.detail,
         rows=(
             *([Fact("evidence", ", ".join(shown), Tone.QUIET)] if shown else []),
             *_doubt(finding),
-            Fact("remedy", printable(finding.remedy.text)),
+            Fact("remedy", finding.remedy.text),
             *_settings(finding.remedy),
         ),
     )
 
 
 def _doubt(finding: Finding) -> list[Fact]:
-    return [Fact("doubt", printable(finding.doubt), Tone.QUIET)] if finding.doubt else []
+    return [Fact("doubt", finding.doubt, Tone.QUIET)] if finding.doubt else []
 
 
 def _settings(remedy: Remedy) -> list[Fact]:
@@ -235,7 +233,7 @@ def _of_ops(rows: list[Row]) -> list[CellColumn]:
 
 
 def _of_groups(rows: list[Row], by: Grouping) -> list[CellColumn]:
-    names = [f"no {by}" if row["name"] is None else printable(row["name"]) for row in rows]
+    names = [f"no {by}" if row["name"] is None else row["name"] for row in rows]
     shown = names if by == "category" else distinct_paths(names)
     if by == "category":
         first = [words(by, shown)]
@@ -324,11 +322,8 @@ def _short(rows: list[Row], name: str = "op") -> list[str]:
 
 
 def _texts(rows: list[Row], name: str) -> list[str]:
-    return [printable(str(row[name])) if row[name] is not None else units.UNKNOWN for row in rows]
+    return [str(row[name]) if row[name] is not None else units.UNKNOWN for row in rows]
 
 
 def _places(rows: list[Row], name: str) -> list[str]:
-    return [
-        printable(short_path(str(row[name]))) if row[name] is not None else units.UNKNOWN
-        for row in rows
-    ]
+    return [short_path(str(row[name])) if row[name] is not None else units.UNKNOWN for row in rows]

@@ -22,7 +22,6 @@ from counterpoint.report.document import (
     Slice,
     StepPart,
     Tone,
-    printable,
 )
 from counterpoint.runs import Run
 from counterpoint.runs.scores import Score, score_of_steps
@@ -64,7 +63,7 @@ def step_section(explanation: Explanation, run: Run | None) -> Section:
                 f" {units.percent(share, 0)} of device time. If a step is more than that, {_MARK}"
             )
         )
-    below += [Prose(printable(note)) for note in explanation.notes if EACH_RUN in note]
+    below += [Prose(note) for note in explanation.notes if EACH_RUN in note]
     return Section("Step time", _in_profile(explanation), tuple(below))
 
 
@@ -73,7 +72,7 @@ def step_line(explanation: Explanation, run: Run | None) -> str:
     own = own_step(explanation, run)
     if own is None:
         step = step_section(explanation, None).summary.replace("   ", ", ")
-        several = [f"; {printable(note)}" for note in explanation.notes if EACH_RUN in note]
+        several = [f"; {note}" for note in explanation.notes if EACH_RUN in note]
         return f"{step}; {explanation.basis} by the profile{''.join(several)}"
     if explanation.steps.median_ms is None:
         seen = _no_step(explanation)
@@ -97,7 +96,7 @@ def own_step(explanation: Explanation, run: Run | None) -> Score | None:
 def subject(explanation: Explanation, run: Run | None) -> str:
     """Return what the figures of the profile describe, as a noun."""
     if explanation.steps.window is not WindowKind.STEP or own_step(explanation, run) is None:
-        return printable(explanation.subject)
+        return explanation.subject
     return _guess(explanation)
 
 
@@ -120,8 +119,8 @@ def _is_guess(explanation: Explanation) -> bool:
 
 
 def _program(explanation: Explanation) -> str:
-    return printable(
-        next((program.name for program in explanation.programs if program.is_step), "the program")
+    return next(
+        (program.name for program in explanation.programs if program.is_step), "the program"
     )
 
 
@@ -155,7 +154,7 @@ def _takes(explanation: Explanation) -> str:
 def _how(explanation: Explanation) -> Prose:
     steps = explanation.steps
     addition = "; figures per step below are of that" if steps.window_ms is not None else ""
-    return Prose(f"{printable(steps.how)}{addition}", Tone.QUIET)
+    return Prose(f"{steps.how}{addition}", Tone.QUIET)
 
 
 def _in_profile(explanation: Explanation) -> str:

@@ -75,7 +75,7 @@ def difference_document(
     """Return the changes by channel."""
     compared = f"{' + '.join(before)} -> {after}"
     nothing = "" if changes else ": the same settings"
-    sections = [Section("Compared", printable(compared + nothing))]
+    sections = [Section("Compared", compared + nothing)]
     for channel, title in _TITLES.items():
         of_channel = [change for change in changes if change.channel is channel]
         if of_channel:
@@ -88,7 +88,7 @@ def difference_document(
     return Document(
         sections=tuple(sections),
         legend="- stands for a setting that is not given" if changes else "",
-        next=printable(f"counterpoint flags check {after}"),
+        next=f"counterpoint flags check {after}",
     )
 
 
@@ -128,15 +128,15 @@ class Effective:
 
 def effective_document(found: Effective) -> Document:
     sections = [_head(found), *_requested(found), *_elsewhere(found), *_differences(found)]
-    return Document(sections=tuple(sections), legend="", next=printable(next_command(found)))
+    return Document(sections=tuple(sections), legend="", next=next_command(found))
 
 
 def _head(found: Effective) -> Section:
     others = len(found.modules) - 1
     which = found.module + (f" (and {others} more: --module)" if others else "")
     rows = [
-        Fact("module", printable(which)),
-        Fact("requested", printable(found.asked or "unknown; give the source with --asked")),
+        Fact("module", which),
+        Fact("requested", found.asked or "unknown; give the source with --asked"),
         Fact("jaxlib", found.jaxlib),
     ]
     return Section("Flags", _counted(found), (FactList(tuple(rows)),))

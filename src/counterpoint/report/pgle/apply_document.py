@@ -33,12 +33,12 @@ def pgle_apply_document(applied: AppliedProfile, top: int, next: str) -> Documen
         _schedule(applied, top),
         _memory(applied),
     )
-    return Document(sections=sections, legend="", next=printable(next))
+    return Document(sections=sections, legend="", next=next)
 
 
 def _verdict(applied: AppliedProfile) -> Section:
-    rows = [Fact("because", printable(applied.reason))]
-    rows += [Fact("WARNING", printable(text), Tone.WARNING) for text in applied.warnings]
+    rows = [Fact("because", applied.reason)]
+    rows += [Fact("WARNING", text, Tone.WARNING) for text in applied.warnings]
     return Section("Profile used", _headline(applied), (FactList(tuple(rows)),))
 
 
@@ -70,12 +70,12 @@ def _compiled(applied: AppliedProfile) -> Section:
     compiled = applied.compiled
     flags = " ".join(f"{name}={value}" for name, value in applied.options.items())
     rows = [
-        Fact("profile", printable(f"{applied.path} ({len(applied.profile.costs):,} costs)")),
-        Fact("program", printable(f"{compiled.program.name}, fingerprint {compiled.fingerprint}")),
-        Fact("target", printable(f"{applied.target}, jaxlib {compiled.versions.get('jaxlib')}")),
-        Fact("flags", printable(flags or "XLA's defaults")),
+        Fact("profile", f"{applied.path} ({len(applied.profile.costs):,} costs)"),
+        Fact("program", f"{compiled.program.name}, fingerprint {compiled.fingerprint}"),
+        Fact("target", f"{applied.target}, jaxlib {compiled.versions.get('jaxlib')}"),
+        Fact("flags", flags or "XLA's defaults"),
     ]
-    rows += [Fact("note", printable(note), Tone.QUIET) for note in compiled.notes]
+    rows += [Fact("note", note, Tone.QUIET) for note in compiled.notes]
     seconds = applied.without.seconds + compiled.seconds
     return Section(
         "Compiled", f"twice, in {seconds:,.1f} s, without a GPU", (FactList(tuple(rows)),)
@@ -89,10 +89,10 @@ def _proof(applied: AppliedProfile) -> Section:
         rows.append(Fact("costs", f"{applied.found:,} found, {applied.missing:,} missing"))
         rows.append(Fact("estimator", "profile guided" if use.source else "XLA's own model"))
         if use.fallback:
-            rows.append(Fact("fallback", printable(use.fallback)))
+            rows.append(Fact("fallback", use.fallback))
         names = ", ".join(use.missing_names[:_NAMES])
         if names:
-            rows.append(Fact("missing", printable(names), Tone.QUIET))
+            rows.append(Fact("missing", names, Tone.QUIET))
     log = Log(tuple(map(printable, applied.proof)))
     summary = "from the compiler's log" if log.lines else "the compiler's log does not mention it"
     return Section("Proof", summary, (FactList(tuple(rows)), log) if rows else (log,))

@@ -27,7 +27,6 @@ from counterpoint.report.document import (
     names,
     numbers,
     places,
-    printable,
     table,
     words,
 )
@@ -54,12 +53,12 @@ def pgle_check_document(
         sections.append(_extra(coverage, top))
     if coverage.doubts:
         sections.append(_doubts(coverage, top))
-    return Document(sections=tuple(sections), legend="", next=printable(next))
+    return Document(sections=tuple(sections), legend="", next=next)
 
 
 def _verdict(judgment: CoverageVerdict) -> Section:
-    rows = [Fact("because", printable(reason), Tone.WARNING) for reason in judgment.reasons]
-    rows += [Fact("note", printable(remark), Tone.QUIET) for remark in judgment.remarks]
+    rows = [Fact("because", reason, Tone.WARNING) for reason in judgment.reasons]
+    rows += [Fact("note", remark, Tone.QUIET) for remark in judgment.remarks]
     answer = "yes, XLA can use it" if judgment.passed else "no"
     return Section("Good enough", answer, (FactList(tuple(rows)),) if rows else ())
 
@@ -69,15 +68,15 @@ def _subject(coverage: Coverage, profile: str, program: str, others: Sequence[st
     fit = coverage.staleness
     description = f"{fit.fit}: {fit.reason}" if fit.fit is ProfileFit.FITS else str(fit.fit)
     rows = [
-        Fact("profile", printable(profile)),
-        Fact("program", printable(f"{coverage.module} ({program})")),
-        Fact("fingerprint", printable(coverage.fingerprint or "none")),
-        Fact("fit", printable(description)),
+        Fact("profile", profile),
+        Fact("program", f"{coverage.module} ({program})"),
+        Fact("fingerprint", coverage.fingerprint or "none"),
+        Fact("fit", description),
     ]
     if others:
         listed = units.some(others, _NAMES)
         text = f"checked the module with the most FLOPs; others: {listed}   (--module NAME)"
-        rows.append(Fact("note", printable(text), Tone.QUIET))
+        rows.append(Fact("note", text, Tone.QUIET))
     return Section("Checked", "", (FactList(tuple(rows)),))
 
 
@@ -105,11 +104,11 @@ def _part(part: CoveredPart) -> str:
 def _time(coverage: Coverage) -> str:
     time = coverage.time
     if isinstance(time, Unknown):
-        return f"{units.UNKNOWN}   {printable(time.reason)}"
+        return f"{units.UNKNOWN}   {time.reason}"
     found, whole = time.found / _US_PER_MS, time.whole / _US_PER_MS
     return (
         f"{units.milliseconds(found)} of {units.milliseconds(whole)} a run, "
-        f"{units.percent(time.share)}   ({printable(coverage.measured or '')})"
+        f"{units.percent(time.share)}   ({coverage.measured or ''})"
     )
 
 
@@ -182,7 +181,7 @@ def diff_document(diff: ProfileDiff, a: str, b: str, top: int) -> Document:
     return Document(
         sections=tuple(sections),
         legend="",
-        next=printable(shlex.join(["counterpoint", "pgle", "show", b])),
+        next=shlex.join(["counterpoint", "pgle", "show", b]),
     )
 
 
@@ -190,8 +189,8 @@ def _head(diff: ProfileDiff, a: str, b: str) -> Section:
     before, after = units.column([diff.a_us / _US_PER_MS, diff.b_us / _US_PER_MS])
     ratio = diff.b_us / diff.a_us if diff.a_us else None
     rows = [
-        Fact("A", printable(a)),
-        Fact("B", printable(b)),
+        Fact("A", a),
+        Fact("B", b),
         Fact("in both", f"{len(diff.changes):,}, {diff.equal:,} of them at the same cost"),
         Fact("total", f"A {before} ms   B {after} ms   B/A {_ratio(ratio)}"),
         Fact("only in one", f"A {len(diff.only_a):,}   B {len(diff.only_b):,}"),

@@ -22,7 +22,6 @@ from counterpoint.report.document import (
     names,
     numbers,
     places,
-    printable,
     table,
     words,
 )
@@ -88,7 +87,7 @@ def _change(comparison: RunComparison | Unknown) -> str:
 
 def _reach(comparison: RunComparison | Unknown) -> str:
     if isinstance(comparison, Unknown):
-        return printable(comparison.reason)
+        return comparison.reason
     if isinstance(comparison.range, Unknown):
         return f"measured; {comparison.range.reason}. More pairs: --repeats 3"
     low, high = comparison.range.low, comparison.range.high
@@ -102,18 +101,18 @@ def compiler_facts(use: ModuleUse | None, complaints: Iterable[LogComplaint]) ->
     """Return the compiler's output on a module's profile, and remedies for its complaints."""
     rows: list[Fact] = []
     if use is not None:
-        rows.append(Fact("module", printable(use.module)))
+        rows.append(Fact("module", use.module))
         if use.source:
-            rows.append(Fact("costs from", printable(use.source)))
+            rows.append(Fact("costs from", use.source))
         if use.found is not None:
             rows.append(Fact("costs", f"{use.found:,} found, {use.missing or 0:,} missing"))
         elif use.looked_up:
             rows.append(Fact("costs", f"{len(use.looked_up):,} found, {len(use.missed):,} missing"))
         if use.fallback:
-            rows.append(Fact("fallback", printable(use.fallback)))
+            rows.append(Fact("fallback", use.fallback))
     for complaint in complaints:
-        rows.append(Fact("log", printable(complaint.text), Tone.WARNING))
-        rows.append(Fact("next", printable(complaint.next), Tone.QUIET))
+        rows.append(Fact("log", complaint.text, Tone.WARNING))
+        rows.append(Fact("next", complaint.next, Tone.QUIET))
     return FactList(tuple(rows))
 
 
@@ -123,7 +122,7 @@ _US_PER_MS = 1e3
 def movement_section(movement: Movement | Unknown, top: int) -> Section:
     """Return the collectives that moved, those with the largest effect first."""
     if isinstance(movement, Unknown):
-        return Section("Schedule", "not compared", (Prose(printable(movement.reason), Tone.QUIET),))
+        return Section("Schedule", "not compared", (Prose(movement.reason, Tone.QUIET),))
     moved = movement.moved
     if not movement.reordered:
         return Section("Schedule", "the same with and without the profile")
@@ -180,7 +179,7 @@ def feedback_document(feedback: Feedback, top: int = 10) -> Document:
 def _proof(feedback: Feedback) -> Section:
     proof = feedback.proof
     tone = Tone.PLAIN if proof.used else Tone.WARNING
-    rows = FactList(tuple(Fact("because", printable(reason), tone) for reason in proof.reasons))
+    rows = FactList(tuple(Fact("because", reason, tone) for reason in proof.reasons))
     summary = "used, according to the compiler's log" if proof.used else "NOT PROVED to be used"
     return Section(
         "The profile is", summary, (rows, compiler_facts(proof.module, proof.complaints))
@@ -190,19 +189,19 @@ def _proof(feedback: Feedback) -> Section:
 def _profile(feedback: Feedback) -> Section:
     measured = feedback.measurement
     rows = [
-        Fact("file", printable(str(measured.path))),
+        Fact("file", str(measured.path)),
         Fact("costs", units.count(len(measured.profile.costs))),
         Fact("covers its program", _covers(measured.coverage)),
     ]
     if feedback.proof.coverage is not None:
         rows.append(Fact("covers what ran", _covers(feedback.proof.coverage)))
-    rows += [Fact("note", printable(note), Tone.QUIET) for note in measured.notes]
+    rows += [Fact("note", note, Tone.QUIET) for note in measured.notes]
     return Section("Profile", "", (FactList(tuple(rows)),))
 
 
 def _covers(coverage: Coverage | Unknown) -> str:
     if isinstance(coverage, Unknown):
-        return f"{units.UNKNOWN}   {printable(coverage.reason)}"
+        return f"{units.UNKNOWN}   {coverage.reason}"
     shares = [
         f"{units.percent(coverage.instructions.share)} of the instructions XLA looks up",
         f"{units.percent(coverage.collectives.share)} of the collectives",
@@ -222,7 +221,7 @@ def _next(feedback: Feedback) -> str:
         return f"less {shlex.quote(str(stderr))}"
     setting = f"xla_gpu_pgle_profile_file_or_directory_path={feedback.measurement.path}"
     command = feedback.with_profile.runs[0].command
-    return printable(shlex.join(["counterpoint", "run", "--set", setting, "--", *command]))
+    return shlex.join(["counterpoint", "run", "--set", setting, "--", *command])
 
 
 def auto_document(auto: AutoResult) -> Document:
@@ -236,15 +235,15 @@ def auto_document(auto: AutoResult) -> Document:
 
 def _auto_verdict(auto: AutoResult) -> Section:
     tone = Tone.PLAIN if auto.used else Tone.WARNING
-    rows = [Fact("because", printable(reason), tone) for reason in auto.reasons]
+    rows = [Fact("because", reason, tone) for reason in auto.reasons]
     rows += [
-        Fact("conflict", printable(f"{conflict.who}: {conflict.effect}"), Tone.WARNING)
+        Fact("conflict", f"{conflict.who}: {conflict.effect}", Tone.WARNING)
         for conflict in auto.conflicts
     ]
     rows += [
         Fact(
             "ahead of time",
-            printable(f"{function.name or '?'} at {function.where or '?'}"),
+            f"{function.name or '?'} at {function.where or '?'}",
             Tone.QUIET,
         )
         for function in auto.ahead_of_time[:3]

@@ -17,7 +17,6 @@ from counterpoint.report.document import (
     Tone,
     names,
     numbers,
-    printable,
     table,
     words,
 )
@@ -35,16 +34,16 @@ _Same: TypeAlias = Mapping[str | None, tuple[str | None, ...]]
 def made_document(build: ProfileBuild, out: str, next: str) -> Document:
     """Return what a profile was made from, by module."""
     rows = [
-        Fact("wrote", printable(out)),
+        Fact("wrote", out),
         Fact("costs", f"{len(build.profile.costs):,}"),
         Fact("statistic", build.profile.origin.get("statistic", units.UNKNOWN)),
     ]
-    rows += [Fact("note", printable(note), Tone.QUIET) for note in build.notes[:_NOTES]]
+    rows += [Fact("note", note, Tone.QUIET) for note in build.notes[:_NOTES]]
     more = len(build.notes) - _NOTES
     if more > 0:
         rows.append(Fact("", f"and {more} more: --json", Tone.QUIET))
     sections = (Section("Profile", "", (FactList(tuple(rows)),)), _made_modules(build.modules))
-    return Document(sections=sections, legend="", next=printable(next))
+    return Document(sections=sections, legend="", next=next)
 
 
 def _made_modules(modules: Sequence[ModuleCosts]) -> Section:
@@ -81,11 +80,11 @@ def profile_document(profile: Profile, name: str, top: int) -> Document:
         sections.append(_duplicates(duplicates, taken, same, top))
     zero = [cost for cost in once if not cost.us]
     if zero:
-        listed = ", ".join(printable(cost.name) for cost in zero[:top])
+        listed = ", ".join(cost.name for cost in zero[:top])
         count = units.shown_of(min(top, len(zero)), len(zero))
         sections.append(Section("Zero cost", f"{count}: {listed}"))
     follow = ["counterpoint", "pgle", "manual", "--profile", name, "--", "python", "train.py"]
-    return Document(sections=tuple(sections), legend="", next=printable(shlex.join(follow)))
+    return Document(sections=tuple(sections), legend="", next=shlex.join(follow))
 
 
 def _head(
@@ -95,7 +94,7 @@ def _head(
     if dropped:
         held += f", of which XLA drops {dropped:,} (of duplicates the last counts)"
     rows = [
-        Fact("read", printable(name)),
+        Fact("read", name),
         Fact("costs", f"{held}; {units.milliseconds(_ms(once))} in all"),
     ]
     rows += [
@@ -107,7 +106,7 @@ def _head(
         text = f"{len(profile.latencies):,}; ignored by XLA:GPU"
         rows.append(Fact("latencies", text, Tone.WARNING))
     about = [(key, value) for key, value in profile.origin.items() if not key.startswith("module")]
-    rows += [Fact(printable(key), printable(text), Tone.QUIET) for key, text in about]
+    rows += [Fact(key, text, Tone.QUIET) for key, text in about]
     return Section("Profile", "", (FactList(tuple(rows)),))
 
 
@@ -116,7 +115,7 @@ def _together(fingerprints: Sequence[str | None]) -> str:
 
 
 def _digits(fingerprint: str | None) -> str:
-    return printable((fingerprint or "any")[:_SHORT])
+    return (fingerprint or "any")[:_SHORT]
 
 
 def _of_group(fingerprint: str | None, same: _Same) -> str:

@@ -14,7 +14,6 @@ from counterpoint.report.document import (
     Tone,
     names,
     numbers,
-    printable,
     table,
     words,
 )
@@ -30,7 +29,7 @@ def calibration_document(found: Calibration, next: str, target: str) -> Document
     return Document(
         sections=tuple(sections),
         legend="errors of predictions, relative to measured time",
-        next=printable(next),
+        next=next,
     )
 
 
@@ -48,11 +47,11 @@ def _scalars(found: Calibration, target: str) -> Section:
         numbers("held out", [units.percent(it and it.unseen) for it in known]),
         names("based on", [fit.how for fit in fits], rank=2),
     )
-    notes = tuple(Fact("note", printable(note), Tone.QUIET) for note in found.notes)
+    notes = tuple(Fact("note", note, Tone.QUIET) for note in found.notes)
     fitted = sum(fit.fitted for fit in fits)
     summary = f"{fitted} of {len(fits)} fitted on {found.chip} ({target})"
     blocks = (scalars, FactList(notes)) if notes else (scalars,)
-    return Section("Calibration", printable(summary), blocks)
+    return Section("Calibration", summary, blocks)
 
 
 def _steps(found: Calibration) -> Section:

@@ -12,7 +12,7 @@ from typing import Final
 from counterpoint.core import Range
 from counterpoint.cost import PriceSource
 from counterpoint.report import units
-from counterpoint.report.document import Document, Fact, FactList, Section, Tone, printable
+from counterpoint.report.document import Document, Fact, FactList, Section, Tone
 from counterpoint.report.explain.explain_document import (
     answer_sections,
     detail_sections,
@@ -58,7 +58,7 @@ def predict_document(
     sections += unpriced_section(prediction, top)
     if rows := note_facts(prediction.notes):
         sections.append(Section("Notes", "", (FactList(tuple(rows)),)))
-    return Document(sections=tuple(sections), legend=_LEGEND, next=printable(next))
+    return Document(sections=tuple(sections), legend=_LEGEND, next=next)
 
 
 def range_text(middle_s: float, reach: Range) -> str:
@@ -72,12 +72,12 @@ def range_text(middle_s: float, reach: Range) -> str:
 def _step(prediction: Prediction) -> Section:
     base = prediction.base
     simulation = base.simulation
-    rows = [Fact("WARNING", printable(text), Tone.WARNING) for text in prediction.warnings]
+    rows = [Fact("WARNING", text, Tone.WARNING) for text in prediction.warnings]
     rows += _memory(base.memory)
     rows += [
-        Fact("program", printable(f"{prediction.workload}, from {prediction.origin}")),
-        Fact("compiled", printable(_compiled(base))),
-        Fact("settings", printable(_settings(base))),
+        Fact("program", f"{prediction.workload}, from {prediction.origin}"),
+        Fact("compiled", _compiled(base)),
+        Fact("settings", _settings(base)),
         Fact("based on", _rests_on(prediction)),
         Fact("range", _reach(base)),
         Fact(
@@ -92,17 +92,15 @@ def _step(prediction: Prediction) -> Section:
     rows += [
         Fact(
             "LOOP",
-            printable(
-                f"{loop.instruction}: trip count unknown; one iteration is counted,"
-                f" {units.milliseconds(loop.each_s * 1e3)}"
-                f"{f', {loop.source}' if loop.source else ''}"
-            ),
+            f"{loop.instruction}: trip count unknown; one iteration is counted,"
+            f" {units.milliseconds(loop.each_s * 1e3)}"
+            f"{f', {loop.source}' if loop.source else ''}",
             Tone.WARNING,
         )
         for loop in simulation.uncounted
     ]
     summary = f"{range_text(base.step_s, base.range_s)} on {prediction.target}, not measured"
-    return Section("Predicted step", printable(summary), (FactList(tuple(rows)),))
+    return Section("Predicted step", summary, (FactList(tuple(rows)),))
 
 
 def _exposed(prediction: Prediction) -> str:

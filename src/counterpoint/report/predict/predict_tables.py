@@ -17,7 +17,6 @@ from counterpoint.report.document import (
     names,
     numbers,
     places,
-    printable,
     table,
     words,
 )
@@ -44,12 +43,12 @@ def candidates_section(prediction: Prediction) -> Iterator[Section]:
         f" within {units.percent(INDIFFERENCE)}, too small to prefer either."
     )
     errors = tuple(
-        Fact(candidate.name, printable(candidate.error.sentence), Tone.WARNING)
+        Fact(candidate.name, candidate.error.sentence, Tone.WARNING)
         for candidate in found
         if candidate.error is not None
     )
     same = tuple(
-        Fact("same program", printable(f"{candidate.name}   as {candidate.same_as}"))
+        Fact("same program", f"{candidate.name}   as {candidate.same_as}")
         for candidate in found
         if candidate.same_as is not None
     )
@@ -143,7 +142,7 @@ def what_if_section(prediction: Prediction) -> Iterator[Section]:
     )
     note = "The schedule is unchanged; a compiler that knew this hardware might do better."
     errors = tuple(
-        Fact(question.question, printable(question.error.sentence), Tone.WARNING)
+        Fact(question.question, question.error.sentence, Tone.WARNING)
         for question in prediction.unanswered
     )
     blocks = (answered, Prose(note, Tone.QUIET)) if answers else ()
@@ -157,7 +156,7 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
         return
     base, forecast = prediction.base, gain.forecast
     if not gain.used:
-        rows = [Fact("WARNING", printable(f"not used: {gain.reason}"), Tone.WARNING)]
+        rows = [Fact("WARNING", f"not used: {gain.reason}", Tone.WARNING)]
         yield Section(
             "PGLE", f"{units.UNKNOWN}   the compiler did not use it", (FactList(tuple(rows)),)
         )
@@ -192,7 +191,7 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
     if forecast.memory.fits is False:
         rows.append(Fact("OUT OF MEMORY", units.size(forecast.memory.peak_bytes), Tone.WARNING))
     if gain.path is not None:
-        rows.append(Fact("saved", printable(f"{gain.path} (predicted costs, not measured ones)")))
+        rows.append(Fact("saved", f"{gain.path} (predicted costs, not measured ones)"))
     summary = f"gains at most {units.percent(max(saves, 0.0))} ({low} to {high} ms)"
     if saves < 0:
         summary = (
@@ -206,11 +205,11 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
     found = prediction.against
     if found is None:
         return
-    warned = [Fact("WARNING", printable(text), Tone.WARNING) for text in found.warnings]
+    warned = [Fact("WARNING", text, Tone.WARNING) for text in found.warnings]
     label = "there" if found.basis is Basis.PREDICTED else "measured"
     facts = [
         *warned,
-        Fact(label, printable(_other(found))),
+        Fact(label, _other(found)),
         Fact("matched", f"{units.percent(found.matched_share)} of its device time, {found.how}"),
     ]
     times = found.categories.values()

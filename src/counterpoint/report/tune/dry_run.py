@@ -15,7 +15,6 @@ from counterpoint.report.document import (
     Tone,
     labels,
     names,
-    printable,
     table,
     words,
 )
@@ -39,23 +38,23 @@ def dry_run_document(plan: DryRun, top: int, next: str, budget: Budget = NO_BUDG
     sections += _named(plan.arms, top)
     sections += _left_out(plan, top)
     sections += _notes(plan.space.notes)
-    return Document(sections=tuple(sections), legend=_LEGEND, next=printable(next))
+    return Document(sections=tuple(sections), legend=_LEGEND, next=next)
 
 
 def _plan(plan: DryRun, budget: Budget) -> Section:
     rows: list[Fact] = []
     if plan.target is not None:
         count = counted_noun(plan.compiles, "compile")
-        rows.append(Fact("predicted", printable(f"at most {count} for {plan.target}, simulated")))
+        rows.append(Fact("predicted", f"at most {count} for {plan.target}, simulated"))
     if plan.executor is not None and plan.cost is not None:
-        rows.append(Fact("runs", printable(plan.executor)))
+        rows.append(Fact("runs", plan.executor))
         rows += _cost(plan, plan.cost, budget)
     parts = [
         "predicted" if plan.target is not None else "",
         "run in turns" if plan.executor is not None else "",
     ]
     how = ", then ".join(part for part in parts if part)
-    return Section("Plan", printable(f"{plan.workload}: {how}"), (FactList(tuple(rows)),))
+    return Section("Plan", f"{plan.workload}: {how}", (FactList(tuple(rows)),))
 
 
 def _base(plan: DryRun) -> Section:
@@ -75,7 +74,7 @@ def _cost(plan: DryRun, cost: StudyCost, budget: Budget) -> Iterator[Fact]:
         f"{counted_noun(cost.expected_trials, 'trial')} expected, {cost.most_trials:,} at most",
     )
     if isinstance(plan.trial_s, Unknown):
-        yield Fact("time", printable(f"{units.UNKNOWN}: {plan.trial_s.reason}"))
+        yield Fact("time", f"{units.UNKNOWN}: {plan.trial_s.reason}")
     else:
         yield Fact(
             "time",
@@ -149,7 +148,7 @@ def _left_out(plan: DryRun, top: int) -> Iterator[Section]:
     for omitted in found:
         grouped.setdefault(omitted.why, []).append(omitted.name)
     facts = tuple(
-        Fact("", printable(f"{units.some(named, _NAMES)}: {why}"))
+        Fact("", f"{units.some(named, _NAMES)}: {why}")
         for why, named in list(grouped.items())[:top]
     )
     yield Section("Left out", f"{len(found)}", (FactList(facts), *_more(len(grouped), top)))
@@ -157,5 +156,5 @@ def _left_out(plan: DryRun, top: int) -> Iterator[Section]:
 
 def _notes(notes: Sequence[str]) -> Iterator[Section]:
     if notes:
-        facts = tuple(Fact("note", printable(note), Tone.QUIET) for note in notes)
+        facts = tuple(Fact("note", note, Tone.QUIET) for note in notes)
         yield Section("Notes", "", (FactList(facts),))

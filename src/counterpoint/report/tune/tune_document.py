@@ -21,7 +21,6 @@ from counterpoint.report.document import (
     FactList,
     Section,
     Tone,
-    printable,
 )
 from counterpoint.report.tune.figures import duration, gain_range_text, gain_text, node_hours, plain
 from counterpoint.report.tune.tune_tables import ablation_section, arms_section
@@ -53,7 +52,7 @@ def tune_document(conclusion: Conclusion, study: Path, top: int, next: str) -> D
     sections += _settings(conclusion)
     sections.append(_evidence(conclusion, study))
     measured = conclusion.basis != "predicted"
-    return Document(sections=tuple(sections), legend=_LEGEND[measured], next=printable(next))
+    return Document(sections=tuple(sections), legend=_LEGEND[measured], next=next)
 
 
 def _verdict(conclusion: Conclusion) -> Section:
@@ -63,8 +62,8 @@ def _verdict(conclusion: Conclusion) -> Section:
     winner = conclusion.winner
     if winner is not None:
         best = "winner" if conclusion.basis != "predicted" else "best"
-        rows.append(Fact(best, printable(winner.name), Tone.STRONG))
-        rows.append(Fact("gain", printable(_gain(conclusion))))
+        rows.append(Fact(best, winner.name, Tone.STRONG))
+        rows.append(Fact("gain", _gain(conclusion)))
         rows += _processes(winner)
     rows.append(Fact("figures", _basis(conclusion)))
     rows += _notes(conclusion.notes)
@@ -116,7 +115,7 @@ def _noise(noise: RunNoise | None) -> Iterator[Section]:
     least = share_text(noise.floor).replace(" ", "")  # rounded as in its note
     floor = f"differences below {least} can't be shown here"
     if isinstance(noise.sigma, Unknown):
-        yield Section("Noise", printable(f"unknown ({noise.sigma.reason}); {floor}"))
+        yield Section("Noise", f"unknown ({noise.sigma.reason}); {floor}")
         return
     yield Section(
         "Noise",
@@ -156,27 +155,26 @@ def _settings(conclusion: Conclusion) -> Iterator[Section]:
         changed += ". The settings omit PGLE; the figures include it"
     yield Section(
         "Settings",
-        printable(f"complete, including the base's; changed: {changed}"),
+        f"complete, including the base's; changed: {changed}",
         (FactList(tuple(Fact("", line) for line in settings_lines(winner.settings))),),
     )
 
 
 def settings_lines(settings: Settings) -> Iterator[str]:
     """Yield the settings as shell lines."""
-    for line in render(settings, SettingsForm.BASH).splitlines():
-        yield printable(line)
+    yield from render(settings, SettingsForm.BASH).splitlines()
 
 
 def _evidence(conclusion: Conclusion, study: Path) -> Section:
     trials = conclusion.spent.trials if conclusion.spent else 0
     runs = f"{study}/runs: {counted_noun(trials, 'trial')}, each a Run with logs, steps and modules"
     rows = [
-        Fact("journal", printable(f"{study}/journal.jsonl: every event, one per line")),
-        *([Fact("runs", printable(runs))] if trials else []),
-        Fact("report", printable(f"{study}/report.json: this report in full")),
+        Fact("journal", f"{study}/journal.jsonl: every event, one per line"),
+        *([Fact("runs", runs)] if trials else []),
+        Fact("report", f"{study}/report.json: this report in full"),
         Fact(
             "in one file",
-            printable(f"counterpoint tune show {_word(study)} --bundle evidence.tar.gz"),
+            f"counterpoint tune show {_word(study)} --bundle evidence.tar.gz",
         ),
     ]
     return Section("Evidence", "", (FactList(tuple(rows)),))

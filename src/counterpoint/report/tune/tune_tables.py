@@ -18,7 +18,6 @@ from counterpoint.report.document import (
     Tone,
     labels,
     numbers,
-    printable,
     table,
     words,
 )
@@ -57,7 +56,7 @@ def arms_section(conclusion: Conclusion, top: int) -> Iterator[Section]:
     blocks: list[Block] = [arms, *_reasons(conclusion.rows)]
     if conclusion.left_out:
         lines = [f"{omitted.name}: {omitted.why}" for omitted in conclusion.left_out]
-        blocks.append(FactList(tuple(Fact("left out", printable(line)) for line in lines)))
+        blocks.append(FactList(tuple(Fact("left out", line) for line in lines)))
         summary += f"; {counted_noun(len(lines), 'named arm')} left out"
     yield Section("Arms", summary, tuple(blocks))
 
@@ -151,7 +150,7 @@ def _tied(row: ArmRow, best: Arm | None) -> str:
 
 
 def _name(row: ArmRow) -> str:
-    return printable(row.arm.name)
+    return row.arm.name
 
 
 def _program(row: ArmRow) -> str:
@@ -170,7 +169,7 @@ def _reasons(rows: Iterable[ArmRow]) -> Iterator[FactList]:
         if row.why:
             groups.setdefault((row.status, _NUMBER.sub("0", row.why)), []).append(row)
     facts = [
-        Fact(printable(status), text)
+        Fact(status, text)
         for (status, _), found in sorted(groups.items(), key=lambda group: group[0][0] in _QUIET)
         for text in _told(found)
     ]
@@ -214,7 +213,7 @@ def ablation_section(conclusion: Conclusion) -> Iterator[Section]:
     )
     arms = " and ".join(dict.fromkeys(ablated.arm for ablated in found))
     how = "" if any(ablated.basis != "predicted" for ablated in found) else ", as predicted"
-    summary = printable(f"what {arms} loses without it{how}, as a share of the base's step")
+    summary = f"what {arms} loses without it{how}, as a share of the base's step"
     yield Section("What each change contributes", summary, (changes,))
 
 
