@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +15,7 @@ from jsonschema import ValidationError
 import timelines
 import tune_conclusions
 from counterpoint.cli.app import main
-from counterpoint.core.basis import Range, Unknown
+from counterpoint.core.basis import Basis, Range, Unknown
 from counterpoint.diagnose.explanation import explain
 from counterpoint.flags import Settings
 from counterpoint.report.explain.explain_json import Explain, explain_json
@@ -153,6 +155,31 @@ def test_seconds_become_milliseconds_and_what_is_unknown_null_with_its_reason() 
     }
     assert fill(Figure, unknown).step_ms is None
     assert fill(Figure, unknown).why_not == "no step was seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What is given as it was found."""
+
+    link: Basis
+    length_ms: float
+    labels: Mapping[str, str | None]
+
+
+class Spans(Result):
+    """A dataclass in a Result, and a Result in another."""
+
+    spans: tuple[Span, ...]
+    named: tuple[Figure, ...]
+
+
+def test_a_dataclass_is_given_in_full_and_a_tuple_fills_a_result_in_order() -> None:
+    span = Span(Basis.MEASURED, float("nan"), {"a": None})
+    spans = fill(Spans, None, spans=[span], named=[(1.5, (1.0, 2.0), None, "a")])
+    assert msgspec.to_builtins(spans) == {
+        "spans": ({"link": "measured", "length_ms": None, "labels": {"a": None}},),
+        "named": ({"step_ms": 1.5, "range_ms": (1.0, 2.0), "why_not": None, "host": "a"},),
+    }
 
 
 def test_a_field_that_a_result_has_not_is_no_slip_of_the_pen() -> None:

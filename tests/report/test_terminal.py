@@ -15,8 +15,21 @@ from counterpoint.core.basis import Range, Unknown
 from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.explanation import Explanation, explain
 from counterpoint.report import units
-from counterpoint.report.document import Slice, StepPart
+from counterpoint.report.document import (
+    Document,
+    Fact,
+    FactList,
+    NumberedItem,
+    Prose,
+    Section,
+    Slice,
+    StepPart,
+    names,
+    numbers,
+    table,
+)
 from counterpoint.report.explain.explain_document import digest, explain_document
+from counterpoint.report.html import document_html
 from counterpoint.report.runs import steps_line
 from counterpoint.report.terminal import bar_cells, plain_text, print_document
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
@@ -186,6 +199,16 @@ def test_names_from_a_file_never_reach_the_terminal_as_commands(explained: Expla
     assert not CONTROL.search(text)
     assert "\\x1b]0;owned\\x07\\n\\r[bold]y[/bold]" in text
     text.encode()
+
+
+def test_every_text_of_a_document_is_made_printable() -> None:
+    evil = "x\x1b]0;owned\x07"
+    entry = NumberedItem(number=1, title=evil, price=evil, text=evil, rows=(Fact(evil, evil),))
+    cells = table(names("op", [evil]), numbers("ms", [evil], total=evil))
+    blocks = (Prose(evil), FactList((Fact(evil, evil),)), entry, cells)
+    document = Document(sections=(Section(evil, evil, blocks),), legend=evil, next=evil)
+    assert not CONTROL.search(plain_text(document))
+    assert not CONTROL.search(document_html(document))
 
 
 def test_a_cut_off_profile_is_said_loudly(explained: Explanation) -> None:

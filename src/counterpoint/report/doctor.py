@@ -19,6 +19,7 @@ from counterpoint.report.document import (
     Tone,
 )
 from counterpoint.report.json import At, Result, TextOrNull, TextsOrNull, fill, json_text
+from counterpoint.report.units import counted_noun
 
 __all__ = ["doctor_document", "doctor_json", "next_command"]
 
@@ -58,7 +59,7 @@ def _summary(checkup: Checkup) -> str:
         where += f", {checkup.ranks} ranks"
     kinds = (Status.ERROR, Status.WARNING, Status.NOTE)
     counts = ((len(checkup.of(kind)), kind) for kind in kinds)
-    parts = [f"{count} {kind}{'s' if count > 1 else ''}" for count, kind in counts if count]
+    parts = [counted_noun(count, kind) for count, kind in counts if count]
     return f"{where}: {', '.join(parts) or 'no problems'}"
 
 

@@ -137,11 +137,12 @@ places: Final = partial(CellColumn, ColumnKind.PLACE)
 
 def table(*columns: CellColumn) -> TextTable:
     """Return the table of these columns, with every cell made printable."""
+    totalled = any(it.total for it in columns)
     cells = ([*it.cells, *([] if it.others is None else [it.others])] for it in columns)
     return TextTable(
         columns=tuple(Column(it.title, it.kind, it.rank) for it in columns),
         rows=tuple(tuple(map(printable, row)) for row in zip(*cells, strict=True)),
-        total=tuple(it.total for it in columns) if any(it.total for it in columns) else None,
+        total=tuple(printable(it.total) for it in columns) if totalled else None,
     )
 
 

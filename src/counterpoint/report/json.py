@@ -213,8 +213,10 @@ def _maker_of_one(kind: Any) -> _Maker:  # noqa: ANN401
 
 def _filled(kind: type[R], found: object) -> R:
     """Return a Result filled from an object, or from a plain tuple of its fields in order."""
-    in_order = type(found) is tuple
-    return fill(kind, dict(zip(_fields(kind), found, strict=True)) if in_order else found)
+    if type(found) is not tuple:
+        return fill(kind, found)
+    values = cast("tuple[object, ...]", found)
+    return fill(kind, None, **dict(zip(_fields(kind), values, strict=True)))
 
 
 def _rows(make: _Maker) -> _Maker:

@@ -22,6 +22,7 @@ from counterpoint.report.document import (
     words,
 )
 from counterpoint.report.json import At, Result, TextOrNull, fill, json_text
+from counterpoint.report.units import counted_noun
 
 __all__ = ["recommendation_document", "recommendation_json", "recommendation_text"]
 
@@ -87,7 +88,7 @@ def _situation(found: Recommendation) -> str:
     if situation.chip is not None:
         words.append(f"on {situation.chip}")
     if situation.hosts is not None:
-        words.append(f"{situation.hosts} host{'s' if situation.hosts > 1 else ''}")
+        words.append(counted_noun(situation.hosts, "host"))
     if situation.devices == 1:
         words.append("one device")
     if situation.program is not None:

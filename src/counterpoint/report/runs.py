@@ -266,7 +266,7 @@ def _profile(run: Run, *, needed: bool) -> str:
         return f"{head}: {run.why_no_profile}"
     size = sum(path.stat().st_size for path in run.profiles)
     count = len(run.profiles)
-    files = f"{count} file{'s' * (count != 1)}, {units.size(size)}"
+    files = f"{units.counted_noun(count, 'file')}, {units.size(size)}"
     return f"profile  {files}{_counted(run)}{_shortened(run)}"
 
 

@@ -37,6 +37,7 @@ from counterpoint.report.explain.compare_tables import (
     ops_section,
     schedule_section,
 )
+from counterpoint.report.units import counted_noun
 from counterpoint.timeline import Timeline
 
 _MS: Final = 1e3
@@ -131,7 +132,7 @@ def _step(found: Comparison) -> Section:
 def _time(seconds: float, side: Side, runs: int) -> str:
     source = side.times.source if side.times else ""
     count = len(side.times.each_s) if side.times else 0
-    counted = f"{runs} runs" if runs > 1 else f"{count:,} step{'s' if count != 1 else ''}"
+    counted = f"{runs} runs" if runs > 1 else counted_noun(count, "step")
     return f"{units.milliseconds(seconds * _MS)}   ({counted}, by {_SOURCES.get(source, source)})"
 
 

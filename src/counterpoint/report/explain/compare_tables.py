@@ -34,6 +34,7 @@ from counterpoint.report.document import (
     words,
 )
 from counterpoint.report.places import distinct, short_path
+from counterpoint.report.units import counted_noun
 
 _NAME: Final = 40
 _PAIR: Final = 84
@@ -90,8 +91,7 @@ def ops_section(work: StepDifference, top: int, *, alone: bool = False) -> Secti
     for side, name in enumerate("AB"):
         count, ms = _alone(work, side)
         if count:
-            ops = "op" if count == 1 else "ops"
-            text = f"only in {name}: {count:,} {ops}, {units.milliseconds(ms)}"
+            text = f"only in {name}: {counted_noun(count, 'op')}, {units.milliseconds(ms)}"
             blocks.append(Prose(text, Tone.QUIET))
     if alone and any(row.noise_ms is None for row in work.ops):
         text = f"{units.UNKNOWN}: one run each can't separate a difference from noise; several can:"

@@ -41,6 +41,7 @@ from counterpoint.report.explain.step_time import (
     subject,
 )
 from counterpoint.report.runs import trial_command
+from counterpoint.report.units import counted_noun
 from counterpoint.runs import Run
 from counterpoint.timeline import Host
 
@@ -57,7 +58,7 @@ def note_facts(
     rows = [Fact("note", note, Tone.QUIET) for note in merged[:_MOST]]
     more = len(merged) - _MOST
     if more > 0:
-        rows.append(Fact("", f"and {more} more note{'s' * (more > 1)}: --json", Tone.QUIET))
+        rows.append(Fact("", f"and {counted_noun(more, 'more note')}: --json", Tone.QUIET))
     return rows
 
 
@@ -195,8 +196,9 @@ def _devices(explanation: Explanation) -> str:
     kind = explanation.device_kind
     what = f"{chip} ({kind})" if chip else f"{kind} (chip not recorded)"
     if explanation.selected_devices is not None:
-        numbers = ", ".join(str(device) for device in explanation.selected_devices)
-        return f"{count} x {what}: {_plural(count, 'number')} {numbers} in this profile"
+        which = ", ".join(str(device) for device in explanation.selected_devices)
+        noun = "number" if count == 1 else "numbers"
+        return f"{count} x {what}: {noun} {which} in this profile"
     shown = f"{count} x {what} {_where(explanation.hosts)}"
     working = len(explanation.device_breakdowns)
     return shown if working in (0, count) else f"{shown}; steps ran on {working} of them"
@@ -205,7 +207,7 @@ def _devices(explanation: Explanation) -> str:
 def _where(hosts: Sequence[Host]) -> str:
     """Return the hosts; several processes on one machine count as one host."""
     machines = len({host.machine for host in hosts})
-    place = f"on {machines} {_plural(machines, 'host')}"
+    place = f"on {counted_noun(machines, 'host')}"
     return place if machines == len(hosts) else f"in {len(hosts)} processes {place}"
 
 
@@ -214,16 +216,12 @@ def _programs(explanation: Explanation) -> str:
     step = next((program for program in programs if program.is_step), None)
     if step is None:
         return "none ran" if not programs else f"{len(programs)} ran, none identified as the step"
-    runs = f"{step.name}, {step.executions:,} {_plural(step.executions, 'run')} on each device"
+    runs = f"{step.name}, {counted_noun(step.executions, 'run')} on each device"
     others = [program for program in programs if not program.is_step]
     if not others:
         return runs
-    more = f"{len(others)} other {_plural(len(others), 'program')}"
+    more = counted_noun(len(others), "other program")
     return f"{runs}; {more}, {units.percent(others_share(explanation), 0)} of device time"
-
-
-def _plural(count: int, noun: str) -> str:
-    return noun if count == 1 else f"{noun}s"
 
 
 def _utilization(explanation: Explanation) -> Section:

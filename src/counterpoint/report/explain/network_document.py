@@ -166,8 +166,7 @@ def _full(demand: Demand) -> str:
             else "near its highest observed rate"
         )
         name = SPELT.get(str(link) if link else None, "unknown link")
-        stretches = "interval" if len(rows) == 1 else "intervals"
-        described.append(f"{name}: {level} for {ms}, in {len(rows):,} {stretches}")
+        described.append(f"{name}: {level} for {ms}, in {counted_noun(len(rows), 'interval')}")
     return "   ".join(sorted(described))
 
 
@@ -242,7 +241,7 @@ def _devices(analysis: NetworkAnalysis) -> str:
     """Return the devices as `explain` counts them; for a prediction, what its device represents."""
     if analysis.stands_for is not None:
         return f"1 {analysis.device_kind}: {analysis.stands_for}"
-    place = f"on {analysis.hosts:,} host{'s' if analysis.hosts != 1 else ''}"
+    place = f"on {counted_noun(analysis.hosts, 'host')}"
     if analysis.processes != analysis.hosts:
         place = f"in {analysis.processes:,} processes {place}"
     return f"{analysis.devices:,} {analysis.device_kind} {place}"

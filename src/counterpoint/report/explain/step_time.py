@@ -23,6 +23,7 @@ from counterpoint.report.document import (
     StepPart,
     Tone,
 )
+from counterpoint.report.units import counted_noun
 from counterpoint.runs import Run
 from counterpoint.runs.scores import Score, score_of_steps
 from counterpoint.timeline import EACH_RUN
@@ -168,7 +169,7 @@ def _in_profile(explanation: Explanation) -> str:
         if steps.p10_ms is not None:
             spread = [f"p10 {p10}", f"p90 {p90}"]
         words = [f"{median} ms median", *spread]
-    words.append(f"{steps.count:,} {'step' if steps.count == 1 else 'steps'}")
+    words.append(counted_noun(steps.count, "step"))
     if _waits(explanation):
         words.append(f"{units.milliseconds(steps.execution_ms)} in its program")
     return "   ".join(words)

@@ -64,7 +64,7 @@ def _counted(found: Sequence[RankedCandidate], apart: Sequence[RankedCandidate])
     """Describe how many candidates there are, in how many rows, and how many rows are tied."""
     summary = f"{len(found)}"
     if len(apart) < len(found):
-        rows = "1 row" if len(apart) == 1 else f"{len(apart)} rows"
+        rows = units.counted_noun(len(apart), "row")
         summary += f" in {rows} (candidates of the same program share one)"
     if len(apart) > 1:
         summary += ", best first"
