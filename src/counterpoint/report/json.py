@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import PurePath
@@ -48,7 +48,10 @@ _Maker: TypeAlias = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """The source of a field, as a path: `At("before.within_us")`; several paths give a tuple."""
+    """The source of a field, as a path: `At("before.within_us")`; several paths give a tuple.
+
+    Along a path, a tuple stands for each of its items: `At("changes.name")` gives all names.
+    """
 
     paths: tuple[str, ...]
 
@@ -58,7 +61,20 @@ class At:
     def take(self, found: object) -> object:
         """Return the attribute, or None if anything along its path is unknown."""
         values = tuple(_walk(found, path) for path in self.paths)
-        return values[0] if len(values) == 1 else values
+        if len(values) == 1:
+            return values[0]
+        return None if None in values else values
+
+
+@dataclass(frozen=True, slots=True)
+class CountOf:
+    """The number of items of an attribute; null if anything along its path is unknown."""
+
+    path: str
+
+    def take(self, found: object) -> object:
+        values = _walk(found, self.path)
+        return len(values) if isinstance(values, Sized) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +147,13 @@ def _lines(value: object) -> str:
 
 
 def _walk(found: object, path: str) -> object:
-    for name in path.split("."):
-        if found is None or isinstance(found, Unknown):
-            return None
-        found = _get(found, name)
-    return found
+    if found is None or isinstance(found, Unknown):
+        return None
+    if type(found) is tuple:
+        return tuple(_walk(item, path) for item in cast("tuple[object, ...]", found))
+    name, _, rest = path.partition(".")
+    value = _get(found, name)
+    return _walk(value, rest) if rest else value
 
 
 def _get(found: object, name: str) -> object:
@@ -177,7 +195,9 @@ def _taker(name: str, kind: Any) -> _Maker:  # noqa: ANN401
     if origin is Literal and len(inner) == 1:
         return lambda _: inner[0]
     marks = inner[1:] if origin is Annotated else ()
-    return next((mark for mark in marks if isinstance(mark, At | ReasonUnknown)), At(name)).take
+    return next(
+        (mark for mark in marks if isinstance(mark, At | CountOf | ReasonUnknown)), At(name)
+    ).take
 
 
 def _maker(kind: Any) -> _Maker:  # noqa: ANN401 - a type or an annotation

@@ -22,7 +22,7 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.report.json import At, Pairs, Result, fill, json_text
+from counterpoint.report.json import At, CountOf, Pairs, Result, fill, json_text
 from counterpoint.runs import BURSTS, Outcome, OutcomeKind, Rank, Run
 from counterpoint.runs.reports import effective_flags, flags_by_module
 from counterpoint.runs.scores import seen_steps
@@ -308,8 +308,8 @@ class RankRead(Result):
     pid: int | None
     outcome: Outcome
     environment: Any
-    processes: tuple[Any, ...]
-    steps: int
+    processes: Annotated[tuple[Any, ...], At("processes.facts")]
+    steps: Annotated[int, CountOf("steps")]
     compiles: dict[str, int]
     profiles: tuple[str, ...]
     hlo: tuple[str, ...]
@@ -336,7 +336,7 @@ class RunFound(Result):
     job: str | None
     world_size: int
     settings: RunSettingsJson
-    steps: int | None
+    steps: Annotated[int | None, CountOf("timed.steps")]
     median_step_ms: float | None
     timed_by: str | None
     profiles: tuple[str, ...]
@@ -372,7 +372,6 @@ def run_found(run: Run) -> RunFound:
         run,
         started=run.started.isoformat(),
         ended=run.ended.isoformat() if run.ended else None,
-        steps=len(timed.steps) if timed else None,
         median_step_ms=None if isinstance(timing, Unknown) else timing.seconds * 1e3,
         timed_by=how_timed(timed) if timed else None,
         no_profile=None if run.profiles else run.why_no_profile,
@@ -384,8 +383,6 @@ def _rank(rank: Rank) -> RankRead:
     return fill(
         RankRead,
         rank,
-        processes=[process.facts for process in rank.processes],
-        steps=len(rank.steps),
         compiles=Counter(event.kind for event in rank.compiles),
         flags_of_compiler=effective_flags(rank),
         flags_by_module=flags_by_module(rank),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from counterpoint.report.json import At, Result, TextOrNull, fill, json_text
+from counterpoint.report.json import At, CountOf, Result, TextOrNull, fill, json_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -291,8 +291,8 @@ class FlagsRefresh(Result, tag_field="schema", tag="counterpoint.flags.refresh/1
     jax: str | None
     library: Annotated[str | None, At("shared_object")]
     written_to: str | None
-    flags: int | None
-    jax_options: int | None
+    flags: Annotated[int | None, CountOf("release.flags")]
+    jax_options: Annotated[int | None, CountOf("release.jax")]
     news: FlagsDiff | None
     plugin: PluginOptions | None
 
@@ -301,10 +301,8 @@ def refresh_json(
     learnt: JaxlibFlags, news: ReleaseDiff, where: Path, plugin: PluginComparison | None
 ) -> str:
     """Return `flags refresh` as text; `news` has the form of `flags diff`."""
-    release = learnt.release
     own = {"written_to": where, "news": _diff(news), "plugin": plugin}
-    counts = {"flags": len(release.flags), "jax_options": len(release.jax)}
-    return json_text(fill(FlagsRefresh, learnt, **own, **counts))
+    return json_text(fill(FlagsRefresh, learnt, **own))
 
 
 def plugin_json(plugin: PluginComparison) -> str:

@@ -8,16 +8,13 @@ import msgspec
 
 from counterpoint.core import Unknown
 from counterpoint.diagnose.compare import (
-    CollectiveChange,
     Comparison,
-    OpChange,
     RegroupedCollectives,
-    Side,
     SideDifference,
     StepChange,
     StepVerdict,
 )
-from counterpoint.report.json import At, Pair, ReasonUnknown, Result, fill, json_text
+from counterpoint.report.json import At, CountOf, Pair, ReasonUnknown, Result, fill, json_text
 
 
 class SideJson(Result):
@@ -27,8 +24,8 @@ class SideJson(Result):
     runs: int
     run: Annotated[str | None, At("run.path")]
     basis: Annotated[str | None, At("timeline.basis")]
-    devices: int | None
-    steps: int | None
+    devices: Annotated[int | None, CountOf("timeline.devices")]
+    steps: Annotated[int | None, CountOf("times.each_s")]
     median_step_ms: Annotated[float | None, At("times.median_ms")]
     steps_by: Annotated[str | None, At("times.source")]
 
@@ -69,7 +66,7 @@ class StepDifferenceJson(Result):
     """The parts of a median step, or the reason why they are unknown."""
 
     known: bool
-    why_not: str | None
+    why_not: Annotated[str | None, ReasonUnknown()]
     window: str | None = msgspec.field(name="of")
     step: ChangeJson | None
     busy: ChangeJson | None
@@ -81,8 +78,8 @@ class StepDifferenceJson(Result):
 class OpChangeJson(ChangeJson):
     """Ops that match; an empty side has none."""
 
-    a: tuple[str, ...]
-    b: tuple[str, ...]
+    a: Annotated[tuple[str, ...], At("match.a.op")]
+    b: Annotated[tuple[str, ...], At("match.b.op")]
     matched_by: Annotated[str, At("how")]
     category: Annotated[str | None, At("shown.category")]
     phase: Annotated[str | None, At("shown.phase")]
@@ -97,8 +94,8 @@ class OpChangeJson(ChangeJson):
 class CollectiveChangeJson(Result):
     """Collectives that match; pairs are A's figure and B's."""
 
-    a: tuple[str, ...]
-    b: tuple[str, ...]
+    a: Annotated[tuple[str, ...], At("row.match.a.op")]
+    b: Annotated[tuple[str, ...], At("row.match.b.op")]
     matched_by: Annotated[str, At("row.how")]
     kind: Annotated[str | None, At("row.shown.kind")]
     bytes: Annotated[int | None, At("row.volume")]
@@ -134,44 +131,25 @@ class Compare(Result, tag_field="schema", tag="counterpoint.compare/1"):
     work: StepDifferenceJson
     parts: Annotated[tuple[PartJson, ...], At("work.parts")]
     phases: Annotated[tuple[PhaseJson, ...], At("work.phases")]
-    ops: tuple[OpChangeJson, ...]
-    collectives: tuple[CollectiveChangeJson, ...]
+    ops: Annotated[tuple[OpChangeJson, ...], At("work.ops")]
+    collectives: Annotated[tuple[CollectiveChangeJson, ...], At("work.collectives")]
     regrouped: Annotated[tuple[RegroupedCollectives, ...], At("work.schedule.regrouped")]
     moves: Annotated[tuple[CompareMoveJson, ...], At("work.schedule.moves")]
 
 
 def compare_json(found: Comparison) -> str:
     """Return the comparison as text, with each row of a table on a line of its own."""
-    work = None if isinstance(found.work, Unknown) else found.work
+    known = not isinstance(found.work, Unknown)
     return json_text(
         fill(
             Compare,
             found,
-            a=_side(found.a, found.runs[0]),
-            b=_side(found.b, found.runs[1]),
+            a=fill(SideJson, found.a, runs=found.runs[0]),
+            b=fill(SideJson, found.b, runs=found.runs[1]),
             notes=[*found.notes, *filter(None, (found.contradicted,))],
             step=_step(found.step),
-            work=fill(
-                StepDifferenceJson,
-                work,
-                known=work is not None,
-                why_not=found.work.reason if isinstance(found.work, Unknown) else None,
-            ),
-            ops=[] if work is None else [_ops(row) for row in work.ops],
-            collectives=[]
-            if work is None
-            else [_collective(network) for network in work.collectives],
+            work=fill(StepDifferenceJson, found.work, known=known),
         )
-    )
-
-
-def _side(side: Side, runs: int) -> SideJson:
-    return fill(
-        SideJson,
-        side,
-        runs=runs,
-        devices=None if side.timeline is None else len(side.timeline.devices),
-        steps=None if side.times is None else len(side.times.each_s),
     )
 
 
@@ -179,14 +157,3 @@ def _step(step: StepChange | Unknown) -> StepChangeJson:
     if isinstance(step, Unknown):
         return fill(StepChangeJson, None, verdict=StepVerdict.UNKNOWN, how=step.reason)
     return fill(StepChangeJson, step)
-
-
-def _ops(row: OpChange) -> OpChangeJson:
-    return fill(OpChangeJson, row, a=[op.op for op in row.match.a], b=[op.op for op in row.match.b])
-
-
-def _collective(network: CollectiveChange) -> CollectiveChangeJson:
-    match = network.row.match
-    return fill(
-        CollectiveChangeJson, network, a=[op.op for op in match.a], b=[op.op for op in match.b]
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from counterpoint.diagnose import Explanation, ProgramUse
-from counterpoint.report.json import At, Large, Pair, Result, fill, json_text
+from counterpoint.report.json import At, CountOf, Large, Pair, Result, fill, json_text
 from counterpoint.runs import Run
 from counterpoint.runs.scores import score_of_steps
 
@@ -181,7 +181,7 @@ class Explained(Result):
     truncated: bool
     step: int | None
     selected_devices: tuple[int, ...] | None
-    hosts: int
+    hosts: Annotated[int, CountOf("hosts")]
     devices: Annotated[int, At("device_count")]
     device_kind: str
     host_clocks: Annotated[tuple[HostClock, ...], At("hosts")]
@@ -213,8 +213,6 @@ def explained(explanation: Explanation, run: Run | None = None) -> dict[str, obj
     counted = None if run is None else score_of_steps(run)
     return {
         "run": None if run is None else fill(ReadRunJson, run, detail=run.outcome.detail or None),
-        "hosts": len(explanation.hosts),
-        "host_clocks": explanation.hosts,
         "steps": fill(
             StepsJson,
             explanation.steps,

@@ -14,7 +14,7 @@ from counterpoint.flags.lint import Fix
 from counterpoint.flags.parse import Location
 from counterpoint.report.catalogue.flags_json import Versions
 from counterpoint.report.flags.settings_document import left_out
-from counterpoint.report.json import At, Pairs, Result, fill, json_text
+from counterpoint.report.json import At, CountOf, Pairs, Result, fill, json_text
 
 if TYPE_CHECKING:
     from counterpoint.flags import Settings
@@ -54,7 +54,7 @@ class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
     jaxlib: Versions
     chip: str | None
     compiler: CompilerAnswerJson
-    programs: int
+    programs: Annotated[int, CountOf("written.programs")]
     settings: int
     notes: Annotated[tuple[str, ...], At("written.notes")]
     unread: Annotated[tuple[str, ...], At("written.not_read")]
@@ -66,8 +66,7 @@ def check_json(found: Examination) -> str:
     """Return `flags check` as text."""
     severities = [str(remark.severity) for remark in found.remarks]
     counts = {severity: severities.count(severity) for severity in ("error", "warning", "note")}
-    own = {"programs": len(found.written.programs), "counts": counts}
-    return json_text(fill(FlagsCheck, found, **_asked(found), **own))
+    return json_text(fill(FlagsCheck, found, **_asked(found), counts=counts))
 
 
 def _asked(found: Examination) -> dict[str, Any]:

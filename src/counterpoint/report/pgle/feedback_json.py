@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from counterpoint.core import Unknown
-from counterpoint.report.json import At, Pair, ReasonUnknown, Result, fill, json_text
+from counterpoint.report.json import At, CountOf, Pair, ReasonUnknown, Result, fill, json_text
 from counterpoint.report.pgle.pgle_json import Moved, moved
 from counterpoint.runs import Run
 from counterpoint.runs.scores import Score
 
 if TYPE_CHECKING:
     from counterpoint.pgle.checking import Coverage
-    from counterpoint.workflow.feedback import AutoResult, ComparedRuns, Feedback, RunComparison
+    from counterpoint.workflow.feedback import AutoResult, ComparedRuns, Feedback
 
 
 class StepMs(Result):
@@ -58,13 +58,8 @@ class Compared(Result):
     range: Pair | None
     why_no_range: Annotated[str | None, ReasonUnknown("range")]
     verdict: str | None
-    pairs: int | None
+    pairs: Annotated[int | None, CountOf("without_s")]
     basis: Literal["measured"]
-
-
-def _compared(found: RunComparison | Unknown) -> Compared:
-    pairs = None if isinstance(found, Unknown) else len(found.without_s)
-    return fill(Compared, found, pairs=pairs)
 
 
 class CoverageJson(Result):
@@ -105,7 +100,7 @@ class MeasuredProfile(Result):
     """The profile that was measured."""
 
     path: str
-    costs: int
+    costs: Annotated[int, CountOf("profile.costs")]
     module: str | None
     coverage: CoverageJson | None
     notes: tuple[str, ...]
@@ -133,16 +128,10 @@ def feedback_json(feedback: Feedback) -> str:
             PgleFeedback,
             feedback,
             proof=fill(ProfileProofJson, proof, coverage=_covered(proof.coverage)),
-            profile=fill(
-                MeasuredProfile,
-                measured,
-                costs=len(measured.profile.costs),
-                coverage=_covered(measured.coverage),
-            ),
+            profile=fill(MeasuredProfile, measured, coverage=_covered(measured.coverage)),
             movement=moved(feedback.movement),
             without=_runs(feedback.without),
             with_profile=_runs(feedback.with_profile),
-            comparison=_compared(feedback.comparison),
         )
     )
 
@@ -202,6 +191,5 @@ def auto_json(auto: AutoResult) -> str:
             before=_run(auto.before, before),
             optimise=_run(auto.optimise, None),
             after=_run(auto.after, after),
-            comparison=_compared(auto.comparison),
         )
     )

@@ -12,7 +12,7 @@ from counterpoint.core import Unknown
 from counterpoint.pgle.checking import ImplausibleCost
 from counterpoint.pgle.making import effective_costs, same_costs
 from counterpoint.pgle.profiles import InstructionCost
-from counterpoint.report.json import At, Pair, ReasonUnknown, Result, fill, json_text
+from counterpoint.report.json import At, CountOf, Pair, ReasonUnknown, Result, fill, json_text
 
 if TYPE_CHECKING:
     from counterpoint.pgle.applying import AppliedProfile, Movement
@@ -40,8 +40,8 @@ class PgleMake(Result, tag_field="schema", tag="counterpoint.pgle-make/1"):
     """The recording that a profile was made from: `counterpoint pgle make --json`."""
 
     profile: str
-    costs: int
-    origin: dict[str, str]
+    costs: Annotated[int, CountOf("profile.costs")]
+    origin: Annotated[dict[str, str], At("profile.origin")]
     modules: tuple[ModuleCostsJson, ...]
     notes: tuple[str, ...]
     next: str
@@ -49,9 +49,7 @@ class PgleMake(Result, tag_field="schema", tag="counterpoint.pgle-make/1"):
 
 def made_json(build: ProfileBuild, out: str, next: str) -> str:
     """Return `pgle make` as text."""
-    profile = build.profile
-    own = {"profile": out, "costs": len(profile.costs), "origin": profile.origin, "next": next}
-    return json_text(fill(PgleMake, build, **own))
+    return json_text(fill(PgleMake, build, profile=out, next=next))
 
 
 class ModuleSum(Result):
@@ -73,7 +71,7 @@ class PgleProfile(Result, tag_field="schema", tag="counterpoint.pgle-profile/1")
     modules: tuple[ModuleSum, ...]
     costs: tuple[InstructionCost, ...]
     duplicates: dict[str, tuple[float, ...]]
-    latencies: int
+    latencies: Annotated[int, CountOf("latencies")]
 
 
 def profile_json(profile: Profile, name: str) -> str:
@@ -103,7 +101,6 @@ def profile_json(profile: Profile, name: str) -> str:
             duplicates={
                 key: tuple(cost.us for cost in costs) for key, costs in profile.duplicates.items()
             },
-            latencies=len(profile.latencies),
         )
     )
 
@@ -260,8 +257,8 @@ class Moved(Result):
     reordered: bool | None
     basis: Literal["predicted"]
     hidden_at_most_us: HiddenAtMost | None
-    newly_overlapped: tuple[str, ...]
-    no_longer_overlapped: tuple[str, ...]
+    newly_overlapped: Annotated[tuple[str, ...], At("newly_overlapped.name")]
+    no_longer_overlapped: Annotated[tuple[str, ...], At("no_longer_overlapped.name")]
     gone: tuple[str, ...]
     new: tuple[str, ...]
     moves: tuple[CollectiveMoveJson, ...]
@@ -269,15 +266,7 @@ class Moved(Result):
 
 def moved(found: Movement | Unknown) -> Moved:
     """Return the movement as data."""
-    if isinstance(found, Unknown):
-        return fill(Moved, found)
-    return fill(
-        Moved,
-        found,
-        hidden_at_most_us=found,
-        newly_overlapped=[move.name for move in found.newly_overlapped],
-        no_longer_overlapped=[move.name for move in found.no_longer_overlapped],
-    )
+    return fill(Moved, found, hidden_at_most_us=found)
 
 
 class PlannedMemoryJson(Result):

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from counterpoint.flags import Settings
 from counterpoint.report.explain.explain_json import Explained, explained
-from counterpoint.report.json import At, Pair, Result, fill, json_text
+from counterpoint.report.json import At, CountOf, Pair, Result, fill, json_text
 from counterpoint.workflow.prediction import (
     Gain,
     MeasurementComparison,
@@ -51,7 +51,7 @@ class JitterJson(Result):
     median_ms: float
     p10_ms: float
     p90_ms: float
-    steps: int
+    steps: Annotated[int, CountOf("samples")]
 
 
 class PredictedStepJson(FiguresJson):
@@ -214,13 +214,12 @@ def predict_json(prediction: Prediction) -> str:
 
 def _step(prediction: Prediction) -> PredictedStepJson:
     base = prediction.base
-    jitter = base.simulation.jittered
     found = {
         "forecast": base,
         "workload": prediction.workload,
         "target": prediction.target,
         "settings": _settings(base.settings),
-        "jitter": None if jitter is None else fill(JitterJson, jitter, steps=len(jitter.samples)),
+        "jitter": base.simulation.jittered,
     }
     return fill(PredictedStepJson, found)
 

@@ -122,7 +122,7 @@ class AblatedJson(Result):
     dimension: str
     choice: str
     loses: float
-    range: Pair | None
+    range: Annotated[Pair | None, At("low", "high")]
     basis: str
 
 
@@ -159,16 +159,6 @@ class Tune(Result, tag_field="schema", tag="counterpoint.tune/1"):
 
 def tune_json(conclusion: Conclusion, study: Path) -> str:
     """Return the conclusion as text, with each arm on a line of its own."""
-    ablation = [
-        fill(
-            AblatedJson,
-            ablated,
-            range=None
-            if ablated.low is None or ablated.high is None
-            else (ablated.low, ablated.high),
-        )
-        for ablated in conclusion.ablation
-    ]
     return json_text(
         fill(
             Tune,
@@ -176,7 +166,6 @@ def tune_json(conclusion: Conclusion, study: Path) -> str:
             study=study,
             beside_settings=settings_caveats(conclusion.winner) if conclusion.winner else (),
             arms=[_row(row) for row in conclusion.rows],
-            ablation=ablation,
         )
     )
 
@@ -210,7 +199,7 @@ class DimensionPlanned(Result):
     acts: str
     why: str
     source: str
-    choices: tuple[str, ...]
+    choices: Annotated[tuple[str, ...], At("choices.choice")]
     needs: dict[str, str]
     excludes: tuple[str, ...]
 
@@ -239,7 +228,7 @@ class TunePlan(Result, tag_field="schema", tag="counterpoint.tune-plan/1"):
     cost: CostPlanned | None
     node_hours: Exact | None
     base: Annotated[InFull, At("space.base")]
-    dimensions: tuple[DimensionPlanned, ...]
+    dimensions: Annotated[tuple[DimensionPlanned, ...], At("space.dimensions")]
     arms: tuple[PlannedArm, ...]
     left_out: Annotated[tuple[TuneLeftOutJson, ...], At("space.left_out")]
     notes: Annotated[tuple[str, ...], At("space.notes")]
@@ -247,8 +236,4 @@ class TunePlan(Result, tag_field="schema", tag="counterpoint.tune-plan/1"):
 
 def dry_run_json(plan: DryRun, budget: Budget) -> str:
     """Return `tune --dry-run` as text."""
-    dimensions = [
-        fill(DimensionPlanned, dimension, choices=[option.choice for option in dimension.choices])
-        for dimension in plan.space.dimensions
-    ]
-    return json_text(fill(TunePlan, plan, budget=budget, dimensions=dimensions))
+    return json_text(fill(TunePlan, plan, budget=budget))
