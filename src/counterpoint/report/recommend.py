@@ -78,22 +78,22 @@ def recommendation_document(found: Recommendation, top: int, next: str) -> Docum
 
 def _situation(found: Recommendation) -> str:
     situation = found.situation
-    words = [
+    parts = [
         f"for {','.join(situation.workloads)}",
         f"goal {situation.goal}",
         f"jaxlib {situation.release.asked}",
     ]
     if not situation.release.exact:
-        words.append(f"(as {situation.release.version})")
+        parts.append(f"(as {situation.release.version})")
     if situation.chip is not None:
-        words.append(f"on {situation.chip}")
+        parts.append(f"on {situation.chip}")
     if situation.hosts is not None:
-        words.append(counted_noun(situation.hosts, "host"))
+        parts.append(counted_noun(situation.hosts, "host"))
     if situation.devices == 1:
-        words.append("one device")
+        parts.append("one device")
     if situation.program is not None:
-        words.append(f"program {situation.program.name}")
-    return ", ".join(words)
+        parts.append(f"program {situation.program.name}")
+    return ", ".join(parts)
 
 
 def _entry(number: int, one: RecommendedLine) -> NumberedItem:

@@ -112,17 +112,17 @@ def rule_document(rule: LayerRule) -> Document:
 
 
 def _gather_words(rule: LayerRule) -> str:
-    words = f"at least {_bytes(rule.layer_bytes)}: a layer's weights in one all-gather"
-    return words if rule.gather_threshold is not None else f"{words}; {_HELD}"
+    text = f"at least {_bytes(rule.layer_bytes)}: a layer's weights in one all-gather"
+    return text if rule.gather_threshold is not None else f"{text}; {_HELD}"
 
 
 def _scatter_words(rule: LayerRule) -> str:
-    words = f"at least {_bytes(rule.layer_bytes)}: a layer's gradients in one reduce-scatter"
+    text = f"at least {_bytes(rule.layer_bytes)}: a layer's gradients in one reduce-scatter"
     if rule.shard_bytes is None:
-        words = f"{words}; less suffices, since XLA counts the part that one device keeps"
+        text = f"{text}; less suffices, since XLA counts the part that one device keeps"
     else:
-        words = f"at least {_bytes(rule.shard_bytes)}: one device's part of a layer's gradients"
-    return words if rule.scatter_threshold is not None else f"{words}; {_HELD}"
+        text = f"at least {_bytes(rule.shard_bytes)}: one device's part of a layer's gradients"
+    return text if rule.scatter_threshold is not None else f"{text}; {_HELD}"
 
 
 def _head(found: Thresholds, where: str) -> Section:

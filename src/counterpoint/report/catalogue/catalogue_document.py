@@ -93,9 +93,9 @@ def change_text(change: FlagChange) -> str:
 
 
 def _through(flag: Flag) -> str:
-    names = [str(channel) for channel in channels(flag)]
-    both = {"XLA_FLAGS", "compiler_options"} <= set(names)
-    return "both" if both else ", ".join(names)
+    taken = [str(channel) for channel in channels(flag)]
+    both = {"XLA_FLAGS", "compiler_options"} <= set(taken)
+    return "both" if both else ", ".join(taken)
 
 
 def _first_sentence(text: str) -> str:

@@ -222,8 +222,8 @@ def _next(analysis: NetworkAnalysis, named: tuple[str, ...]) -> str:
     """Return the command that shows transfers with concurrent work, or explains the step."""
     if not len(analysis.slack):
         return shlex.join(["counterpoint", "explain", *named])
-    words = ["counterpoint", "convert", *named, "network.pftrace"]
-    return f"{shlex.join(words)}   # then open it at ui.perfetto.dev"
+    command = ["counterpoint", "convert", *named, "network.pftrace"]
+    return f"{shlex.join(command)}   # then open it at ui.perfetto.dev"
 
 
 def _profile(analysis: NetworkAnalysis, named: tuple[str, ...]) -> Section:

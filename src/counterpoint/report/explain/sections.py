@@ -100,10 +100,10 @@ def _price(finding: Finding, window_ms: float | None, basis: str) -> str:
     saves = finding.saves_ms
     if isinstance(saves, Unknown):
         return saves.reason
-    words = f"saves {units.span(saves.low, saves.high)}"
+    text = f"saves {units.span(saves.low, saves.high)}"
     if window_ms:
-        words += f" ({units.percent(saves.high / window_ms)})"
-    return words if finding.basis == basis else f"{words}, {finding.basis}"
+        text += f" ({units.percent(saves.high / window_ms)})"
+    return text if finding.basis == basis else f"{text}, {finding.basis}"
 
 
 def _losses(explanation: Explanation) -> list[Finding]:
@@ -233,15 +233,11 @@ def _of_ops(rows: list[Row]) -> list[CellColumn]:
 
 
 def _of_groups(rows: list[Row], by: Grouping) -> list[CellColumn]:
-    names = [f"no {by}" if row["name"] is None else row["name"] for row in rows]
-    shown = names if by == "category" else distinct_paths(names)
-    if by == "category":
-        first = [words(by, shown)]
-    else:
-        first = [
-            places(by, shown),
-            words("category", _texts(rows, "category"), rank=1),
-        ]
+    groups = [f"no {by}" if row["name"] is None else row["name"] for row in rows]
+    first = [words(by, groups)]
+    if by != "category":
+        category = words("category", _texts(rows, "category"), rank=1)
+        first = [places(by, distinct_paths(groups)), category]
     return [
         *first,
         numbers("ops", [f"{row['ops']:,}" for row in rows], rank=2),

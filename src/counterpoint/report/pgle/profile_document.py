@@ -194,8 +194,8 @@ def _range(same: Sequence[InstructionCost]) -> str:
     return f"{min(costs):,.3f} to {max(costs):,.3f} ({len(costs):,} costs)"
 
 
-def _stand(names: int) -> str:
-    return "name occurs" if names == 1 else "names occur"
+def _stand(number: int) -> str:
+    return "name occurs" if number == 1 else "names occur"
 
 
 def _ms(costs: Iterable[InstructionCost]) -> float:

@@ -129,14 +129,14 @@ def _named(arms: Iterable[Arm], top: int) -> Iterator[Section]:
 
 
 def _sets(arm: Arm) -> str:
-    words = [
+    parts = [
         f"{name}={value}"
         for change in arm.changes
         for name, value in (*change.settings.xla, *change.settings.env, *change.settings.options)
     ]
-    words += [f"a process per {change.per}" for change in arm.changes if change.per is not None]
-    words += ["a PGLE profile" for change in arm.changes if change.profile]
-    return " ".join(words) or units.UNKNOWN
+    parts += [f"a process per {change.per}" for change in arm.changes if change.per is not None]
+    parts += ["a PGLE profile" for change in arm.changes if change.profile]
+    return " ".join(parts) or units.UNKNOWN
 
 
 def _left_out(plan: DryRun, top: int) -> Iterator[Section]:
