@@ -41,14 +41,14 @@ def times_section(
     rows: Iterable[tuple[str, Run, Score | Unknown]], comparison: RunComparison | Unknown
 ) -> Section:
     """Return the step times of runs, and how certain their difference is."""
-    arms, runs, scores = zip(*rows, strict=True)
-    medians, steps, sources = zip(*map(_score, scores), strict=True)
+    runs = list(rows)
+    scores = [_score(score) for _, _, score in runs]
     times = table(
-        words("", arms),
-        names("run", [run.path.name for run in runs]),
-        numbers("median step", medians),
-        numbers("steps", steps),
-        words("counted by", sources),
+        words("", [arm for arm, _, _ in runs]),
+        names("run", [run.path.name for _, run, _ in runs]),
+        numbers("median step", [median for median, _, _ in scores]),
+        numbers("steps", [steps for _, steps, _ in scores]),
+        words("counted by", [source for _, _, source in scores]),
     )
     blocks = (times, Prose(_reach(comparison), Tone.QUIET))
     return Section("Step times", _change(comparison), blocks)
