@@ -83,7 +83,10 @@ def noting(found: Met) -> Generator[None]:
 
     def noted(self: TextTable, **given: object) -> None:
         made(self, **given)  # type: ignore[arg-type]
-        code = sys._getframe(1).f_code
+        frame = sys._getframe(1)
+        if frame.f_code.co_name == "table" and frame.f_back is not None:
+            frame = frame.f_back
+        code = frame.f_code
         where = Path(code.co_filename)
         if where.is_relative_to(HERE) and where.stem != "fit":
             maker = f"{where.stem}.{code.co_name}"
@@ -260,19 +263,22 @@ def predictions() -> Iterator[Document]:
 
 
 def makers() -> set[str]:
-    """Functions of the room that make a table."""
+    """Functions of the room that make a table; `document.table` makes them for the others."""
     found: set[str] = set()
     for path in HERE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef) and any(
-                isinstance(it, ast.Call) and isinstance(it.func, ast.Name) and it.func.id == "Table"
+                isinstance(it, ast.Call)
+                and isinstance(it.func, ast.Name)
+                and it.func.id in ("TextTable", "table")
                 for it in ast.walk(node)
             ):
                 found.add(f"{path.stem}.{node.name}")
-    return found
+    return found - {"document.table"}
 
 
 def test_every_table_was_met(met: Met) -> None:
+    assert len(makers()) > 20
     assert makers() - met.makers == set()
 
 
