@@ -19,6 +19,8 @@ import pytest
 from compare_pairs import program, sine, timeline
 from hypothesis import given
 from hypothesis import strategies as st
+from megascale_fixture import Scene
+from slices import timeline_of
 
 import counterpoint
 import counterpoint.report
@@ -29,6 +31,7 @@ from counterpoint.core.basis import Range, Unknown
 from counterpoint.cost.scalars import Scalar, default_scalars
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.compare.comparison import RegroupedCollectives, ScheduleChanges
+from counterpoint.diagnose.network.calls import remote_calls
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release as known_release
 from counterpoint.flags.effective import EffectiveFlag, FlagOutcome, differences
@@ -39,6 +42,7 @@ from counterpoint.pgle.profiles import InstructionCost, Profile, write_profile
 from counterpoint.report.catalogue.catalogue_document import plugin_section
 from counterpoint.report.document import ColumnKind, Document, TextTable
 from counterpoint.report.explain.compare_tables import schedule_section
+from counterpoint.report.explain.network_document import calls_section
 from counterpoint.report.fit import GAP, fit, widths
 from counterpoint.report.flags.settings_document import Effective, effective_document
 from counterpoint.report.pgle.feedback_document import movement_section, times_section
@@ -167,6 +171,8 @@ def documents() -> Iterator[Document]:
     for kind in (tune_conclusions.found, tune_conclusions.foreseen):
         yield tune_document(kind(), Path("studies/llama"), 20, "counterpoint tune show")
     yield from predictions()
+    calls = remote_calls(timeline_of(Scene(registered=lambda _: 20)))
+    yield Document(sections=(calls_section(calls, 10),), legend="", next="")
     yield dry_run_document(PLAN, 20, "counterpoint tune")
     outcome = EffectiveFlag(
         name="xla_gpu_autotune_level",
