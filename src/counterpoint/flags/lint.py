@@ -18,7 +18,7 @@ from counterpoint.flags.settings import Channel
 from counterpoint.flags.text import Pairs
 from counterpoint.flags.versions import PROFILE, ChipFamily, chip_family, version_number
 
-__all__ = ["Remark", "Severity", "advice_of", "lost_flags_text"]
+__all__ = ["Fix", "Remark", "Severity", "advice_of", "lost_flags_text"]
 
 
 @dataclass(frozen=True, kw_only=True)
