@@ -5,17 +5,44 @@ at once; cache.py stores results, failures.py words errors. worker.py runs in th
 which XLA may crash.
 """
 
-from counterpoint.compile.compiler import CompiledProgram as CompiledProgram
-from counterpoint.compile.compiler import PlannedMemory as PlannedMemory
-from counterpoint.compile.compiler import compile_workload as compile_workload
-from counterpoint.compile.failures import CompileFailed as CompileFailed
-from counterpoint.compile.installed import require_compiler as require_compiler
-from counterpoint.compile.pool import CompileResult as CompileResult
-from counterpoint.compile.pool import Pool as Pool
-from counterpoint.compile.pool import compile_all as compile_all
-from counterpoint.compile.task import TIMEOUT_S as TIMEOUT_S
-from counterpoint.compile.task import VARIABLES as VARIABLES
-from counterpoint.compile.task import AssumedOptions as AssumedOptions
-from counterpoint.compile.task import CompileTask as CompileTask
-from counterpoint.compile.task import assumed_options as assumed_options
-from counterpoint.compile.task import memory_fraction as memory_fraction
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.compile.compiler import CompiledProgram as CompiledProgram
+    from counterpoint.compile.compiler import PlannedMemory as PlannedMemory
+    from counterpoint.compile.compiler import compile_workload as compile_workload
+    from counterpoint.compile.failures import CompileFailed as CompileFailed
+    from counterpoint.compile.installed import require_compiler as require_compiler
+    from counterpoint.compile.pool import CompileResult as CompileResult
+    from counterpoint.compile.pool import Pool as Pool
+    from counterpoint.compile.pool import compile_all as compile_all
+    from counterpoint.compile.task import TIMEOUT_S as TIMEOUT_S
+    from counterpoint.compile.task import VARIABLES as VARIABLES
+    from counterpoint.compile.task import AssumedOptions as AssumedOptions
+    from counterpoint.compile.task import CompileTask as CompileTask
+    from counterpoint.compile.task import assumed_options as assumed_options
+    from counterpoint.compile.task import memory_fraction as memory_fraction
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "CompiledProgram": "counterpoint.compile.compiler",
+        "PlannedMemory": "counterpoint.compile.compiler",
+        "compile_workload": "counterpoint.compile.compiler",
+        "CompileFailed": "counterpoint.compile.failures",
+        "require_compiler": "counterpoint.compile.installed",
+        "CompileResult": "counterpoint.compile.pool",
+        "Pool": "counterpoint.compile.pool",
+        "compile_all": "counterpoint.compile.pool",
+        "TIMEOUT_S": "counterpoint.compile.task",
+        "VARIABLES": "counterpoint.compile.task",
+        "AssumedOptions": "counterpoint.compile.task",
+        "CompileTask": "counterpoint.compile.task",
+        "assumed_options": "counterpoint.compile.task",
+        "memory_fraction": "counterpoint.compile.task",
+    },
+)

@@ -4,16 +4,42 @@ Read gpu.py and links.py, then target.py. `hardware.targets` parses user input (
 files, and compares a Target with the devices of a recording.
 """
 
-from counterpoint.hardware.gpu import Chip as Chip
-from counterpoint.hardware.gpu import architecture_of as architecture_of
-from counterpoint.hardware.gpu import chip_named as chip_named
-from counterpoint.hardware.gpu import find_chip as find_chip
-from counterpoint.hardware.gpu import find_described as find_described
-from counterpoint.hardware.gpu import find_gpu as find_gpu
-from counterpoint.hardware.gpu import gpus as gpus
-from counterpoint.hardware.gpu import target_config as target_config
-from counterpoint.hardware.links import Ici as Ici
-from counterpoint.hardware.links import Links as Links
-from counterpoint.hardware.links import find_ici as find_ici
-from counterpoint.hardware.links import find_wiring as find_wiring
-from counterpoint.hardware.target import Target as Target
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.hardware.gpu import Chip as Chip
+    from counterpoint.hardware.gpu import architecture_of as architecture_of
+    from counterpoint.hardware.gpu import chip_named as chip_named
+    from counterpoint.hardware.gpu import find_chip as find_chip
+    from counterpoint.hardware.gpu import find_described as find_described
+    from counterpoint.hardware.gpu import find_gpu as find_gpu
+    from counterpoint.hardware.gpu import gpus as gpus
+    from counterpoint.hardware.gpu import target_config as target_config
+    from counterpoint.hardware.links import Ici as Ici
+    from counterpoint.hardware.links import Links as Links
+    from counterpoint.hardware.links import find_ici as find_ici
+    from counterpoint.hardware.links import find_wiring as find_wiring
+    from counterpoint.hardware.target import Target as Target
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Chip": "counterpoint.hardware.gpu",
+        "architecture_of": "counterpoint.hardware.gpu",
+        "chip_named": "counterpoint.hardware.gpu",
+        "find_chip": "counterpoint.hardware.gpu",
+        "find_described": "counterpoint.hardware.gpu",
+        "find_gpu": "counterpoint.hardware.gpu",
+        "gpus": "counterpoint.hardware.gpu",
+        "target_config": "counterpoint.hardware.gpu",
+        "Ici": "counterpoint.hardware.links",
+        "Links": "counterpoint.hardware.links",
+        "find_ici": "counterpoint.hardware.links",
+        "find_wiring": "counterpoint.hardware.links",
+        "Target": "counterpoint.hardware.target",
+    },
+)

@@ -5,14 +5,38 @@ text_reader.py); `hlo.model` defines the type. `work` has the work of an instruc
 its participants, `origin` its source, and `schedule` how often it runs.
 """
 
-from counterpoint.hlo.model.instruction import Computation as Computation
-from counterpoint.hlo.model.instruction import Instruction as Instruction
-from counterpoint.hlo.model.instruction import Shape as Shape
-from counterpoint.hlo.model.program import Program as Program
-from counterpoint.hlo.proto_reader import ELEMENT_TYPES as ELEMENT_TYPES
-from counterpoint.hlo.proto_reader import module_bytes as module_bytes
-from counterpoint.hlo.reader import Fragment as Fragment
-from counterpoint.hlo.reader import program_from_fragments as program_from_fragments
-from counterpoint.hlo.reader import read_program as read_program
-from counterpoint.hlo.wire_schema import Message as Message
-from counterpoint.hlo.wire_schema import message_classes as message_classes
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.hlo.model.instruction import Computation as Computation
+    from counterpoint.hlo.model.instruction import Instruction as Instruction
+    from counterpoint.hlo.model.instruction import Shape as Shape
+    from counterpoint.hlo.model.program import Program as Program
+    from counterpoint.hlo.proto_reader import ELEMENT_TYPES as ELEMENT_TYPES
+    from counterpoint.hlo.proto_reader import module_bytes as module_bytes
+    from counterpoint.hlo.reader import Fragment as Fragment
+    from counterpoint.hlo.reader import program_from_fragments as program_from_fragments
+    from counterpoint.hlo.reader import read_program as read_program
+    from counterpoint.hlo.wire_schema import Message as Message
+    from counterpoint.hlo.wire_schema import message_classes as message_classes
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Computation": "counterpoint.hlo.model.instruction",
+        "Instruction": "counterpoint.hlo.model.instruction",
+        "Shape": "counterpoint.hlo.model.instruction",
+        "Program": "counterpoint.hlo.model.program",
+        "ELEMENT_TYPES": "counterpoint.hlo.proto_reader",
+        "module_bytes": "counterpoint.hlo.proto_reader",
+        "Fragment": "counterpoint.hlo.reader",
+        "program_from_fragments": "counterpoint.hlo.reader",
+        "read_program": "counterpoint.hlo.reader",
+        "Message": "counterpoint.hlo.wire_schema",
+        "message_classes": "counterpoint.hlo.wire_schema",
+    },
+)

@@ -6,17 +6,44 @@ a program, `applying` compiles with them. Exported here: the names under which X
 what XLA accepts, and what it silently ignores.
 """
 
-from counterpoint.pgle.evidence import VERBOSE_LOG as VERBOSE_LOG
-from counterpoint.pgle.evidence import ComplaintKind as ComplaintKind
-from counterpoint.pgle.evidence import LogComplaint as LogComplaint
-from counterpoint.pgle.evidence import LogEvidence as LogEvidence
-from counterpoint.pgle.evidence import ModuleUse as ModuleUse
-from counterpoint.pgle.evidence import ProfileUse as ProfileUse
-from counterpoint.pgle.evidence import read_evidence as read_evidence
-from counterpoint.pgle.lookups import ProfileFit as ProfileFit
-from counterpoint.pgle.lookups import UnusedReason as UnusedReason
-from counterpoint.pgle.lookups import cost_name as cost_name
-from counterpoint.pgle.lookups import costs_found as costs_found
-from counterpoint.pgle.lookups import lookup_name as lookup_name
-from counterpoint.pgle.lookups import xla_lookups as xla_lookups
-from counterpoint.pgle.named_ops import named_ops as named_ops
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.pgle.evidence import VERBOSE_LOG as VERBOSE_LOG
+    from counterpoint.pgle.evidence import ComplaintKind as ComplaintKind
+    from counterpoint.pgle.evidence import LogComplaint as LogComplaint
+    from counterpoint.pgle.evidence import LogEvidence as LogEvidence
+    from counterpoint.pgle.evidence import ModuleUse as ModuleUse
+    from counterpoint.pgle.evidence import ProfileUse as ProfileUse
+    from counterpoint.pgle.evidence import read_evidence as read_evidence
+    from counterpoint.pgle.lookups import ProfileFit as ProfileFit
+    from counterpoint.pgle.lookups import UnusedReason as UnusedReason
+    from counterpoint.pgle.lookups import cost_name as cost_name
+    from counterpoint.pgle.lookups import costs_found as costs_found
+    from counterpoint.pgle.lookups import lookup_name as lookup_name
+    from counterpoint.pgle.lookups import xla_lookups as xla_lookups
+    from counterpoint.pgle.named_ops import named_ops as named_ops
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "VERBOSE_LOG": "counterpoint.pgle.evidence",
+        "ComplaintKind": "counterpoint.pgle.evidence",
+        "LogComplaint": "counterpoint.pgle.evidence",
+        "LogEvidence": "counterpoint.pgle.evidence",
+        "ModuleUse": "counterpoint.pgle.evidence",
+        "ProfileUse": "counterpoint.pgle.evidence",
+        "read_evidence": "counterpoint.pgle.evidence",
+        "ProfileFit": "counterpoint.pgle.lookups",
+        "UnusedReason": "counterpoint.pgle.lookups",
+        "cost_name": "counterpoint.pgle.lookups",
+        "costs_found": "counterpoint.pgle.lookups",
+        "lookup_name": "counterpoint.pgle.lookups",
+        "xla_lookups": "counterpoint.pgle.lookups",
+        "named_ops": "counterpoint.pgle.named_ops",
+    },
+)

@@ -5,18 +5,45 @@ writes it, `runs.reports` reads XLA's logs, `runs.scores` computes the step time
 `runs.timeline` reads the profiles of all ranks.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
 from counterpoint.runs import layout as layout
-from counterpoint.runs.outcomes import Outcome as Outcome
-from counterpoint.runs.outcomes import OutcomeKind as OutcomeKind
-from counterpoint.runs.reader import find_runs as find_runs
-from counterpoint.runs.reader import is_run as is_run
-from counterpoint.runs.reader import list_runs as list_runs
-from counterpoint.runs.reader import read_run as read_run
-from counterpoint.runs.run import BURSTS as BURSTS
-from counterpoint.runs.run import Compile as Compile
-from counterpoint.runs.run import Rank as Rank
-from counterpoint.runs.run import Run as Run
-from counterpoint.runs.run import RunSettings as RunSettings
-from counterpoint.runs.run import StepStart as StepStart
-from counterpoint.runs.run import longest_compiles as longest_compiles
-from counterpoint.runs.run import module_of as module_of
+
+if TYPE_CHECKING:
+    from counterpoint.runs.outcomes import Outcome as Outcome
+    from counterpoint.runs.outcomes import OutcomeKind as OutcomeKind
+    from counterpoint.runs.reader import find_runs as find_runs
+    from counterpoint.runs.reader import is_run as is_run
+    from counterpoint.runs.reader import list_runs as list_runs
+    from counterpoint.runs.reader import read_run as read_run
+    from counterpoint.runs.run import BURSTS as BURSTS
+    from counterpoint.runs.run import Compile as Compile
+    from counterpoint.runs.run import Rank as Rank
+    from counterpoint.runs.run import Run as Run
+    from counterpoint.runs.run import RunSettings as RunSettings
+    from counterpoint.runs.run import StepStart as StepStart
+    from counterpoint.runs.run import longest_compiles as longest_compiles
+    from counterpoint.runs.run import module_of as module_of
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Outcome": "counterpoint.runs.outcomes",
+        "OutcomeKind": "counterpoint.runs.outcomes",
+        "find_runs": "counterpoint.runs.reader",
+        "is_run": "counterpoint.runs.reader",
+        "list_runs": "counterpoint.runs.reader",
+        "read_run": "counterpoint.runs.reader",
+        "BURSTS": "counterpoint.runs.run",
+        "Compile": "counterpoint.runs.run",
+        "Rank": "counterpoint.runs.run",
+        "Run": "counterpoint.runs.run",
+        "RunSettings": "counterpoint.runs.run",
+        "StepStart": "counterpoint.runs.run",
+        "longest_compiles": "counterpoint.runs.run",
+        "module_of": "counterpoint.runs.run",
+    },
+)

@@ -1,10 +1,31 @@
 """Makes Workloads of dumps, functions, and the program of a finished run."""
 
-from counterpoint.compile.inputs.function import lower_function as lower_function
-from counterpoint.compile.inputs.function import names_function as names_function
-from counterpoint.compile.inputs.function import program as program
-from counterpoint.compile.inputs.workload import Workload as Workload
-from counterpoint.compile.inputs.workload import load_scheduled as load_scheduled
-from counterpoint.compile.inputs.workload import load_workload as load_workload
-from counterpoint.compile.inputs.workload import own_programs as own_programs
-from counterpoint.compile.inputs.workload import own_target as own_target
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.compile.inputs.function import lower_function as lower_function
+    from counterpoint.compile.inputs.function import names_function as names_function
+    from counterpoint.compile.inputs.function import program as program
+    from counterpoint.compile.inputs.workload import Workload as Workload
+    from counterpoint.compile.inputs.workload import load_scheduled as load_scheduled
+    from counterpoint.compile.inputs.workload import load_workload as load_workload
+    from counterpoint.compile.inputs.workload import own_programs as own_programs
+    from counterpoint.compile.inputs.workload import own_target as own_target
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "lower_function": "counterpoint.compile.inputs.function",
+        "names_function": "counterpoint.compile.inputs.function",
+        "program": "counterpoint.compile.inputs.function",
+        "Workload": "counterpoint.compile.inputs.workload",
+        "load_scheduled": "counterpoint.compile.inputs.workload",
+        "load_workload": "counterpoint.compile.inputs.workload",
+        "own_programs": "counterpoint.compile.inputs.workload",
+        "own_target": "counterpoint.compile.inputs.workload",
+    },
+)

@@ -1,9 +1,29 @@
 """Prices compute: GEMMs, attention, memory-bound fusions, copies, custom calls."""
 
-from counterpoint.cost.compute.gemm import Gemm as Gemm
-from counterpoint.cost.compute.gemm import gemms as gemms
-from counterpoint.cost.compute.gemm import price_gemm as price_gemm
-from counterpoint.cost.compute.machine import ComputeDevice as ComputeDevice
-from counterpoint.cost.compute.machine import machine_of as machine_of
-from counterpoint.cost.compute.pricing import price_compute as price_compute
-from counterpoint.cost.compute.pricing import register as register
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.cost.compute.gemm import Gemm as Gemm
+    from counterpoint.cost.compute.gemm import gemms as gemms
+    from counterpoint.cost.compute.gemm import price_gemm as price_gemm
+    from counterpoint.cost.compute.machine import ComputeDevice as ComputeDevice
+    from counterpoint.cost.compute.machine import machine_of as machine_of
+    from counterpoint.cost.compute.pricing import price_compute as price_compute
+    from counterpoint.cost.compute.pricing import register as register
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Gemm": "counterpoint.cost.compute.gemm",
+        "gemms": "counterpoint.cost.compute.gemm",
+        "price_gemm": "counterpoint.cost.compute.gemm",
+        "ComputeDevice": "counterpoint.cost.compute.machine",
+        "machine_of": "counterpoint.cost.compute.machine",
+        "price_compute": "counterpoint.cost.compute.pricing",
+        "register": "counterpoint.cost.compute.pricing",
+    },
+)

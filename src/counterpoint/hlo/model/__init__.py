@@ -1,10 +1,31 @@
 """The model of a compiled module: Program, Instruction, Shape and replica groups."""
 
-from counterpoint.hlo.model.groups import Groups as Groups
-from counterpoint.hlo.model.groups import Iota as Iota
-from counterpoint.hlo.model.groups import ListedGroups as ListedGroups
-from counterpoint.hlo.model.groups import Mesh as Mesh
-from counterpoint.hlo.model.groups import ReplicaGroups as ReplicaGroups
-from counterpoint.hlo.model.instruction import element_bits as element_bits
-from counterpoint.hlo.model.program import launched as launched
-from counterpoint.hlo.model.program import launches as launches
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.hlo.model.groups import Groups as Groups
+    from counterpoint.hlo.model.groups import Iota as Iota
+    from counterpoint.hlo.model.groups import ListedGroups as ListedGroups
+    from counterpoint.hlo.model.groups import Mesh as Mesh
+    from counterpoint.hlo.model.groups import ReplicaGroups as ReplicaGroups
+    from counterpoint.hlo.model.instruction import element_bits as element_bits
+    from counterpoint.hlo.model.program import launched as launched
+    from counterpoint.hlo.model.program import launches as launches
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Groups": "counterpoint.hlo.model.groups",
+        "Iota": "counterpoint.hlo.model.groups",
+        "ListedGroups": "counterpoint.hlo.model.groups",
+        "Mesh": "counterpoint.hlo.model.groups",
+        "ReplicaGroups": "counterpoint.hlo.model.groups",
+        "element_bits": "counterpoint.hlo.model.instruction",
+        "launched": "counterpoint.hlo.model.program",
+        "launches": "counterpoint.hlo.model.program",
+    },
+)

@@ -1,13 +1,37 @@
 """Checks a profile against a program, and against another profile."""
 
-from counterpoint.pgle.checking.check import COVERAGE as COVERAGE
-from counterpoint.pgle.checking.check import TIME as TIME
-from counterpoint.pgle.checking.check import Coverage as Coverage
-from counterpoint.pgle.checking.check import CoverageVerdict as CoverageVerdict
-from counterpoint.pgle.checking.check import CoveredPart as CoveredPart
-from counterpoint.pgle.checking.check import ImplausibleCost as ImplausibleCost
-from counterpoint.pgle.checking.check import LookupAnswer as LookupAnswer
-from counterpoint.pgle.checking.check import check_profile as check_profile
-from counterpoint.pgle.checking.check import judge as judge
-from counterpoint.pgle.checking.difference import ProfileDiff as ProfileDiff
-from counterpoint.pgle.checking.difference import diff_profiles as diff_profiles
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.pgle.checking.check import COVERAGE as COVERAGE
+    from counterpoint.pgle.checking.check import TIME as TIME
+    from counterpoint.pgle.checking.check import Coverage as Coverage
+    from counterpoint.pgle.checking.check import CoverageVerdict as CoverageVerdict
+    from counterpoint.pgle.checking.check import CoveredPart as CoveredPart
+    from counterpoint.pgle.checking.check import ImplausibleCost as ImplausibleCost
+    from counterpoint.pgle.checking.check import LookupAnswer as LookupAnswer
+    from counterpoint.pgle.checking.check import check_profile as check_profile
+    from counterpoint.pgle.checking.check import judge as judge
+    from counterpoint.pgle.checking.difference import ProfileDiff as ProfileDiff
+    from counterpoint.pgle.checking.difference import diff_profiles as diff_profiles
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "COVERAGE": "counterpoint.pgle.checking.check",
+        "TIME": "counterpoint.pgle.checking.check",
+        "Coverage": "counterpoint.pgle.checking.check",
+        "CoverageVerdict": "counterpoint.pgle.checking.check",
+        "CoveredPart": "counterpoint.pgle.checking.check",
+        "ImplausibleCost": "counterpoint.pgle.checking.check",
+        "LookupAnswer": "counterpoint.pgle.checking.check",
+        "check_profile": "counterpoint.pgle.checking.check",
+        "judge": "counterpoint.pgle.checking.check",
+        "ProfileDiff": "counterpoint.pgle.checking.difference",
+        "diff_profiles": "counterpoint.pgle.checking.difference",
+    },
+)

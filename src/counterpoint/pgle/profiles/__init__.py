@@ -1,13 +1,37 @@
 """A PGLE profile: costs by instruction name, its files, and its origin."""
 
-from counterpoint.pgle.profiles.files import check_place as check_place
-from counterpoint.pgle.profiles.files import content_addressed as content_addressed
-from counterpoint.pgle.profiles.files import content_addressed_name as content_addressed_name
-from counterpoint.pgle.profiles.files import read_profile as read_profile
-from counterpoint.pgle.profiles.files import write_profile as write_profile
-from counterpoint.pgle.profiles.profile import ENDINGS as ENDINGS
-from counterpoint.pgle.profiles.profile import MEDIAN as MEDIAN
-from counterpoint.pgle.profiles.profile import SEPARATOR as SEPARATOR
-from counterpoint.pgle.profiles.profile import InstructionCost as InstructionCost
-from counterpoint.pgle.profiles.profile import Profile as Profile
-from counterpoint.pgle.profiles.profile import check_percentile as check_percentile
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.pgle.profiles.files import check_place as check_place
+    from counterpoint.pgle.profiles.files import content_addressed as content_addressed
+    from counterpoint.pgle.profiles.files import content_addressed_name as content_addressed_name
+    from counterpoint.pgle.profiles.files import read_profile as read_profile
+    from counterpoint.pgle.profiles.files import write_profile as write_profile
+    from counterpoint.pgle.profiles.profile import ENDINGS as ENDINGS
+    from counterpoint.pgle.profiles.profile import MEDIAN as MEDIAN
+    from counterpoint.pgle.profiles.profile import SEPARATOR as SEPARATOR
+    from counterpoint.pgle.profiles.profile import InstructionCost as InstructionCost
+    from counterpoint.pgle.profiles.profile import Profile as Profile
+    from counterpoint.pgle.profiles.profile import check_percentile as check_percentile
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "check_place": "counterpoint.pgle.profiles.files",
+        "content_addressed": "counterpoint.pgle.profiles.files",
+        "content_addressed_name": "counterpoint.pgle.profiles.files",
+        "read_profile": "counterpoint.pgle.profiles.files",
+        "write_profile": "counterpoint.pgle.profiles.files",
+        "ENDINGS": "counterpoint.pgle.profiles.profile",
+        "MEDIAN": "counterpoint.pgle.profiles.profile",
+        "SEPARATOR": "counterpoint.pgle.profiles.profile",
+        "InstructionCost": "counterpoint.pgle.profiles.profile",
+        "Profile": "counterpoint.pgle.profiles.profile",
+        "check_percentile": "counterpoint.pgle.profiles.profile",
+    },
+)

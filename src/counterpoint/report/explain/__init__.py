@@ -1,9 +1,29 @@
 """Reports of `explain`, `compare` and `network`, as Documents and as JSON."""
 
-from counterpoint.report.explain.compare_document import compare_document as compare_document
-from counterpoint.report.explain.compare_json import compare_json as compare_json
-from counterpoint.report.explain.explain_document import digest as digest
-from counterpoint.report.explain.explain_document import explain_document as explain_document
-from counterpoint.report.explain.explain_json import explain_json as explain_json
-from counterpoint.report.explain.network_document import network_document as network_document
-from counterpoint.report.explain.network_json import network_json as network_json
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.report.explain.compare_document import compare_document as compare_document
+    from counterpoint.report.explain.compare_json import compare_json as compare_json
+    from counterpoint.report.explain.explain_document import digest as digest
+    from counterpoint.report.explain.explain_document import explain_document as explain_document
+    from counterpoint.report.explain.explain_json import explain_json as explain_json
+    from counterpoint.report.explain.network_document import network_document as network_document
+    from counterpoint.report.explain.network_json import network_json as network_json
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "compare_document": "counterpoint.report.explain.compare_document",
+        "compare_json": "counterpoint.report.explain.compare_json",
+        "digest": "counterpoint.report.explain.explain_document",
+        "explain_document": "counterpoint.report.explain.explain_document",
+        "explain_json": "counterpoint.report.explain.explain_json",
+        "network_document": "counterpoint.report.explain.network_document",
+        "network_json": "counterpoint.report.explain.network_json",
+    },
+)

@@ -1,8 +1,27 @@
 """Reports of `predict` and `calibrate`, as Documents and as JSON."""
 
-from counterpoint.report.predict.calibration_document import (
-    calibration_document as calibration_document,
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.report.predict.calibration_document import (
+        calibration_document as calibration_document,
+    )
+    from counterpoint.report.predict.calibration_document import (
+        calibration_json as calibration_json,
+    )
+    from counterpoint.report.predict.predict_document import predict_document as predict_document
+    from counterpoint.report.predict.predict_json import predict_json as predict_json
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "calibration_document": "counterpoint.report.predict.calibration_document",
+        "calibration_json": "counterpoint.report.predict.calibration_document",
+        "predict_document": "counterpoint.report.predict.predict_document",
+        "predict_json": "counterpoint.report.predict.predict_json",
+    },
 )
-from counterpoint.report.predict.calibration_document import calibration_json as calibration_json
-from counterpoint.report.predict.predict_document import predict_document as predict_document
-from counterpoint.report.predict.predict_json import predict_json as predict_json

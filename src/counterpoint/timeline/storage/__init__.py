@@ -8,6 +8,22 @@
 Times of a trace are whole nanoseconds, as in Perfetto; Parquet tables keep every picosecond.
 """
 
-from counterpoint.timeline.storage.parquet import write_parquet as write_parquet
-from counterpoint.timeline.storage.trace_json import SUFFIXES as SUFFIXES
-from counterpoint.timeline.storage.trace_json import write_perfetto as write_perfetto
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.timeline.storage.parquet import write_parquet as write_parquet
+    from counterpoint.timeline.storage.trace_json import SUFFIXES as SUFFIXES
+    from counterpoint.timeline.storage.trace_json import write_perfetto as write_perfetto
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "write_parquet": "counterpoint.timeline.storage.parquet",
+        "SUFFIXES": "counterpoint.timeline.storage.trace_json",
+        "write_perfetto": "counterpoint.timeline.storage.trace_json",
+    },
+)
