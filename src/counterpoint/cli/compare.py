@@ -10,7 +10,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.output import WholeNumber, check_output, write_output
+from counterpoint.cli.numbers import WholeNumber
+from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.profiles import refuse_directory_of_runs
 from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError

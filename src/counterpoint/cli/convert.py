@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
+from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.profiles import (
     as_typed,
     check_options,

@@ -1,4 +1,7 @@
-"""`counterpoint explain`: where the time of a training step goes."""
+"""`counterpoint explain`: the help of the command; explain_run does the work.
+
+Simple command lines bypass this module and call explain_run directly (quick.py).
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
-from counterpoint.cli.profiles import (
-    as_typed,
-    check_options,
-    device_numbers,
-    find_run,
-    read_and_analyze,
-    write_answer,
-)
+from counterpoint.cli.explain_run import run
+from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.diagnose import Grouping
-from counterpoint.diagnose import explain as explain_timeline
-from counterpoint.hardware.targets import parse_target
-from counterpoint.report.explain import explain_document, explain_json
 
 
 def explain(  # noqa: PLR0913 - the options of the command
@@ -52,22 +45,16 @@ def explain(  # noqa: PLR0913 - the options of the command
         out: Write to this file: .json as JSON, .txt or .md as text.
         force: Overwrite the file.
     """
-    devices = device_numbers(device)
-    check_options(paths, top, out, "explain", json=json, force=force)
-    run = find_run(paths)
-    machine = None if target is None else parse_target(target)
-    explanation = read_and_analyze(
+    run(
         paths,
-        lambda timeline: explain_timeline(
-            timeline, step=step, devices=devices, run=run, target=machine
-        ),
-        jobs,
-        memory,
-        "explaining",
-    )
-    write_answer(
-        lambda: explain_document(explanation, top, run, as_typed(paths), by),
-        lambda: explain_json(explanation, run),
-        out,
+        step=step,
+        device=device,
+        target=target,
+        top=top,
+        by=by,
+        jobs=jobs,
+        memory=memory,
         json=json,
+        out=out,
+        force=force,
     )

@@ -7,13 +7,8 @@ neither a partial file nor a damaged old one.
 from __future__ import annotations
 
 import os
-import re
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter, Token
 
 from counterpoint.core import UsageError, refuse_url
 
@@ -35,17 +30,6 @@ def check_output(path: Path, *, force: bool, endings: tuple[str, ...]) -> None:
         raise UsageError(f"can't write {path}: the directory {path.parent} does not exist")
 
 
-def check_number(
-    option: str, value: float | None, least: float, instead: float | None = None
-) -> None:
-    """Refuse a number below the least one that makes sense, or one that is not finite."""
-    if value is not None and not least <= value < float("inf"):
-        raise UsageError(
-            f"{option} takes a number of at least {least:g}, not {value:g}",
-            next=None if instead is None else f"{option} {instead:g}",
-        )
-
-
 def write_output(path: Path, text: str) -> None:
     """Write the whole text, or nothing."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -57,15 +41,3 @@ def write_output(path: Path, text: str) -> None:
             part.unlink(missing_ok=True)
     except OSError as failure:
         raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None
-
-
-def _whole(type_: object, tokens: Sequence[Token]) -> int:
-    del type_
-    text = tokens[0].value
-    if not re.fullmatch(r"[+-]?[0-9]{1,18}", text.strip()):
-        raise ValueError(f"expected a whole number (int), not {text!r}")
-    return int(text)
-
-
-WholeNumber = Annotated[int, Parameter(converter=_whole, n_tokens=1)]
-MaybeWholeNumber = Annotated[int | None, Parameter(converter=_whole, n_tokens=1)]

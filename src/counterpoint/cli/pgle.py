@@ -11,7 +11,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.output import WholeNumber, check_number
+from counterpoint.cli.numbers import WholeNumber, check_number
 from counterpoint.cli.profiles import manual, read_recordings, recorded_versions, refuse_over_input
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress

@@ -10,18 +10,19 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, TextIO, TypeVar
+from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
 from counterpoint.cli.output import check_number, check_output, write_output
 from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError, refuse_url
-from counterpoint.report import Document, plain_text, print_document, printable
-from counterpoint.report.runs import profiled_run_command
-from counterpoint.runs import OutcomeKind, Run, find_runs, is_run, list_runs, read_run
+from counterpoint.report import plain_text, print_document, printable
+from counterpoint.runs import find_runs, is_run
 from counterpoint.runs.timeline import read
-from counterpoint.timeline import Timeline
-from counterpoint.timeline.storage import SUFFIXES as TRACES
-from counterpoint.timeline.storage import write_parquet, write_perfetto
+
+if TYPE_CHECKING:
+    from counterpoint.report import Document
+    from counterpoint.runs import Run
+    from counterpoint.timeline import Timeline
 
 
 def find_run(paths: Sequence[str]) -> Run | None:
@@ -45,6 +46,9 @@ def refuse_directory_of_runs(paths: Sequence[str]) -> None:
     for path in paths:
         if not _holds_runs(path):
             continue
+
+        from counterpoint.runs import list_runs
+
         known = list_runs(path)
         newest = ([run for run in known if run.profiles] or known)[-1:]
         inside = "1 run" if len(known) == 1 else f"{len(known)} runs"
@@ -64,6 +68,8 @@ def _holds_runs(path: str) -> bool:
 
 def _read(path: str) -> Run:
     """Read the Run; if it is damaged, raise an error that points to its remaining profiles."""
+    from counterpoint.runs import read_run
+
     try:
         return read_run(path)
     except InputError as damage:
@@ -77,6 +83,9 @@ def _read(path: str) -> Run:
 
 def _how_to_get_one(run: Run, shown: str) -> str:
     """Return the next command: wait, read the error, or repeat the run with a profile."""
+    from counterpoint.report.runs import profiled_run_command
+    from counterpoint.runs import OutcomeKind
+
     if run.outcome.kind is OutcomeKind.RUNNING:
         return f"counterpoint explain {shlex.quote(shown)}   # when it has ended"
     seen = any(rank.steps for rank in run.ranks)
@@ -200,12 +209,16 @@ def recorded_versions(paths: Sequence[str]) -> dict[str, str]:
     versions: dict[str, str] = {}
     for path in paths:
         if is_run(Path(path)):
+            from counterpoint.runs import read_run
+
             versions |= read_run(Path(path)).versions
     return {name: versions[name] for name in _REPORTED if name in versions}
 
 
 def manual(profile: str, program: Path) -> str:
     """Return the command that runs with a profile: that of the program's Run, or an example."""
+    from counterpoint.runs import read_run
+
     command = read_run(program).command if is_run(program) else ("python", "train.py")
     words = ["counterpoint", "pgle", "manual", "--profile", profile, "--", *command]
     return printable(shlex.join(words))
@@ -229,6 +242,8 @@ def check_timeline_output(
     out: Path, inputs: Sequence[str], *, force: bool, command: str = "-o"
 ) -> None:
     """Refuse an invalid output before the work; `command` precedes a suggested path."""
+    from counterpoint.timeline.storage import SUFFIXES
+
     refuse_url(out)
     if out.suffix == _PARQUET:
         raise UsageError(
@@ -236,10 +251,10 @@ def check_timeline_output(
             why="they need a directory: spans.parquet, ops.parquet, steps.parquet, ...",
             next=f"{command} {shlex.quote(str(out.with_suffix('')))}",
         )
-    if not out.name.endswith(TRACES) and _ENDING.fullmatch(out.suffix):
+    if not out.name.endswith(SUFFIXES) and _ENDING.fullmatch(out.suffix):
         raise UsageError(
             f"can't write {out}: unknown format",
-            why=f"{', '.join(TRACES)}: a trace; no extension: a directory of Parquet tables",
+            why=f"{', '.join(SUFFIXES)}: a trace; no extension: a directory of Parquet tables",
             next=f"{command} {shlex.quote(str(out.with_suffix('')))}",
         )
     if out.exists() and any(Path(name).resolve() == out.resolve() for name in inputs):
@@ -258,11 +273,15 @@ def check_timeline_output(
 
 def is_trace(out: Path) -> bool:
     """Return whether a path names a trace; any other path is a directory of tables."""
-    return out.name.endswith(TRACES)
+    from counterpoint.timeline.storage import SUFFIXES
+
+    return out.name.endswith(SUFFIXES)
 
 
 def write_timeline(timeline: Timeline, out: Path, *, force: bool) -> None:
     """Write the whole Timeline, or nothing."""
+    from counterpoint.timeline.storage import write_parquet, write_perfetto
+
     if is_trace(out):
         write_perfetto(timeline, out, overwrite=force)
     else:

@@ -17,18 +17,37 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Quick:
-    """A command: its function, its one positional argument, and its options with their converters.
+    """A command: its function, its positional argument, and its options with their converters.
 
-    An option without a converter is a switch; the converter `list` collects repeated values.
-    `behind` is the argument that takes all words after `--`.
+    An option without a converter is a switch; the converter `list` collects repeated values. Values
+    that a converter refuses with a ValueError are left to cyclopts. `behind` is the argument that
+    takes all words after `--`, if there is one. `several`: the positional one takes several words.
     """
 
     function: str
     positional: str
-    behind: str
+    behind: str | None
     options: Mapping[str, Callable[[str], Any] | None]
     short: Mapping[str, str]
-    text: str  # the prefix of a positional argument that starts with a dash
+    text: str | None = None  # the prefix of a positional argument that starts with a dash
+    several: bool = False
+
+
+_DIGITS: Final = 18
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS:
+        raise ValueError(text)
+    return int(text)
+
+
+def _grouping(text: str) -> str:
+    from counterpoint.diagnose import GROUPINGS
+
+    if text not in GROUPINGS:
+        raise ValueError(text)
+    return text
 
 
 QUICK: Final[Mapping[tuple[str, ...], Quick]] = {
@@ -54,8 +73,27 @@ QUICK: Final[Mapping[tuple[str, ...], Quick]] = {
             "form": str,
         },
         {"o": "out"},
-        "--xla_",
-    )
+        text="--xla_",
+    ),
+    ("explain",): Quick(
+        "counterpoint.cli.explain_run:run",
+        "paths",
+        None,
+        {
+            "step": _count,
+            "device": str,
+            "target": str,
+            "top": _count,
+            "by": _grouping,
+            "jobs": _count,
+            "memory": float,
+            "json": None,
+            "out": Path,
+            "force": None,
+        },
+        {"o": "out"},
+        several=True,
+    ),
 }
 
 
@@ -76,19 +114,30 @@ def _call(command: Quick, bound: Mapping[str, Any]) -> Callable[[], int | None]:
 def _bound(command: Quick, words: list[str]) -> dict[str, Any] | None:
     bound: dict[str, Any] = {}
     if "--" in words:
+        if command.behind is None:
+            return None
         at = words.index("--")
         bound[command.behind] = tuple(words[at + 1 :])
         words = words[:at]
     words.reverse()
     while words:
         word = words.pop()
-        if word == "-" or not word.startswith("-") or word.startswith(command.text):
-            if command.positional in bound:
+        if _is_text(word, command):
+            if command.several:
+                bound[command.positional] = (*bound.get(command.positional, ()), word)
+            elif command.positional in bound:
                 return None
-            bound[command.positional] = word
+            else:
+                bound[command.positional] = word
         elif not _take_option(command, word, words, bound):
             return None
     return bound
+
+
+def _is_text(word: str, command: Quick) -> bool:
+    if word == "-" or not word.startswith("-"):
+        return True
+    return command.text is not None and word.startswith(command.text)
 
 
 def _take_option(command: Quick, word: str, rest: list[str], bound: dict[str, Any]) -> bool:
@@ -99,6 +148,8 @@ def _take_option(command: Quick, word: str, rest: list[str], bound: dict[str, An
     if name not in command.options or "_" in bare:
         return False
     make = command.options[name]
+    if name in bound and make is not list:
+        return False
     if make is None:
         bound[name] = True
         return not equals
@@ -109,5 +160,8 @@ def _take_option(command: Quick, word: str, rest: list[str], bound: dict[str, An
     if make is list:
         bound[name] = (*bound.get(name, ()), value)
     else:
-        bound[name] = make(value)
+        try:
+            bound[name] = make(value)
+        except ValueError:
+            return False
     return True

@@ -19,7 +19,7 @@ from typing import Annotated, Final, Self, TextIO
 
 from cyclopts import Parameter
 
-from counterpoint.cli.output import WholeNumber
+from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.tune_options import (
     PlaceOptions,

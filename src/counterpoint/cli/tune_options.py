@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
+from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.tune.executors import EXECUTORS
 
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from counterpoint.cli.flags_advice import BY_SUFFIX, FormName
-from counterpoint.cli.output import WholeNumber, check_output, write_output
+from counterpoint.cli.numbers import WholeNumber
+from counterpoint.cli.output import check_output, write_output
 from counterpoint.core import InputError, UsageError
 from counterpoint.flags.forms import one_line
 from counterpoint.report import Document, plain_text

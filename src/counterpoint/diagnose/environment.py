@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.cost import default_scalars
-from counterpoint.cost.compute import ComputeDevice, machine_of
 from counterpoint.diagnose.finding import Remedy
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.text import parse_xla_flags
-from counterpoint.hardware import Chip, Target, architecture_of, find_chip, gpus, target_config
+from counterpoint.hardware import Target, architecture_of, find_chip, gpus, target_config
 from counterpoint.timeline import Device
+
+if TYPE_CHECKING:
+    from counterpoint.cost.compute import ComputeDevice
+    from counterpoint.hardware import Chip
 
 
 def advise(
@@ -73,6 +74,9 @@ def is_nvidia(data: StepData) -> bool:
 
 def gpu_machine(data: StepData) -> ComputeDevice | None:
     """Return the cost model's description of the GPU; None for other devices."""
+    from counterpoint.cost import default_scalars
+    from counterpoint.cost.compute import machine_of
+
     device, chip = _device(data), chip_of(data)
     if device is None or device.kind != "gpu" or chip is None:
         return None
@@ -101,6 +105,8 @@ def _target(chip: Chip) -> Target:
 
 def given_flags(data: StepData) -> Mapping[str, str] | None:
     """Return the flags of the Run, else those recorded by the profiler; None if not recorded."""
+    from counterpoint.flags.text import parse_xla_flags
+
     if data.context.flags is not None:
         return data.context.flags
     text = data.timeline.environment.get("XLA_FLAGS")

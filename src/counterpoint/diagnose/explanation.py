@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -36,11 +36,14 @@ from counterpoint.diagnose.step import (
     step_times,
 )
 from counterpoint.diagnose.step_data import Context, StepData, context_of
-from counterpoint.flags import Settings
-from counterpoint.hardware import Target
-from counterpoint.runs import Run, is_run, read_run
+from counterpoint.runs import is_run
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Host, Timeline
+
+if TYPE_CHECKING:
+    from counterpoint.flags import Settings
+    from counterpoint.hardware import Target
+    from counterpoint.runs import Run
 
 MIN_REPORTED_SHARE: Final = 0.01
 """Share of the step below which losses are left out."""
@@ -184,7 +187,10 @@ def explain(
     the time of each table and rule.
     """
     if not isinstance(timeline, Timeline):
-        run = read_run(timeline) if run is None and is_run(timeline) else run
+        if run is None and is_run(timeline):
+            from counterpoint.runs import read_run
+
+            run = read_run(timeline)
         timeline = read(str(timeline))
     require_devices(timeline)
     stopwatch = stopwatch or Stopwatch()

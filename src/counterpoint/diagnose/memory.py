@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import polars as pl
 
-from counterpoint.compile import VARIABLES, memory_fraction
 from counterpoint.core import UsageError
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.environment import chip_of
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hardware import gpus
 from counterpoint.hlo.origin import Phase
-from counterpoint.runs import Run
-from counterpoint.runs.reports import variables_of
+
+if TYPE_CHECKING:
+    from counterpoint.runs import Run
 
 GIB: Final = 1 << 30
 
@@ -87,6 +87,9 @@ def _whole(data: StepData) -> int | None:
 
 
 def _by_share(data: StepData, run: Run, whole: int | None) -> int | None:
+    from counterpoint.compile import VARIABLES, memory_fraction
+    from counterpoint.runs.reports import variables_of
+
     known = variables_of(run) | dict(data.context.environment or {})
     if whole is None or not any(known.get(name, "").strip() for name in VARIABLES):
         return None

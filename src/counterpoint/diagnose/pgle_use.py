@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from counterpoint.core import CounterpointError
 from counterpoint.diagnose.collectives.bound import Bound
@@ -13,14 +13,11 @@ from counterpoint.diagnose.environment import given_flags, on_gpu
 from counterpoint.diagnose.exposure.causes import EXPOSED, Rows, shares_of
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.flags.text import parse_xla_flags
 from counterpoint.flags.versions import PROFILE
-from counterpoint.pgle import read_evidence
-from counterpoint.pgle.checking import Coverage, check_profile
-from counterpoint.pgle.making import measured_times
-from counterpoint.pgle.profiles import read_profile
-from counterpoint.runs import Run
-from counterpoint.runs.reports import effective_flags, variables_of
+
+if TYPE_CHECKING:
+    from counterpoint.pgle.checking import Coverage
+    from counterpoint.runs import Run
 
 AUTO: Final = "JAX_ENABLE_PGLE"
 _SHOWN: Final = 5
@@ -42,6 +39,8 @@ def use_of(data: StepData) -> PgleUse | None:
     guided = False
     run = data.context.run
     if run is not None:
+        from counterpoint.runs.reports import variables_of
+
         flags |= _flags_read(run)
         variables = variables_of(run) | variables
         guided = any(_was_guided(line) for line in _logs(run))
@@ -53,6 +52,9 @@ def use_of(data: StepData) -> PgleUse | None:
 
 def _flags_read(run: Run) -> Mapping[str, str]:
     """Return the profile flag in effect: inherited flags are only in the compiler's report."""
+    from counterpoint.flags.text import parse_xla_flags
+    from counterpoint.runs.reports import effective_flags, variables_of
+
     if run.ranks and (effective := effective_flags(run.ranks[0])):
         return {PROFILE: effective[PROFILE]} if PROFILE in effective else {}
     try:
@@ -71,6 +73,8 @@ def _logs(run: Run) -> Iterable[str]:
 
 def _was_guided(log: str) -> bool:
     """Return whether XLA reports that it took costs from a profile."""
+    from counterpoint.pgle import read_evidence
+
     return any(module.guided for module in read_evidence(log).modules)
 
 
@@ -80,6 +84,10 @@ def coverage_of(data: StepData, path: str) -> Coverage | None:
     if program is None or index is None or not on_gpu(data):
         return None
     run = data.context.run
+    from counterpoint.pgle.checking import check_profile
+    from counterpoint.pgle.making import measured_times
+    from counterpoint.pgle.profiles import read_profile
+
     place = Path(path) if run is None else Path(run.cwd) / path
     versions = {} if data.context.jaxlib is None else {"jaxlib": data.context.jaxlib}
     measured = measured_times(data.timeline, index)

@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import polars as pl
 
 from counterpoint.core import CounterpointError, Range
-from counterpoint.cost import default_scalars
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.selection import PS_PER_MS, select
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hlo import Program
-from counterpoint.simulate import Replay, overlap_gain_s, replay
+from counterpoint.simulate import overlap_gain_s, replay
 from counterpoint.timeline import Lane
+
+if TYPE_CHECKING:
+    from counterpoint.simulate import Replay
 
 _BELIEVED: Final = 0.15
 """Maximum relative error of the simulated step; beyond it the simulator is not used."""
@@ -164,6 +166,8 @@ def _costs(data: StepData) -> Mapping[str, float]:
 
 def _relief(data: StepData) -> Mapping[str, float]:
     """Return the slowdown of compute next to each collective, as a rule of thumb."""
+    from counterpoint.cost import default_scalars
+
     slowdown = default_scalars(data.timeline.devices[0].chip or "").slowdown.value
     hidden = (pl.col("total_ms") - pl.col("exposed_ms")).clip(lower_bound=0.0)
     own = data.cached(collective_profile).filter(pl.col("program") == data.timeline.step_program)

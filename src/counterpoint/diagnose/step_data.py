@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import polars as pl
 
@@ -15,11 +15,13 @@ from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.ops import op_profile
 from counterpoint.diagnose.selection import Selection
 from counterpoint.diagnose.step import Breakdown, attribute, breakdown
-from counterpoint.flags import Settings
-from counterpoint.hardware import Target
 from counterpoint.hlo import Program
-from counterpoint.runs import Run
 from counterpoint.timeline import Timeline
+
+if TYPE_CHECKING:
+    from counterpoint.flags import Settings
+    from counterpoint.hardware import Target
+    from counterpoint.runs import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,10 @@ from counterpoint.core import lazy
 from counterpoint.runs import layout as layout
 
 if TYPE_CHECKING:
+    from counterpoint.runs.layout import find_runs as find_runs
+    from counterpoint.runs.layout import is_run as is_run
     from counterpoint.runs.outcomes import Outcome as Outcome
     from counterpoint.runs.outcomes import OutcomeKind as OutcomeKind
-    from counterpoint.runs.reader import find_runs as find_runs
-    from counterpoint.runs.reader import is_run as is_run
     from counterpoint.runs.reader import list_runs as list_runs
     from counterpoint.runs.reader import read_run as read_run
     from counterpoint.runs.run import BURSTS as BURSTS
@@ -33,8 +33,8 @@ __getattr__ = lazy(
     {
         "Outcome": "counterpoint.runs.outcomes",
         "OutcomeKind": "counterpoint.runs.outcomes",
-        "find_runs": "counterpoint.runs.reader",
-        "is_run": "counterpoint.runs.reader",
+        "find_runs": "counterpoint.runs.layout",
+        "is_run": "counterpoint.runs.layout",
         "list_runs": "counterpoint.runs.reader",
         "read_run": "counterpoint.runs.reader",
         "BURSTS": "counterpoint.runs.run",

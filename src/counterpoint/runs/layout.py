@@ -1,9 +1,12 @@
-"""File names in a Run directory: docs/reference/run-directory.md."""
+"""File names in a Run directory (docs/reference/run-directory.md), and how to recognize one."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
+
+from counterpoint.core import InputError
 
 SCHEMA: Final = "counterpoint.run/1"
 MANIFEST: Final = "run.json"
@@ -31,3 +34,27 @@ def rank_numbers(run: Path) -> list[int]:
     """Return the ranks that have a directory, in order."""
     names = (path.name.removeprefix("rank") for path in run.glob("rank*") if path.is_dir())
     return sorted(int(name) for name in names if name.isdecimal())
+
+
+def is_run(path: str | os.PathLike[str]) -> bool:
+    """Return whether this is a Run directory, even a damaged one."""
+    try:
+        manifest = Path(path) / MANIFEST
+        text = manifest.read_text(encoding="utf-8", errors="replace")[:4096]
+    except (OSError, ValueError):
+        return False
+    return "counterpoint.run/" in text or bool(rank_numbers(Path(path)))
+
+
+def find_runs(directory: str | os.PathLike[str]) -> list[Path]:
+    """Return the Run directories in a directory, or the directory itself; oldest name first."""
+    place = Path(directory)
+    if is_run(place):
+        return [place]
+    try:
+        return sorted(path for path in place.iterdir() if path.is_dir() and is_run(path))
+    except OSError as failure:
+        raise InputError(
+            f"{place}: cannot be read: {failure.strerror or failure}",
+            next="counterpoint runs .",
+        ) from None

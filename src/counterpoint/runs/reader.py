@@ -14,6 +14,7 @@ from typing import Final, cast
 from counterpoint.core import InputError, parse_json
 from counterpoint.core.records import from_plain
 from counterpoint.runs import layout
+from counterpoint.runs.layout import find_runs
 from counterpoint.runs.outcomes import Outcome, OutcomeKind, is_alive, outcome_of_ranks
 from counterpoint.runs.records import (
     RankManifest,
@@ -27,30 +28,6 @@ from counterpoint.runs.run import ObservedProcess, Rank, Run, RunSettings
 
 _LATE: Final = float("inf")
 _COMES_WITHIN_S: Final = 600.0
-
-
-def is_run(path: str | os.PathLike[str]) -> bool:
-    """Return whether this is a Run directory, even a damaged one."""
-    try:
-        manifest = Path(path) / layout.MANIFEST
-        text = manifest.read_text(encoding="utf-8", errors="replace")[:4096]
-    except (OSError, ValueError):
-        return False
-    return "counterpoint.run/" in text or bool(layout.rank_numbers(Path(path)))
-
-
-def find_runs(directory: str | os.PathLike[str]) -> list[Path]:
-    """Return the Run directories in a directory, or the directory itself; oldest name first."""
-    place = Path(directory)
-    if is_run(place):
-        return [place]
-    try:
-        return sorted(path for path in place.iterdir() if path.is_dir() and is_run(path))
-    except OSError as failure:
-        raise InputError(
-            f"{place}: cannot be read: {failure.strerror or failure}",
-            next="counterpoint runs .",
-        ) from None
 
 
 def list_runs(directory: str | os.PathLike[str]) -> list[Run]:

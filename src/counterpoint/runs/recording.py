@@ -15,8 +15,9 @@ from typing import Final
 
 from counterpoint.core import CounterpointError, InputError, UsageError, unused_path
 from counterpoint.runs import layout
+from counterpoint.runs.layout import is_run
 from counterpoint.runs.outcomes import Outcome, OutcomeKind, start_of
-from counterpoint.runs.reader import is_run, read_run
+from counterpoint.runs.reader import read_run
 from counterpoint.runs.records import (
     RankManifest,
     RunManifest,

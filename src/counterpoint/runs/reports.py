@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.runs.reader import is_run, read_run
+from counterpoint.runs.layout import is_run
+from counterpoint.runs.reader import read_run
 from counterpoint.runs.run import Rank, Run
 
 __all__ = [

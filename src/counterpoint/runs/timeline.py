@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from counterpoint.core import ArgumentError, InputError, UsageError
-from counterpoint.runs.reader import find_runs, is_run, profiles_of, read_run
+from counterpoint.runs.layout import find_runs, is_run
 from counterpoint.timeline import Progress, Timeline
 from counterpoint.timeline import read as read_profiles
 
@@ -51,6 +51,8 @@ def _profiles(paths: tuple[str | PathLike[str], ...]) -> Iterator[str | PathLike
         )
     for path in paths:
         if _is_run(path):
+            from counterpoint.runs.reader import profiles_of, read_run
+
             yield from profiles_of(read_run(path))
         elif _holds_runs(path):
             raise InputError(

@@ -8,14 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.cost.collectives.nccl import NcclEstimate, NcclGroup, NcclMachine, estimates
-from counterpoint.cost.collectives.placement import Placement
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
-from counterpoint.cost.scalars import Scalars
-from counterpoint.cost.tables.nccl_tests import SizeCurve, curve
-from counterpoint.hardware import Target
+from counterpoint.cost.tables.nccl_tests import curve
+
+if TYPE_CHECKING:
+    from counterpoint.cost.collectives.placement import Placement
+    from counterpoint.cost.scalars import Scalars
+    from counterpoint.cost.tables.nccl_tests import SizeCurve
+    from counterpoint.hardware import Target
 
 TABLE_OF: Final = {
     "H100": "sm_90", "H200": "sm_90", "B200": "sm_100_B200", "GB200": "sm_100_GB200",

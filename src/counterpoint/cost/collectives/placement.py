@@ -11,12 +11,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from counterpoint.hardware import Links, Target
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import replica_groups
 from counterpoint.hlo.model import Groups
+
+if TYPE_CHECKING:
+    from counterpoint.hardware import Links, Target
 
 
 @dataclass(frozen=True, slots=True)

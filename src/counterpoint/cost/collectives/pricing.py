@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.cost.collectives.group_price import price_across, price_pair, price_within
 from counterpoint.cost.collectives.measured_table import corrected, from_tables
 from counterpoint.cost.collectives.placement import (
-    Placement,
     pair_placement,
     pairs_of,
     pattern,
     place,
     placements,
 )
-from counterpoint.cost.model import FREE, Price
-from counterpoint.cost.scalars import Scalars
-from counterpoint.cost.tables.nccl_tests import CollectiveTable
-from counterpoint.hardware import Target
+from counterpoint.cost.model import FREE
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import KINDS, collective
 from counterpoint.hlo.schedule import is_done
+
+if TYPE_CHECKING:
+    from counterpoint.cost.collectives.placement import (
+        Placement,
+    )
+    from counterpoint.cost.model import Price
+    from counterpoint.cost.scalars import Scalars
+    from counterpoint.cost.tables.nccl_tests import CollectiveTable
+    from counterpoint.hardware import Target
 
 _PAIRWISE: Final = ("collective-permute", "send", "recv")
 

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from counterpoint.cost.compute.backend_settings import settings_of
-from counterpoint.cost.compute.machine import ComputeDevice
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
 from counterpoint.hlo import Instruction, Program, Shape
+
+if TYPE_CHECKING:
+    from counterpoint.cost.compute.machine import ComputeDevice
 
 _BACKWARD: Final = re.compile(r"backward|bwd|grad|dkv|_dq|transpose\(", re.IGNORECASE)
 _CAUSAL: Final = re.compile(r"causal", re.IGNORECASE)

@@ -12,16 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from counterpoint.cost.compute.backend_settings import settings_of
-from counterpoint.cost.compute.machine import ComputeDevice, GemmKernels
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
-from counterpoint.cost.tables.gemm_csv import GemmTable
 from counterpoint.hardware import chip_named
 from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.model import element_bits
 from counterpoint.hlo.work import Category, category
+
+if TYPE_CHECKING:
+    from counterpoint.cost.compute.machine import ComputeDevice, GemmKernels
+    from counterpoint.cost.tables.gemm_csv import GemmTable
 
 AXIS: Final = (256, 512, 1024, 2048, 4096)
 BATCHES: Final = (1, 2, 4)

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from counterpoint.cost.scalars import Scalars
-from counterpoint.hardware import Target, architecture_of
+from counterpoint.hardware import architecture_of
+
+if TYPE_CHECKING:
+    from counterpoint.cost.scalars import Scalars
+    from counterpoint.hardware import Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,15 @@ last-level cache is likely still there from its producer.
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from counterpoint.cost.compute.machine import ComputeDevice
-from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
+from counterpoint.cost.model import PriceFamily, PriceSource, price_around
 from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.work import Category, bytes_accessed, category
+
+if TYPE_CHECKING:
+    from counterpoint.cost.compute.machine import ComputeDevice
+    from counterpoint.cost.model import Price
 
 _WEIGHTS: Final = {
     "exponential": 10, "exponential-minus-one": 18, "log": 14, "log-plus-one": 20, "tanh": 16,

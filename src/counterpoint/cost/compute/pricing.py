@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.cost.compute.attention import price_attention
 from counterpoint.cost.compute.gemm import gemms, price_gemm, sum_of
 from counterpoint.cost.compute.machine import ComputeDevice
 from counterpoint.cost.compute.memory import memory_rate, price_memory_bound, whole_bytes
 from counterpoint.cost.model import FREE, Price, PriceFamily, PriceSource, price_around
-from counterpoint.cost.tables.gemm_csv import GemmTable
-from counterpoint.cost.tables.kernel_toml import Kernel, KernelTable, amount
+from counterpoint.cost.tables.kernel_toml import amount
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.model import element_bits
 from counterpoint.hlo.work import Category, bytes_accessed, category, flops
+
+if TYPE_CHECKING:
+    from counterpoint.cost.tables.gemm_csv import GemmTable
+    from counterpoint.cost.tables.kernel_toml import Kernel, KernelTable
 
 _HOST_START_S: Final = 8e-6
 """A transfer over PCIe: the time of cudaMemcpyAsync for a few bytes."""

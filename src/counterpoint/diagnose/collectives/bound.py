@@ -19,13 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from counterpoint.core import Basis
-from counterpoint.cost import Price
-from counterpoint.cost.collectives import steps
 from counterpoint.diagnose.collectives.links import Link, Wire
 from counterpoint.diagnose.step_data import StepData
+
+if TYPE_CHECKING:
+    from counterpoint.cost import Price
 
 
 class Bound(StrEnum):
@@ -239,6 +240,8 @@ def _against_price(
 def _on_ici(
     facts: ExecutionFigures, transfer_ms: float, achieved: float, capacity: float
 ) -> tuple[Bound, str]:
+    from counterpoint.cost.collectives import steps
+
     latency_ms = steps(facts.kind, facts.ranks or 2) * _HOP_MS
     sends_ms = (facts.wire.bytes or 0.0) / capacity * 1e3
     if latency_ms > sends_ms and transfer_ms <= 2 * (latency_ms + sends_ms):

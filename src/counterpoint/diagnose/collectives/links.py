@@ -10,25 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from counterpoint.core import CounterpointError
-from counterpoint.cost import Price, default_scalars
-from counterpoint.cost.collectives import (
-    Placement,
-    pair_placement,
-    pairs_of,
-    placements,
-    price_collective,
-    price_within,
-)
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hardware import (
-    Ici,
-    Links,
     Target,
     find_chip,
     find_described,
@@ -37,11 +26,20 @@ from counterpoint.hardware import (
     gpus,
     target_config,
 )
-from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import KINDS
 from counterpoint.timeline import PRICED, Timeline
 from counterpoint.timeline.ops import host_transfers
+
+if TYPE_CHECKING:
+    from counterpoint.cost import Price
+    from counterpoint.cost.collectives import (
+        Placement,
+    )
+    from counterpoint.hardware import (
+        Ici,
+        Links,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +56,8 @@ class Fabric:
 
 def target_of(timeline: Timeline) -> Target | None:
     """Return the target of a prediction; None if it has none, or a file that no longer exists."""
+    from counterpoint.hardware.targets import parse_target
+
     try:
         return parse_target(timeline.target) if timeline.target else None
     except CounterpointError:
@@ -246,6 +246,8 @@ def _instruction(
 
 def _by_size(fabric: Fabric, target: Target, row: dict[str, Any], sent: float | None) -> Wire:
     """Return the wire without groups: within a host if there is only one, otherwise unknown."""
+    from counterpoint.cost.collectives import price_within
+
     size, ranks = row["bytes"], row["group_size"]
     if target.devices > target.links.domain and target.hosts > 1:
         return Wire(bytes=sent)
@@ -265,6 +267,8 @@ def _within(fabric: Fabric, target: Target, bus: bool = False) -> float | None:
 def _pairs(
     fabric: Fabric, target: Target, program: Program, instruction: Instruction, sent: float | None
 ) -> Wire:
+    from counterpoint.cost.collectives import pair_placement, pairs_of
+
     pairs = pairs_of(program, instruction)
     if not pairs:
         return Wire(bytes=sent)
@@ -279,6 +283,8 @@ def _groups(
     fabric: Fabric, target: Target, program: Program, instruction: Instruction, row: dict[str, Any]
 ) -> Wire:
     """Return the load of the group with most traffic: the step continues when all are done."""
+    from counterpoint.cost.collectives import placements
+
     found = placements(program, instruction, target)
     crossing = [where for where in found if where.crosses]
     if not crossing:
@@ -303,6 +309,9 @@ def _across(row: dict[str, Any], where: Placement) -> float:
 def _priced(
     wire: Wire, fabric: Fabric, target: Target, program: Program, instruction: Instruction
 ) -> Wire:
+    from counterpoint.cost import default_scalars
+    from counterpoint.cost.collectives import price_collective
+
     if not fabric.domain_known or (wire.link is Link.NETWORK and not fabric.network_known):
         return wire
     price = price_collective(program, instruction, target, default_scalars(target.gpu))

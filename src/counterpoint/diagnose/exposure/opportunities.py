@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from counterpoint.diagnose.environment import given_flags, on_gpu
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.flags.combiner import (
-    DEFAULT,
-    KINDS,
-    MAX_COLLECTIVES_IN_ONE,
-    CombinerInput,
-    CombinerState,
-    combiner_inputs,
-)
-from counterpoint.flags.thresholds import flag_of
 from counterpoint.timeline import Lane
+
+if TYPE_CHECKING:
+    from counterpoint.flags.combiner import (
+        CombinerInput,
+    )
 
 _AT_THE_END: Final = 0.1
 """Share of compute time allowed between a collective and the end of its program, for the
@@ -123,6 +119,8 @@ class Merger:
 
     @property
     def flag(self) -> str:
+        from counterpoint.flags.thresholds import flag_of
+
         return flag_of(self.kind)
 
 
@@ -134,8 +132,13 @@ def mergers(data: StepData, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, 
     leaves the fewest small collectives. The threshold that was in force did not merge them, so if
     it is known, only larger ones are tried.
     """
+    if data.program is None or len(rows) < 2 or not on_gpu(data):
+        return ()
+
+    from counterpoint.flags.combiner import KINDS, combiner_inputs
+
     small = {row["op"] for row in rows if row["kind"] in KINDS and _is_small(row)}
-    if data.program is None or len(small) < 2 or not on_gpu(data):
+    if len(small) < 2:
         return ()
     flags = given_flags(data)
     kinds = {row["kind"] for row in rows if row["op"] in small}
@@ -155,6 +158,9 @@ def _is_small(row: Mapping[str, Any]) -> bool:
 
 def _in_force(kind: str, flags: Mapping[str, str] | None) -> int:
     """Return the threshold in force, which did not merge them; 0 if not known."""
+    from counterpoint.flags.combiner import DEFAULT
+    from counterpoint.flags.thresholds import flag_of
+
     if flags is None:
         return 0
     given = flags.get(flag_of(kind), "")
@@ -164,6 +170,8 @@ def _in_force(kind: str, flags: Mapping[str, str] | None) -> int:
 def _merger(
     kind: str, place: CombinerInput, small: Collection[str], in_force: int
 ) -> Merger | None:
+    from counterpoint.flags.combiner import MAX_COLLECTIVES_IN_ONE, CombinerState
+
     selected = {index for index, part in enumerate(place.parts) if part.instruction in small}
     now = {place.parts[index].instruction for index in selected}
     if len(now) < 2 or len(place.parts) > _WALKED:
@@ -186,6 +194,8 @@ def _merger(
 
 def _thresholds(place: CombinerInput, selected: set[int]) -> list[int]:
     """Return thresholds to try: the default, the size of the small ones, and the size of all."""
+    from counterpoint.flags.combiner import DEFAULT
+
     small = sum(place.parts[index].bytes for index in selected)
     return sorted({DEFAULT, max(DEFAULT, small), max(DEFAULT, sum(p.bytes for p in place.parts))})
 

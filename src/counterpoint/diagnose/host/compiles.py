@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -18,8 +18,10 @@ from counterpoint.diagnose.host.hosts import CALL, IdleCause, cause_of
 from counterpoint.diagnose.network.host_work import WorkTotals, host_transposes, host_work
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.runs import Compile, Rank, Run
 from counterpoint.timeline import Action, ProgramEntry
+
+if TYPE_CHECKING:
+    from counterpoint.runs import Compile, Rank, Run
 
 _MODULE: Final = re.compile(r"(?:hlo_)?module=([^,#]+)")
 WARM: Final = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -19,10 +19,11 @@ from counterpoint.diagnose.network.calls import RemoteCalls, remote_calls
 from counterpoint.diagnose.network.demand import Demand, demand
 from counterpoint.diagnose.selection import WindowKind, require_devices, select
 from counterpoint.diagnose.step_data import StepData, context_of
-from counterpoint.hardware import Target
-from counterpoint.hardware.targets import mismatched_devices
-from counterpoint.runs import Run
 from counterpoint.timeline import Timeline
+
+if TYPE_CHECKING:
+    from counterpoint.hardware import Target
+    from counterpoint.runs import Run
 
 _NEXT: Final = "leave out the target"
 
@@ -60,6 +61,8 @@ def _check_prediction(target: Target, predicted_for: Target) -> None:
 
 def _check_chip(data: StepData, target: Target) -> None:
     """A100s of 40 and of 80 GB have the same links."""
+    from counterpoint.hardware.targets import mismatched_devices
+
     other = mismatched_devices(data.timeline.devices, target, links=True)
     if other is not None:
         raise UsageError(f"target {target}, but the profile is of {other}", next=_NEXT)

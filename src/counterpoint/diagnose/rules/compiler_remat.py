@@ -50,7 +50,6 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.compile import VARIABLES
 from counterpoint.core import Range, Unknown
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.executed_ops import (
@@ -62,7 +61,6 @@ from counterpoint.diagnose.executed_ops import (
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.memory import by_compiler, original
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.runs.reports import variables_of
 
 CODE: Final = "STEP402"
 NAME: Final = "compiler-remat"
@@ -122,6 +120,9 @@ def _warning(data: StepData) -> str | None:
 
 def _remedy(data: StepData) -> Remedy:
     """Advise more memory for XLA on GPUs with the default share, otherwise lower use."""
+    from counterpoint.compile import VARIABLES
+    from counterpoint.runs.reports import variables_of
+
     advice = "donate the state, set a checkpoint policy, or give each device less"
     kinds = {device.kind for device in data.timeline.devices}
     run = data.context.run

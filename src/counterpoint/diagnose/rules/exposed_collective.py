@@ -80,8 +80,6 @@ from counterpoint.diagnose.exposure.synchrony import (
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.pgle_use import use_of
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.flags.combiner import KINDS
-from counterpoint.flags.thresholds import flag_of
 from counterpoint.flags.versions import LHS
 from counterpoint.hlo.schedule import in_loop
 
@@ -169,6 +167,9 @@ def _remedy(data: StepData, rows: Rows, looped: Sequence[str]) -> Remedy:
 
 def _fewer(kind: str) -> str:
     """Advise on collectives with many operands."""
+    from counterpoint.flags.combiner import KINDS
+    from counterpoint.flags.thresholds import flag_of
+
     flag = f" (a smaller --{flag_of(kind)})" if kind in KINDS else ""
     return (
         f"merge fewer values into one collective{flag}, or keep them in one array from the start"

@@ -54,16 +54,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.cost.compute import ComputeDevice, Gemm, gemms, price_gemm
 from counterpoint.diagnose.environment import advise, gpu_machine
 from counterpoint.diagnose.executed_ops import ExecutedOp, executed_ops, rows_as_evidence, with_noun
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.step_data import StepData, place_of
+
+if TYPE_CHECKING:
+    from counterpoint.cost.compute import ComputeDevice, Gemm
 
 CODE: Final = "STEP501"
 NAME: Final = "float32-matmul"
@@ -145,6 +147,8 @@ def _gain(wide: Sequence[_WideProduct], saves: Range) -> str:
 
 
 def _judged(kernel: ExecutedOp, machine: ComputeDevice) -> _WideProduct | None:
+    from counterpoint.cost.compute import gemms, price_gemm
+
     products = [_as_run(gemm, machine) for gemm in gemms(kernel.program, kernel.instruction)]
     wide = [gemm for gemm in products if gemm.dtype in ("tf32", "f32")]
     if not wide or len(wide) < len(products):
@@ -192,6 +196,8 @@ def _cast_bytes(gemm: Gemm) -> float:
 
 
 def _shape(kernel: ExecutedOp, machine: ComputeDevice) -> str:
+    from counterpoint.cost.compute import gemms
+
     return " and ".join(
         str(_as_run(gemm, machine)) for gemm in gemms(kernel.program, kernel.instruction)
     )

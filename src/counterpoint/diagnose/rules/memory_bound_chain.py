@@ -55,12 +55,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.cost.compute import gemms
 from counterpoint.diagnose.environment import advise, chip_of, gpu_machine, is_nvidia
 from counterpoint.diagnose.executed_ops import (
     ExecutedOp,
@@ -72,8 +71,10 @@ from counterpoint.diagnose.executed_ops import (
 )
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.hardware import Chip
 from counterpoint.hlo import Instruction
+
+if TYPE_CHECKING:
+    from counterpoint.hardware import Chip
 
 CODE: Final = "STEP503"
 NAME: Final = "memory-bound-chain"
@@ -163,6 +164,8 @@ def _is_attention(chain: KernelChain) -> bool:
 
     Low-rank products and experts have no such reduction.
     """
+    from counterpoint.cost.compute import gemms
+
     products = [kernel for kernel in chain.members if kernel.row["category"] == "matmul"]
     batched = any(
         gemm.batch > 1 for kernel in products for gemm in gemms(kernel.program, kernel.instruction)

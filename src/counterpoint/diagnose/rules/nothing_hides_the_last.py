@@ -57,8 +57,6 @@ from counterpoint.diagnose.environment import advise, given_flags, on_gpu
 from counterpoint.diagnose.exposure.causes import AT_END, evidence, removing, shares_of
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.flags.combiner import KINDS, combiner_inputs
-from counterpoint.flags.thresholds import flag_of
 
 CODE: Final = AT_END
 NAME: Final = "nothing-hides-the-last"
@@ -113,6 +111,8 @@ def _alone(data: StepData) -> str:
 
 def _sizes(data: StepData, row: dict[str, Any]) -> list[int]:
     """Return the bytes of the merged values, as the combiner counts them."""
+    from counterpoint.flags.combiner import KINDS, combiner_inputs
+
     if data.program is None or row["kind"] not in KINDS or not on_gpu(data):
         return []
     found = (part for place in combiner_inputs(data.program, row["kind"]) for part in place.parts)
@@ -146,6 +146,8 @@ def _remedy(data: StepData, row: dict[str, Any], sizes: list[int]) -> Remedy:
             " with several micro-batches, one ahead of the other",
         )
     wanted = max(sum(sizes) // _PARTS, *sizes)
+    from counterpoint.flags.thresholds import flag_of
+
     flag = flag_of(row["kind"])
     given = (given_flags(data) or {}).get(flag, "")
     wanted = min(wanted, int(given) // 2) if given.isdecimal() and int(given) else wanted

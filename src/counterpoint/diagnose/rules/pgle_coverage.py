@@ -46,7 +46,7 @@ Missing costs may not matter: XLA's model of them may be right.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import Range, Unknown
 from counterpoint.diagnose.environment import advise
@@ -54,8 +54,9 @@ from counterpoint.diagnose.exposure.causes import hiding
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.pgle_use import coverage_of, ill_informed, missing_costs, use_of
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.pgle import ProfileFit
-from counterpoint.pgle.checking import COVERAGE, TIME, Coverage
+
+if TYPE_CHECKING:
+    from counterpoint.pgle.checking import Coverage
 
 CODE: Final = "STEP604"
 NAME: Final = "pgle-coverage"
@@ -68,6 +69,8 @@ def check(data: StepData) -> Iterator[Finding]:
     use = use_of(data)
     if not rows or use is None or use.path is None:
         return
+    from counterpoint.pgle import ProfileFit
+
     coverage = coverage_of(data, use.path)
     if coverage is None or coverage.staleness.fit in (ProfileFit.STALE, ProfileFit.FOREIGN):
         return
@@ -93,6 +96,8 @@ def check(data: StepData) -> Iterator[Finding]:
 
 def _lacking(coverage: Coverage) -> str | None:
     """Describe what is missing, if it is too much."""
+    from counterpoint.pgle.checking import COVERAGE, TIME
+
     collectives, time = coverage.collectives, coverage.time
     if collectives.share < COVERAGE:
         return (

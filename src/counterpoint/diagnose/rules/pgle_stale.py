@@ -55,13 +55,10 @@ from counterpoint.diagnose.exposure.causes import evidence, exposed_ms, hiding
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.pgle_use import coverage_of, ill_informed, use_of
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.pgle import ProfileFit
 
 CODE: Final = "STEP603"
 NAME: Final = "pgle-stale"
 SINCE: Final = "0.1"
-
-_WRONG: Final = (ProfileFit.STALE, ProfileFit.FOREIGN)
 
 
 def check(data: StepData) -> Iterator[Finding]:
@@ -70,8 +67,10 @@ def check(data: StepData) -> Iterator[Finding]:
     use = use_of(data)
     if not rows or use is None or use.path is None:
         return
+    from counterpoint.pgle import ProfileFit
+
     coverage = coverage_of(data, use.path)
-    if coverage is None or coverage.staleness.fit not in _WRONG:
+    if coverage is None or coverage.staleness.fit not in (ProfileFit.STALE, ProfileFit.FOREIGN):
         return
     staleness = coverage.staleness
     saving = hiding(data, rows)

@@ -47,14 +47,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from statistics import median_low
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import Unknown
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.hosts import profiler_of
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.runs import Rank
-from counterpoint.runs.scores import slowest_rank, undisturbed
+
+if TYPE_CHECKING:
+    from counterpoint.runs import Rank
 
 CODE: Final = "STEP606"
 NAME: Final = "profiler-overhead"
@@ -66,7 +67,12 @@ _SLOWER: Final = 1.05
 
 def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for the rank whose steps represent the Run."""
-    found = slowest_rank(data.context.run) if data.context.run is not None else None
+    if data.context.run is None:
+        return
+
+    from counterpoint.runs.scores import slowest_rank
+
+    found = slowest_rank(data.context.run)
     if found is None or found[1].disturbed:
         return
     rank, outside = found
@@ -99,6 +105,8 @@ def check(data: StepData) -> Iterator[Finding]:
 
 def _profiled(rank: Rank) -> tuple[float, ...]:
     """Return the seconds of the steps that began and ended while the profile was open."""
+    from counterpoint.runs.scores import undisturbed
+
     window = rank.window
     if window is None or window.opened_s is None or rank.steps_in_bursts:
         return ()

@@ -52,19 +52,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.cost import Price, PriceFamily, PriceSource
-from counterpoint.cost.compute import Gemm, gemms, price_compute
 from counterpoint.diagnose.collectives.collectives import shares_beside
 from counterpoint.diagnose.environment import advise, chip_of, gpu_machine
 from counterpoint.diagnose.executed_ops import ExecutedOp, evidence_of, executed_ops, with_noun
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.hardware import Chip
+
+if TYPE_CHECKING:
+    from counterpoint.cost import Price
+    from counterpoint.cost.compute import Gemm
+    from counterpoint.hardware import Chip
 
 CODE: Final = "STEP502"
 NAME: Final = "slow-gemm"
@@ -135,6 +137,9 @@ def check(data: StepData) -> Iterator[Finding]:
 
 
 def _slow(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
+    from counterpoint.cost import PriceFamily
+    from counterpoint.cost.compute import gemms, price_compute
+
     machine = gpu_machine(data)
     long = (pl.col("category") == "matmul") & (pl.col("share") > _LEAST_SHARE)
     for product in executed_ops(data, long):
@@ -151,6 +156,8 @@ def _slow(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
 
 def _by_rates(kernel: ExecutedOp, chip: Chip) -> Price:
     """Price by the profile's counters and the chip's rates; without counters nothing is slow."""
+    from counterpoint.cost import Price, PriceFamily, PriceSource
+
     flops, moved = kernel.row["flops"], kernel.row["bytes_accessed"]
     if not flops or moved is None:
         return Price(math.inf, 0.0, math.inf, PriceSource.ANALYTIC, PriceFamily.MATMUL)

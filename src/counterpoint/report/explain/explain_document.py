@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import Basis, Range
 from counterpoint.diagnose import Explanation, Grouping
@@ -42,8 +42,10 @@ from counterpoint.report.explain.step_time import (
 )
 from counterpoint.report.runs import trial_command
 from counterpoint.report.units import counted_noun
-from counterpoint.runs import Run
 from counterpoint.timeline import Host
+
+if TYPE_CHECKING:
+    from counterpoint.runs import Run
 
 _MOST: Final = 8
 _NUMBER: Final = re.compile(r"[+-]?\d[\d,.]*")

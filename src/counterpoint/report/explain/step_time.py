@@ -8,7 +8,7 @@ reported, and the figures of the profile describe a run of that program instead 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.diagnose import Breakdown as StepBreakdown
 from counterpoint.diagnose import Explanation, Phases, WindowKind
@@ -24,9 +24,11 @@ from counterpoint.report.document import (
     Tone,
 )
 from counterpoint.report.units import counted_noun
-from counterpoint.runs import Run
-from counterpoint.runs.scores import Score, score_of_steps
 from counterpoint.timeline import EACH_RUN
+
+if TYPE_CHECKING:
+    from counterpoint.runs import Run
+    from counterpoint.runs.scores import Score
 
 _NOTICEABLE: Final = 0.99  # shorter program runs: the step clearly includes a wait
 _DISAGREE: Final = 0.25  # of the shorter; noise and profiler overhead are usually less
@@ -41,7 +43,7 @@ def step_section(explanation: Explanation, run: Run | None) -> Section:
     if own is not None:
         return Section("Step time", _counted(own), tuple(_beside_own(explanation)))
     below: list[Prose] = []
-    timed = None if run is None else score_of_steps(run)
+    timed = _outside_profile(run)
     if timed is not None:
         steps_of = f"the {timed.steps:,} steps outside the profile"
         if timed.disturbed:  # nearly all of them were profiled
@@ -82,9 +84,19 @@ def step_line(explanation: Explanation, run: Run | None) -> str:
     return f"{_counted(own).replace('   ', ', ')}; {seen}"
 
 
+def _outside_profile(run: Run | None) -> Score | None:
+    """Return the Run's own count of its steps, if there is one."""
+    if run is None:
+        return None
+
+    from counterpoint.runs.scores import score_of_steps
+
+    return score_of_steps(run)
+
+
 def own_step(explanation: Explanation, run: Run | None) -> Score | None:
     """Return the Run's own count of its steps if it is more reliable than the profile."""
-    timed = None if run is None else score_of_steps(run)
+    timed = _outside_profile(run)
     if timed is None:
         return None
     seen_ms, own_ms = explanation.steps.median_ms, timed.seconds * 1e3

@@ -1,0 +1,70 @@
+"""The work of `counterpoint explain`, without slow imports such as cyclopts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from counterpoint.cli.profiles import (
+    as_typed,
+    check_options,
+    device_numbers,
+    find_run,
+    read_and_analyze,
+    write_answer,
+)
+from counterpoint.diagnose import explain as explain_timeline
+from counterpoint.report.explain import explain_document
+
+if TYPE_CHECKING:
+    from counterpoint.diagnose import Explanation, Grouping
+    from counterpoint.hardware import Target
+    from counterpoint.runs import Run
+
+
+def run(  # noqa: PLR0913 - the options of the command
+    paths: tuple[str, ...] = (),
+    *,
+    step: int | None = None,
+    device: str | None = None,
+    target: str | None = None,
+    top: int = 10,
+    by: Grouping | None = None,
+    jobs: int | None = None,
+    memory: float | None = None,
+    json: bool = False,
+    out: Path | None = None,
+    force: bool = False,
+) -> None:
+    """Explain the profiles, and print or write the result."""
+    devices = device_numbers(device)
+    check_options(paths, top, out, "explain", json=json, force=force)
+    recorded = find_run(paths)
+    machine = None if target is None else _target(target)
+    explanation = read_and_analyze(
+        paths,
+        lambda timeline: explain_timeline(
+            timeline, step=step, devices=devices, run=recorded, target=machine
+        ),
+        jobs,
+        memory,
+        "explaining",
+    )
+    write_answer(
+        lambda: explain_document(explanation, top, recorded, as_typed(paths), by),
+        lambda: _as_json(explanation, recorded),
+        out,
+        json=json,
+    )
+
+
+def _target(text: str) -> Target:
+    from counterpoint.hardware.targets import parse_target
+
+    return parse_target(text)
+
+
+def _as_json(explanation: Explanation, recorded: Run | None) -> str:
+    from counterpoint.report.explain import explain_json
+
+    return explain_json(explanation, recorded)
