@@ -8,6 +8,7 @@ fix are raised as a `CounterpointError`; every other exception keeps its traceba
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import os
 import select
@@ -93,7 +94,8 @@ def _stand_in_for_closed_streams() -> None:
 def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        command = quick(words) or parse(words, commands)
+        with _nothing_collected():
+            command = quick(words) or parse(words, commands)
         if "polars" in sys.modules:
             _let_interrupts_through()
         code = command()
@@ -119,6 +121,18 @@ def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
         print(f"error: can't write the result: {failure.strerror}", file=sys.stderr)
         return CounterpointError.exit_code
     return code or 0
+
+
+@contextmanager
+def _nothing_collected() -> Generator[None]:
+    """Suspend the garbage collector: modules that are being loaded contain no garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _whole(

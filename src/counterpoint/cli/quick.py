@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from counterpoint import __version__
+
 
 @dataclass(frozen=True, slots=True)
 class Quick:
@@ -99,6 +101,8 @@ QUICK: Final[Mapping[tuple[str, ...], Quick]] = {
 
 def quick(words: Sequence[str]) -> Callable[[], int | None] | None:
     """Return the call for a simple command line, or None if cyclopts has to parse it."""
+    if tuple(words) == ("--version",):
+        return partial(print, __version__)
     for name, command in QUICK.items():
         if tuple(words[: len(name)]) == name:
             bound = _bound(command, list(words[len(name) :]))

@@ -56,10 +56,13 @@ class Fabric:
 
 def target_of(timeline: Timeline) -> Target | None:
     """Return the target of a prediction; None if it has none, or a file that no longer exists."""
+    if not timeline.target:
+        return None
+
     from counterpoint.hardware.targets import parse_target
 
     try:
-        return parse_target(timeline.target) if timeline.target else None
+        return parse_target(timeline.target)
     except CounterpointError:
         return None
 

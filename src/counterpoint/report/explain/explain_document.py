@@ -40,7 +40,6 @@ from counterpoint.report.explain.step_time import (
     step_section,
     subject,
 )
-from counterpoint.report.runs import trial_command
 from counterpoint.report.units import counted_noun
 from counterpoint.timeline import Host
 
@@ -267,8 +266,12 @@ def _words(section: Section) -> set[str]:
 def _next(explanation: Explanation, named: tuple[str, ...], run: Run | None) -> str:
     """Return the next command: try the remedy, inspect the network, or open the timeline."""
     losses = [finding for finding in explanation.findings if isinstance(finding.saves_ms, Range)]
-    if losses and (line := trial_command(losses[0].remedy, run)) is not None:
-        return line
+    if losses and run is not None:
+        from counterpoint.report.runs import trial_command
+
+        line = trial_command(losses[0].remedy, run)
+        if line is not None:
+            return line
     if losses and losses[0].code.startswith(COMMUNICATION):
         return shlex.join(["counterpoint", "network", *named])
     words = ["counterpoint", "convert", *named, "profile.pftrace"]
