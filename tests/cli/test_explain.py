@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import shlex
@@ -16,6 +17,7 @@ from xspace_builder import US, hlo_proto, host, kernel, metadata, nvidia, xspace
 
 from command_line import in_process
 from counterpoint.cli.output import check_output, write_output
+from counterpoint.cli.quick import QUICK, quick
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import Outcome, OutcomeKind
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
@@ -406,3 +408,35 @@ class TestFile:
         (tmp_path / "out.json").mkdir()
         with pytest.raises(UsageError, match="directory"):
             check_output(tmp_path / "out.json", force=True, endings=(".json",))
+
+
+def test_the_quick_way_takes_what_cyclopts_takes() -> None:
+    from counterpoint.cli.explain import explain as command
+    from counterpoint.cli.explain_run import run
+
+    known = {QUICK["explain",].positional, *QUICK["explain",].options}
+    assert known == set(inspect.signature(command).parameters)
+    assert known == set(inspect.signature(run).parameters)
+
+
+@pytest.mark.parametrize(
+    ("words", "bound"),
+    [
+        (["a.pb", "b.pb"], {"paths": ("a.pb", "b.pb")}),
+        (["a.pb", "--top=3", "--step", "7"], {"paths": ("a.pb",), "top": 3, "step": 7}),
+        (["--by", "source", "-o", "x.md"], {"by": "source", "out": Path("x.md")}),
+        ([], {}),
+        (["a.pb", "--by", "layer"], None),
+        (["a.pb", "--top", "ten"], None),
+        (["a.pb", "--step", "-1"], None),
+        (["a.pb", "--top", "3", "--top", "4"], None),
+        (["--", "a.pb"], None),
+        (["a.pb", "--help"], None),
+    ],
+    ids=str,
+)
+def test_plain_command_lines_go_the_quick_way(
+    words: list[str], bound: dict[str, object] | None
+) -> None:
+    call = quick(["explain", *words])
+    assert (None if call is None else getattr(call, "keywords", None)) == bound
