@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -37,6 +36,9 @@ def parse_toml(text: str) -> dict[str, Any]:
     if deep := _DEEP_KEY.search(text):
         line = text.count("\n", 0, deep.start()) + 1
         raise TooDeepError(f"a key with more than {_DEEPEST} dots (at line {line})")
+
+    import tomllib
+
     try:
         return tomllib.loads(text)
     except RecursionError:
