@@ -21,9 +21,7 @@ from counterpoint.hlo.collectives import KINDS, collective
 from counterpoint.hlo.schedule import is_done
 
 if TYPE_CHECKING:
-    from counterpoint.cost.collectives.placement import (
-        Placement,
-    )
+    from counterpoint.cost.collectives.placement import Placement
     from counterpoint.cost.model import Price
     from counterpoint.cost.scalars import Scalars
     from counterpoint.cost.tables.nccl_tests import CollectiveTable

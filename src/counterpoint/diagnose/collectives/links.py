@@ -33,13 +33,8 @@ from counterpoint.timeline.ops import host_transfers
 
 if TYPE_CHECKING:
     from counterpoint.cost import Price
-    from counterpoint.cost.collectives import (
-        Placement,
-    )
-    from counterpoint.hardware import (
-        Ici,
-        Links,
-    )
+    from counterpoint.cost.collectives import Placement
+    from counterpoint.hardware import Ici, Links
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

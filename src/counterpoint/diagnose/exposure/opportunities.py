@@ -14,9 +14,7 @@ from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 
 if TYPE_CHECKING:
-    from counterpoint.flags.combiner import (
-        CombinerInput,
-    )
+    from counterpoint.flags.combiner import CombinerInput
 
 _AT_THE_END: Final = 0.1
 """Share of compute time allowed between a collective and the end of its program, for the
