@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber, check_number
+from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
+from counterpoint.cli.output import check_number
 from counterpoint.cli.settings_source import SettingsContext, read_source
 from counterpoint.core import InputError, UsageError
 from counterpoint.flags import Settings, difference

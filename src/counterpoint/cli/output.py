@@ -30,6 +30,17 @@ def check_output(path: Path, *, force: bool, endings: tuple[str, ...]) -> None:
         raise UsageError(f"can't write {path}: the directory {path.parent} does not exist")
 
 
+def check_number(
+    option: str, value: float | None, least: float, instead: float | None = None
+) -> None:
+    """Refuse a number below the least one that makes sense, or one that is not finite."""
+    if value is not None and not least <= value < float("inf"):
+        raise UsageError(
+            f"{option} takes a number of at least {least:g}, not {value:g}",
+            next=None if instead is None else f"{option} {instead:g}",
+        )
+
+
 def write_output(path: Path, text: str) -> None:
     """Write the whole text, or nothing."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")

@@ -11,7 +11,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import WholeNumber, check_number
+from counterpoint.cli.numbers import WholeNumber
+from counterpoint.cli.output import check_number
 from counterpoint.cli.profiles import manual, read_recordings, recorded_versions, refuse_over_input
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress

@@ -13,8 +13,8 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from counterpoint.cli.digest import digest_of_compared
-from counterpoint.cli.numbers import WholeNumber, check_number
-from counterpoint.cli.output import write_output
+from counterpoint.cli.numbers import WholeNumber
+from counterpoint.cli.output import check_number, write_output
 from counterpoint.cli.workload import Many, ProfileOptions, Switch, WorkloadOptions, make_request
 from counterpoint.core import UsageError
 from counterpoint.pgle.profiles import check_percentile

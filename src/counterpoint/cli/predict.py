@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import WholeNumber, check_number
+from counterpoint.cli.numbers import WholeNumber
+from counterpoint.cli.output import check_number
 from counterpoint.cli.predict_options import CompileOptions, PriceOptions, Switch, make_question
 from counterpoint.cli.profiles import check_timeline_output, write_timeline
 from counterpoint.cli.progress import Progress

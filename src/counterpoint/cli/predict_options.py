@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import MaybeWholeNumber, check_number
+from counterpoint.cli.numbers import MaybeWholeNumber
+from counterpoint.cli.output import check_number
 from counterpoint.core import UsageError
 
 if TYPE_CHECKING:

@@ -67,7 +67,7 @@ def tune(  # noqa: PLR0913 - the options of the command
         top: Number of rows in the table of arms.
         json: Print the full result as JSON.
     """
-    from counterpoint.cli.numbers import check_number
+    from counterpoint.cli.output import check_number
     from counterpoint.cli.tune_request import TuneOptions, read_request
     from counterpoint.cli.tune_show import resume_command
 

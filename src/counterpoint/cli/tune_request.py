@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.cli.numbers import check_number
+from counterpoint.cli.output import check_number
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
 from counterpoint.core import UsageError, refuse_url, unused_path
 from counterpoint.tune import Budget

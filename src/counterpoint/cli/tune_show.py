@@ -202,7 +202,7 @@ def show(  # noqa: PLR0913 - the options of the command
         top: Number of rows in the table of arms.
         json: Print the full result as JSON.
     """
-    from counterpoint.cli.numbers import check_number
+    from counterpoint.cli.output import check_number
 
     check_number("--top", top, 1)
     _refuse_two(json=json, settings=bool(as_ or arm or out), bundle=bundle is not None)

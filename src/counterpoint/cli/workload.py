@@ -11,7 +11,8 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 
 from counterpoint.capture import ProfileSchedule, RunRequest, find_interpreter
-from counterpoint.cli.numbers import MaybeWholeNumber, check_number
+from counterpoint.cli.numbers import MaybeWholeNumber
+from counterpoint.cli.output import check_number
 from counterpoint.core import UsageError, refuse_url
 from counterpoint.flags import Settings
 from counterpoint.flags.lines import load_settings, parse_settings
