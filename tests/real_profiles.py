@@ -12,12 +12,19 @@ from counterpoint.timeline.reading import read
 
 def opened(*paths: str | Path) -> Timeline:
     """The Timeline of these files, or of a pattern."""
-    return _opened(*map(str, paths))
+    return _opened(*_files(paths))
 
 
 def explained_of(*paths: str | Path) -> Explanation:
     """The explanation of the same."""
-    return _explained(*map(str, paths))
+    return _explained(*_files(paths))
+
+
+def _files(paths: tuple[str | Path, ...]) -> list[str]:
+    """The files that patterns stand for, in order: however they are named, they are read once."""
+    return sorted(
+        str(file) for path in map(Path, paths) for file in (*path.parent.glob(path.name),) or [path]
+    )
 
 
 @lru_cache(maxsize=8)

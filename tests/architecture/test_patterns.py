@@ -13,15 +13,15 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from package_source import PACKAGE, parsed, sources
+
 op: Any = importlib.import_module("re._constants")
 parser: Any = importlib.import_module("re._parser")
 
-PACKAGE = Path(__file__).parents[2] / "src" / "counterpoint"
 FUNCTIONS = ("compile", "match", "fullmatch", "search", "sub", "split", "findall", "finditer")
 MANY = 64
 """A loop of more rounds than this counts as one without an end."""
@@ -138,8 +138,8 @@ def _fits(code: Any, argument: Any, character: str) -> bool:
 
 def patterns() -> Iterator[tuple[str, str, int]]:
     """Place, text and flags of all patterns in the package; what is put in counts as a word."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        module = ast.parse(path.read_text())
+    for path in sources():
+        module = parsed(path)
         known = dict(_constants(module))
         for node in ast.walk(module):
             if (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,22 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.flags.lines.source import load_settings
 from counterpoint.flags.parse import read_text
+from counterpoint.flags.probe import probe_flags
 
 Captured = pytest.CaptureFixture[str]
 
 needs_jaxlib = pytest.mark.skipif(
     importlib.util.find_spec("jaxlib") is None, reason="jaxlib is not here"
 )
+
+
+@pytest.fixture
+def probed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the flags that most of these tests set, the same jaxlib has one answer."""
+    monkeypatch.setattr("counterpoint.flags.option_probe.probe_flags", _answer)
+
+
+_answer = cache(probe_flags)
 
 
 def checked(*words: str | Path) -> int:
@@ -72,6 +83,7 @@ UNREAD_PYTHON = {
 
 @pytest.mark.parametrize("line", UNREAD_PYTHON)
 @needs_jaxlib
+@pytest.mark.usefixtures("probed_once")
 def test_of_a_program_that_inherits_or_loads_settings_it_is_not_said_that_xla_starts(
     line: str, tmp_path: Path, capsys: Captured
 ) -> None:
@@ -128,6 +140,7 @@ def test_a_program_that_sets_all_by_itself_has_nothing_that_is_not_read(line: st
     ],
 )
 @needs_jaxlib
+@pytest.mark.usefixtures("probed_once")
 def test_what_a_script_inherits_is_not_promised_either(
     name: str, text: str, tmp_path: Path, capsys: Captured
 ) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from xspace_builder import MS, US, field_bytes, kernel, metadata, nvidia, xspace
 
-import counterpoint
 from counterpoint.cli.app import main, parse
 from counterpoint.core.errors import UsageError
+from package_source import PACKAGE, parsed, sources
 from timelines import HLO
 
 MODULE_HLO = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
@@ -183,9 +183,8 @@ def literals(node: ast.expr) -> Iterator[str]:
 
 def written() -> Iterator[tuple[str, str]]:
     """Every `next` that stands in the source as a text, and where."""
-    package = Path(counterpoint.__file__).parent
-    for path in sorted(package.rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
+    for path in sources():
+        tree = parsed(path)
         named = {
             it.target.id: it.value
             for it in tree.body
@@ -195,7 +194,7 @@ def written() -> Iterator[tuple[str, str]]:
             for value in (it.value for it in call.keywords if it.arg == "next"):
                 meant = named.get(value.id, value) if isinstance(value, ast.Name) else value
                 for text in literals(meant):
-                    yield f"{path.relative_to(package)}:{value.lineno}", text
+                    yield f"{path.relative_to(PACKAGE)}:{value.lineno}", text
 
 
 def mixed(text: str) -> bool:

@@ -14,6 +14,7 @@ import timelines
 from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.ops import GROUPINGS, finest, grouped, merged_layers
 from counterpoint.diagnose.step import PHASES
+from real_profiles import explained_of
 
 MODEL = [f"Model/layers_{layer}/{part}" for layer in range(32) for part in ("mlp", "attention")]
 
@@ -107,7 +108,7 @@ def test_a_notebook_asks_the_explanation() -> None:
     ],
 )
 def test_ten_rows_are_most_of_a_large_model(shared: Path, name: str) -> None:
-    explanation = counterpoint.explain(counterpoint.read(str(shared / "data/traces" / name)))
+    explanation = explained_of(shared / "data/traces" / name)
     whole = float(explanation.ops["self_ms"].sum())
     by = finest(explanation.ops, 10)
     assert by == "scope"

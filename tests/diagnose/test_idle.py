@@ -14,7 +14,7 @@ from counterpoint.diagnose.host.hosts import IdleCause, cause_of
 from counterpoint.diagnose.host.idle import idle_of
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.reading import read
+from real_profiles import opened
 
 
 def parts(timeline: Timeline) -> dict[str, float]:
@@ -173,7 +173,7 @@ def test_causes_add_up_to_the_idle_time(events: list[Event], lengths: list[int])
 
 @pytest.mark.parametrize("name", ["jax_conv_mi300x_8gpu.xplane.pb", "jax_gemm_mi300x.xplane.pb"])
 def test_causes_of_real_profiles_add_up(shared: object, name: str) -> None:
-    timeline = read(f"{shared}/data/traces/{name}")
+    timeline = opened(f"{shared}/data/traces/{name}")
     looked = case(timeline)
     assert looked.selection.lengths_ms == select(timeline).lengths_ms
     assert idle_of(looked).total_ms == pytest.approx(looked.breakdown.idle_ms)

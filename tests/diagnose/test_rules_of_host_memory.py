@@ -18,8 +18,8 @@ from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Action
-from counterpoint.timeline.reading import read
 from counterpoint.timeline.xplane.reader import read_xplane
+from real_profiles import opened
 
 SLACK = 4.0
 """Of which 1 ms is lacking: so whatever delays a transfer is waited for."""
@@ -146,7 +146,7 @@ def test_without_sizes_no_value_is_made_up() -> None:
 
 
 def test_the_real_tpu_registers_at_start_up_and_next_to_nothing_in_steps(shared: Path) -> None:
-    timeline = read(shared / "data/traces/jax_inference_v6e_4tpu.xplane.pb")
+    timeline = opened(shared / "data/traces/jax_inference_v6e_4tpu.xplane.pb")
     case = StepData(selection=select(timeline), context=Context())
     work = host_work(case, Action.MAP_BUFFER)
     assert work is not None

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import polars as pl
 
-from counterpoint.diagnose.explanation import explain
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.reader import Fragment, program_from_fragments
 from counterpoint.hlo.work import category
-from counterpoint.timeline.reading import read
+from real_profiles import explained_of
 
 FUSION = "%fusion.1 = bf16[8,8]{1,0} fusion(bf16[8,8]{1,0} %p), kind=kOutput, calls=%fused"
 REDUCE = (
@@ -39,7 +38,7 @@ def test_a_text_that_was_cut_off_is_left_out() -> None:
 
 def test_a_tpus_matrix_products_are_matmuls(shared: Path) -> None:
     """The profiler calls them convolution fusions; the user wrote einsum("mn,pn->mp")."""
-    explained = explain(read(shared / "data" / "traces" / "vllm_qwen3_2tpu.trace.json.gz"))
+    explained = explained_of(shared / "data/traces/vllm_qwen3_2tpu.trace.json.gz")
     longest = explained.ops.head(10)
     assert longest["op"].str.starts_with("convolution").all()
     assert set(longest["category"]) == {"matmul"}

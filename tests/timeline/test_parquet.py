@@ -17,6 +17,7 @@ from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.reading import read
 from counterpoint.timeline.storage.parquet import MANIFEST, read_parquet, write_parquet
+from real_profiles import opened
 from recordings import Span, recording
 
 
@@ -110,11 +111,11 @@ def test_a_table_of_another_timeline_is_refused(made: Timeline, tmp_path: Path) 
 
 
 def test_the_hlo_travels_along(shared: Path, tmp_path: Path) -> None:
-    made = read(shared / "data/traces/jax_gemm_mi300x.xplane.pb")
-    opened = read_parquet(write_parquet(made, tmp_path / "t.parquet"))
+    made = opened(shared / "data/traces/jax_gemm_mi300x.xplane.pb")
+    again = read_parquet(write_parquet(made, tmp_path / "t.parquet"))
     names = [(entry.name, len(entry.variants)) for entry in made.programs]
-    assert [(entry.name, len(entry.variants)) for entry in opened.programs] == names
-    program = next(entry.hlo() for entry in opened.programs if entry.variants)
+    assert [(entry.name, len(entry.variants)) for entry in again.programs] == names
+    program = next(entry.hlo() for entry in again.programs if entry.variants)
     assert program is not None
     assert program.is_scheduled
 

@@ -27,6 +27,7 @@ from counterpoint.timeline.reading import read
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.storage import write_perfetto
 from counterpoint.timeline.storage.trace_layout import order, rows
+from real_profiles import opened
 from recordings import Span, recording
 
 Slice = tuple[str, str, str, int, int]
@@ -207,7 +208,7 @@ def test_protobuf_interns_names_and_annotates_slices(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", TRACES)
 def test_a_real_profile_reads_back_as_it_was(shared: Path, tmp_path: Path, name: str) -> None:
-    before = read(shared / "data/traces" / name)
+    before = opened(shared / "data/traces" / name)
     path = write_perfetto(before, tmp_path / "out.json.gz")
     after = read_trace_json(path, "out")
     assert [(d.kind, d.ordinal) for d in after.devices] == [
@@ -231,7 +232,7 @@ def test_a_real_profile_reads_back_as_it_was(shared: Path, tmp_path: Path, name:
 def test_a_real_profile_is_the_same_in_both_formats(
     shared: Path, tmp_path: Path, name: str
 ) -> None:
-    timeline = read(shared / "data/traces" / name)
+    timeline = opened(shared / "data/traces" / name)
     text = write_perfetto(timeline, tmp_path / "out.json")
     proto = write_perfetto(timeline, tmp_path / "out.pftrace")
     assert sorted(proto_slices(proto)) == sorted(json_slices(text))

@@ -1,0 +1,23 @@
+"""The source of the package, parsed once for all tests that hold it to a rule."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import counterpoint
+
+PACKAGE = Path(counterpoint.__file__).parent
+
+
+@cache
+def sources() -> dict[Path, str]:
+    """The text of each module, in the order of their paths."""
+    return {path: path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """A module's tree, which nobody changes."""
+    return ast.parse(sources()[path])
