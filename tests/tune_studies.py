@@ -109,6 +109,7 @@ class Made:
                 at=AT,
             )
         ]
+        self._folded: tuple[list[Record], Study] | None = None
         if shortlist:
             self.records += [CandidateSeen(arm=it, at=AT) for it in arms]
             names = tuple(it.name for it in arms)
@@ -116,7 +117,9 @@ class Made:
 
     @property
     def study(self) -> Study:
-        return fold(self.records)
+        if self._folded is None or self._folded[0] != self.records:
+            self._folded = ([*self.records], fold(self.records))
+        return self._folded[1]
 
     def add(self, *records: Record) -> Made:
         self.records.extend(records)

@@ -7,6 +7,7 @@ import lzma
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,12 @@ Said = Callable[..., str]
 
 
 def recorded(path: Path, device: int = 0) -> Path:
+    path.write_bytes(profile(device))
+    return path
+
+
+@cache
+def profile(device: int) -> bytes:
     """Five steps of 1 ms on an H100, with the module that ran."""
     gpu = nvidia(device)
     for at in range(5):
@@ -34,8 +41,7 @@ def recorded(path: Path, device: int = 0) -> Path:
         kernel(gpu, "Stream #20", "t", start, 500 * US, op="wrapped_transpose", module=MODULE)
         kernel(gpu, "Stream #20", "g", start + 600 * US, 50 * US, op="custom-call.2", module=MODULE)
     proto = field_bytes(1, lzma.decompress(MODULE_HLO.read_bytes()))
-    path.write_bytes(xspace(gpu, metadata({MODULE: proto})))
-    return path
+    return xspace(gpu, metadata({MODULE: proto}))
 
 
 @pytest.fixture

@@ -332,10 +332,11 @@ def alarms(observations: Sequence[Observation]) -> tuple[str, ...]:
 
 def _drift(fit: Blocks) -> tuple[str, ...]:
     """Find a trend over the rows after removing the effects of the arms."""
-    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
-
     if len(fit.rows) < _ROWS:
         return ()
+    # Takes a second to load.
+    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
+
     found: Any = stats.linregress(np.array(fit.rows, dtype=float), fit.row_effects)  # pyright: ignore[reportUnknownMemberType]
     over = math.expm1(float(found.slope) * (fit.rows[-1] - fit.rows[0]))
     if not (float(found.pvalue) < _LEVEL and abs(over) > NEGLIGIBLE_CHANGE):
