@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
@@ -116,7 +116,7 @@ class Collector:
         """Add events of a host thread: ops of virtual CPU devices, step markers, the rest."""
         on_device = _known(events, "hlo_op") & _known(events, "device_ordinal")
         if on_device.any():
-            ops = _select(events, on_device)
+            ops = _select(events, on_device, events.stats)
             ordinals = ops.stats["device_ordinal"].value
             first, code = distinct([ordinals])
             index = np.array(
@@ -124,11 +124,10 @@ class Collector:
                 np.uint16,
             )
             self._add_spans(plane, index[code], line, ops, False)
-            events = _select(events, ~on_device)
-        marked = _known(events, "step_num")
+        marked = _known(events, "step_num") & ~on_device
         if marked.any():
-            self._add_markers(plane, None, line, _select(events, marked))
-        self._add_host(plane, line, _select(events, events.duration_ps > 0))
+            self._add_markers(plane, None, line, _select(events, marked, ("step_num",)))
+        self._add_host(plane, line, _select(events, (events.duration_ps > 0) & ~on_device))
 
     def add_actions(self, plane: Plane, line: PlaneLine, events: Events) -> None:
         """Add actions recorded by Megascale."""
@@ -327,7 +326,8 @@ class _Ops:
         for name in ("hlo_op", "hlo_module", "program_id"):
             stat = events.stats.get(name)
             if stat is not None:
-                columns.append(np.where(stat.known, stat.value, _NONE))
+                known = stat.known.all()
+                columns.append(stat.value if known else np.where(stat.known, stat.value, _NONE))
         in_graph = _known(events, GRAPH_STAT)
         columns.append(in_graph.astype(np.int64))
         first, code = distinct(columns)
@@ -417,16 +417,20 @@ def _known(events: Events, name: str) -> NDArray[np.bool_]:
     return stat.known if stat is not None else np.zeros(len(events), bool)
 
 
-def _select(events: Events, mask: NDArray[np.bool_]) -> Events:
+def _select(events: Events, mask: NDArray[np.bool_], stats: Iterable[str] = ()) -> Events:
+    rows = np.flatnonzero(mask)
+    if len(rows) == len(mask):
+        return replace(events, stats={name: events.stats[name] for name in stats})
     return Events(
-        events.metadata[mask],
-        events.offset_ps[mask],
-        events.duration_ps[mask],
-        {
-            name: Stat(stat.value[mask], stat.known[mask], stat.is_text[mask])
-            for name, stat in events.stats.items()
-        },
+        events.metadata[rows],
+        events.offset_ps[rows],
+        events.duration_ps[rows],
+        {name: _rows_of(events.stats[name], rows) for name in stats},
     )
+
+
+def _rows_of(stat: Stat, rows: Longs) -> Stat:
+    return Stat(stat.value[rows], stat.known[rows], stat.is_text[rows])
 
 
 def _concatenate(parts: list[Columns], schema: Schema) -> pl.DataFrame:

@@ -179,8 +179,11 @@ def _numbered(
     for column, row in zip(*spelled, strict=True):
         text = _text_at(batch, int(decoded.value[column, row]), len(batch))
         decoded.value[column, row] = strings.intern(text)
+    named = decoded.kind.view(bool)  # of one byte each, as kinds are
+    if decoded.has_texts:
+        named = decoded.kind != 0
     stats = {
-        name: Stat(decoded.value[slot], decoded.known[slot], decoded.kind[slot] != 0)
+        name: Stat(decoded.value[slot], decoded.known[slot], named[slot])
         for slot, name in enumerate(names)
     }
     return Events(
