@@ -230,6 +230,19 @@ def check_error(done: subprocess.CompletedProcess[str], code: int, *words: str) 
         assert word in done.stderr
 
 
+class TestTimings:
+    def test_the_time_of_reading_and_of_each_rule_is_shown(self, made: Path) -> None:
+        done = explain(made, "--timings", "--json")
+        timings = json.loads(done.stdout)["timings"]
+        assert timings["reading"] > 0
+        assert {"table spans", "rule STEP101"} <= set(timings)
+        assert "Time of this command" in explain(made, "--timings").stdout
+
+    def test_it_is_left_out_otherwise(self, made: Path) -> None:
+        assert json.loads(explain(made, "--json").stdout)["timings"] is None
+        assert "Time of this command" not in explain(made).stdout
+
+
 class TestBadInput:
     @pytest.mark.parametrize("kind", BAD_FILES)
     def test_a_file(self, kind: str, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def explain(  # noqa: PLR0913 - the options of the command
     by: Grouping | None = None,
     jobs: MaybeWholeNumber = None,
     memory: float | None = None,
+    timings: Annotated[bool, Parameter(show_default=False)] = False,
     json: Annotated[bool, Parameter(show_default=False)] = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     force: Annotated[bool, Parameter(show_default=False)] = False,
@@ -41,6 +42,7 @@ def explain(  # noqa: PLR0913 - the options of the command
         jobs: Number of hosts to read in parallel; by default one per core for large profiles.
         memory: GB that reading may take; of a profile in pieces (.xplane.riegeli), what does not
             fit is left out. By default half of the machine's memory.
+        timings: Also show how long this command took for reading, each table and each rule.
         json: Print everything as JSON.
         out: Write to this file: .json as JSON, .txt or .md as text.
         force: Overwrite the file.
@@ -54,6 +56,7 @@ def explain(  # noqa: PLR0913 - the options of the command
         by=by,
         jobs=jobs,
         memory=memory,
+        timings=timings,
         json=json,
         out=out,
         force=force,

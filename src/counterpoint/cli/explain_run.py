@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,13 @@ from counterpoint.cli.profiles import (
     read_and_analyze,
     write_answer,
 )
+from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose import explain as explain_timeline
 from counterpoint.report.explain import explain_document
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from counterpoint.diagnose import Explanation, Grouping
     from counterpoint.hardware import Target
     from counterpoint.runs import Run
@@ -32,6 +36,7 @@ def run(  # noqa: PLR0913 - the options of the command
     by: Grouping | None = None,
     jobs: int | None = None,
     memory: float | None = None,
+    timings: bool = False,
     json: bool = False,
     out: Path | None = None,
     force: bool = False,
@@ -41,18 +46,26 @@ def run(  # noqa: PLR0913 - the options of the command
     check_options(paths, top, out, "explain", json=json, force=force)
     recorded = find_run(paths)
     machine = None if target is None else _target(target)
-    explanation = read_and_analyze(
-        paths,
-        lambda timeline: explain_timeline(
-            timeline, step=step, devices=devices, run=recorded, target=machine
-        ),
-        jobs,
-        memory,
-        "explaining",
-    )
+    stopwatch = Stopwatch(time.perf_counter)
+    with stopwatch.measure("reading"):
+        explanation = read_and_analyze(
+            paths,
+            lambda timeline: explain_timeline(
+                timeline,
+                step=step,
+                devices=devices,
+                run=recorded,
+                target=machine,
+                stopwatch=stopwatch,
+            ),
+            jobs,
+            memory,
+            "explaining",
+        )
+    spent = stopwatch.spent if timings else None
     write_answer(
-        lambda: explain_document(explanation, top, recorded, as_typed(paths), by),
-        lambda: _as_json(explanation, recorded),
+        lambda: explain_document(explanation, top, recorded, as_typed(paths), by, spent),
+        lambda: _as_json(explanation, recorded, spent),
         out,
         json=json,
     )
@@ -64,7 +77,9 @@ def _target(text: str) -> Target:
     return parse_target(text)
 
 
-def _as_json(explanation: Explanation, recorded: Run | None) -> str:
+def _as_json(
+    explanation: Explanation, recorded: Run | None, spent: Mapping[str, float] | None
+) -> str:
     from counterpoint.report.explain import explain_json
 
-    return explain_json(explanation, recorded)
+    return explain_json(explanation, recorded, spent)

@@ -89,6 +89,7 @@ QUICK: Final[Mapping[tuple[str, ...], Quick]] = {
             "by": _grouping,
             "jobs": _count,
             "memory": float,
+            "timings": None,
             "json": None,
             "out": Path,
             "force": None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import Basis, Range
@@ -22,7 +22,10 @@ from counterpoint.report.document import (
     Section,
     TextTable,
     Tone,
+    numbers,
     printable,
+    table,
+    words,
 )
 from counterpoint.report.explain.sections import (
     COMMUNICATION,
@@ -89,18 +92,45 @@ def explain_document(
     run: Run | None = None,
     paths: Sequence[str] = (),
     by: Grouping | None = None,
+    timings: Mapping[str, float] | None = None,
 ) -> Document:
     """Return the report on an Explanation, with `top` rows in each table, ops grouped `by`.
 
-    `run` is the Run it belongs to; `paths` are the profiles as the user named them.
+    `run` is the Run it belongs to; `paths` are the profiles as the user named them; `timings` are
+    the seconds that Counterpoint took, by part, if they are wanted.
     """
     named = tuple(paths) or explanation.inputs
     sections = [_profile(explanation, run, named), step_section(explanation, run)]
     sections += answer_sections(explanation, run=run)
     sections += detail_sections(explanation, top, by)
     sections += _notes(explanation)
+    if timings is not None:
+        sections.append(_timings(timings, top))
     return Document(
         sections=tuple(sections), legend=_legend(sections), next=_next(explanation, named, run)
+    )
+
+
+def _timings(timings: Mapping[str, float], top: int) -> Section:
+    """Return where Counterpoint's own time went: each part without the parts inside it."""
+    ranked = sorted(timings.items(), key=lambda item: -item[1])
+    total = sum(timings.values())
+    shown = ranked[:top]
+    rest = total - sum(seconds for _, seconds in shown)
+    return Section(
+        title="Time of this command",
+        summary="Measured by the clock; each part without the parts inside it.",
+        blocks=(
+            table(
+                words("part", [part for part, _ in shown], total="total", others="others"),
+                numbers(
+                    "ms",
+                    [f"{seconds * 1e3:,.1f}" for _, seconds in shown],
+                    total=f"{total * 1e3:,.1f}",
+                    others=f"{rest * 1e3:,.1f}",
+                ),
+            ),
+        ),
     )
 
 

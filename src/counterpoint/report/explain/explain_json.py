@@ -5,6 +5,7 @@ Every key is always present. Nothing is cut: all ops, all collectives.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from counterpoint.diagnose import Explanation, ProgramUse
@@ -201,11 +202,18 @@ class Explain(Explained, tag_field="schema", tag="counterpoint.explain/1"):
     """The time of a step: `counterpoint explain --json`."""
 
     basis: str
+    timings: dict[str, float] | None
 
 
-def explain_json(explanation: Explanation, run: Run | None = None) -> str:
-    """Return the explanation as text; `run` is the Run that was read."""
-    return json_text(fill(Explain, explanation, **explained(explanation, run)))
+def explain_json(
+    explanation: Explanation, run: Run | None = None, timings: Mapping[str, float] | None = None
+) -> str:
+    """Return the explanation as text; `run` is the Run that was read.
+
+    `timings` are the seconds that Counterpoint took, by part, if they are wanted.
+    """
+    spent = None if timings is None else {part: round(s, 6) for part, s in timings.items()}
+    return json_text(fill(Explain, explanation, timings=spent, **explained(explanation, run)))
 
 
 def explained(explanation: Explanation, run: Run | None = None) -> dict[str, object]:
