@@ -22,6 +22,10 @@ def _counterpoint(file: Path) -> list[str]:
     return [sys.executable, "-m", "counterpoint", "explain", str(file), "--json"]
 
 
+def _in_python(file: Path) -> list[str]:
+    return ["env", "COUNTERPOINT_NATIVE=off", *_counterpoint(file)]
+
+
 def _other(what: str) -> Callable[[Path], list[str]]:
     return lambda file: [sys.executable, "-P", str(OTHERS), what, str(file)]
 
@@ -33,6 +37,7 @@ COUNTING = Contender("jax ProfileData", _other("profile_data"))
 
 CONTENDERS = (
     OURS,
+    Contender("the same, decoded by numpy", _in_python),
     Contender("xprof op_profile", _other("op_profile")),
     Contender("xprof overview_page", _other("overview_page")),
     COUNTING,
