@@ -281,6 +281,12 @@ def _more_notes(timeline: Timeline, selection: Selection) -> list[str]:
     enough = _MOSTLY * len(timeline.ops)
     if timeline.programs and len(without) == len(timeline.programs) and known < enough:
         notes.append("no HLO in the profile: phases, sources and bytes are known only for some ops")
+    if selection.not_looked_into:
+        looked = selection.windows["step"].n_unique()
+        notes.append(
+            f"what a step consists of is the mean of {looked} of"
+            f" {looked + selection.not_looked_into} typical steps; step times are those of all"
+        )
     if not selection.occurrences:
         notes.append("no complete step was found, so there are no figures per step")
     return notes

@@ -60,6 +60,7 @@ class Selection:
     windows: pl.DataFrame  # of typical steps: step, device, start_ps, end_ps
     scale: float  # milliseconds of a median step per picosecond summed over all windows
     window: WindowKind = WindowKind.STEP
+    not_looked_into: int = 0  # typical steps without a window, because there are very many
 
     @property
     def median_ms(self) -> float:
@@ -202,7 +203,9 @@ def _selected(
     window: WindowKind,
 ) -> Selection:
     counted = counted.with_columns(length=pl.col("end_ps") - pl.col("start_ps"))
-    typical = _typical(counted, _enough_steps(timeline)) if step is None else counted
+    typical, others = counted, 0
+    if step is None:
+        typical, others = _typical(counted, _enough_steps(timeline))
     per_step = counted.group_by("step", maintain_order=True).agg(pl.col("length").mean())
     lengths = tuple(length / PS_PER_MS for length in per_step["length"].to_list())
     total = int(typical["length"].sum())
@@ -214,6 +217,7 @@ def _selected(
         windows=typical.select("step", "device", "start_ps", "end_ps").sort("device", "start_ps"),
         scale=median_low(lengths) / total if total else 0.0,
         window=window,
+        not_looked_into=others,
     )
 
 
@@ -237,23 +241,24 @@ def _enough_steps(timeline: Timeline) -> int:
     return max(_ENOUGH_STEPS, int(_ENOUGH_SPANS / max(per_step, 1)))
 
 
-def _typical(steps: pl.DataFrame, enough: int) -> pl.DataFrame:
+def _typical(steps: pl.DataFrame, enough: int) -> tuple[pl.DataFrame, int]:
     """Return steps around the median: the middle half, and others of nearly equal length.
 
-    If there are more than `enough`, some of each length.
+    If there are more than `enough`, some of each length, and the number of the others.
     """
     lengths = steps.group_by("step").agg(pl.col("length").mean()).sort("length")
     ranked = lengths["length"].to_list()
     if not ranked:
-        return steps
+        return steps, 0
     middle, half = (len(ranked) - 1) // 2, (len(ranked) - 1) // 4
     low = min(ranked[middle - half], (1 - _EQUAL) * ranked[middle])
     high = max(ranked[middle + half], (1 + _EQUAL) * ranked[middle])
     inside = lengths.filter(pl.col("length").is_between(low, high))["step"].to_list()
+    chosen = inside
     if len(inside) > enough:
         spread = np.linspace(0, len(inside) - 1, enough)
-        inside = [inside[round(at)] for at in spread]
-    return steps.filter(pl.col("step").is_in(inside))
+        chosen = [inside[round(at)] for at in spread]
+    return steps.filter(pl.col("step").is_in(chosen)), len(inside) - len(chosen)
 
 
 def _check_devices(timeline: Timeline, devices: tuple[int, ...]) -> None:
