@@ -39,7 +39,6 @@ BASH = shutil.which("bash") or ""
         "declare -x XLA_FLAGS='--xla_a=1 --xla_b=2'",
         "export F=${F:---xla_a=1 --xla_b=2}\nexport XLA_FLAGS=$F",
         "export XLA_FLAGS=$'--xla_a=1\\n--xla_b=2'",
-        "export XLA_FLAGS=$'--xla_a=1\\xa\\x9--xla_b=2'",
         "set -a\nXLA_FLAGS='--xla_a=1 --xla_b=2'",
         "XLA_FLAGS='--xla_a=1 --xla_b=2' exec env",
         "env -u FOO XLA_FLAGS='--xla_a=1 --xla_b=2' env",
@@ -401,7 +400,7 @@ STATEMENTS = (
 def test_a_value_that_is_certain_is_the_one_that_bash_gives(statements: list[str]) -> None:
     text = "\n".join([*statements, "export NCCL_END=1", ""])
     written = script(text)
-    if written.notes:  # something is read as if it ran
+    if written.notes or written.unread:  # read as if it ran, or not read
         return
     real = subprocess.run(
         [BASH, "--norc", "-c", text + "\nenv -0"],

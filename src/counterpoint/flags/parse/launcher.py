@@ -7,21 +7,14 @@ MaxText's own argument for compiler options.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.flags.parse.flag_values import (
-    Assignment,
-    ValueSource,
-    is_foreign_name,
-    may_set,
-    read_flags,
-)
-from counterpoint.flags.parse.shell_state import Numbers, ShellState
+from counterpoint.flags.parse.flag_values import is_foreign_name, may_set
 from counterpoint.flags.parse.traced import HOLE, TracedText
-from counterpoint.flags.parsed import IssueKind
-from counterpoint.flags.settings import FLAG_VARIABLES, Channel, Layout
+from counterpoint.flags.settings import Layout
 
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
 _SLURM: Final = ("srun", "sbatch", "salloc")
@@ -35,19 +28,19 @@ _PASS_ON: Final = {
     **dict.fromkeys(("bazel", "bazelisk", "blaze"), ("--test_env", "--action_env")),
 }
 """The options by which a launcher passes variables on."""
-_MAXTEXT: Final = "compile_xla_flags="
+MAXTEXT: Final = "compile_xla_flags"
 HARMLESS_COMMANDS: Final = frozenset(
     (
         *("echo", "printf", "cd", "pushd", "popd", "mkdir", "rm", "cp", "mv"),
-        *("ls", "cat", "date", "shift", "set", "shopt", "trap", "exit", "return"),
+        *("ls", "cat", "date", "shift", "set", "shopt", "trap", "exit", "return", "[[", "[", "]]"),
         *("true", "false", ":", "sleep", "which", "type", "command", "ulimit", "umask", "module"),
         *("chmod", "ln", "touch", "tee", "grep", "sed", "awk", "pip", "pip3", "uv", "git", "wget"),
-        *("curl", "tar", "nvidia-smi", "hostname", "ldconfig", "alias", "scontrol", "kill"),
+        *("curl", "tar", "nvidia-smi", "hostname", "ldconfig", "alias", "scontrol", "kill", "test"),
         *("basename", "dirname", "break", "continue", "umount", "mount", "apt-get"),
     )
 )
 """Commands that compute nothing on a GPU, so that flags set after them are still in time."""
-
+_SBATCH: Final = re.compile(r"^#SBATCH[ \t]+([^\n]*)", re.MULTILINE)
 _SHORT: Final = {"-N": "nodes", "-n": "ntasks", "-c": "cpus-per-task", "-G": "gpus"}
 _MPI_NAMES: Final = {
     **dict.fromkeys(("-np", "-n", "--np", "-c"), "ntasks"),
@@ -59,132 +52,133 @@ _COUNTS: Final = (
     *("gpus", "gpus-per-node", "gpus-per-task", "gres"),
 )
 
+Numbers = tuple[tuple[str, int], ...]
+"""Counts by the names of Slurm's long options; the last value of a name counts."""
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
+class PassedWord:
+    """What one word of a command passes on: to the program (a name and its value), or elsewhere.
+
+    `via` is what passes it on. Without a name, the value is a script for another shell (`bash -c`),
+    a whole `srun --export`, or MaxText's argument.
+    """
+
+    at: int
+    value: TracedText
+    via: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchCommand:
-    """One command, whose words are read into its script; `left` may set something but is unread."""
+    """The words of one command."""
 
-    state: ShellState
     words: Sequence[tuple[TracedText, int]]
     texts: Sequence[str]
-    scripts: list[tuple[TracedText, int]] = field(default_factory=list[tuple[TracedText, int]])
-    left: list[str] = field(default_factory=list[str])
-    _taken: set[int] = field(default_factory=set[int])  # words that are read
 
-    def read(self) -> None:
-        """Process what the command's own words set; the scripts in them go to `scripts`."""
+    def passed(self) -> Iterator[PassedWord]:
+        """Yield what its words pass on, in order."""
         for index, text in enumerate(self.texts):
-            self._word(text.rpartition("/")[2], text, index)
-        self.left += (
-            text
-            for index, text in enumerate(self.texts)
-            if index not in self._taken and may_set(text, colon=False)
-        )
+            name = text.rpartition("/")[2]
+            if name == "env" and (index == 0 or self.texts[index - 1] not in HARMLESS_COMMANDS):
+                yield from self._env(index + 1)
+            elif name in _SLURM:
+                yield from self._exports(index + 1)
+            elif name in _PASS_ON:
+                yield from self._options(index + 1, name)
+            elif name in _SHELLS:
+                yield from self._script(index + 1)
+            elif text.startswith(f"{MAXTEXT}="):
+                yield PassedWord(index, self.words[index][0].cut(len(MAXTEXT) + 1), MAXTEXT)
 
-    def _word(self, name: str, text: str, index: int) -> None:
-        behind = range(index + 1, len(self.words))
-        if name in (*_SLURM, *_PASS_ON) or name == "env":
-            self.state.budget.spend_on(10 * len(behind), self.words[0][1])
-        if name == "env" and (index == 0 or self.texts[index - 1] not in HARMLESS_COMMANDS):
-            self._env(behind)
-        elif name in _SLURM:
-            self.state.numbers += slurm_numbers(self.texts[index + 1 :])
-            self._export(behind)
-        elif name in _PASS_ON:
-            if name in _MPI:
-                self.state.numbers += _mpi_numbers(self.texts[index + 1 :])
-            self._options(behind, name)
-        elif name in _SHELLS:
-            self._shell(index)
-        elif text.startswith(_MAXTEXT):
-            self._maxtext(index)
+    @property
+    def work(self) -> int:
+        """The cost in units of a budget: each launcher looks at all words after it."""
+        launchers = ("env", *_SLURM, *_PASS_ON)
+        names = [text.rpartition("/")[2] for text in self.texts]
+        return sum(10 * (len(names) - at) for at, name in enumerate(names) if name in launchers)
 
-    def _give(self, index: int, name: str, value: TracedText, via: str) -> None:
-        self._taken.add(index)
-        self.state.give(Assignment(name, value, via, self.words[index][1]))
+    @property
+    def numbers(self) -> Numbers:
+        """The counts that launchers among its words are given."""
+        found: Numbers = ()
+        for index, text in enumerate(self.texts):
+            name, behind = text.rpartition("/")[2], self.texts[index + 1 :]
+            if name in _SLURM:
+                found += _numbers(behind, _SHORT)
+            elif name in _MPI:
+                per_node = (match for match in map(_PER_NODE.match, behind) if match)
+                found += _numbers(behind, _MPI_NAMES)
+                found += tuple(("ntasks-per-node", int(match[1])) for match in per_node)
+        return found
 
-    def _shell(self, index: int) -> None:
-        for at in range(index + 1, min(index + 4, len(self.texts) - 1)):
+    def unread(self, taken: set[int]) -> Iterator[str]:
+        """Yield other words that look as if they set something."""
+        for index, text in enumerate(self.texts):
+            if index not in taken and may_set(text, colon=False):
+                yield text
+
+    def _script(self, start: int) -> Iterator[PassedWord]:
+        for at in range(start, min(start + 3, len(self.texts) - 1)):
             if re.fullmatch(r"-[a-z]*c", self.texts[at]):
-                self._taken.add(at + 1)
-                self.scripts.append(self.words[at + 1])
+                yield PassedWord(at + 1, self.words[at + 1][0], "bash -c")
                 return
 
-    def _env(self, behind: range) -> None:
+    def _env(self, start: int) -> Iterator[PassedWord]:
         """Process `env -u NAME NAME=value ...`, up to the program."""
         skip = False
-        for index in behind:
+        for index in range(start, len(self.words)):
             value, _ = self.words[index]
             name, equals, _ = value.text.partition("=")
             if skip or value.text.startswith("-"):
                 skip = value.text in ("-u", "--unset", "-C")
             elif HOLE in name:
-                self.left.append(value.shown)
+                yield PassedWord(index, value, "env")
             elif not equals:
                 return
             elif not is_foreign_name(name):  # an assignment for `env`, whatever the name
-                self._give(index, name, value.cut(len(name) + 1), "env")
+                yield PassedWord(index, value.cut(len(name) + 1), "env", name)
 
-    def _options(self, behind: range, via: str) -> None:
+    def _options(self, start: int, via: str) -> Iterator[PassedWord]:
         """Process `-e NAME=value`, `--env=NAME=value`, `-x NAME=value`."""
-        options, before = _PASS_ON[via], ""
-        for index in behind:
+        before = ""
+        for index in range(start, len(self.words)):
             value, _ = self.words[index]
             option, _, rest = value.text.partition("=")
-            if before in options and (match := _ASSIGNMENT.match(value.text)):
-                self._give(index, match[1], value.cut(match.end()), f"{via} {before}")
-            elif option in options and (match := _ASSIGNMENT.match(rest)):
-                start = len(option) + 1 + match.end()
-                self._give(index, match[1], value.cut(start), f"{via} {option}")
+            if before in _PASS_ON[via] and (match := _ASSIGNMENT.match(value.text)):
+                yield PassedWord(index, value.cut(match.end()), f"{via} {before}", match[1])
+            elif option in _PASS_ON[via] and (match := _ASSIGNMENT.match(rest)):
+                inner = value.cut(len(option) + 1 + match.end())
+                yield PassedWord(index, inner, f"{via} {option}", match[1])
             before = value.text
 
-    def _export(self, behind: range) -> None:
-        """Process Slurm's `--export=ALL,NAME=value`; without ALL nothing else is passed on."""
-        for index in behind:
-            value, line = self.words[index]
+    def _exports(self, start: int) -> Iterator[PassedWord]:
+        """Process Slurm's `--export=ALL,NAME=value`."""
+        for index in range(start, len(self.words)):
+            value, _ = self.words[index]
             option, equals, rest = value.text.partition("=")
             if option != "--export" or not equals:
                 continue
-            at, items = len(option) + 1, rest.split(",")
-            for item in items:
+            at = len(option) + 1
+            for item in rest.split(","):
                 if match := _ASSIGNMENT.match(item):
                     inner = value.cut(at + match.end(), at + len(item))
-                    self._give(index, match[1], inner, "srun --export")
-                elif item and (item.startswith("-") or not ("=" in item or item.isidentifier())):
-                    why = "Slurm ends a variable at the comma; what follows is lost"
-                    self.state.issue(IssueKind.STRAY, "XLA_FLAGS", item, why, line)
+                    yield PassedWord(index, inner, "srun --export", match[1])
                 at += len(item) + 1
-            if "ALL" not in items:
-                self._dropped(value.shown, items, line)
-
-    def _dropped(self, shown: str, items: list[str], line: int) -> None:
-        """Report exported flags that such an option does not pass on."""
-        exported = {item.partition("=")[0] for item in items}
-        for name in FLAG_VARIABLES:
-            at = self.state.assigned_at.get(name)
-            if at and name in self.state.exported and name not in exported:
-                why = f"without ALL, srun does not pass on the export of line {at.line}"
-                suggestion = shown.replace("--export=", "--export=ALL,").replace(",NONE", "")
-                self.state.issue(IssueKind.OVERWRITTEN, name, shown, why, line, suggestion)
-
-    def _maxtext(self, index: int) -> None:
-        channel, via = Channel.COMPILER_OPTIONS, "MaxText compile_xla_flags"
-        value, _ = self.words[index]
-        found = read_flags(value.cut(len(_MAXTEXT)), ValueSource(self.state.where, channel, via))
-        self.state.options += found.given
-        self.state.issues += found.issues
+            yield PassedWord(index, value, "srun --export")
 
 
-def slurm_numbers(words: Iterable[str]) -> Numbers:
-    """Return the counts among the words of `#SBATCH` or `srun`."""
-    return _numbers(list(words), _SHORT)
-
-
-def _mpi_numbers(words: Sequence[str]) -> Numbers:
-    per_node = [
-        ("ntasks-per-node", int(match[1])) for match in map(_PER_NODE.match, words) if match
-    ]
-    return (*_numbers(list(words), _MPI_NAMES), *per_node)
+def slurm_numbers(text: str) -> Numbers:
+    """Return the counts of a script's lines `#SBATCH`."""
+    found: Numbers = ()
+    for match in _SBATCH.finditer(text):
+        try:
+            words = shlex.split(match[1], comments=True)
+        except ValueError:
+            words = match[1].split()
+        found += _numbers(words, _SHORT)
+    return found
 
 
 def layout_of(numbers: Numbers) -> Layout | None:
@@ -211,12 +205,10 @@ def _gpus(counts: dict[str, int], hosts: int | None, per_host: int | None) -> in
     on_host = counts.get("gpus-per-node")
     if on_host is None and hosts and counts.get("gpus", 0) % hosts == 0:
         on_host = counts.get("gpus", 0) // hosts or None
-    if on_host and per_host and on_host % per_host == 0:
-        return on_host // per_host
-    return None
+    return on_host // per_host if on_host and per_host and on_host % per_host == 0 else None
 
 
-def _numbers(words: list[str], short: dict[str, str]) -> Numbers:
+def _numbers(words: Sequence[str], short: dict[str, str]) -> Numbers:
     found: list[tuple[str, int]] = []
     for word, following in zip(words, [*words[1:], ""], strict=False):
         name, equals, value = word.partition("=")

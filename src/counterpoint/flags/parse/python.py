@@ -10,17 +10,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.flags.parse.flag_values import may_set, overwritten, parse_assignments
-from counterpoint.flags.parse.python_program import (
-    JaxUse,
-    PythonProgram,
-    flag_entries,
-    for_their_chip,
+from counterpoint.flags.parse.flag_values import (
+    Assignment,
+    ParsedValues,
+    may_set,
+    overwritten,
+    parse_assignments,
 )
+from counterpoint.flags.parse.jax_use import JaxUse, flag_entries, for_their_chip
 from counterpoint.flags.parse.python_values import (
     Entries,
     Evaluator,
@@ -37,9 +38,9 @@ from counterpoint.flags.parsed import (
     Branch,
     IssueKind,
     Location,
+    Occurrence,
     ParsedSource,
     SyntaxIssue,
-    exclusive,
 )
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
 
@@ -50,6 +51,7 @@ _MARKS: Final = re.compile(
 """A program without any of these sets nothing."""
 _OPTIONS: Final = ("compiler_options", "xla_compiler_options", "compile_options")
 _SETTERS: Final = ("putenv", "setdefault", "setenv", "__setitem__")
+_TAKERS: Final = ("delenv", "pop", "unsetenv")
 _HANDED: Final = ("env", "runtime_env", "env_vars", "compiler_options", "xla_compiler_options")
 _LOADS: Final = re.compile(
     r"(?:.+\.)?(?:load_dotenv|read_dotenv|read_env|run_path|run_module)|exec|execfile"
@@ -64,96 +66,80 @@ _SETS_BY_NAME: Final = re.compile(
     r"|(?:set|setup|load|apply|configure|update|export)_"
     r"(?:(?:\w+_)?(?:env|environ\w*)(?:_vars)?|(?:(?:jax|gpu|tpu|libtpu)_)?flags)"
 )
+_SHOWN: Final = 60
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class _Variable:
+    """A variable with its value, its line, and the function or the `if` that sets it."""
+
+    assigned: Assignment
+    line: int
+    branch: Branch
 
 
 class _Walker(ast.NodeVisitor):
-    """Visits statement by statement, in the order of the source; one walker per function."""
+    """Visits statement by statement, in the order of the source."""
 
-    def __init__(
-        self, program: PythonProgram, evaluator: Evaluator, jax: JaxUse, branch: Branch = ()
-    ) -> None:
-        self.program = program
-        self.evaluator = evaluator
-        self.jax = jax
-        self.branch = branch
+    def __init__(self, text: str, where: str, defined: frozenset[str]) -> None:
+        self.where = where
+        self.defined = defined
+        self.environ: dict[str, TracedText] = {}
+        self.variables: dict[str, _Variable] = {}
+        self.apart: list[_Variable] = []  # of functions and branches other than the last
+        self.given: list[Occurrence] = []
+        self.dicts: list[Occurrence] = []  # flags in dicts of unknown use
+        self.issues: list[SyntaxIssue] = []
+        self.notes: dict[str, None] = {}  # in order, each once
+        self.unread: dict[str, None] = {}
+        self.evaluator = Evaluator(text.split("\n"), self.environ, TextBudget(where))
+        self.jax = JaxUse()
+        self.branch: Branch = ()
         self.blocks = 0
         self.known_dicts: set[ast.expr] = set()  # dicts whose position defines their use
 
     # Statements.
 
-    def body(self, statements: Sequence[ast.stmt], *choices: tuple[str, str]) -> None:
-        """Visit one branch; an `if` that leaves it puts what follows into another branch."""
-        outer = self.branch
-        self.branch = (*outer, *choices)
+    def _body(self, statements: Sequence[ast.AST], *choice: tuple[str, str]) -> None:
+        outer, self.branch = self.branch, (*self.branch, *choice)
         for statement in statements:
-            for line in range(statement.lineno, (statement.end_lineno or 0) + 1):
-                if not hasattr(statement, "body"):
-                    self.program.branches[line] = self.branch
             self.visit(statement)
-            match statement:
-                case ast.If(body=[*_, ast.Return() | ast.Raise()], orelse=[]):
-                    self.branch = (*self.branch, (f"if {statement.lineno}", "else"))
-                case _:
-                    pass
         self.branch = outer
-
-    def visit_Module(self, node: ast.Module) -> None:
-        self.body(node.body)
 
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         self.jax.see_import(node)
 
     visit_ImportFrom = visit_Import  # noqa: N815
 
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    def visit_FunctionDef(self, node: _Function) -> None:
         """Visit a function in a scope of its own; when it runs is not known."""
-        outside = self.evaluator
-        outside.budget.spend_on(len(outside.names), node.lineno)
-        inner = Evaluator(outside.lines, outside.environ, outside.budget, dict(outside.names))
-        walker = _Walker(self.program, inner, JaxUse(names=dict(self.jax.names)), self.branch)
+        outer = self.evaluator, self.jax
+        self.evaluator = self.evaluator.inside(node)
+        self.jax = JaxUse(names=dict(self.jax.names))
         inside = any(choice == "function" for choice, _ in self.branch)
-        own = () if inside else (("function", f"{node.name}:{node.lineno}"),)
-        walker.body(node.body, *own)
+        self._body(node.body, *(() if inside else (("function", f"{node.name}:{node.lineno}"),)))
+        self.evaluator, self.jax = outer
 
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self.body(node.body)
-
-    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
-        for item in node.items:
-            self.visit(item.context_expr)
-        self.body(node.body)
-
-    visit_AsyncWith = visit_With  # noqa: N815
-
-    def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
-        for part in (node.body, *(arm.body for arm in node.handlers), node.orelse, node.finalbody):
-            self.body(part)
-
-    visit_TryStar = visit_Try  # noqa: N815
+        self._body(node.body)
 
     def visit_If(self, node: ast.If) -> None:
         self.visit(node.test)
-        compared: Branch = ()
-        match node.test:
-            case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=value)]):
-                compared = ((ast.unparse(left), repr(value)),)
-            case _:
-                pass
         self.blocks += 1
-        self.body(node.body, (f"if {node.lineno}", "then"), *compared)
-        self.body(node.orelse, (f"if {node.lineno}", "else"))
+        self._body(node.body, (f"if {node.lineno}", "then"))
+        self._body(node.orelse, (f"if {node.lineno}", "else"))
         self.blocks -= 1
 
     def visit_For(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
-        self.visit(node.test if isinstance(node, ast.While) else node.iter)
-        if not isinstance(node, ast.While):
-            for name in ast.walk(node.target):
-                if isinstance(name, ast.Name):
-                    self.evaluator.names.pop(name.id, None)
+        targets = () if isinstance(node, ast.While) else ast.walk(node.target)
+        for name in targets:
+            if isinstance(name, ast.Name):
+                self.evaluator.names.pop(name.id, None)
         self.blocks += 1
-        self.body([*node.body, *node.orelse])
+        self.generic_visit(node)
         self.blocks -= 1
 
     visit_AsyncFor = visit_While = visit_For  # noqa: N815
@@ -161,15 +147,15 @@ class _Walker(ast.NodeVisitor):
     def visit_Match(self, node: ast.Match) -> None:
         self.blocks += 1
         for number, arm in enumerate(node.cases):
-            self.body(arm.body, (f"match {node.lineno}", str(number)))
+            self._body(arm.body, (f"match {node.lineno}", str(number)))
         self.blocks -= 1
 
     def visit_Expr(self, node: ast.Expr) -> None:
         self.generic_visit(node)
         if isinstance(node.value, ast.Call):
             last = dotted(node.value.func).rpartition(".")[2]
-            if _SETS_BY_NAME.fullmatch(last) and last not in self.program.defined:
-                self.program.leave(node)
+            if _SETS_BY_NAME.fullmatch(last) and last not in self.defined:
+                self._leave(node)
 
     def visit_Delete(self, node: ast.Delete) -> None:
         for target in node.targets:
@@ -191,48 +177,35 @@ class _Walker(ast.NodeVisitor):
         self.visit(node.value)
         value, target = self.evaluator.value(node.value), node.target
         if isinstance(node.op, ast.BitOr) and self._environ_like(target):
-            self._replace(value, node, target)
+            self._update(value, node, target)
         elif not isinstance(node.op, ast.Add):
             return
         elif isinstance(target, ast.Name):
-            before = self.evaluator.names.get(target.id)
+            before = self.evaluator.names.pop(target.id, None)
             if isinstance(before, TracedText) and isinstance(value, TracedText):
                 together = self.evaluator.budget.spend(before + value, node.lineno)
                 self.evaluator.names[target.id] = together
-            elif isinstance(value, Items):
-                self._extend(target.id, value.items)
             else:
-                self.evaluator.names.pop(target.id, None)
+                self._forget(target, node.value)
         elif isinstance(target, ast.Subscript):
             name = self._key(target)
             if name and isinstance(value, TracedText):
-                together = self._before(name, node) + value
+                together = self._before(name, node.lineno) + value
                 self.evaluator.budget.spend(together, node.lineno)
                 self._set(name, together, node, target.value, adds=True)
             elif self._environ_like(target.value):
-                self.program.leave(node)
+                self._leave(node)
 
-    def _extend(self, name: str, more: list[Value]) -> None:
-        """Extend a list, as in `flags += [...]`, even if its content is not known."""
-        before = self.evaluator.names.get(name)
-        if isinstance(before, Entries):
-            return
-        items = before.items if isinstance(before, Items) else [before] if before else []
-        self.evaluator.budget.spend_on(len(items) + len(more), None)
-        self.evaluator.names[name] = Items([*items, *more])
-
-    def _before(self, name: str, node: ast.stmt) -> TracedText:
+    def _before(self, name: str, line: int) -> TracedText:
         """Return what is added to; if set by another function, with a space at its end."""
-        program, line = self.program, node.lineno
-        before = program.environ.get(name)
+        before = self.environ.get(name)
         if before is None:
             return inherited(name, line) if name in FLAG_VARIABLES else TracedText()
         functions = [
-            dict(branch).get("function")
-            for branch in (program.branch(program.set_at[name]), self.branch)
+            dict(branch).get("function") for branch in (self.variables[name].branch, self.branch)
         ]
         if before.text and functions[0] and functions[0] != functions[1]:
-            program.notes[f"line {line}: several functions append to {name}; read in order"] = None
+            self.notes[f"line {line}: several functions append to {name}; read in order"] = None
             return before + known(" ", line)
         return before
 
@@ -244,14 +217,12 @@ class _Walker(ast.NodeVisitor):
             elif target.id in _OPTIONS:
                 self._options(value, node.lineno)
         elif isinstance(target, ast.Tuple | ast.List):
-            items = value.items if isinstance(value, Items) else []
-            rest = [self.evaluator.text(target)] * (len(target.elts) - len(items))
-            for element, inner in zip(target.elts, [*items, *rest], strict=False):
-                self._bind(element, inner, node)
+            for element in target.elts:
+                self._bind(element, self.evaluator.text(target), node)
         elif isinstance(target, ast.Subscript):
             self._put(target, value, node)
         elif is_environ(target):
-            self._replace(value, node, target)
+            self._update(value, node, target)
 
     def _put(self, target: ast.Subscript, value: Value, node: ast.stmt) -> None:
         """Process `os.environ[name] = value`."""
@@ -260,27 +231,24 @@ class _Walker(ast.NodeVisitor):
             self._set(name, value, node, target.value)
         elif self._environ_like(target.value):
             if name or not plain:
-                self.program.leave(node)
+                self._leave(node)
         elif not plain:
-            self._open(target.value)
+            self._forget(target.value, node)
 
-    def _replace(self, value: Value, node: ast.stmt, target: ast.expr) -> None:
-        """Process `os.environ = ...`, `os.environ |= ...`."""
-        if isinstance(value, Entries):
-            self._update(value, node, target)
-        if may_hold_more(value):
-            self.program.leave(node)
-
-    def _open(self, target: ast.expr) -> None:
-        """Mark a named dict as open: something unknown is put into it."""
-        found = self.evaluator.names.get(target.id) if isinstance(target, ast.Name) else None
-        if isinstance(found, Entries):
-            found.open = True
+    def _forget(self, target: ast.expr, node: ast.expr | ast.stmt) -> None:
+        """Take the value of a name as unknown: it is changed in a way that is not read."""
+        before = None
+        if isinstance(target, ast.Name):
+            before = self.evaluator.names.pop(target.id, None)
+        items = before.items if isinstance(before, Items) else []
+        texts = [item.shown for item in items if isinstance(item, TracedText)]
+        if any(map(may_set, (segment(self.evaluator.lines, node), *texts))):
+            self._leave(node)
 
     def _take_out(self, name: str, node: ast.expr | ast.stmt) -> None:
         """List a deletion as not read: it may precede or follow the program's start."""
-        if name in self.program.environ and is_setting(name):
-            self.program.leave(node)
+        if name in self.environ and is_setting(name):
+            self._leave(node)
 
     def _key(self, target: ast.Subscript) -> str | None:
         key = self.evaluator.key(target.slice)
@@ -306,8 +274,7 @@ class _Walker(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         function, name = node.func, dotted(node.func)
-        method = function.attr if isinstance(function, ast.Attribute) else ""
-        if method == "update":
+        if isinstance(function, ast.Attribute) and function.attr == "update":
             self.known_dicts.update(node.args)
         self.generic_visit(node)
         unread = bool(_LOADS.fullmatch(name))
@@ -315,8 +282,7 @@ class _Walker(ast.NodeVisitor):
             self._dict(node)
         elif isinstance(function, ast.Attribute):
             unread = self._method(node, function) or unread
-        full = self.jax.full_name(function)
-        if full == "jax.config.update" and len(node.args) > 1:
+        if self.jax.full_name(function) == "jax.config.update" and len(node.args) > 1:
             unread = not self._config(node) or unread
         for keyword in node.keywords:
             value = self.evaluator.value(keyword.value)
@@ -325,7 +291,7 @@ class _Walker(ast.NodeVisitor):
             elif keyword.arg == "env" and isinstance(value, Entries):
                 self._update(value, node, None)
         if unread or self._hands_over(node, name):
-            self.program.leave(node)
+            self._leave(node)
         self.jax.see_call(node)
 
     def _method(self, node: ast.Call, function: ast.Attribute) -> bool:
@@ -334,38 +300,31 @@ class _Walker(ast.NodeVisitor):
         environ = self._environ_like(target)
         own = environ or dotted(target) == "os"
         first = self.evaluator.key(node.args[0]) if node.args else None
-        if method in ("append", "extend") and isinstance(target, ast.Name):
-            for value in map(self.evaluator.value, node.args):
-                items = [value] if method == "append" else []
-                self._extend(
-                    target.id, value.items if isinstance(value, Items) and not items else items
-                )
+        if method in ("append", "extend", "insert"):
+            self._forget(target, node)
         elif method in ("update", "__ior__"):
             more = self.evaluator.entries(node)
             self._update(more, node, target)
             if more.open and not environ:
-                self._open(target)
-            return more.open and environ
+                self._forget(target, node)
         elif method in _SETTERS and len(node.args) > 1:
             if first is None:
                 return own
             self._setter(first, node, function)
-        elif first and (method == "delenv" or (method in ("pop", "unsetenv") and own)):
+        elif first and method in _TAKERS and (own or method == "delenv"):
             self._take_out(first, node)
         return method == "clear" and environ
 
     def _setter(self, name: str, node: ast.Call, function: ast.Attribute) -> None:
         """Process `os.putenv(name, value)`, or `.setdefault`, which keeps the inherited value."""
         value = self.evaluator.value(node.args[1])
-        own = is_environ(function.value)
-        if not isinstance(value, TracedText) or not (own or is_setting(name)):
+        keeps = function.attr == "setdefault"
+        if not isinstance(value, TracedText) or (keeps and name in self.environ):
             return
-        if function.attr == "setdefault":
-            if name in self.program.environ:
-                return
-            if name in FLAG_VARIABLES:
-                value = inherited(name, node.lineno) + value
-        self._set(name, value, node, function.value, always=False)
+        if keeps and name in FLAG_VARIABLES:
+            value = inherited(name, node.lineno) + value
+        if is_environ(function.value) or is_setting(name):
+            self._set(name, value, node, function.value, always=False)
 
     def _hands_over(self, node: ast.Call, name: str) -> bool:
         """Return whether a call passes unknown settings in `env=`, `compiler_options=` etc."""
@@ -387,69 +346,111 @@ class _Walker(ast.NodeVisitor):
         if name is None:
             return False
         text = value.shown.lower() if value.shown in ("True", "False") else value.shown
-        channel = Channel.JAX_CONFIG
-        program = self.program
-        program.given = [old for old in program.given if (old.channel, old.name) != (channel, name)]
-        whole = segment(program.lines, node)
-        program.given.append(
-            self.program.one(channel, name, text, node.lineno, whole, known=value.known)
-        )
+        channel, whole = Channel.JAX_CONFIG, segment(self.evaluator.lines, node)
+        self.given = [old for old in self.given if (old.channel, old.name) != (channel, name)]
+        place = Location(self.where, node.lineno)
+        self.given.append(
+            Occurrence(
+                channel=channel, name=name, value=text, place=place, text=whole,
+                known=value.known, branch=self.branch,
+            )
+        )  # fmt: skip
         return True
 
     def _options(self, value: Value, line: int) -> None:
         if isinstance(value, Entries):
-            given = self.program.given
-            self.evaluator.budget.spend_on(len(given), line)
-            given += [option for option in self.program.entries(value, line) if option not in given]
+            self.evaluator.budget.spend_on(len(self.given), line)
+            self.given += [one for one in self._entries(value, line) if one not in self.given]
+
+    def _entries(self, value: Entries, line: int) -> list[Occurrence]:
+        """Return the entries of a dict as compiler options."""
+        return [
+            Occurrence(
+                channel=Channel.COMPILER_OPTIONS,
+                name=name,
+                value=inner.shown,
+                place=Location(self.where, inner.line or line),
+                text=f'"{name}": {inner.shown}',
+                known=inner.known,
+                branch=self.branch,
+            )
+            for name, inner in value.entries.items()
+            if isinstance(inner, TracedText)
+        ]
 
     # Assigning.
 
-    def _update(self, value: Entries, node: ast.AST, target: ast.expr | None) -> None:
-        own, line = target is not None and is_environ(target), getattr(node, "lineno", 0)
+    def _update(self, value: Value, node: ast.expr | ast.stmt, target: ast.expr | None) -> None:
+        """Process a dict, or what is put into the environment: of anything else, a part is left."""
+        own = target is not None and is_environ(target)
+        if target is not None and self._environ_like(target) and may_hold_more(value):
+            self._leave(node)
+        if not isinstance(value, Entries):
+            return
         if flags := flag_entries(value):
-            found = self.program.entries(flags, line)
-            self.program.dicts += [entry for entry in found if entry not in self.program.dicts]
+            found = self._entries(flags, node.lineno)
+            self.dicts += [one for one in found if one not in self.dicts]
         for name, inner in value.entries.items():
             if isinstance(inner, TracedText) and (own or is_setting(name)):
-                self._set(name, inner, node, target, always=False)
-                self.program.set_at[name] = inner.line or self.program.set_at.get(name, line)
+                self._set(name, inner, node, target, line=inner.line, always=False)
 
     def _set(
         self,
         name: str,
         value: TracedText,
-        node: ast.AST,
+        node: ast.expr | ast.stmt,
         target: ast.expr | None,
         *,
+        line: int | None = None,
         adds: bool = False,
         always: bool = True,
     ) -> None:
-        program, line = self.program, getattr(node, "lineno", 0)
-        if late := self.jax.too_late(name, value, Location(program.where, line)):
-            program.issues.append(late)
+        """Set a variable; `always`: even if it was set before."""
+        here, place = node.lineno, Location(self.where, node.lineno)
+        if late := self.jax.too_late(name, value, place):
+            self.issues.append(late)
             return
-        before = program.environ.get(name)
-        if before is not None and not adds and before.text != value.text:
-            if exclusive(program.branch(program.set_at[name]), self.branch):
-                program.apart.append(program.assigned(name))
+        before = self.variables.pop(name, None)
+        if before and not adds and before.assigned.value.text != value.text:
+            if before.branch != self.branch[: len(before.branch)]:
+                self.apart.append(before)
             elif name in FLAG_VARIABLES and always and not self.blocks:
-                place, origin = (
-                    Location(program.where, line),
-                    f"the flags of line {program.set_at[name]}",
-                )
-                suggestion = f'os.environ["{name}"] += " {{start}} ..."'
-                issue = overwritten(name, before, value, origin, place, suggestion)
-                program.issues += [issue] if issue else []
+                origin = f"the flags of line {before.line}"
+                instead = f'os.environ["{name}"] += " {{start}} ..."'
+                old = before.assigned.value
+                issue = overwritten(name, old, value, origin, place, instead)
+                self.issues += [issue] if issue else []
         what = dotted(target) if target is not None else ""
-        program.via.pop(name, None)
+        via = "" if (target is not None and is_environ(target)) or what == name else what
         if target is None or not is_environ(target):
-            program.via[name] = what if what != name else ""
-            program.notes[f"`{what or 'a dict'}` is read as the environment of a program"] = None
+            self.notes[f"`{what or 'a dict'}` is read as the environment of a program"] = None
         if self.blocks and name in FLAG_VARIABLES:
-            program.notes[f"line {line}: {name} is set in a block; read as if it ran"] = None
-        program.environ.pop(name, None)
-        program.environ[name] = value
-        program.set_at[name] = line
+            self.notes[f"line {here}: {name} is set in a block; read as if it ran"] = None
+        self.environ[name] = value
+        at = line or here
+        self.variables[name] = _Variable(Assignment(name, value, via, at), at, self.branch)
+
+    def _leave(self, node: ast.expr | ast.stmt) -> None:
+        """List what may set something and was not read."""
+        text = segment(self.evaluator.lines, node)
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        self.unread[f"line {node.lineno}: {shown}"] = None
+
+    # Results.
+
+    def found(self) -> ParsedValues:
+        """Collect the variables; each value that another may replace is a branch of its own."""
+        whole = ParsedValues()
+        several = {variable.assigned.name for variable in self.apart}
+        for variable in (*self.apart, *self.variables.values()):
+            name, branch = variable.assigned.name, variable.branch
+            if branch or name in several:
+                branch = (*branch, (f"value of {name}", str(variable.line)))
+            found = parse_assignments([variable.assigned], self.where)
+            whole.given += [replace(one, branch=branch) for one in found.given]
+            whole.issues += found.issues
+            whole.inherited += found.inherited
+        return whole
 
 
 def read_python(text: str, where: str) -> ParsedSource:
@@ -464,28 +465,21 @@ def read_python(text: str, where: str) -> ParsedSource:
         ) from None
     if not _MARKS.search(text):
         return ParsedSource(where=where, form="python")
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    defined = frozenset(node.name for node in ast.walk(module) if isinstance(node, functions))
-    program = PythonProgram(where, text.split("\n"), defined)
-    _Walker(program, Evaluator(program.lines, program.environ, TextBudget(where)), JaxUse()).visit(
-        module
-    )
-    found = parse_assignments([*program.apart, *map(program.assigned, program.environ)], where)
-    loose = list(for_their_chip(entry for entry in program.dicts if entry not in program.given))
+    defined = frozenset(node.name for node in ast.walk(module) if isinstance(node, _Function))
+    walker = _Walker(text, where, defined)
+    walker.visit(module)
+    found = walker.found()
+    loose = list(for_their_chip(entry for entry in walker.dicts if entry not in walker.given))
     if loose:
-        program.notes[f"dicts of flags are read as {loose[0].channel}"] = None
-    given = (
-        replace(item, branch=program.branch(item.place.line)) if item.place.where == where else item
-        for item in (*found.given, *program.given, *loose)
-    )
-    issues = sorted([*program.issues, *found.issues], key=lambda issue: issue.place.line or 0)
+        walker.notes[f"dicts of flags are read as {loose[0].channel}"] = None
+    issues = sorted([*walker.issues, *found.issues], key=lambda issue: issue.place.line or 0)
     return ParsedSource(
         where=where,
         form="python",
-        given=tuple(given),
+        given=(*found.given, *walker.given, *loose),
         issues=tuple(_when_it_runs(issue) for issue in issues),
-        notes=tuple(program.notes),
-        unread=tuple(program.unread),
+        notes=tuple(walker.notes),
+        unread=tuple(walker.unread),
         inherited=tuple(dict.fromkeys(found.inherited)),
         source=text,
     )

@@ -10,7 +10,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from counterpoint.flags.parse.traced import (
     TextBudget,
@@ -64,11 +64,23 @@ class Evaluator:
     names: dict[str, Value] = field(default_factory=dict[str, "Value"])
     _found: dict[ast.expr, Value] = field(default_factory=dict[ast.expr, "Value"])
 
+    def inside(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Evaluator:
+        """Return an evaluator for a function, where its parameters are not known."""
+        self.budget.spend_on(len(self.names), function.lineno)
+        arguments = function.args
+        parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        names = self.names.copy()
+        for parameter in parameters:
+            names.pop(parameter.arg, None)
+        return Evaluator(self.lines, self.environ, self.budget, names)
+
     def value(self, node: ast.expr) -> Value:
         """Return a value, with holes for unknown parts; cached from the first visit of the node."""
         if node not in self._found:
             found = self._value(node)
-            size = found.size if isinstance(found, TracedText) else len(_inside(found))
+            inner = found.items if isinstance(found, Items) else ()
+            inner = found.entries if isinstance(found, Entries) else inner
+            size = found.size if isinstance(found, TracedText) else len(inner)
             self.budget.spend_on(size, node.lineno)
             self._found[node] = found
         return self._found[node]
@@ -83,28 +95,43 @@ class Evaluator:
         value = self.value(node)
         return value.text if isinstance(value, TracedText) and value.known else None
 
-    def _value(self, node: ast.expr) -> Value:
-        readers: dict[type[ast.expr], Callable[[Any], Value]] = {
-            ast.Constant: self._constant,
-            ast.Name: lambda name: self.names.get(name.id) or self._hole(name),
-            ast.JoinedStr: lambda node: joined(map(self._formatted, node.values)),
-            ast.BinOp: self._sum,
-            ast.BoolOp: self._either,
-            ast.List: self._items,
-            ast.Tuple: self._items,
-            ast.Dict: self._dict,
-            ast.Call: self._call,
-            ast.Subscript: self._subscript,
-        }
-        return readers.get(type(node), self._hole)(node)
+    def entries(self, node: ast.Call) -> Entries:
+        """Return the arguments of `dict(other, NAME=value, **another)` and `.update(...)`."""
+        found = Entries()
+        for value in (*node.args, *(word.value for word in node.keywords if word.arg is None)):
+            found.take(self.value(value))
+        found.entries |= {word.arg: self.value(word.value) for word in node.keywords if word.arg}
+        return found
 
     def _hole(self, node: ast.expr) -> TracedText:
         return unknown(segment(self.lines, node), node.lineno)
 
-    def _constant(self, node: ast.Constant) -> TracedText:
-        if not isinstance(node.value, str):
-            return known(str(node.value), node.lineno)
-        return located(node.value, self.lines, node.lineno, node.end_lineno or node.lineno)
+    def _value(self, node: ast.expr) -> Value:  # noqa: C901, PLR0911 - one for each kind
+        match node:
+            case ast.Constant(value=str(text)):
+                return located(text, self.lines, node.lineno, node.end_lineno or node.lineno)
+            case ast.Constant(value=constant):
+                return known(str(constant), node.lineno)
+            case ast.Name(id=name) if name in self.names:
+                return self.names[name]
+            case ast.JoinedStr(values=parts):
+                return joined([self._formatted(part) for part in parts])
+            case ast.BinOp():
+                return self._sum(node)
+            case ast.BoolOp(op=ast.Or(), values=[first, default]):
+                before = self.value(first)  # os.environ.get("XLA_FLAGS") or ""
+                inherits = isinstance(before, TracedText) and not before.text
+                return self.text(first) + self.text(default) if inherits else self._hole(node)
+            case ast.List(elts=elements) | ast.Tuple(elts=elements):
+                return Items([self.value(element) for element in elements])
+            case ast.Dict():
+                return self._dict(node)
+            case ast.Call():
+                return self._call(node)
+            case ast.Subscript():
+                return self._subscript(node)
+            case _:
+                return self._hole(node)
 
     def _formatted(self, part: ast.expr) -> TracedText:
         if not isinstance(part, ast.FormattedValue):
@@ -122,25 +149,6 @@ class Evaluator:
             return Items([*left.items, *right.items])
         return self.text(node.left) + self.text(node.right)
 
-    def _either(self, node: ast.BoolOp) -> Value:
-        """Evaluate `os.environ.get("XLA_FLAGS") or ""`: the first operand is inherited."""
-        first, *rest = node.values
-        before = self.value(first)
-        inherits = isinstance(before, TracedText) and not before.text
-        if not inherits or isinstance(node.op, ast.And) or len(rest) != 1:
-            return self._hole(node)
-        return self.text(first) + self.text(rest[0])
-
-    def _items(self, whole: ast.List | ast.Tuple) -> Items:
-        items: list[Value] = []
-        for node in whole.elts:
-            inner = self.value(node.value) if isinstance(node, ast.Starred) else None
-            if isinstance(inner, Items):
-                items += inner.items
-            else:
-                items.append(self._hole(node) if inner else self.value(node))
-        return Items(items)
-
     def _dict(self, node: ast.Dict) -> Entries:
         found = Entries()
         for key, value in zip(node.keys, node.values, strict=True):
@@ -153,71 +161,50 @@ class Evaluator:
                 found.open = True
         return found
 
-    def entries(self, node: ast.Call) -> Entries:
-        """Return the arguments of `dict(other, NAME=value, **another)` and `.update(...)`."""
-        found = Entries()
-        for value in (*node.args, *(word.value for word in node.keywords if word.arg is None)):
-            found.take(self.value(value))
-        found.entries |= {word.arg: self.value(word.value) for word in node.keywords if word.arg}
-        return found
-
-    def _call(self, node: ast.Call) -> Value:  # noqa: PLR0911 - one for each function
+    def _call(self, node: ast.Call) -> Value:
         name, function = dotted(node.func), node.func
         if name == "dict":
             return self.entries(node)
-        if name in ("str", "list") and len(node.args) == 1 and not node.keywords:
-            return self.value(node.args[0])
-        if name == "shlex.split" and node.args:
-            return Items([self.value(node.args[0])])
-        if not isinstance(function, ast.Attribute):
-            return self._hole(node)
-        if function.attr == "join" and len(node.args) == 1:
-            return self._joined(function, node)
-        if function.attr in ("get", "getenv", "setdefault") and node.args:
-            return self._get(function, node)
-        if function.attr in ("strip", "copy") and not node.args:
-            return self.value(function.value)
-        if function.attr == "split" and not node.args:
-            return Items([self.value(function.value)])
-        return self._hole(node)
+        match function, node.args:
+            case ast.Name(id="str" | "list"), [only] if not node.keywords:
+                return self.value(only)
+            case ast.Attribute(attr="join"), [only]:
+                return self._joined(function.value, only) or self._hole(node)
+            case ast.Attribute(attr="get" | "getenv" | "setdefault"), [key, *default]:
+                return self._get(node, is_environ(function.value), key, default)
+            case ast.Attribute(attr="strip" | "copy"), []:
+                return self.value(function.value)
+            case _:
+                return self._hole(node)
 
-    def _joined(self, function: ast.Attribute, node: ast.Call) -> Value:
-        items, separator = self.value(node.args[0]), self.key(function.value)
-        if not isinstance(items, Items) or separator is None:
-            return self._hole(node)
+    def _joined(self, separator: ast.expr, node: ast.expr) -> TracedText | None:
+        items, between = self.value(node), self.key(separator)
+        if not isinstance(items, Items) or between is None:
+            return None
         texts = [item for item in items.items if isinstance(item, TracedText)]
-        return joined(texts, separator) if len(texts) == len(items.items) else self._hole(node)
+        return joined(texts, between) if len(texts) == len(items.items) else None
 
-    def _get(self, function: ast.Attribute, node: ast.Call) -> Value:
+    def _get(self, node: ast.Call, own: bool, name: ast.expr, rest: list[ast.expr]) -> Value:
         """Evaluate `os.environ.get("XLA_FLAGS", "")`: set here before, or else inherited."""
-        key = self.key(node.args[0])
-        if key is None:
-            return self._hole(node)
-        if key in self.environ:
-            return self.environ[key]
-        own = is_environ(function.value)
-        default = self.value(node.args[1]) if len(node.args) > 1 else TracedText()
+        key = self.key(name)
+        if key is None or key in self.environ:
+            return self._hole(node) if key is None else self.environ[key]
+        default = self.value(rest[0]) if rest else TracedText()
         if isinstance(default, TracedText) and default.text == "None":
             default = TracedText()
         if _holds_flags(key) and isinstance(default, TracedText) and (own or not default.text):
             return inherited(key, node.lineno) + default
-        return default if len(node.args) > 1 and own else self._hole(node)
+        return default if rest and own else self._hole(node)
 
     def _subscript(self, node: ast.Subscript) -> Value:
-        key = self.key(node.slice)
-        if key is None:
-            return self._hole(node)
-        if is_environ(node.value):
-            before = inherited(key, node.lineno) if _holds_flags(key) else self._hole(node)
-            return self.environ.get(key) or before
-        whole = self.value(node.value)
-        if isinstance(whole, Entries) and key in whole.entries:
+        key, whole = self.key(node.slice), self.value(node.value)
+        if key is not None and isinstance(whole, Entries) and key in whole.entries:
             return whole.entries[key]
-        return self.environ.get(key) or self._hole(node)
-
-
-def _inside(value: Items | Entries) -> list[Value]:
-    return value.items if isinstance(value, Items) else list(value.entries.values())
+        if key is not None and key in self.environ:
+            return self.environ[key]
+        if key is not None and is_environ(node.value) and _holds_flags(key):
+            return inherited(key, node.lineno)
+        return self._hole(node)
 
 
 def _holds_flags(name: str) -> bool:
@@ -267,7 +254,7 @@ def is_environ(node: ast.expr) -> bool:
 def stands_for_environ(value: Value) -> bool:
     """Return whether a value is the environment the program inherits, or a copy of it."""
     shown = value.shown if isinstance(value, TracedText) else ""
-    return shown.removesuffix(".copy()") in ("os.environ", "environ")
+    return shown in ("os.environ", "environ")
 
 
 def may_hold_more(value: Value) -> bool:

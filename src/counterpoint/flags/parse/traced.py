@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
@@ -27,6 +27,15 @@ HOLE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why a value may be wrong: the number of the block that may not run, or 0; and the line."""
+
+    block: int
+    why: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A part of a value that begins on one line; for a hole, `text` is its source."""
 
@@ -35,6 +44,7 @@ class Piece:
     known: bool = True
     where: str | None = None  # if it differs from the name of the whole source
     inherits: str = ""  # the variable whose earlier value belongs here, without a text
+    doubt: Doubt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,18 @@ class TracedText:
     def inherits(self) -> Iterator[tuple[str, int | None]]:
         """Yield the variables whose earlier values are part of it, each with its line."""
         yield from ((piece.inherits, piece.line) for piece in self.pieces if piece.inherits)
+
+    @property
+    def doubts(self) -> Iterator[Doubt]:
+        """Yield why parts of it may be wrong."""
+        yield from (piece.doubt for piece in self.pieces if piece.doubt)
+
+    def doubted(self, doubt: Doubt) -> TracedText:
+        """Return the value with a doubt about the parts that have none yet."""
+        pieces = self.pieces or (Piece("", doubt.line),)
+        return TracedText(
+            tuple(piece if piece.doubt else replace(piece, doubt=doubt) for piece in pieces)
+        )
 
     @property
     def size(self) -> int:
@@ -114,7 +136,7 @@ class TracedText:
             low, high = max(start - at, 0), min(end - at, size)
             if low < high and piece.known:
                 line = piece.line and piece.line + piece.text.count("\n", 0, low)
-                pieces.append(Piece(piece.text[low:high], line, where=piece.where))
+                pieces.append(replace(piece, text=piece.text[low:high], line=line))
             elif low < high or (piece.inherits and start <= at <= end):
                 pieces.append(piece)
             at += size

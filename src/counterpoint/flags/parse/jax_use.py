@@ -1,4 +1,4 @@
-"""Program: the findings in a Python source so far, and where it makes JAX read its settings."""
+"""What JAX makes of a Python program: when it reads its settings, and for which chip they are."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from counterpoint.flags.parse.flag_values import Assignment
-from counterpoint.flags.parse.python_values import Entries, Value, dotted, segment
+from counterpoint.flags.parse.python_values import Entries, Value, dotted
 from counterpoint.flags.parse.traced import TracedText
-from counterpoint.flags.parsed import Branch, IssueKind, Location, Occurrence, SyntaxIssue
+from counterpoint.flags.parsed import IssueKind, Location, Occurrence, SyntaxIssue
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel
 from counterpoint.flags.text import LIBTPU
 
@@ -22,65 +21,6 @@ _USES_DEVICE: Final = re.compile(
     r"|block_until_ready|make_mesh|make_array_from_callback))"
 )
 _NEEDS_NO_DEVICE: Final = ("dtype", "finfo", "iinfo", "result_type", "promote_types", "eval_shape")
-_SHOWN: Final = 60
-
-
-@dataclass(slots=True)
-class PythonProgram:
-    """The findings in the source so far."""
-
-    where: str
-    lines: list[str]
-    defined: frozenset[str]
-    environ: dict[str, TracedText] = field(default_factory=dict[str, TracedText])
-    set_at: dict[str, int] = field(default_factory=dict[str, int])
-    via: dict[str, str] = field(default_factory=dict[str, str])
-    given: list[Occurrence] = field(default_factory=list[Occurrence])
-    dicts: list[Occurrence] = field(
-        default_factory=list[Occurrence]
-    )  # flags in dicts of unknown use
-    issues: list[SyntaxIssue] = field(default_factory=list[SyntaxIssue])
-    notes: dict[str, None] = field(default_factory=dict[str, None])  # in order, each once
-    unread: dict[str, None] = field(default_factory=dict[str, None])
-    branches: dict[int, Branch] = field(default_factory=dict[int, Branch])  # by line
-    apart: list[Assignment] = field(default_factory=list[Assignment])
-    """Variables of functions and branches that don't run together with the last one."""
-
-    def assigned(self, name: str) -> Assignment:
-        return Assignment(name, self.environ[name], self.via.get(name, ""), self.set_at[name])
-
-    def branch(self, line: int | None) -> Branch:
-        return self.branches.get(line or 0, ())
-
-    def leave(self, node: ast.expr | ast.stmt) -> None:
-        """List what may set something and was not read."""
-        text = segment(self.lines, node)
-        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-        self.unread[f"line {node.lineno}: {shown}"] = None
-
-    def one(
-        self, channel: Channel, name: str, value: str, line: int, text: str, *, known: bool
-    ) -> Occurrence:
-        """Build a setting that is not a variable."""
-        place = Location(self.where, line)
-        return Occurrence(
-            channel=channel, name=name, value=value, place=place, text=text, known=known
-        )
-
-    def entries(self, value: Entries, line: int) -> list[Occurrence]:
-        """Return the entries of a dict as compiler options."""
-        return [
-            self.one(
-                Channel.COMPILER_OPTIONS,
-                name,
-                inner.shown,
-                inner.line or line,
-                f'"{name}": {inner.shown}',
-                known=inner.known,
-            )
-            for name, inner in value.entries.items()
-            if isinstance(inner, TracedText)
-        ]
 
 
 @dataclass(slots=True)
@@ -101,10 +41,8 @@ class JaxUse:
             whole = module + alias.name
             if whole.partition(".")[0] == "jax":
                 self.imported = self.imported or node.lineno
-                plain = not (alias.asname or module)
-                self.names["jax" if plain else alias.asname or alias.name] = (
-                    "jax" if plain else whole
-                )
+                renamed = alias.asname or (alias.name if module else "")
+                self.names[renamed or "jax"] = whole if renamed else "jax"
 
     def see_call(self, node: ast.Call) -> None:
         name = self.full_name(node.func)
@@ -114,14 +52,12 @@ class JaxUse:
 
     def too_late(self, name: str, value: TracedText, place: Location) -> SyntaxIssue | None:
         """Return the issue with a variable that was already read, so that it has no effect."""
+        instead = None
         if self.used and name in FLAG_VARIABLES:
-            why, suggestion = (
-                f"XLA has already read it in line {self.used} (`{self.used_as}`)",
-                None,
-            )
+            why = f"XLA has already read it in line {self.used} (`{self.used_as}`)"
         elif self.imported and name.startswith(("JAX_", "JAXLIB_")):
             why = f"JAX has already read it in line {self.imported}, on import"
-            suggestion = f'jax.config.update("{name.lower()}", ...)'
+            instead = f'jax.config.update("{name.lower()}", ...)'
         else:
             return None
         return SyntaxIssue(
@@ -130,7 +66,7 @@ class JaxUse:
             text=f"{name}={value.shown}",
             why=why,
             place=place,
-            suggestion=suggestion,
+            suggestion=instead,
         )
 
     def full_name(self, node: ast.expr) -> str:
