@@ -26,6 +26,7 @@ BOTH = [("xla_a", "1"), ("xla_b", "2")]
         'os.environ["XLA_FLAGS"] = ("--xla_a=1 "\n    "--xla_b=2")',
         'N = 1\nos.environ["XLA_FLAGS"] = f"--xla_a={N} --xla_b=2"',
         'FLAGS = ["--xla_a=1", "--xla_b=2"]\nos.environ["XLA_FLAGS"] = " ".join(FLAGS)',
+        'A = ["--xla_a=1"]\nA += ["--xla_b=2"]\nos.environ["XLA_FLAGS"] = " ".join([*A])',
         'def main():\n  env = {}\n  env["XLA_FLAGS"] = "--xla_a=1 --xla_b=2"\n  run(env=env)',
         'subprocess.run(x, env=dict(os.environ, XLA_FLAGS="--xla_a=1 --xla_b=2"))',
         'with x:\n  os.environ["XLA_FLAGS"] = """\n    --xla_a=1\n    --xla_b=2\n  """',

@@ -94,14 +94,16 @@ def test_a_dict_with_flags_of_tpus_is_for_libtpu() -> None:
 
 @pytest.mark.parametrize(
     "more",
-    ['flags += ["--xla_b=2"]', 'flags.extend(["--xla_b=2"])', 'flags.append("--xla_b=2")'],
+    ['flags += ["--xla_a=1", "--xla_b=2"]', 'flags.extend(["--xla_a=1", "--xla_b=2"])',
+     'flags.append("--xla_a=1")\nflags.append("--xla_b=2")'],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "before", ["[]", 'shlex.split(os.environ.get("XLA_FLAGS", ""))', "given_elsewhere()"]
 )
-def test_a_list_that_grows_is_known_only_when_the_program_runs(more: str) -> None:
-    written = program(
-        'flags = ["--xla_a=1"]', more, 'os.environ["XLA_FLAGS"] = "--xla_c=3 " + " ".join(flags)'
-    )
-    assert flags(written) == [("xla_c", "3")]
-    assert kinds(written) == [IssueKind.UNKNOWABLE]
+def test_a_list_that_grows_is_followed(before: str, more: str) -> None:
+    written = program(f"flags = {before}", more, 'os.environ["XLA_FLAGS"] = " ".join(flags)')
+    assert flags(written) == [("xla_a", "1"), ("xla_b", "2")]
+    assert kinds(written) == ([IssueKind.UNKNOWABLE] if "elsewhere" in before else [])
 
 
 def test_what_a_program_alone_knows_needs_no_shell() -> None:

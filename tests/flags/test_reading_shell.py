@@ -400,7 +400,7 @@ STATEMENTS = (
 def test_a_value_that_is_certain_is_the_one_that_bash_gives(statements: list[str]) -> None:
     text = "\n".join([*statements, "export NCCL_END=1", ""])
     written = script(text)
-    if written.notes or written.unread:  # read as if it ran, or not read
+    if written.notes:  # something is read as if it ran
         return
     real = subprocess.run(
         [BASH, "--norc", "-c", text + "\nenv -0"],

@@ -181,12 +181,14 @@ class _Walker(ast.NodeVisitor):
         elif not isinstance(node.op, ast.Add):
             return
         elif isinstance(target, ast.Name):
-            before = self.evaluator.names.pop(target.id, None)
-            if isinstance(before, TracedText) and isinstance(value, TracedText):
+            before = self.evaluator.names.get(target.id)
+            if isinstance(value, Items):
+                self._extend(target, value.items)
+            elif isinstance(before, TracedText) and isinstance(value, TracedText):
                 together = self.evaluator.budget.spend(before + value, node.lineno)
                 self.evaluator.names[target.id] = together
             else:
-                self._forget(target, node.value)
+                self.evaluator.names.pop(target.id, None)
         elif isinstance(target, ast.Subscript):
             name = self._key(target)
             if name and isinstance(value, TracedText):
@@ -233,17 +235,21 @@ class _Walker(ast.NodeVisitor):
             if name or not plain:
                 self._leave(node)
         elif not plain:
-            self._forget(target.value, node)
+            self._open(target.value)
 
-    def _forget(self, target: ast.expr, node: ast.expr | ast.stmt) -> None:
-        """Take the value of a name as unknown: it is changed in a way that is not read."""
-        before = None
-        if isinstance(target, ast.Name):
-            before = self.evaluator.names.pop(target.id, None)
-        items = before.items if isinstance(before, Items) else []
-        texts = [item.shown for item in items if isinstance(item, TracedText)]
-        if any(map(may_set, (segment(self.evaluator.lines, node), *texts))):
-            self._leave(node)
+    def _extend(self, target: ast.expr, more: list[Value]) -> None:
+        """Extend a list, as in `flags += [...]`, even if its content is not known."""
+        before = self.evaluator.value(target) if isinstance(target, ast.Name) else Entries()
+        if isinstance(target, ast.Name) and not isinstance(before, Entries):
+            items = [*before.items, *more] if isinstance(before, Items) else [before, *more]
+            self.evaluator.budget.spend_on(len(items), target.lineno)
+            self.evaluator.names[target.id] = Items(items)
+
+    def _open(self, target: ast.expr) -> None:
+        """Mark a named dict as open: something unknown is put into it."""
+        found = self.evaluator.names.get(target.id) if isinstance(target, ast.Name) else None
+        if isinstance(found, Entries):
+            found.open = True
 
     def _take_out(self, name: str, node: ast.expr | ast.stmt) -> None:
         """List a deletion as not read: it may precede or follow the program's start."""
@@ -300,13 +306,15 @@ class _Walker(ast.NodeVisitor):
         environ = self._environ_like(target)
         own = environ or dotted(target) == "os"
         first = self.evaluator.key(node.args[0]) if node.args else None
-        if method in ("append", "extend", "insert"):
-            self._forget(target, node)
+        if method in ("append", "extend"):
+            for value in map(self.evaluator.value, node.args):
+                items = method == "extend" and isinstance(value, Items)
+                self._extend(target, value.items if items else [value])
         elif method in ("update", "__ior__"):
             more = self.evaluator.entries(node)
             self._update(more, node, target)
             if more.open and not environ:
-                self._forget(target, node)
+                self._open(target)
         elif method in _SETTERS and len(node.args) > 1:
             if first is None:
                 return own

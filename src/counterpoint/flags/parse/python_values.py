@@ -123,7 +123,7 @@ class Evaluator:
                 inherits = isinstance(before, TracedText) and not before.text
                 return self.text(first) + self.text(default) if inherits else self._hole(node)
             case ast.List(elts=elements) | ast.Tuple(elts=elements):
-                return Items([self.value(element) for element in elements])
+                return self._items(elements)
             case ast.Dict():
                 return self._dict(node)
             case ast.Call():
@@ -149,6 +149,13 @@ class Evaluator:
             return Items([*left.items, *right.items])
         return self.text(node.left) + self.text(node.right)
 
+    def _items(self, elements: list[ast.expr]) -> Items:
+        items: list[Value] = []
+        for node in elements:
+            inner = self.value(node.value) if isinstance(node, ast.Starred) else None
+            items += inner.items if isinstance(inner, Items) else [self.value(node)]
+        return Items(items)
+
     def _dict(self, node: ast.Dict) -> Entries:
         found = Entries()
         for key, value in zip(node.keys, node.values, strict=True):
@@ -161,17 +168,21 @@ class Evaluator:
                 found.open = True
         return found
 
-    def _call(self, node: ast.Call) -> Value:
+    def _call(self, node: ast.Call) -> Value:  # noqa: PLR0911 - one for each function
         name, function = dotted(node.func), node.func
         if name == "dict":
             return self.entries(node)
         match function, node.args:
             case ast.Name(id="str" | "list"), [only] if not node.keywords:
                 return self.value(only)
+            case ast.Attribute(attr="split", value=ast.Name(id="shlex")), [only]:
+                return Items([self.value(only)])
             case ast.Attribute(attr="join"), [only]:
                 return self._joined(function.value, only) or self._hole(node)
             case ast.Attribute(attr="get" | "getenv" | "setdefault"), [key, *default]:
                 return self._get(node, is_environ(function.value), key, default)
+            case ast.Attribute(attr="split"), []:
+                return Items([self.value(function.value)])
             case ast.Attribute(attr="strip" | "copy"), []:
                 return self.value(function.value)
             case _:

@@ -43,6 +43,8 @@ _NAMED: Final = re.compile(r"([A-Za-z_]\w*)(?:\[.*|\+?=.*|[-+]*)", re.ASCII | re
 _HANDED: Final = re.compile(r"""LIBTPU_INIT_ARGS\+?=['"\\]*\$\{?XLA_FLAGS\b""")
 """Found in a text for another shell, it means that the flags are for libtpu."""
 _DECLARE: Final = ("export", "declare", "typeset", "readonly", "local")
+_ODD: Final = frozenset("inluc")
+"""Options that make a variable's value differ from the assigned one."""
 _READS: Final = ("source", ".", "eval")
 _FILLS: Final = ("read", "mapfile", "readarray", "getopts", "let", "printf", "wait")
 """Commands that set the variables named by their words."""
@@ -154,7 +156,7 @@ class ShellReader:
                 break
         matches = (_NAMED.fullmatch(text) for text in body)
         self._functions[name.text] = {match[1] for match in matches if match}
-        if may_set("\n".join(body)) or {"eval", "source"} & {*body}:
+        if may_set("\n".join(body)):
             self.state.leave(name.line, f"the function {name.text}")
 
     def _run(self, words: list[Token]) -> None:
@@ -200,10 +202,9 @@ class ShellReader:
         for word in words[1:]:
             match = _ASSIGNMENT.match(word.parts[0].text) if word.parts else None
             if match and not match[2]:
+                self.state.fixed |= {match[1]} if set(options) & _ODD else set()
                 self._assign(word, match, exported=exported and not taken_back)
-                if set(options) & set("inlucr") or words[0].text == "readonly":
-                    self.state.leave(word.line, f"{words[0].text} {word.text}")
-                    self.state.lose([match[1]], word.line)
+                self.state.fixed |= {match[1]} if "r" in options + words[0].text[:1] else set()
             elif word.text.startswith("--"):
                 self.state.outside_quotes(word)
             elif re.match(r"[-+]\w", word.text):
@@ -313,7 +314,8 @@ class ShellReader:
                 self.state.options += found.given
                 self.state.issues += found.issues
             else:
-                self.state.leave(line, passed.value.shown)
+                if passed.value.shown:
+                    self.state.leave(line, passed.value.shown)
                 continue
             taken.add(passed.at)
         for script, line in scripts:

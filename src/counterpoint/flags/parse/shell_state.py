@@ -94,6 +94,7 @@ class ShellState:
     arrays: dict[str, list[TracedText]] = field(default_factory=dict[str, list[TracedText]])
     exported: set[str] = field(default_factory=set[str])
     exports_all: bool = False
+    fixed: set[str] = field(default_factory=set[str])  # not taking the assigned value
     bare: bool = False  # XLA_FLAGS are given as lines of flags, not assigned
     assigned_at: dict[str, AssignedAt] = field(default_factory=dict[str, AssignedAt])
     for_command: dict[str, Assignment] = field(default_factory=dict[str, Assignment])
@@ -160,9 +161,14 @@ class ShellState:
         if not part.operator or part.operator == "?" or not value.known:
             return unknown(part.text, part.line) if part.operator.endswith("+") else value
         empty = part.operator.startswith(":") and not value.text
-        if part.operator.endswith("+"):
-            return TracedText() if empty else self.expand(part.inner)
-        return self.expand(part.inner) if empty else value
+        if empty == part.operator.endswith("+"):
+            return TracedText() if empty else value
+        operand = self.expand(part.inner)
+        for doubt in value.doubts:  # which decides whether the operand is used
+            operand = operand.doubted(doubt)
+        if part.operator.endswith("="):
+            self.values[part.name] = operand
+        return operand
 
     def _unset_value(self, part: WordPart) -> TracedText:
         """Return an unset variable's value; flags that it inherits are checked elsewhere."""
@@ -194,6 +200,7 @@ class ShellState:
     ) -> None:
         """Set a variable, or append to it."""
         before = self.values.get(name)
+        value = unknown(f"${name}", line) if name in self.fixed else value
         if adds:
             if before is None and self.certain and name not in FLAG_VARIABLES:
                 before = unknown(f"${name}", line)
