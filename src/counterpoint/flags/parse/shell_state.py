@@ -144,7 +144,8 @@ class ShellState:
 
     def expand(self, parts: Sequence[WordPart]) -> TracedText:
         """Return the value of a word."""
-        value = joined([self._part(part) for part in parts])
+        values = [self._part(part) for part in parts]
+        value = values[0] if len(values) == 1 else joined(values)
         return self.budget.spend(value, value.line)
 
     def _part(self, part: WordPart) -> TracedText:
