@@ -39,6 +39,7 @@ BASH = shutil.which("bash") or ""
         "declare -x XLA_FLAGS='--xla_a=1 --xla_b=2'",
         "export F=${F:---xla_a=1 --xla_b=2}\nexport XLA_FLAGS=$F",
         "export XLA_FLAGS=$'--xla_a=1\\n--xla_b=2'",
+        "export XLA_FLAGS=$'--xla_a=1\\xa\\x9--xla_b=2'",
         "set -a\nXLA_FLAGS='--xla_a=1 --xla_b=2'",
         "XLA_FLAGS='--xla_a=1 --xla_b=2' exec env",
         "env -u FOO XLA_FLAGS='--xla_a=1 --xla_b=2' env",

@@ -44,7 +44,7 @@ from counterpoint.flags.parse.traced import (
     located,
     unknown,
 )
-from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
+from counterpoint.flags.parsed import Location, Occurrence, ParsedSource, SyntaxIssue
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
 
 _ENVIRONMENTS: Final = ("env", "envs", "env_vars", "envVars", "environment", "extraEnv")
@@ -61,10 +61,8 @@ _ELSEWHERE: Final = ("env_file", "envFrom")
 """Keys that take variables from other files."""
 _DEEPEST: Final = 100
 _FLAGS: Final = re.compile(rf"[\s{HOLE}]*--(?:xla|megascale)_\w+")
-_ENV_LINE: Final = re.compile(
-    rf"[\s{HOLE}]*(?:#.*|[A-Za-z_]\w*=(?:--(?:[^\"'`\\$]|\$(?![({{\w]))*|(?:[^\s\"'`\\$]|\$(?![({{\w]))*)[\s;]*)?"
-)
-"""A line that an env file may have, and whose value a shell would not change."""
+_ENV_LINE: Final = re.compile(r"[A-Za-z_]\w*=(?!=)(.*)")
+_COMMAND: Final = re.compile(r"\s(?:[\w./-]+\s|\S*[;&|])")
 _SET: Final = re.compile(r"(?:^|[\s;&|])(?:export\s+|env\s+)?([A-Z][A-Z0-9_]*)\+?=", re.MULTILINE)
 _FLAG_KEYS: Final = re.compile(r"(?:\w+[_-])?xla[_-]?flags", re.IGNORECASE)
 
@@ -155,7 +153,7 @@ class _Manifest:
         """Keep a text that sets variables for a shell; a block begins after its key's line."""
         if not any(is_setting(match[1]) for match in _SET.finditer(text)):
             return
-        if all(map(_ENV_LINE.fullmatch, text.splitlines())):
+        if all(map(_is_literal, text.splitlines())):
             self.unread[f"line {line}: lines of NAME=value in a text"] = None
         else:
             self.scripts.append((text.replace(HOLE, "$TEMPLATE"), line + block))
@@ -164,6 +162,8 @@ class _Manifest:
         """Read an item of a list of variables: `NAME=value`, or a mapping with a name."""
         if isinstance(item, yaml.MappingNode):
             return self._container_variable(_fields(item), listed=True)
+        if not isinstance(item, yaml.ScalarNode):
+            return False
         name, equals, _ = item.value.partition("=")
         if equals:
             value = self._text(item)
@@ -176,18 +176,20 @@ class _Manifest:
         if not isinstance(name, yaml.ScalarNode):
             return False
         plain, line = name.value.isidentifier(), _line(name)
+        if plain and "valueFrom" in fields:
+            if is_setting(name.value):
+                source = unknown(f"valueFrom in line {_line(fields['valueFrom'])}", line)
+                self._set(name.value, source, line)
+            return True
         if not set(fields) <= {"name", "value", "valueFrom"} or not (listed or plain):
-            return plain and "valueFrom" in fields
+            return False
         if isinstance(value, yaml.ScalarNode):
             written = self._referred(self._text(value))
-        elif value is None and "valueFrom" in fields:
-            written = unknown(f"valueFrom in line {_line(fields['valueFrom'])}", line)
         elif value is None and listed:
             written = TracedText()
         else:
             return False
-        foreign = not plain and is_foreign_name(name.value)
-        if not foreign and ("valueFrom" not in fields or is_setting(name.value)):
+        if plain or not is_foreign_name(name.value):
             self._set(name.value, written, line)
         return True
 
@@ -197,9 +199,10 @@ class _Manifest:
         if name in _ELSEWHERE:
             what = value.value if isinstance(value, yaml.ScalarNode) else name
             self.unread[f"{what} (line {line})"] = None
-        elif name == "profiler" and value.value not in ("", "false", "null"):
+            return
+        if name == "profiler" and value.value not in ("", "false", "null"):
             self.notes[f"line {line}: the profiler is also configured here; not read"] = None
-        elif isinstance(value, yaml.ScalarNode):
+        if isinstance(value, yaml.ScalarNode):
             self._scalar(name, value, under)
         elif isinstance(value, yaml.MappingNode) and (name in _MAPPED or flags):
             channel, via = _MAPPED.get(name, (Channel.XLA_FLAGS, "xla_flags"))
@@ -296,29 +299,44 @@ class _Manifest:
                 continue
             read.append(one)
             self.notes |= dict.fromkeys(one.notes)
-            self.unread |= dict.fromkeys(one.unread)
             found.inherited += one.inherited
-        given, issues = dict.fromkeys(found.given), dict.fromkeys(found.issues)
-        if read:  # scripts are independent of each other
-            outer, given, issues = given, {}, {}
-            for number, one in enumerate(read):
-                arm = (("script", str(number)),)
-                own = (it if it in outer else replace(it, branch=arm) for it in one.given)
-                given |= dict.fromkeys(own)
-                issues |= dict.fromkeys(one.issues)
-        every = [*issues, *self.found.issues]
+        if read:
+            found.given, found.issues = _of_scripts(read, set(found.given))
+        issues = [*found.issues, *self.found.issues]
         others = other_programs(self.superseded, self.where, form)
         return ParsedSource(
             where=self.where,
             form=form,
-            given=(*given, *self.given),
-            issues=tuple(sorted(every, key=lambda issue: issue.place.line or 0)),
+            given=(*found.given, *self.given),
+            issues=tuple(sorted(issues, key=lambda issue: issue.place.line or 0)),
             layout=next((one.layout for one in reversed(read) if one.layout), None),
             notes=tuple(self.notes),
-            unread=tuple(self.unread),
+            unread=tuple(dict.fromkeys([*self.unread, *(it for one in read for it in one.unread)])),
             inherited=tuple(dict.fromkeys(found.inherited)),
             others=(*others, *(another for one in read for another in one.others)),
         )
+
+
+def _of_scripts(
+    read: list[ParsedSource], outer: set[Occurrence]
+) -> tuple[list[Occurrence], list[SyntaxIssue]]:
+    """Return what scripts set, and their issues; they are independent of each other."""
+    given: dict[Occurrence, None] = {}
+    for number, one in enumerate(read):
+        arm = (("script", str(number)),)
+        given |= dict.fromkeys(it if it in outer else replace(it, branch=arm) for it in one.given)
+    return list(given), list(dict.fromkeys(issue for one in read for issue in one.issues))
+
+
+def _is_literal(line: str) -> bool:
+    """Return whether an env file may have this line, with a value that needs no shell."""
+    bare = line.strip().strip(HOLE + " ")
+    if not bare or bare.startswith("#"):
+        return True
+    match = _ENV_LINE.fullmatch(bare)
+    if match is None or re.search(r"[\"'`\\]|\$[({A-Za-z]", match[1]):
+        return False
+    return match[1].startswith("--") or not _COMMAND.search(match[1] + " ")
 
 
 def _fields(node: yaml.MappingNode) -> dict[str, yaml.Node]:

@@ -308,8 +308,8 @@ class _Walker(ast.NodeVisitor):
         first = self.evaluator.key(node.args[0]) if node.args else None
         if method in ("append", "extend"):
             for value in map(self.evaluator.value, node.args):
-                items = method == "extend" and isinstance(value, Items)
-                self._extend(target, value.items if items else [value])
+                whole = value.items if isinstance(value, Items) else [value]
+                self._extend(target, whole if method == "extend" else [value])
         elif method in ("update", "__ior__"):
             more = self.evaluator.entries(node)
             self._update(more, node, target)

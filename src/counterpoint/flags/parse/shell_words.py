@@ -25,10 +25,13 @@ _REFERENCE: Final = re.compile(
     r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(\[[@*]\])?(?:(:?[-=+?])|(?=\})))", re.ASCII
 )
 _ANSI: Final = re.compile(
-    r"\$'((?:[^'\\]|\\[ntr\\'\"]|\\x[0-9a-fA-F]{2}|\\[0-3][0-7]{2})*)'|\$'(?:[^'\\]|\\.)*'",
+    r"\$'((?:[^'\\]|\\[ntr\\'\"]|\\x[0-9a-fA-F]{1,2}|\\(?:[0-3][0-7]{2}|[0-7]{1,2}(?![0-7])))*)'"
+    r"|\$'(?:[^'\\]|\\.)*'",
     re.DOTALL,
 )
 """`$'...'`; the content is matched if all its escapes are known."""
+_ONE_DIGIT: Final = re.compile(r"(\\[^x])|\\x([0-9a-fA-F])(?![0-9a-fA-F])", re.DOTALL)
+"""`\\xa`, which Python writes as `\\x0a`; or another escape, such as the `\\\\` in `\\\\xa`."""
 _IN_BRACKETS: Final = re.compile(r"[^(){}'\"\\`#]+")
 _NOT_FOLLOWED: Final = re.compile(r"\bcase\s|<<(?!<)")
 _ESCAPED: Final = '$`"\\'
@@ -288,7 +291,8 @@ class Lexer:
             raise self._unclosed("'", line)
         self.at = match.end()
         try:
-            text = (match[1] or "").encode().decode("unicode_escape").encode("latin-1").decode()
+            plain = _ONE_DIGIT.sub(lambda it: it[1] or f"\\x0{it[2]}", match[1] or "")
+            text = plain.encode().decode("unicode_escape").encode("latin-1").decode()
         except UnicodeDecodeError:
             text = "\0"
         if match[1] is None or "\0" in text:
