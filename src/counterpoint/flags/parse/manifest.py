@@ -151,7 +151,8 @@ class _Manifest:
 
     def _script(self, text: str, line: int, *, block: bool) -> None:
         """Keep a text that sets variables for a shell; a block begins after its key's line."""
-        if not any(is_setting(match[1]) for match in _SET.finditer(text)):
+        sets = any(is_setting(match[1]) for match in _SET.finditer(text))
+        if not sets or _FLAGS.match(text):
             return
         if all(map(_is_literal, text.splitlines())):
             self.unread[f"line {line}: lines of NAME=value in a text"] = None

@@ -237,7 +237,7 @@ class _Walker(ast.NodeVisitor):
         elif not plain:
             self._open(target.value)
 
-    def _extend(self, target: ast.expr, more: list[Value]) -> None:
+    def _extend(self, target: ast.expr, more: Sequence[Value]) -> None:
         """Extend a list, as in `flags += [...]`, even if its content is not known."""
         before = self.evaluator.value(target) if isinstance(target, ast.Name) else Entries()
         if isinstance(target, ast.Name) and not isinstance(before, Entries):
@@ -308,8 +308,8 @@ class _Walker(ast.NodeVisitor):
         first = self.evaluator.key(node.args[0]) if node.args else None
         if method in ("append", "extend"):
             for value in map(self.evaluator.value, node.args):
-                whole = value.items if isinstance(value, Items) else [value]
-                self._extend(target, whole if method == "extend" else [value])
+                items = value.items if isinstance(value, Items) else [value]
+                self._extend(target, items if method == "extend" else [value])
         elif method in ("update", "__ior__"):
             more = self.evaluator.entries(node)
             self._update(more, node, target)
