@@ -101,7 +101,7 @@ class ShellState:
     options: list[Occurrence] = field(default_factory=list[Occurrence])
     issues: list[SyntaxIssue] = field(default_factory=list[SyntaxIssue])
     notes: dict[str, None] = field(default_factory=dict[str, None])  # in order, each once
-    unread: dict[tuple[int, str], None] = field(default_factory=dict[tuple[int, str], None])
+    _left: dict[tuple[int, str], None] = field(default_factory=dict[tuple[int, str], None])
     superseded: list[Assignment] = field(default_factory=list[Assignment])
     """Flags of programs and branches other than the last."""
     numbers: Numbers = ()
@@ -300,7 +300,12 @@ class ShellState:
         """List a part that was not read though it may set something."""
         text = " ".join(text.split())
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-        self.unread[line, f"line {line}: {shown}" if line else shown] = None
+        self._left[line, f"line {line}: {shown}" if line else shown] = None
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The parts that were not read, in the order of their lines."""
+        return tuple(text for _, text in sorted(self._left, key=lambda it: it[0]))
 
     def issue(
         self, kind: IssueKind, name: str, text: str, why: str, line: int, instead: str | None = None
@@ -357,7 +362,7 @@ class ShellState:
             issues=tuple(issues),
             layout=layout_of((*numbers, *self.numbers)),
             notes=tuple(self.notes),
-            unread=tuple(text for _, text in sorted(self.unread, key=lambda it: it[0])),
+            unread=self.unread,
             inherited=tuple(dict.fromkeys(found.inherited)),
             others=other_programs(self.superseded, self.where, form),
         )
