@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from typing import Final
 
@@ -276,6 +278,12 @@ class Collector:
         return events.offset_ps + base
 
 
+@cache
+def _joiner() -> ThreadPoolExecutor:
+    """Return the thread that joins batches while the next ones are decoded."""
+    return ThreadPoolExecutor(1, "counterpoint-join")
+
+
 class _Table:
     """A table built from batches, which are joined early to avoid many small pieces."""
 
@@ -283,7 +291,7 @@ class _Table:
         self._schema = schema
         self._batches: list[Columns] = []
         self._waiting = 0
-        self._frames: list[pl.DataFrame] = []
+        self._frames: list[Future[pl.DataFrame]] = []
         self.size = 0
 
     def append(self, batch: Columns) -> None:
@@ -296,12 +304,13 @@ class _Table:
     def frame(self, *, by_line: bool) -> pl.DataFrame:
         """Return the table; `by_line` if pieces of the same lines were appended in turn."""
         self._join()
-        frames, self._frames = self._frames, []
+        frames = [frame.result() for frame in self._frames]
+        self._frames.clear()
         return _by_line(frames) if by_line else pl.concat(frames)
 
     def _join(self) -> None:
-        self._frames.append(_concatenate(self._batches, self._schema))
-        self._batches.clear()
+        self._frames.append(_joiner().submit(_concatenate, self._batches, self._schema))
+        self._batches = []
         self._waiting = 0
 
 
