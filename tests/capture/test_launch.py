@@ -295,7 +295,7 @@ class TestRefusals:
         from counterpoint.capture.request import ProfileSchedule
 
         asked = replace(request(tmp_path, "pass"), window=ProfileSchedule(processes=(0, 3)))
-        with pytest.raises(UsageError, match="--processes 3: no such rank"):
+        with pytest.raises(UsageError, match="`processes=3`: no such rank"):
             launch(asked)
 
 

@@ -168,8 +168,6 @@ PROGRAMS = (
     *("counterpoint", "pip", "rm", "mv", "mkdir", "less", "ls", "git", "pgrep", "ray"),
     *("scontrol", "scancel", "srun", "sudo", "env", "unset", "command", "nsys", "python"),
 )
-# The command line makes a command of these.
-LEFT_OUT = re.compile(r"(leave|omit|remove) --[a-z-]+( out)?")
 
 
 def literals(node: ast.expr) -> Iterator[str]:
@@ -206,7 +204,7 @@ def written() -> Iterator[tuple[str, str]]:
 def mixed(text: str) -> bool:
     """Whether it is neither one command (or its options) nor one plain sentence."""
     words = re.sub(r"'[^']*'", "quoted", text).split()
-    if not words or LEFT_OUT.fullmatch(text):
+    if not words:
         return False
     if words[0].startswith("-") or words[0] in PROGRAMS or words[:2] == ["X", "-m"]:
         prose = any(it in ("or", "and", "then") or it.endswith((",", ";", ":")) for it in words)

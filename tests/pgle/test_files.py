@@ -179,7 +179,7 @@ def test_traps_are_named(
     assert what in refused.value.what
     assert str(path) in refused.value.what
     assert refused.value.why
-    assert next_ in (refused.value.next or "")
+    assert next_ in str(refused.value.next or "")
 
 
 def test_what_is_missing_or_may_not_be_read_is_told(tmp_path: Path) -> None:

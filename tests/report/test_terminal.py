@@ -353,16 +353,17 @@ def test_the_step_time_is_that_which_the_run_counted_not_the_guess_of_an_unmarke
     assert "the figures below are of that, not of a step" in text
     assert "Where one run of jit_grad goes" in text
     assert "a median step" not in text
-    step, loss = digest(explained, run)
-    assert step.startswith("step time     130.0 ms median, 19 steps, by the run's own count; ")
+    found = digest(explained, run)
+    step, loss = found.step_time, found.largest_loss
+    assert step.startswith("130.0 ms median, 19 steps, by the run's own count; ")
     assert step.endswith("by the profile, one run of jit_grad takes 30.00 ms")
     assert "the step" not in loss
 
 
 def test_the_digest_says_that_a_step_may_be_several_runs() -> None:
-    step, _ = digest(explain(accumulated(2)), None)
+    step = digest(explain(accumulated(2)), None).step_time
     assert "by the profile; jit_grad runs 4 times for each run of jit_update" in step
-    alone, _ = digest(explain(few_steps(4)), None)
+    alone = digest(explain(few_steps(4)), None).step_time
     assert alone.endswith("by the profile")
 
 
@@ -429,7 +430,7 @@ def test_a_run_tells_the_step_time_where_its_profile_has_no_whole_step() -> None
     assert "Step time 125.0 ms median 19 steps, by the run's own count" in text
     assert "no whole step in this profile; jit_step runs for 80.00 ms" in text
     assert "Where one run of jit_step goes" in text
-    assert digest(explained, run)[0].endswith(
+    assert digest(explained, run).step_time.endswith(
         "; no whole step in this profile; jit_step runs for 80.00 ms"
     )
 

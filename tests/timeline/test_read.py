@@ -177,7 +177,7 @@ class TestRefusals:
         monkeypatch.chdir(place)
         with pytest.raises(InputError) as refused:
             read("x.xplane.pb")
-        assert f"ls '{place}'" in (refused.value.next or "")
+        assert f"ls '{place}'" in str(refused.value.next)
 
     def test_a_stored_timeline_among_others(self, gemm: Path, tmp_path: Path) -> None:
         stored = write_parquet(read(gemm), tmp_path / "t.parquet")

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from counterpoint.cli.app import main
+from counterpoint.core.arguments import Retry
 from counterpoint.core.errors import InputError
 from counterpoint.cost import Contention, Price, PriceFamily, PriceSource, price_around
 from counterpoint.cost.model import FREE
@@ -176,7 +177,7 @@ def test_a_recording_of_more_devices_than_the_target_has_is_refused(
 ) -> None:
     with pytest.raises(InputError, match="runs on 16 devices") as refused:
         calibrate([recording(scalars())], parse_target(target), start=scalars(), model_of=Simple)
-    assert refused.value.next == f"--target {proposed}"
+    assert refused.value.next == Retry({"target": proposed})
 
 
 def test_a_recording_of_more_hosts_than_the_target_has_is_refused() -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from counterpoint import __version__
 from counterpoint.cli.commands import COMMANDS, GROUPS, SECTIONS, Command
 from counterpoint.cli.quick import quick
-from counterpoint.core import ArgumentError, CounterpointError, UsageError
+from counterpoint.core import CounterpointError, UsageError
 
 if TYPE_CHECKING:
     from cyclopts import App, CycloptsError
@@ -139,8 +139,7 @@ def _whole(
     error: CounterpointError, words: Sequence[str], commands: Iterable[Command]
 ) -> CounterpointError:
     from counterpoint.cli.next_command import with_whole_command
-
-    error = error.as_option() if isinstance(error, ArgumentError) else error
+    from counterpoint.cli.wording import word_error
 
     def is_taken(line: Sequence[str]) -> bool:
         try:
@@ -149,7 +148,7 @@ def _whole(
             return False
         return True
 
-    return with_whole_command(error, words, is_taken)
+    return with_whole_command(word_error(error), words, is_taken)
 
 
 def _reader_has_gone() -> bool:

@@ -12,7 +12,9 @@ from cyclopts import Parameter
 
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.progress import Progress
+from counterpoint.cli.wording import print_report, write_result
 from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.runs import is_run
 
 Switch = Annotated[bool, Parameter(show_default=False)]
@@ -47,13 +49,12 @@ def calibrate(
     if target is None:
         raise UsageError(
             "--target is missing: which GPUs were these measured on?",
-            next="--target 8xH100",
+            next=Retry({"target": "8xH100"}),
         )
     if out is not None:
         check_output(out, force=force, endings=(ENDING,))
     from counterpoint.cost import default_scalars, read_scalars
     from counterpoint.hardware.targets import parse_target
-    from counterpoint.report import print_document
     from counterpoint.report.predict import calibration_document, calibration_json
     from counterpoint.runs.timeline import read
     from counterpoint.workflow.calibration import calibrate as fit
@@ -69,10 +70,10 @@ def calibrate(
         write_output(out, found.toml())
         print(f"wrote {out}", file=sys.stderr)
     if json:
-        sys.stdout.write(calibration_json(found, str(out) if out and found.fitted else None))
+        write_result(calibration_json(found, str(out) if out and found.fitted else None))
     else:
         next_command = _next(recordings, str(where), calibration, out) if found.fitted else ""
-        print_document(calibration_document(found, next_command, str(where)), sys.stdout)
+        print_report(calibration_document(found, next_command, str(where)))
     found.refuse_nothing(*recordings[:1])
 
 

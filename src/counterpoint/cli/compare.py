@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -14,10 +13,18 @@ from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.profiles import refuse_directory_of_runs
 from counterpoint.cli.progress import Progress
+from counterpoint.cli.wording import (
+    document_text,
+    in_options,
+    print_report,
+    say_line,
+    write_result,
+)
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.diagnose.compare import Comparison
 from counterpoint.diagnose.compare import compare as compare_sides
-from counterpoint.report import plain_text, print_document, printable
+from counterpoint.report import printable
 from counterpoint.report.explain import compare_document, compare_json
 
 ENDINGS = (".json", ".txt", ".md")
@@ -48,13 +55,13 @@ def compare(
     a, b = _sides(paths, with_)
     limit = None if fail_above is None else _share(fail_above)
     if top < 1:
-        raise UsageError(f"--top must be at least 1, not {top}", next="--top 10")
+        raise UsageError(f"--top must be at least 1, not {top}", next=Retry({"top": 10}))
     if out is not None:
         check_output(out, force=force, endings=ENDINGS)
         if json and out.suffix != ".json":
             raise UsageError(
                 f"--json conflicts with the text file {out}",
-                next=f"-o {shlex.quote(str(out.with_suffix('.json')))}",
+                next=Retry({"out": out.with_suffix(".json")}),
             )
     found = _compare(a, b)
     _write(found, top, out, as_json=json)
@@ -63,7 +70,7 @@ def compare(
     print(f"B is slower than A by more than {limit:.3%} of the step", file=sys.stderr)
     for differs in found.other_experiment:
         text = f"{differs.what}: {differs.a or 'none'} in A, {differs.b or 'none'} in B"
-        print(f"different experiments: {printable(text)}", file=sys.stderr)
+        say_line(f"different experiments: {printable(text)}")
     return 1
 
 
@@ -85,7 +92,9 @@ def _sides(
 def _share(text: str) -> float:
     written = re.fullmatch(r"\s*(\d{1,3}(?:\.\d+)?)\s*%\s*", text)
     if written is None:
-        raise UsageError(f"--fail-above takes a percentage, not {text!r}", next="--fail-above 2%")
+        raise UsageError(
+            f"--fail-above takes a percentage, not {text!r}", next=Retry({"fail_above": "2%"})
+        )
     return float(written[1]) / 100
 
 
@@ -100,11 +109,12 @@ def _compare(a: tuple[str, ...], b: tuple[str, ...]) -> Comparison:
 
 def _write(found: Comparison, top: int, out: Path | None, *, as_json: bool) -> None:
     if out is None and as_json:
-        sys.stdout.write(compare_json(found))
+        write_result(compare_json(found))
     elif out is None:
-        print_document(compare_document(found, top), sys.stdout)
+        print_report(compare_document(found, top))
     else:
-        text = plain_text(compare_document(found, top))
-        content = {".json": compare_json(found), ".md": f"```\n{text}```\n"}.get(out.suffix, text)
+        text = document_text(compare_document(found, top))
+        data = in_options(compare_json(found))
+        content = {".json": data, ".md": f"```\n{text}```\n"}.get(out.suffix, text)
         write_output(out, content)
         print(f"wrote {out}", file=sys.stderr)

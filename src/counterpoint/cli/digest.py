@@ -6,14 +6,17 @@ an error nor a long read can affect how the run ends.
 
 from __future__ import annotations
 
+import json
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from counterpoint.cli.wording import in_options
 from counterpoint.core import CounterpointError
 from counterpoint.report import size
 from counterpoint.runs import Run
@@ -22,20 +25,18 @@ _LARGEST: Final = 64 << 20
 """Maximum bytes of profiles to read: larger ones may need more memory than a job has left."""
 _LONGEST: Final = 60
 """Time limit in seconds: launchers kill ranks that stay long after the others."""
+_LINES: Final = {
+    "step_time": "step time     {}",
+    "largest_loss": "largest loss  {}",
+    "none": "digest   none: {}",
+}
 
 
 def digest_lines(run: Run, seconds: int = _LONGEST) -> Iterator[str]:
     """Yield the digest of a successful run's profile; nothing for other runs, and never raise."""
     if not run.outcome.ok or not run.profiles:
         return
-    try:
-        total = sum(path.stat().st_size for path in run.profiles)
-        if total <= _LARGEST:
-            yield from _read_in_process(run.path, seconds)
-        else:
-            yield f"digest   none: {size(total)} of profiles are too much to read after a run"
-    except (Exception, KeyboardInterrupt):  # noqa: BLE001 - the run itself has succeeded
-        yield "digest   none: reading its profile was interrupted"
+    yield from _lines(_digest(run, seconds))
 
 
 def digest_of_compared(step_times: str, runs: Iterable[Run]) -> Iterator[str]:
@@ -43,15 +44,33 @@ def digest_of_compared(step_times: str, runs: Iterable[Run]) -> Iterator[str]:
 
     `runs` are in order of preference: the loss that remains after a change comes first.
     """
-    yield f"step time     {step_times}"
+    yield _LINES["step_time"].format(step_times)
     profiled = next((run for run in runs if run.profiles), None)
     if profiled is None:
         return
-    lines = [line for line in digest_lines(profiled) if not line.startswith("step time")]
-    yield from (f"{line}; in {shlex.quote(profiled.path.name)}" for line in lines)
+    if not profiled.outcome.ok:
+        return
+    digest = _digest(profiled, _LONGEST)
+    digest.pop("step_time", None)  # `step_times` has those of all runs
+    yield from (f"{line}; in {shlex.quote(profiled.path.name)}" for line in _lines(digest))
 
 
-def _read_in_process(path: Path, seconds: int) -> list[str]:
+def _lines(digest: Mapping[str, str]) -> list[str]:
+    return [_LINES[name].format(in_options(text)) for name, text in digest.items()]
+
+
+def _digest(run: Run, seconds: int) -> dict[str, str]:
+    """Return the fields of the digest, or `none` with the reason."""
+    try:
+        total = sum(path.stat().st_size for path in run.profiles)
+        if total <= _LARGEST:
+            return _read_in_process(run.path, seconds)
+    except (Exception, KeyboardInterrupt):  # noqa: BLE001 - the run itself has succeeded
+        return {"none": "reading its profile was interrupted"}
+    return {"none": f"{size(total)} of profiles are too much to read after a run"}
+
+
+def _read_in_process(path: Path, seconds: int) -> dict[str, str]:
     words = [sys.executable, "-P", "-m", __name__, str(path), str(seconds)]
     quiet = subprocess.DEVNULL
     with subprocess.Popen(  # noqa: S603 - this program
@@ -63,20 +82,21 @@ def _read_in_process(path: Path, seconds: int) -> list[str]:
             child.kill()
             child.wait()  # also after Ctrl-C, which `with` expects the child to get too
     if child.returncode == -signal.SIGALRM:
-        return [f"digest   none: its profile was not read within {seconds} s"]
+        return {"none": f"its profile was not read within {seconds} s"}
     if child.returncode:
-        return ["digest   none: its profile could not be read"]
-    return output.decode("utf-8", errors="replace").splitlines()
+        return {"none": "its profile could not be read"}
+    found: dict[str, str] = json.loads(output)
+    return found
 
 
-def _digest_of(path: str) -> list[str]:
+def _digest_of(path: str) -> dict[str, str]:
     from counterpoint.cli.profiles import find_run
     from counterpoint.diagnose import explain as explain_timeline
     from counterpoint.report.explain import digest
     from counterpoint.runs.timeline import read
 
     run = find_run([path])
-    return digest(explain_timeline(read(path), run=run), run)
+    return asdict(digest(explain_timeline(read(path), run=run), run))
 
 
 def main() -> None:
@@ -84,10 +104,10 @@ def main() -> None:
     path, seconds = sys.argv[1:]
     signal.alarm(int(seconds))
     try:
-        lines = _digest_of(path)
+        found = _digest_of(path)
     except CounterpointError as error:
-        lines = [f"digest   none: {error.what}"]
-    print("\n".join(lines))
+        found = {"none": error.what}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,15 @@ from cyclopts import Parameter
 
 from counterpoint.capture.ranks import World
 from counterpoint.cli.output import check_output, write_output
+from counterpoint.cli.wording import (
+    argument_of,
+    document_text,
+    in_options,
+    print_report,
+    write_result,
+)
 from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.core.rules import DocumentedRule, similar_codes
 from counterpoint.doctor import Checkup, merge_results
 from counterpoint.doctor.checks import CHECKS, run_checks
@@ -27,7 +35,6 @@ from counterpoint.doctor.cluster import (
     report_of,
 )
 from counterpoint.doctor.gather import gather
-from counterpoint.report import plain_text, print_document
 from counterpoint.report.doctor import doctor_document, doctor_json, next_command
 
 Rule = TypeVar("Rule", bound=DocumentedRule)
@@ -120,7 +127,7 @@ def _checked_words(texts: Sequence[str], option: str) -> tuple[str, ...]:
             raise UsageError(
                 f"{option} {word}: no such check",
                 why=f"the checks are {', '.join(rule.NAME for rule in rules)}",
-                next=f"{option} {near[0] if near else rules[0].NAME}",
+                next=Retry({argument_of(option): near[0] if near else rules[0].NAME}),
             )
     return words
 
@@ -146,11 +153,11 @@ def _print(checkup: Checkup, out: Path | None, *, as_json: bool, plain: bool) ->
     if out is not None:
         as_data = out.suffix == ".json"
         document = doctor_document(checkup)
-        data = doctor_json(checkup, next_command(checkup))
-        write_output(out, data if as_data else plain_text(document))
+        data = in_options(doctor_json(checkup, next_command(checkup)))
+        write_output(out, data if as_data else document_text(document))
     elif as_json:
-        sys.stdout.write(doctor_json(checkup, next_command(checkup)))
+        write_result(doctor_json(checkup, next_command(checkup)))
     elif plain:
-        sys.stdout.write(plain_text(doctor_document(checkup)))
+        sys.stdout.write(document_text(doctor_document(checkup)))
     else:
-        print_document(doctor_document(checkup), sys.stdout)
+        print_report(doctor_document(checkup))

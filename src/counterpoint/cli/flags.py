@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from counterpoint.cli.progress import Progress
+from counterpoint.cli.wording import print_report, say_line, write_result
 from counterpoint.core import ArgumentError, UsageError
 from counterpoint.flags import Channel, Settings
 from counterpoint.flags.catalogue import all_documentation, release, releases
@@ -28,7 +29,6 @@ from counterpoint.flags.refresh import (
 )
 from counterpoint.flags.showing import show as look_up
 from counterpoint.flags.versions import version_number
-from counterpoint.report import print_document
 from counterpoint.report.catalogue import (
     all_changes,
     diff_document,
@@ -84,9 +84,9 @@ def list_flags(
     does = {name: about.does for name, about in all_documentation().items()}
     found = listing(release, wanted, does)
     if json:
-        sys.stdout.write(list_json(found, release, wanted, does))
+        write_result(list_json(found, release, wanted, does))
     else:
-        print_document(list_document(found, release, wanted, does), sys.stdout)
+        print_report(list_document(found, release, wanted, does))
 
 
 def _beginning(asked: str) -> str:
@@ -117,9 +117,9 @@ def show(
     """
     shown = look_up(name, chosen_release(jaxlib), chip)
     if json:
-        sys.stdout.write(show_json(shown, tuple(all_changes(shown))))
+        write_result(show_json(shown, tuple(all_changes(shown))))
     else:
-        print_document(show_document(shown), sys.stdout)
+        print_report(show_document(shown))
 
 
 def diff(
@@ -146,9 +146,9 @@ def diff(
         ) from None
     found = diff_releases(earlier, later, replacements(earlier, later))
     if json:
-        sys.stdout.write(diff_json(found))
+        write_result(diff_json(found))
     else:
-        print_document(diff_document(found), sys.stdout)
+        print_report(diff_document(found))
 
 
 def refresh(
@@ -193,9 +193,9 @@ def refresh(
             text = refresh_json(learnt, news, where, compared) if json else None
             document = refresh_document(learnt, news, where, compared)
     if text is not None:
-        sys.stdout.write(text)
+        write_result(text)
     else:
-        print_document(document, sys.stdout)
+        print_report(document)
 
 
 def effective(
@@ -241,9 +241,9 @@ def effective(
         differences=differences(reported.modules),
     )
     if json:
-        sys.stdout.write(effective_json(found, next_command(found)))
+        write_result(effective_json(found, next_command(found)))
     else:
-        print_document(effective_document(found), sys.stdout)
+        print_report(effective_document(found))
     return 1 if found.lost else 0
 
 
@@ -254,7 +254,7 @@ def _asked(
     if asked is not None:
         written = read_source(asked, allowed=allow)
         for line in unread(written):
-            print(line, file=sys.stderr)
+            say_line(line)
         return written.settings, asked
     if reported.run is None:
         return Settings(), None

@@ -15,12 +15,13 @@ from cyclopts import Parameter
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_number
 from counterpoint.cli.settings_source import SettingsContext, read_source
+from counterpoint.cli.wording import in_options, print_report, say_line, write_result
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.flags import Settings, difference
 from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.flags.parse import ParsedSource
 from counterpoint.flags.probe import chosen_release
-from counterpoint.report import print_document
 from counterpoint.report.flags import (
     difference_document,
     difference_json,
@@ -66,7 +67,6 @@ def recommend(  # noqa: PLR0913 - the options of the command
         json: Print everything as JSON.
     """
     from counterpoint.flags.recommendation import recommend as find_settings
-    from counterpoint.report import print_document
     from counterpoint.report.recommend import (
         recommendation_document,
         recommendation_json,
@@ -82,7 +82,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
     if as_ is not None:
         sys.stdout.write(recommendation_text(found, as_))
     elif json:
-        sys.stdout.write(recommendation_json(found))
+        write_result(recommendation_json(found))
     else:
         options = {
             "--for": ",".join(workloads),
@@ -95,7 +95,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
         named = {name: text for name, text in options.items() if text is not None}
         same = ["counterpoint", "flags", "recommend", *chain.from_iterable(named.items())]
         next_command = _next(found, same, target, program, module)
-        print_document(recommendation_document(found, top, next_command), sys.stdout)
+        print_report(recommendation_document(found, top, next_command))
 
 
 def _next(
@@ -225,7 +225,7 @@ def thresholds(  # noqa: PLR0913 - the options of the command
     if (program is None) == (params is None and total_params is None):
         raise UsageError(
             "flags thresholds requires either --program or the size of a model",
-            next="--params 218e6 --dtype bf16 --layers 32",
+            next=Retry({"params": "218e6", "dtype": "bf16", "layers": 32}),
         )
     if params is not None and total_params is not None:
         raise UsageError("--params and --total-params cannot be combined: one layer or all layers")
@@ -241,7 +241,6 @@ def _of_program(
     from counterpoint.cli.program_option import finished_program
     from counterpoint.flags.probe import installed_version
     from counterpoint.flags.thresholds import thresholds as find_thresholds
-    from counterpoint.report import print_document
     from counterpoint.report.thresholds import thresholds_document, thresholds_json
 
     check_number("--top", top, 1)
@@ -249,9 +248,9 @@ def _of_program(
     version = jaxlib or subject.circumstances.get("jaxlib") or installed_version()
     found = find_thresholds(subject.program, version)
     if as_json:
-        sys.stdout.write(thresholds_json(found, subject.where))
+        write_result(thresholds_json(found, subject.where))
     else:
-        print_document(thresholds_document(found, subject.where, top), sys.stdout)
+        print_report(thresholds_document(found, subject.where, top))
 
 
 def _of_size(
@@ -259,15 +258,14 @@ def _of_size(
 ) -> None:
     from counterpoint.flags.thresholds import layer_rule
     from counterpoint.hardware.targets import parse_devices
-    from counterpoint.report import print_document
     from counterpoint.report.thresholds import rule_document, rule_json
 
     devices = parse_devices(target).count if target is not None else None
     rule = layer_rule(params, dtype, layers, devices, whole=whole)
     if as_json:
-        sys.stdout.write(rule_json(rule))
+        write_result(rule_json(rule))
     else:
-        print_document(rule_document(rule), sys.stdout)
+        print_report(rule_document(rule))
 
 
 FormName = Literal["env", "bash", "python", "slurm", "k8s", "compiler_options"]
@@ -315,16 +313,16 @@ def render_flags(  # noqa: PLR0913 - the options of the command
         other = _read(diff, form, release.version, allow)
         changes = difference(settings, other.settings)
         if json:
-            sys.stdout.write(difference_json(changes, source, diff))
+            write_result(difference_json(changes, source, diff))
         else:
-            print_document(difference_document(changes, source, diff), sys.stdout)
+            print_report(difference_document(changes, source, diff))
         return
     kind = SettingsForm(as_) if as_ else BY_SUFFIX.get(out.suffix if out else "", SettingsForm.BASH)
     text = render(settings, kind, release)
     for line in unwritten(settings, kind):
-        print(line, file=sys.stderr)
+        say_line(line)
     if json:
-        text = render_json(settings, kind, text, written)
+        text = in_options(render_json(settings, kind, text, written))
     _write(text, out, source, force=force)
 
 
@@ -335,10 +333,10 @@ def _read(source: str, form: str | None, version: str, allow: tuple[Path, ...]) 
         raise InputError(
             f"{written.where}: no settings found",
             why=f"it was read as {written.form}",
-            next="--form text",
+            next=Retry({"form": "text"}),
         )
     for line in unread(written):
-        print(line, file=sys.stderr)
+        say_line(line)
     return written
 
 

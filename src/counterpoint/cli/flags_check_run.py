@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.cli.settings_source import SettingsContext, SettingsSource, read_source
+from counterpoint.cli.wording import say_line, write_result
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.check import (
     CheckRequest,
@@ -54,11 +56,11 @@ def run(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Check or fix the settings, print the result, and return the exit code."""
     if out is not None and not fix:
-        raise UsageError("-o requires --fix", next="--fix")
+        raise UsageError("-o requires --fix", next=Retry({"fix": True}))
     if out is not None:
         _check_out(out, source, force=force)
     _check_jaxlib(jaxlib)
-    chosen, left_out = codes(select, "--select"), codes(ignore, "--ignore")
+    chosen, left_out = codes(select, "select"), codes(ignore, "ignore")
     interpreter = find_interpreter(python or _python_of(command))
     wanted = SettingsContext(
         jaxlib or (interpreter.jaxlib if interpreter else None), _chip(target, chip)
@@ -81,12 +83,12 @@ def run(  # noqa: PLR0913 - the options of the command
     if json:
         from counterpoint.report.flags import check_json
 
-        sys.stdout.write(check_json(examination))
+        write_result(check_json(examination))
         return int(examination.failed)
     if not (found.written.given or found.written.issues):
         _say(*nothing_lines(examination))
         return 0
-    sys.stdout.writelines(f"{line}\n" for line in check_lines(examination))
+    write_result("".join(f"{line}\n" for line in check_lines(examination)))
     options = {"--form": form, "--jaxlib": jaxlib, "--python": python}
     options |= {"--target": target, "--chip": chip}
     _say(*summary_lines(examination, _next(examination, source, options)))
@@ -117,7 +119,7 @@ def _fix(found: SettingsSource, question: CheckRequest, out: Path | None, *, as_
     if as_json:
         from counterpoint.report.flags import fix_json
 
-        sys.stdout.write(fix_json(fixed, examination, text, undone))
+        write_result(fix_json(fixed, examination, text, undone))
     else:
         sys.stdout.write("" if out is not None else text)
         _say(*fix_lines(fixed, examination, undone))
@@ -133,7 +135,7 @@ def _check_read(written: ParsedSource) -> None:
         raise InputError(
             f"{written.where}: no settings could be read",
             why=f"not read: {'; '.join(named)}",
-            next="--form text",
+            next=Retry({"form": "text"}),
         )
 
 
@@ -159,14 +161,15 @@ def _check_jaxlib(version: str | None) -> None:
         raise UsageError(
             f"--jaxlib {version}: not a release",
             why="a release is a version number; the tables of the nearest older release are used",
-            next=f"--jaxlib {release(None).version}",
+            next=Retry({"jaxlib": release(None).version}),
         )
 
 
 def _chip(target: str | None, chip: str | None) -> str | None:
     if target is not None and chip is not None:
         raise UsageError(
-            f"--target {target} and --chip {chip}: both specify the chip", next="omit --chip"
+            f"--target {target} and --chip {chip}: both specify the chip",
+            next=Retry(without=("chip",)),
         )
     if target is None:
         return _known_chip(chip)
@@ -184,7 +187,7 @@ def _known_chip(chip: str | None) -> str | None:
 
     known = find_chip(chip)
     if known is None:
-        raise UsageError(f"--chip {chip}: unknown chip", next="--chip H100")
+        raise UsageError(f"--chip {chip}: unknown chip", next=Retry({"chip": "H100"}))
     return known.name
 
 
@@ -212,4 +215,4 @@ def _say(*lines: str) -> None:
     """Print to stderr, and in a terminal after the result."""
     sys.stdout.flush()
     for line in lines:
-        print(line, file=sys.stderr)
+        say_line(line)

@@ -1,23 +1,20 @@
 """The next command after an error: the words command line with the wrong option replaced.
 
-The code that raises an error does not know the command line. So its `next` may be an option alone
-(`--step 5`), or an instruction to drop one (`omit --ranks`); this module turns both into a
-whole command. The parser decides how many words belong to the old option: only command lines that
-it accepts are proposed.
+The code that raises an error does not know the command line. Its `next` may be a `Retry`, which
+says which arguments to change or to omit; this module turns that into a whole command. The parser
+decides how many words belong to the old option: only command lines that it accepts are proposed.
 """
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from counterpoint.cli.wording import in_options, shown_option
 from counterpoint.core import CounterpointError
+from counterpoint.core.arguments import Retry, option_of
 
-_LEFT_OUT: Final = re.compile(r"(?:leave|omit|remove) (--[a-z][a-z-]*)(?: out)?")
-_OPTION: Final = re.compile(r"-[a-z]|--[a-z][a-z-]*")
-_REMARK: Final = "   # "
 _ALSO: Final = {"-o": "--out", "--out": "-o"}
 _NAMED: Final = ("--set", "--env")
 """Options that can be repeated, each for the name before its first `=`."""
@@ -28,31 +25,24 @@ def with_whole_command(
     error: CounterpointError, words: Sequence[str], is_taken: Callable[[Sequence[str]], bool]
 ) -> CounterpointError:
     """Return the error with a `next` to paste; `is_taken` says whether a line is valid."""
-    wanted, hash_, remark = (error.next or "").partition(_REMARK)
-    left_out = _LEFT_OUT.fullmatch(wanted)
-    if left_out is None and not wanted.startswith("-"):
+    retry = error.next
+    if not isinstance(retry, Retry):
         return error
-    change = [] if left_out else _options(wanted)
-    old = [left_out[1]] if left_out else [words[0] for words in change]
+    change = [_words(name, value) for name, value in retry.given.items()]
+    old = [*map(option_of, retry.without), *(words[0] for words in change)]
     lines = _without(tuple(words), old, change)
     whole = next((line for line in (_with(line, change) for line in lines) if is_taken(line)), None)
     if whole is not None:
-        error.next = shlex.join(["counterpoint", *_short(whole, is_taken)]) + hash_ + remark
-    elif left_out is None:
-        error.next = f"the same command with {wanted}{hash_}{remark}"
+        remark = f"   # {retry.remark}" if retry.remark else ""
+        error.next = shlex.join(["counterpoint", *_short(whole, is_taken)]) + remark
+    else:
+        error.next = ("the same command with " if change else "") + in_options(str(retry))
     return error
 
 
-def _options(text: str) -> list[list[str]]:
-    """Split into options with their values: `--params 218e6 --layers 32` holds two."""
-    found: list[list[str]] = []
-    for word in shlex.split(text):
-        option, equals, value = word.partition("=")
-        if _OPTION.fullmatch(option) and not (found and found[-1][0] == "--slurm"):
-            found.append([option, value] if equals else [option])
-        elif found:
-            found[-1].append(word)
-    return found
+def _words(name: str, value: object) -> list[str]:
+    option = shown_option(name)
+    return [option] if value is True else [option, f"{value}"]
 
 
 def _without(

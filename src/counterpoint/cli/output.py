@@ -7,10 +7,11 @@ neither a partial file nor a damaged old one.
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 
+from counterpoint.cli.wording import argument_of
 from counterpoint.core import UsageError, refuse_url
+from counterpoint.core.arguments import Retry
 
 
 def check_output(path: Path, *, force: bool, endings: tuple[str, ...]) -> None:
@@ -20,12 +21,12 @@ def check_output(path: Path, *, force: bool, endings: tuple[str, ...]) -> None:
         raise UsageError(
             f"can't write {path}: unknown suffix {path.suffix or '(none)'}",
             why=f"the suffix selects the format: {', '.join(endings)}",
-            next=f"-o {shlex.quote(str(path.with_suffix(endings[0])))}",
+            next=Retry({"out": path.with_suffix(endings[0])}),
         )
     if path.is_dir():
         raise UsageError(f"can't write {path}: it is a directory")
     if path.exists() and not force:
-        raise UsageError(f"{path} exists", why="--force overwrites it", next="--force")
+        raise UsageError(f"{path} exists", why="--force overwrites it", next=Retry({"force": True}))
     if not path.parent.is_dir():
         raise UsageError(f"can't write {path}: the directory {path.parent} does not exist")
 
@@ -37,7 +38,7 @@ def check_number(
     if value is not None and not least <= value < float("inf"):
         raise UsageError(
             f"{option} takes a number of at least {least:g}, not {value:g}",
-            next=None if instead is None else f"{option} {instead:g}",
+            next=None if instead is None else Retry({argument_of(option): f"{instead:g}"}),
         )
 
 

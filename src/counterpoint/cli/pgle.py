@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,10 @@ from counterpoint.cli.output import check_number
 from counterpoint.cli.profiles import manual, read_recordings, recorded_versions, refuse_over_input
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
+from counterpoint.cli.wording import argument_of, print_report, write_result
 from counterpoint.compile.inputs import Workload, load_workload, own_target
 from counterpoint.core import CounterpointError, InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.flags.lines import parse_settings
 from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import Target
@@ -45,7 +46,7 @@ from counterpoint.pgle.profiles import (
     read_profile,
     write_profile,
 )
-from counterpoint.report import print_document, printable
+from counterpoint.report import printable
 from counterpoint.report.pgle import (
     diff_document,
     diff_json,
@@ -105,9 +106,9 @@ def make(
     write_profile(built.profile, out, overwrite=force)
     check = ["counterpoint", "pgle", "check", out, "--program", recordings[0]]
     if json:
-        sys.stdout.write(made_json(built, out, shlex.join(check)))
+        write_result(made_json(built, out, shlex.join(check)))
     else:
-        print_document(made_document(built, out, shlex.join(check)), sys.stdout)
+        print_report(made_document(built, out, shlex.join(check)))
 
 
 def merge(
@@ -159,9 +160,9 @@ def diff(
     check_number("--top", top, 1)
     found = diff_profiles(read_profile(a), read_profile(b))
     if json:
-        sys.stdout.write(diff_json(found, str(a), str(b)))
+        write_result(diff_json(found, str(a), str(b)))
     else:
-        print_document(diff_document(found, str(a), str(b), top), sys.stdout)
+        print_report(diff_document(found, str(a), str(b), top))
 
 
 def show(
@@ -180,9 +181,9 @@ def show(
     check_number("--top", top, 1)
     found = read_profile(profile)
     if json:
-        sys.stdout.write(profile_json(found, str(profile)))
+        write_result(profile_json(found, str(profile)))
     else:
-        print_document(profile_document(found, str(profile), top), sys.stdout)
+        print_report(profile_document(found, str(profile), top))
 
 
 def check(
@@ -229,7 +230,10 @@ def check(
 
 def _check_share(option: str, share: float | None) -> None:
     if share is not None and not 0 <= share <= 1:
-        raise UsageError(f"{option} takes a share from 0 to 1, not {share:g}", next=f"{option} 0.9")
+        raise UsageError(
+            f"{option} takes a share from 0 to 1, not {share:g}",
+            next=Retry({argument_of(option): 0.9}),
+        )
 
 
 def _require_scheduled(profile: Path, program: Path) -> None:
@@ -269,13 +273,12 @@ def _print_check(
         text = pgle_check_json(
             coverage, judgment, str(profile), subject.where, next_step, subject.others
         )
-        sys.stdout.write(text)
+        write_result(text)
         return
-    print_document(
+    print_report(
         pgle_check_document(
             coverage, judgment, str(profile), subject.where, top, next_step, subject.others
         ),
-        sys.stdout,
     )
 
 
@@ -305,7 +308,7 @@ def _apply(profile: Path, program: Path, subject: LocatedProgram | None) -> str 
     return shlex.join([*words, "--target", target_name("H100", devices)])
 
 
-_EXAMPLE = "--target 8xH100"
+_EXAMPLE = Retry({"target": "8xH100"})
 
 
 @Parameter(name="*")
@@ -400,6 +403,6 @@ def _next_of_apply(applied: AppliedProfile, program: Path) -> str:
 
 def _print_apply(applied: AppliedProfile, top: int, *, as_json: bool, next: str) -> None:
     if as_json:
-        sys.stdout.write(pgle_apply_json(applied, next))
+        write_result(pgle_apply_json(applied, next))
     else:
-        print_document(pgle_apply_document(applied, top, next), sys.stdout)
+        print_report(pgle_apply_document(applied, top, next))

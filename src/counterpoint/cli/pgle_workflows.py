@@ -15,10 +15,12 @@ from cyclopts import Parameter
 from counterpoint.cli.digest import digest_of_compared
 from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.output import check_number, write_output
+from counterpoint.cli.wording import document_text, in_options, print_report, say_line
 from counterpoint.cli.workload import Many, ProfileOptions, Switch, WorkloadOptions, make_request
 from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.pgle.profiles import check_percentile
-from counterpoint.report import Document, plain_text, print_document, printable
+from counterpoint.report import Document, printable
 from counterpoint.report.pgle import (
     auto_document,
     auto_json,
@@ -94,7 +96,7 @@ def make_task(
     if request.window is None:
         raise UsageError(
             "--no-profile: this command needs a profile",
-            next="omit --no-profile",
+            next=Retry(without=("no_profile",)),
         )
     return FeedbackTask(
         request=request,
@@ -111,7 +113,7 @@ def _directory(way: str) -> Path:
 
 def say(line: str) -> None:
     """Print one line of progress next to the output of the workload."""
-    print(f"counterpoint: {line}", file=sys.stderr)
+    say_line(f"counterpoint: {line}")
 
 
 def feedback_digest(feedback: Feedback) -> Iterator[str]:
@@ -133,13 +135,13 @@ def deliver(
     as_json: bool,
 ) -> None:
     """Print the report and save it with its runs; the digest is for the log of the job."""
-    text = data()
+    text = in_options(data())
     write_output(directory / "report.json", text)
-    write_output(directory / "report.txt", plain_text(document))
+    write_output(directory / "report.txt", document_text(document))
     if as_json:
         sys.stdout.write(text)
         return
-    print_document(document, sys.stdout)
+    print_report(document)
     for line in digest:
         say(printable(line))
     say(f"report saved as {shlex.quote(str(directory / 'report.txt'))} and report.json")

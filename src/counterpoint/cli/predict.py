@@ -18,6 +18,7 @@ from counterpoint.cli.output import check_number
 from counterpoint.cli.predict_options import CompileOptions, PriceOptions, Switch, make_question
 from counterpoint.cli.profiles import check_timeline_output, write_timeline
 from counterpoint.cli.progress import Progress
+from counterpoint.cli.wording import print_report, say_line, write_result
 from counterpoint.core import UsageError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def predict(  # noqa: PLR0913 - the options of the command
 
 def _exit_code(prediction: Prediction) -> int:
     for question in prediction.unanswered:
-        print(f"error: {question.error}", file=sys.stderr)
+        say_line(f"error: {question.error}")
     if prediction.unanswered:
         return UsageError.exit_code
     return OUT_OF_MEMORY if prediction.base.memory.fits is False else 0
@@ -154,13 +155,12 @@ def _of_command(
 
 
 def _print(prediction: Prediction, top: int, next: str, *, as_json: bool, explained: bool) -> None:
-    from counterpoint.report import print_document
     from counterpoint.report.predict import predict_document, predict_json
 
     if as_json:
-        sys.stdout.write(predict_json(prediction))
+        write_result(predict_json(prediction))
     else:
-        print_document(predict_document(prediction, top, next, explained=explained), sys.stdout)
+        print_report(predict_document(prediction, top, next, explained=explained))
 
 
 _LINE = 90  # characters of settings; longer lines are hard to read

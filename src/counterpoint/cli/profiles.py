@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
 from counterpoint.cli.output import check_number, check_output, write_output
 from counterpoint.cli.progress import Progress
+from counterpoint.cli.wording import document_text, in_options, print_report, write_result
 from counterpoint.core import InputError, UsageError, refuse_url
-from counterpoint.report import plain_text, print_document, printable
+from counterpoint.core.arguments import Retry
+from counterpoint.report import printable
 from counterpoint.runs import find_runs, is_run
 from counterpoint.runs.timeline import read
 
@@ -145,7 +147,8 @@ def device_numbers(text: str | None) -> tuple[int, ...] | None:
     numbers = text.split(",")
     if not all(number.strip().isdecimal() for number in numbers):
         raise UsageError(
-            f"--device takes numbers separated by commas, not {text!r}", next="--device 0,1"
+            f"--device takes numbers separated by commas, not {text!r}",
+            next=Retry({"device": "0,1"}),
         )
     return tuple(sorted({int(number) for number in numbers}))
 
@@ -157,13 +160,13 @@ def check_options(
     if not paths:
         raise UsageError("a profile is required", next=f"counterpoint {command} PATH")
     if top < 1:
-        raise UsageError(f"--top must be at least 1, not {top}", next="--top 10")
+        raise UsageError(f"--top must be at least 1, not {top}", next=Retry({"top": 10}))
     if out is not None:
         check_output(out, force=force, endings=ENDINGS)
         if json and out.suffix != ".json":
             raise UsageError(
                 f"--json conflicts with the text file {out}",
-                next=f"-o {shlex.quote(str(out.with_suffix('.json')))}",
+                next=Retry({"out": out.with_suffix(".json")}),
             )
 
 
@@ -174,14 +177,14 @@ def write_answer(
     if out is None:
         _show_every_name(sys.stdout)
         if json:
-            sys.stdout.write(as_text())
+            write_result(as_text())
         else:
-            print_document(document(), sys.stdout)
+            print_report(document())
         return
     if json or out.suffix == ".json":
-        text = as_text()
+        text = in_options(as_text())
     else:
-        text = plain_text(document())
+        text = document_text(document())
         text = f"```\n{text}```\n" if out.suffix == ".md" else text
     write_output(out, text)
     print(f"wrote {out}", file=sys.stderr)
@@ -261,7 +264,9 @@ def check_timeline_output(
         raise UsageError(f"{out} is also an input", next="choose another name")
     if out.exists() and not force:
         raise UsageError(
-            f"{out} exists", why="files are overwritten only with --force", next="--force"
+            f"{out} exists",
+            why="files are overwritten only with --force",
+            next=Retry({"force": True}),
         )
     if not out.parent.is_dir():
         parent = shlex.quote(str(out.parent))

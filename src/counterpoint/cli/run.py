@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from counterpoint.capture import launch, without_errors
 from counterpoint.capture.ranks import find_world
 from counterpoint.cli.digest import digest_lines
+from counterpoint.cli.wording import say_line, write_result
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
 from counterpoint.report.runs import run_lines, runs_json
 from counterpoint.runs import Run
@@ -47,7 +48,7 @@ def run(
     missing = profile.is_explicit and finished.outcome.ok and not finished.profiles
     if not own_rank:
         if json:
-            sys.stdout.write(runs_json([finished]))
+            write_result(runs_json([finished]))
         if missing or not json:
             digest = () if json else digest_lines(finished)
             say = without_errors(_say)
@@ -61,7 +62,7 @@ def run(
 
 
 def _say(line: str) -> None:
-    print(f"counterpoint: {line}", file=sys.stderr)
+    say_line(f"counterpoint: {line}")
 
 
 def _drop_unwritten(stream: TextIO) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from counterpoint.cli.wording import print_report, write_result
 from counterpoint.core import InputError
-from counterpoint.report import print_document
 from counterpoint.report.runs import runs_document, runs_json
 from counterpoint.runs import Run, find_runs, read_run
 
@@ -34,6 +33,6 @@ def runs(
             broken.append((path, damage.what))
     readable.sort(key=lambda run: run.started)
     if json:
-        sys.stdout.write(runs_json(readable, broken))
+        write_result(runs_json(readable, broken))
     else:
-        print_document(runs_document(readable, broken, str(directory)), sys.stdout)
+        print_report(runs_document(readable, broken, str(directory)))

@@ -28,6 +28,7 @@ from counterpoint.cli.tune_options import (
     Switch,
     TriedOptions,
 )
+from counterpoint.cli.wording import in_options, print_report, write_result
 from counterpoint.core import CounterpointError
 from counterpoint.report import budget_text, counted_noun, end_text
 from counterpoint.report.tune import StudyStatus, event_lines, study_status
@@ -111,7 +112,6 @@ def _work(asked: TuneRequest) -> tuple[Conclusion, int]:
 
 def _deliver(asked: TuneRequest, conclusion: Conclusion, top: int, *, as_json: bool) -> None:
     from counterpoint.cli.tune_show import keep_report, next_command
-    from counterpoint.report import print_document
     from counterpoint.report.tune import tune_document, tune_json
     from counterpoint.tune.study import read_study
 
@@ -120,9 +120,9 @@ def _deliver(asked: TuneRequest, conclusion: Conclusion, top: int, *, as_json: b
     document = tune_document(conclusion, study, top, next_line)
     keep_report(conclusion, study, document)
     if as_json:
-        sys.stdout.write(tune_json(conclusion, study))
+        write_result(tune_json(conclusion, study))
         return
-    print_document(document, sys.stdout)
+    print_report(document)
     saved = shlex.quote(str(study / "report.txt"))
     print(f"counterpoint: the same in {saved} and report.json", file=sys.stderr)
 
@@ -230,16 +230,15 @@ def stop_on_signals(note: Callable[[str], None]) -> Generator[StopRequest]:
 
 def print_dry_run(asked: TuneRequest, top: int, words: str, *, as_json: bool) -> None:
     """Examine the request and print the plan; `words` is the command that executes it."""
-    from counterpoint.report import print_document
     from counterpoint.report.tune import dry_run_document, dry_run_json
     from counterpoint.tune import dry_run
 
     with Progress("examining the space") as progress:
         plan = dry_run(asked, progress.say)
     if as_json:
-        sys.stdout.write(dry_run_json(plan, asked.plan.budget))
+        write_result(dry_run_json(plan, asked.plan.budget))
     else:
-        print_document(dry_run_document(plan, top, words, asked.plan.budget), sys.stdout)
+        print_report(dry_run_document(plan, top, words, asked.plan.budget))
 
 
 _WIPE: Final = "\r\x1b[K"
@@ -347,7 +346,7 @@ class StudyProgress:
             return
         self._draw([])
         for line in lines:
-            self._stream.write(f"{_PREFIX}{line}\n")
+            self._stream.write(f"{_PREFIX}{in_options(line)}\n")
         self._stream.flush()
         self._said_at = time.monotonic()
 
@@ -356,7 +355,7 @@ class StudyProgress:
             return
         width = get_terminal_size().columns - _SPARE
         back = (_WIPE + _UP) * max(self._drawn - 1, 0) + (_WIPE if self._drawn else "")
-        self._stream.write(back + "\n".join(line[:width] for line in lines))
+        self._stream.write(back + "\n".join(in_options(line)[:width] for line in lines))
         self._stream.flush()
         self._drawn = len(lines)
 

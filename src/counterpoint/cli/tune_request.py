@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.cli.output import check_number
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
+from counterpoint.cli.wording import argument_of
 from counterpoint.core import UsageError, refuse_url, unused_path
+from counterpoint.core.arguments import Retry
 from counterpoint.tune import Budget
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ _UNITS: Final = {
 }
 _PART: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)\s*([a-z]+)")
 _SHARE: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?|\.[0-9]+)\s*(%?)")
-_EXAMPLE: Final = "--budget '20 trials, 2h'"
+_EXAMPLE: Final = Retry({"budget": "20 trials, 2h"})
 
 
 def read_budget(text: str | None) -> Budget:
@@ -83,7 +85,7 @@ def read_share(option: str, text: str, *, example: str, of: str = "the step") ->
     if not 0 <= value <= 0.5:
         raise UsageError(
             f"{option} takes a share of {of} from 0 to 50%, not {text!r}",
-            next=f"{option} {example}",
+            next=Retry({argument_of(option): example}),
         )
     return value
 
@@ -156,7 +158,7 @@ def _measures(workload: str | None, command: tuple[str, ...], given: TuneOptions
     if alone and given.race.confirm:
         raise UsageError(
             f"--predict alone runs nothing, but --confirm {given.race.confirm} requests runs",
-            next="remove --predict",
+            next=Retry(without=("predict",)),
         )
     return not alone and given.race.confirm != 0
 
@@ -173,12 +175,12 @@ def _refuse_idle(given: TuneOptions, *, predicts: bool, measure: bool) -> None:
             word = "predict" if search.predict is not None else idle[0].replace("_", "-")
             raise UsageError(
                 f"--{word} requires --target",
-                next="--target 8xH100",
+                next=Retry({"target": "8xH100"}),
             )
         if race.confirm is not None:
             raise UsageError(
                 "--confirm requires --target: it limits how many predicted arms are run",
-                next="--target 8xH100",
+                next=Retry({"target": "8xH100"}),
             )
     if not measure:
         spent = ("budget", "target_gain", "steps", "timeout", "hang_after", "ablate")
@@ -239,12 +241,9 @@ def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
         try:
             candidate(text, Settings())
         except UsageError as error:
-            rephrased = [
-                part and part.replace("--candidate", "--arm") for part in (error.why, error.next)
-            ]
-            what = error.what.replace("--candidate", "--arm")
-            what = what if "--arm" in what else f"--arm {what}"
-            raise UsageError(what, why=rephrased[0], next=rephrased[1]) from None
+            error.rename({"candidate": "arm"})
+            error.what = error.what if "`arm=" in error.what else f"--arm {error.what}"
+            raise
 
 
 def _plan(given: TuneOptions, target: Target | None) -> StudyPlan:
@@ -286,7 +285,7 @@ def _refuse_few(steps: int | None) -> None:
         raise UsageError(
             f"--steps {steps} is too few",
             why=f"a step time needs {FEWEST} undisturbed steps, and the first steps are warm-up",
-            next=f"--steps {2 * ENOUGH}",
+            next=Retry({"steps": 2 * ENOUGH}),
         )
 
 

@@ -16,9 +16,17 @@ from cyclopts import Parameter
 from counterpoint.cli.flags_advice import BY_SUFFIX, FormName
 from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.output import check_output, write_output
+from counterpoint.cli.wording import (
+    document_text,
+    in_options,
+    print_report,
+    say_line,
+    write_result,
+)
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import Retry, arguments_in
 from counterpoint.flags.forms import one_line
-from counterpoint.report import Document, plain_text
+from counterpoint.report import Document
 from counterpoint.report.tune import (
     tune_json,
 )
@@ -43,7 +51,7 @@ def check_bundle(path: Path, *, force: bool) -> None:
     if not path.name.endswith(_ENDINGS):
         raise UsageError(
             f"can't write {path}: a bundle is a .tar.gz",
-            next=f"--bundle {shlex.quote(str(path.with_suffix('.tar.gz')))}",
+            next=Retry({"bundle": path.with_suffix(".tar.gz")}),
         )
     check_output(path, force=force, endings=(".gz", ".tgz"))
 
@@ -104,8 +112,8 @@ def _with_more(conclusion: Conclusion, told: Study) -> tuple[str, ...] | None:
     at = next((at for at, word in enumerate(words) if word.startswith("--budget")), None)
     if told.ended is None or told.ended.why != SPENT or at is None or "--" in words[:at]:
         return None
-    suggested = re.search(r"--budget '([^']+)'", conclusion.sentence)
-    budget = suggested[1] if suggested else _twice(plan_of(told).budget)
+    suggested = arguments_in(conclusion.sentence).get("budget")
+    budget = suggested.strip("'") if suggested else _twice(plan_of(told).budget)
     after = at + (1 if "=" in words[at] else 2)
     return (*words[:at], "--budget", budget, *words[after:])
 
@@ -247,14 +255,13 @@ def _bundle(study: Path, path: Path, *, force: bool) -> None:
 
 
 def _report(told: Study, conclusion: Conclusion, study: Path, top: int, *, as_json: bool) -> None:
-    from counterpoint.report import print_document
     from counterpoint.report.tune import tune_document, tune_json
 
     if as_json:
-        sys.stdout.write(tune_json(conclusion, study))
+        write_result(tune_json(conclusion, study))
         return
     next_line = next_command(conclusion, told, study)
-    print_document(tune_document(conclusion, study, top, next_line), sys.stdout)
+    print_report(tune_document(conclusion, study, top, next_line))
 
 
 def _settings(
@@ -279,7 +286,7 @@ def _settings(
     settings = laid_out(told, chosen.settings, form)
     text = headed(render(settings, form, release_of(told)), conclusion, study, chosen)
     for line in (*unwritten(settings, form), *warnings(conclusion, chosen)):
-        print(line, file=sys.stderr)
+        say_line(line)
     if out is None:
         sys.stdout.write(text)
         return
@@ -330,8 +337,8 @@ BEST: Final = {
 
 def keep_report(conclusion: Conclusion, study: Path, document: Document) -> None:
     """Write the report and the best settings; remove those of an earlier winner."""
-    write_output(study / "report.json", tune_json(conclusion, study))
-    write_output(study / "report.txt", plain_text(document))
+    write_output(study / "report.json", in_options(tune_json(conclusion, study)))
+    write_output(study / "report.txt", document_text(document))
     winner = conclusion.winner
     for name, form in BEST.items():
         text = None if winner is None else _best(winner, form, conclusion, study)

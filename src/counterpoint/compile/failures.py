@@ -10,6 +10,7 @@ from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.installed import first_line, installed_version, no_compiler, shortened
 from counterpoint.compile.worker_process import CompileOutcome, FailureKind
 from counterpoint.core import CounterpointError, InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.flags.lifecycle import unknown_hint
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import resize_advice
@@ -60,7 +61,7 @@ def died(status: int | None, log: str, workload: Workload, timeout_s: float) -> 
         return CompileEnded(
             f"compiling {workload.name} took more than {timeout_s:g} s and was stopped",
             why=f"the compiler's last lines:\n       {lines}",
-            next=f"--timeout {10 * timeout_s:g}",
+            next=Retry({"timeout": f"{10 * timeout_s:g}"}),
         )
     if status == -signal.SIGKILL:
         return CompileKilled(
@@ -87,7 +88,7 @@ def _misfit(outcome: CompileOutcome, workload: Workload, target: Target) -> Coun
         return InputError(
             f"the configuration of target {target} can't be read",
             why=first_line(outcome.detail),
-            next="--target 8xH100",
+            next=Retry({"target": "8xH100"}),
         )
     wanted, available = outcome.detail.split()
     return UsageError(

@@ -19,7 +19,7 @@ from counterpoint.compile.compiler import CompiledProgram, cached_compile, compi
 from counterpoint.compile.failures import CompileKilled
 from counterpoint.compile.task import CompileTask
 from counterpoint.compile.worker_slot import SlotStopped, WorkerSlot, usual_jobs
-from counterpoint.core import CounterpointError, UsageError
+from counterpoint.core import ArgumentError, CounterpointError
 
 CompileResult: TypeAlias = CompiledProgram | CounterpointError
 """A compile, or its error: CompileFailed, or an invalid option, program or target."""
@@ -149,7 +149,7 @@ class Pool:
 
 def _jobs(jobs: int | None) -> int:
     if jobs is not None and jobs < 1:
-        raise UsageError(f"--jobs {jobs}: at least one worker is needed", next="--jobs 1")
+        raise ArgumentError("jobs", jobs, "at least one worker is needed", instead=1)
     return jobs or usual_jobs()
 
 

@@ -5,11 +5,16 @@
     │   └── ArgumentError    one argument of a function, which a command takes as an option
     └── InputError           a file or its content is wrong (exit code 3)
 
-Each says three things: what failed (with the value and where), why, and what to do next.
+Each says three things: what failed (with the value and where), why, and what to do next. The texts
+name arguments as in Python (`core.arguments`); a command words them as its options.
 Programming errors are ordinary exceptions and keep their traceback.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+
+from counterpoint.core.arguments import Retry, rename_arguments
 
 
 class CounterpointError(Exception):
@@ -17,7 +22,9 @@ class CounterpointError(Exception):
 
     exit_code = 1
 
-    def __init__(self, what: str, *, why: str | None = None, next: str | None = None) -> None:
+    def __init__(
+        self, what: str, *, why: str | None = None, next: str | Retry | None = None
+    ) -> None:
         super().__init__(what)
         self.what = what
         self.why = why
@@ -37,6 +44,15 @@ class CounterpointError(Exception):
         text = f"{self.what} ({self.why.rstrip('.')})" if self.why else self.what
         return " ".join(f"{text}; {self.next}".split() if self.next else text.split())
 
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Rename arguments in all texts, for a caller that takes them under other names."""
+        self.what = rename_arguments(self.what, names)
+        self.why = None if self.why is None else rename_arguments(self.why, names)
+        if isinstance(self.next, Retry):
+            self.next = self.next.renamed(names)
+        elif self.next is not None:
+            self.next = rename_arguments(self.next, names)
+
 
 class UsageError(CounterpointError):
     """The command line or a setting is wrong."""
@@ -47,8 +63,7 @@ class UsageError(CounterpointError):
 class ArgumentError(UsageError):
     """An argument has a value that is not accepted; `instead` is one that is.
 
-    `problem` continues the sentence `argument value: ...`. A command that takes the argument as an
-    option words the error with `as_option`.
+    `problem` continues the sentence `argument=value: ...`.
     """
 
     def __init__(
@@ -58,21 +73,19 @@ class ArgumentError(UsageError):
         problem: str,
         *,
         why: str | None = None,
-        instead: str | None = None,
+        instead: object = None,
+        beside: Mapping[str, object] | None = None,
+        remark: str = "",
     ) -> None:
+        """Name in `beside` the other arguments to change; `remark` says what `instead` means."""
         self.argument, self.value, self.problem, self.instead = argument, value, problem, instead
-        super().__init__(self._what(argument), why=why, next=self._next(argument))
-
-    def as_option(self) -> UsageError:
-        """Return the same error in the words of a command line."""
-        option = f"--{self.argument.replace('_', '-')}"
-        return UsageError(self._what(option), why=self.why, next=self._next(option))
-
-    def _what(self, name: str) -> str:
-        return f"{name} {self.value}: {self.problem}"
-
-    def _next(self, name: str) -> str | None:
-        return None if self.instead is None else f"{name} {self.instead}"
+        changed: dict[str, object] = {} if instead is None else {argument: instead}
+        changed.update(beside or {})
+        super().__init__(
+            f"`{argument}={value}`: {problem}",
+            why=why,
+            next=Retry(changed, remark=remark) if changed else None,
+        )
 
 
 class InputError(CounterpointError):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from counterpoint.core import UsageError
+from counterpoint.core import ArgumentError, UsageError
 from counterpoint.cost.model import Price, PriceFamily, PriceSource
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import collective
@@ -33,7 +33,7 @@ _REBUILT: Final = frozenset(
 """Families repriced by their formulas with the faster part, instead of scaling their prices."""
 _LINKS: Final = frozenset({PriceFamily.NETWORK, PriceFamily.DOMAIN})
 _FACTOR: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)x?")
-_EXAMPLE: Final = "--what-if nic=2x,hbm=1.5x,collective:all-gather-start.3=0"
+_EXAMPLE: Final = "nic=2x,hbm=1.5x,collective:all-gather-start.3=0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +126,4 @@ def _nearest(name: str) -> str:
 
 
 def _refused(part: str, why: str) -> UsageError:
-    return UsageError(f"--what-if {part}: not understood", why=why, next=_EXAMPLE)
+    return ArgumentError("what_if", part, "not understood", why=why, instead=_EXAMPLE)

@@ -27,6 +27,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.core.columns import Intervals, as_ranges, union
 from counterpoint.timeline import Timeline
 
@@ -268,7 +269,7 @@ def _check_devices(timeline: Timeline, devices: tuple[int, ...]) -> None:
             raise UsageError(
                 f"there is no device {device}",
                 why=f"devices of this profile: {_list_devices(timeline)}",
-                next="--device 0",
+                next=Retry({"device": 0}),
             )
 
 
@@ -289,5 +290,5 @@ def _check_step(timeline: Timeline, step: int, found: int) -> None:
         raise UsageError(
             f"there is no step {step}{where}",
             why=f"steps in this profile: {as_ranges(known)}",
-            next=f"--step {known[0]}" if known else None,
+            next=Retry({"step": known[0]}) if known else None,
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.flags import settings
 from counterpoint.flags.catalogue.about import documentation_of
 from counterpoint.flags.catalogue.flag import Flag, Release
@@ -70,7 +71,7 @@ def _form(form: SettingsForm | str) -> SettingsForm:
         raise UsageError(
             f"{form}: no such form",
             why=f"the forms are {', '.join(SettingsForm)}",
-            next="--as bash",
+            next=Retry({"as": "bash"}),
         ) from None
 
 
@@ -152,7 +153,7 @@ def _value(name: str, value: str) -> str:
         raise UsageError(
             f"{name}: this value can't be written to an env file: {value!r}",
             why="a value must fit on one line, and some readers keep quotes",
-            next="--as bash",
+            next=Retry({"as": "bash"}),
         )
     return value
 

@@ -262,7 +262,8 @@ def require_earlier(since: str | None, release: Release) -> None:
             "changed_since",
             since,
             f"later than the listed release, jaxlib {release.version}",
-            instead=f"{release.version} --jaxlib {since}",
+            instead=release.version,
+            beside={"jaxlib": since},
         )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.core import ArgumentError
+from counterpoint.core.arguments import option_of
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.recipe import (
     Recipe,
@@ -98,7 +99,7 @@ GOALS: Final = ("speed", "memory", "debug", "pgle")
 _OF_TPUS: Final = "multislice"
 _ANYWHERE: Final = ("xla_dump_", "JAX_", "TF_CPP_")
 """Prefixes of settings that are also read on TPUs."""
-_DUMP: Final = "--program DUMP"
+_DUMP: Final = f"{option_of('program')} DUMP"
 _LOST: Final = "set to"
 _PASSES: Final = "xla_disable_hlo_passes"
 _LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
@@ -379,4 +380,8 @@ def _advice(
 
 def _placed(text: str, situation: RecommendationRequest) -> str:
     """Substitute the given program into a piece of advice."""
-    return text if situation.where is None else text.replace(_DUMP, f"--program {situation.where}")
+    return (
+        text
+        if situation.where is None
+        else text.replace(_DUMP, f"{option_of('program')} {situation.where}")
+    )

@@ -356,7 +356,11 @@ def layer_rule(
     count = parse_count(params, argument)
     if whole and layers is None:
         raise ArgumentError(
-            argument, params, "the number of layers is missing", instead=f"{params} --layers 32"
+            argument,
+            params,
+            "the number of layers is missing",
+            instead=params,
+            beside={"layers": 32},
         )
     if whole and layers is not None:
         count //= layers

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.core import ArgumentError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.hardware.gpu import Chip, chips, find_chip, find_gpu, gpus, target_config
 from counterpoint.hardware.links import Wiring, find_ici, find_wiring
 from counterpoint.hardware.target import Devices, Target
@@ -142,7 +143,7 @@ def target_name(chip: str, devices: int) -> str:
     return f"{hosts}x{count}x{chip}" if hosts > 1 else f"{count}x{chip}"
 
 
-def resize_advice(target: Target, devices: int) -> str:
+def resize_advice(target: Target, devices: int) -> str | Retry:
     """Tell a user how to specify this many devices of the target's kind."""
     hosts, count = devices // target.gpus_per_host, target.gpus_per_host
     several = target.hosts > 1 or target.origin  # then the host size was the user's choice
@@ -151,11 +152,14 @@ def resize_advice(target: Target, devices: int) -> str:
     if target.origin:
         return f"in {target.origin} hosts = {hosts} and gpus_per_host = {count}"
     nics = target.nics_per_host if count == target.gpus_per_host else None
-    return f"--target {replace(target, hosts=hosts, gpus_per_host=count, nics_per_host=nics)}"
+    fitting = replace(target, hosts=hosts, gpus_per_host=count, nics_per_host=nics)
+    return Retry({"target": fitting})
 
 
-def _refused(text: str, problem: str, why: str | None, instead: str = _EXAMPLE) -> ArgumentError:
-    return ArgumentError("target", text, problem, why=why, instead=instead)
+def _refused(
+    text: str, problem: str, why: str | None, instead: str = _EXAMPLE, remark: str = ""
+) -> ArgumentError:
+    return ArgumentError("target", text, problem, why=why, instead=instead, remark=remark)
 
 
 def _is_file(text: str) -> bool:
@@ -215,32 +219,32 @@ def _counts(found: re.Match[str], text: str, chip: str) -> tuple[int, int]:
             text,
             f"one {host.word} of {count:,} {chip}, but no {host.word} has more than {host.most:,}",
             host.source,
-            _proposal(chip, devices, found["network"]),
+            *_proposal(chip, devices, found["network"]),
         )
     return hosts, count
 
 
-def _proposal(chip: str, devices: int, network: str | None) -> str:
-    """Propose the same devices on hosts as they are sold, with the same network."""
+def _proposal(chip: str, devices: int, network: str | None) -> tuple[str, str]:
+    """Propose the same devices on hosts as they are sold, with a remark on them."""
     plain = chip.replace(" ", "")
     ici = find_ici(chip)
     if ici is not None:
         slices = -(-devices // ici.slice_devices)
         while devices % slices:
             slices += 1
-        return f"{slices}x{devices // slices}x{plain}   # {slices:,} slices"
+        return f"{slices}x{devices // slices}x{plain}", f"{slices:,} slices"
     hosts, count = even_hosts(chip, devices)
     usual = _host(chip).usual
     whole = -(-devices // usual)
     wiring = find_wiring(chip)
     gbps = f"{wiring.nic_gbps:g}" if wiring and not network else ""
     links = network or (f":{gbps}G" if gbps else "")
-    proposal = f"{hosts}x{count}x{plain}{links}   # {hosts:,} hosts of {count}"
+    remark = f"{hosts:,} hosts of {count}"
     if gbps:
-        proposal += f", {gbps} Gb/s for each GPU"
+        remark += f", {gbps} Gb/s for each GPU"
     if count < usual:
-        proposal += f"; in whole hosts, {whole}x{usual}x{plain}{links} holds {whole * usual:,}"
-    return proposal
+        remark += f"; in whole hosts, {whole}x{usual}x{plain}{links} holds {whole * usual:,}"
+    return f"{hosts}x{count}x{plain}{links}", remark
 
 
 def _host(chip: str) -> _Host:

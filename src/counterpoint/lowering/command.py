@@ -77,7 +77,7 @@ def lower_command(
     `contain`, the command runs on a temporary layer over all files, if the kernel supports one.
     """
     if devices < 1:
-        raise UsageError(f"--devices must be at least 1, not {devices}")
+        raise UsageError(f"`devices=` must be at least 1, not {devices}")
     refuse_many(devices)
     refuse_missing(command, os.environ)
     attempt = _Attempt(

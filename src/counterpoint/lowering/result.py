@@ -58,7 +58,7 @@ class EmulatorReports:
         elif line["event"] == "lowered":
             self.functions.append(line)
             name = line["name"]
-            self._say(f"lowered {name} (--program {name} stops there)")
+            self._say(f"lowered {name} (`program={name}` stops there)")
         elif line["event"] == "asked":
             self.has_queried_backend = True
         elif line["event"] == "kept":
@@ -161,7 +161,7 @@ def _iteration_notes(outcome: dict[str, Any]) -> list[str]:
     """Return a note on what else an iteration runs: a gradient is not a whole step."""
     names: list[str] = outcome.get("beside", [])
     loose: int = outcome.get("loose", 0)
-    parts = [f"{', '.join(names)} (--program {names[0]})"] if names else []
+    parts = [f"{', '.join(names)} (`program={names[0]}`)"] if names else []
     parts += [f"{loose} large operation{'s'[: loose > 1]} outside of jax.jit"] if loose else []
     if not parts:
         return []

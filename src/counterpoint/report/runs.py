@@ -10,6 +10,7 @@ from statistics import quantiles
 from typing import Annotated, Any, Final, Literal, cast
 
 from counterpoint.core import Unknown, unused_path
+from counterpoint.core.arguments import option_words
 from counterpoint.diagnose import Remedy
 from counterpoint.report import units
 from counterpoint.report.document import (
@@ -92,11 +93,13 @@ def profiled_run_command(run: Run, path: Path) -> str:
     """Return the command that repeats the run with a profile."""
     words = ["counterpoint", "run", *_earlier(run), "-o", str(unused_path(path))]
     if run.launcher == LOCAL and run.world_size > 1:
-        words += ["--ranks", str(run.world_size)]
-    for name, value in run.settings.xla:
-        words += ["--set", f"{name}={value}"]
-    for name, value in run.settings.env:
-        words += ["--env", f"{name}={value}"]
+        words += option_words({"ranks": run.world_size})
+    words += option_words(
+        {
+            "set": tuple(f"{name}={value}" for name, value in run.settings.xla),
+            "env": tuple(f"{name}={value}" for name, value in run.settings.env),
+        }
+    )
     command = shlex.join(run.command)
     shown = command if command.isprintable() else "..."  # a multi-line program as an argument
     return f"{shlex.join(words)} -- {shown}"
@@ -111,7 +114,7 @@ def _earlier(run: Run) -> list[str]:
     seen = _steps_seen(rank)
     middle = (max(seen, 1) - 1) // 2
     earlier = min(start // 2, middle) if isinstance(start, int) else middle
-    return ["--profile-start-step", str(earlier)]
+    return option_words({"profile_start_step": earlier})
 
 
 def _steps_seen(rank: Rank) -> int:

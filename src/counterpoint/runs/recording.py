@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import socket
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, InputError, UsageError, unused_path
+from counterpoint.core.arguments import Retry
 from counterpoint.runs import layout
 from counterpoint.runs.layout import is_run
 from counterpoint.runs.outcomes import Outcome, OutcomeKind, start_of
@@ -205,7 +205,7 @@ def _taken(path: Path, why: str) -> UsageError:
     return UsageError(
         f"{path} is in use: {why}",
         why="existing files are never overwritten",
-        next=f"-o {shlex.quote(str(unused_path(path)))}",
+        next=Retry({"out": unused_path(path)}),
     )
 
 

@@ -25,6 +25,7 @@ from typing import IO, Any, Final, cast
 import polars as pl
 
 from counterpoint.core import Basis, InputError, Range
+from counterpoint.core.arguments import Retry
 from counterpoint.timeline.model import Device, EmbeddedProgram
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.source import ProfileSource
@@ -33,7 +34,7 @@ SourceProgress = Callable[[int, int, int], None]
 """Callback that receives the number of the source, the bytes of it done, and its total bytes."""
 
 _SERVE: Final = "from counterpoint.timeline.reading import serve; serve()"
-_ALONE: Final = "--jobs 1"
+_ALONE: Final = Retry({"jobs": 1})
 
 
 _WORTH: Final = 32 << 20

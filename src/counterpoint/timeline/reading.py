@@ -229,7 +229,7 @@ def _read_file(
         try:
             recording = reader(copy)
         except InputError as failure:
-            texts = (failure.what, failure.why or "", failure.next or "")
+            texts = (failure.what, failure.why or "", str(failure.next or ""))
             what, why, next_ = (text.replace(str(copy), name) for text in texts)
             raise InputError(what, why=why or None, next=next_ or None) from None
     notes = tuple(note.replace(str(copy), name) for note in recording.notes)
@@ -386,7 +386,7 @@ def _serve_one(task: dict[str, Any], directory: Path) -> dict[str, Any]:
             place = directory / f"{task['number']}-{part}"
             write_parcel(recording, place, directory / "hlo")
     except InputError as failure:
-        return {"failed": [failure.what, failure.why, failure.next]}
+        return {"failed": [failure.what, failure.why, failure.next and str(failure.next)]}
     except OSError as failure:
         return {"lost": f"{failure.strerror or failure}"}
     return {"made": len(recordings)}

@@ -16,6 +16,7 @@ from typing import Any, Final
 from counterpoint import __version__
 from counterpoint.capture import find_interpreter, named_interpreter
 from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.core.records import to_plain
 from counterpoint.flags import Settings, environment, inherited_settings
 from counterpoint.flags.probe import ProbeResult, RejectedFlag, probe_flags
@@ -68,12 +69,12 @@ def edited(first: StudyBegan, now: StudyBegan) -> str | None:
         return None
     return (
         f"{', '.join(names)} changed since the study began: earlier measurements are of another"
-        " program; use -o ANOTHER for a new study"
+        " program; use `out=ANOTHER` for a new study"
     )
 
 
 _INHERITED: Final = "XLA_FLAGS of your environment"
-_OURS: Final = "the base (--set, --env, --recipe)"
+_OURS: Final = "the base (`set=`, `env=`, `recipe=`)"
 _UNKNOWN: Final = "unknown flag"
 
 
@@ -193,12 +194,12 @@ def check(asked: TuneRequest) -> None:
         raise UsageError(
             f"{asked.workload} can be predicted but not run",
             why="measuring needs a command that trains",
-            next="remove --confirm",
+            next=Retry(without=("confirm",)),
         )
     if not asked.measure and asked.target is None:
         raise UsageError(
-            "a prediction requires --target",
-            next="--target 8xH100",
+            "a prediction requires `target=`",
+            next=Retry({"target": "8xH100"}),
         )
     if asked.command and not _may_run_elsewhere(asked):
         refuse_unknown(asked.base, asked.command, asked.inherited)
@@ -270,18 +271,18 @@ def _question(asked: TuneRequest, target: str | None, executor: str | None, cwd:
 def _parts(asked: TuneRequest) -> tuple[tuple[str, str], ...]:
     """Return hashes of the parts of the question that the first record does not contain in full.
 
-    Each is named as on the command line, so that a report of a difference says what to change.
+    Each names its arguments, so that a report of a difference says what to change.
     """
     plan = asked.plan
     parts: dict[str, object] = {
-        "the program (--program)": asked.program,
+        "the program (`program=`)": asked.program,
         "the command": asked.command,
         "whether anything is measured": asked.measure,
-        "the arms (--arm)": asked.arms,
-        "the space file (--space)": _content(plan.space_file),
-        "the process layout (--nodes, --per, --ranks-per-node)": to_plain(plan.shape),
-        "the length of a trial (--steps)": plan.limits.steps,
-        "the prices of the prediction (tables, --profile, --calibration)": [
+        "the arms (`arm=`)": asked.arms,
+        "the space file (`space=`)": _content(plan.space_file),
+        "the process layout (`nodes=`, `per=`, `ranks_per_node=`)": to_plain(plan.shape),
+        "the length of a trial (`steps=`)": plan.limits.steps,
+        "the prices of the prediction (tables, `profile=`, `calibration=`)": [
             _content(path) for path in _price_files(asked.question or PredictionOptions())
         ],
     }
@@ -355,10 +356,10 @@ def _nothing(space: Space, spoken_of: frozenset[str]) -> UsageError:
     same = bool(out) and all(item.why == AS_THE_BASE for item in out)
     return UsageError(
         "nothing to try: none of the named settings remains",
-        why=why or "without --target there is no search: name arms with --arm",
-        next="name an arm that differs from the base (--set, --env, your environment)"
+        why=why or "without `target=` there is no search: name arms with `arm=`",
+        next="name an arm that differs from the base (`set=`, `env=`, your environment)"
         if same
-        else "--target 8xH100",
+        else Retry({"target": "8xH100"}),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import tempfile
@@ -14,6 +13,7 @@ from typing import Final, TypeAlias
 
 from counterpoint.compile import require_compiler
 from counterpoint.core import CounterpointError, InputError, Unknown, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.cost import Scalars, default_scalars, read_scalars
 from counterpoint.flags.lines import installed_jaxlib
 from counterpoint.hardware import Target, find_described, find_gpu
@@ -154,13 +154,13 @@ def prepare_search(asked: TuneRequest, scratch: Path, say: Say) -> SearchInputs:
 
 
 def _lowered(asked: TuneRequest, target: Target, scratch: Path, say: Say) -> PredictionSubject:
-    """Lower the workload, and translate errors into the options of this command."""
+    """Lower the workload, and translate errors into the arguments of `tune`."""
     try:
         return _subject(asked, target, scratch, say)
     except CounterpointError as error:
-        if error.next is not None:
-            ours = error.next.replace("counterpoint predict ", "counterpoint tune --predict ")
-            error.next = re.sub(r"(?<!\S)--timeout\b", "--compile-timeout", ours)
+        error.rename({"timeout": "compile_timeout"})
+        if isinstance(error.next, str):
+            error.next = error.next.replace("counterpoint predict ", "counterpoint tune --predict ")
         raise
 
 
@@ -367,8 +367,8 @@ def resolve_target(asked: TuneRequest, say: Say) -> TuneRequest:
     if gpus is None:
         raise UsageError(
             "nothing to try: neither settings nor a target were given",
-            why="this machine has no GPUs that Counterpoint knows, and there is no --arm",
-            next="--target 8xH100",
+            why="this machine has no GPUs that Counterpoint knows, and there is no `arm=`",
+            next=Retry({"target": "8xH100"}),
         )
     say(f"using this machine's GPUs as the target: {gpus}")
     return replace(asked, target=gpus)

@@ -20,6 +20,7 @@ from counterpoint.compile.inputs import (
     names_function,
 )
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.flags import Settings, valid_pairs
 from counterpoint.flags.lines import (
     OWN_PREFIX,
@@ -38,8 +39,6 @@ Say = Callable[[str], None]
 _RECORDINGS: Final = (".xplane.pb", ".xplane.pb.gz", ".xplane.riegeli")
 _LOWER: Final = "counterpoint predict --target 8xH100 -- python train.py"
 _NAMELESS: Final = "the given bytes"
-_ELSEWHERE: Final = "--module "
-_HERE: Final = "--program "
 
 _TPU: Final = ("tpu_custom_call", '"megacore_config"', '"scoped_memory_configs"', "xla_tpu_")
 _CPU: Final = ("__onednn$", "__cpu$", '"outer_dimension_partitions"')
@@ -96,11 +95,10 @@ def find_subject(
             return _checked(
                 PredictionSubject(name=scheduled.name, origin=str(path), program=scheduled)
             )
-        return _checked(_of_workload(load_workload(path, program, option="--program")))
-    except UsageError as error:  # for an unknown name: other commands call the option --module
-        then = error.next.replace(_ELSEWHERE, _HERE) if error.next else None
-        what = error.what.replace(_ELSEWHERE, _HERE)
-        raise UsageError(what, why=error.why, next=then) from None
+        return _checked(_of_workload(load_workload(path, program)))
+    except UsageError as error:  # for an unknown name
+        error.rename({"module": "program"})
+        raise
     except InputError as error:
         what = error.what.replace(_NAMELESS, str(path))
         what = what if str(path) in what else f"{path}: {what}"
@@ -207,7 +205,7 @@ def _bears(subject: PredictionSubject, marks: Sequence[str], *, in_source: bool)
 _LINE: Final = re.compile(r"\s*(?:-|xla_\w+\b)|(?:^|\s)(?:env:)?[A-Za-z_]\w*=|\s\+\s|\s-")
 """Text with one of these is a line of settings; otherwise it is a file, or the name of a recipe."""
 
-_EXAMPLE: Final = "--candidate '--xla_gpu_enable_pipelined_all_gather=true'"
+_EXAMPLE: Final = Retry({"candidate": "--xla_gpu_enable_pipelined_all_gather=true"})
 _LONGEST: Final = 60
 ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
 
@@ -264,13 +262,13 @@ def with_unique_names(variants: Iterable[Variant]) -> list[Variant]:
 def _read(text: str, version: str | None, chip: str | None) -> SettingsLine:
     if not text.strip():
         raise UsageError(
-            "--candidate: the text is empty",
+            "`candidate=`: the text is empty",
             why="a candidate is flags in quotes, a file of settings, or a recipe's name",
             next=_EXAMPLE,
         )
     if ELLIPSIS in text:
         raise UsageError(
-            f"--candidate {text}: this label was shortened to fit",
+            f"`candidate={text}`: this label was shortened to fit",
             next="paste the full label, which is printed to a pipe or a file",
         )
     is_line = text.lstrip().startswith(OWN_PREFIX) or _LINE.search(text)
@@ -279,7 +277,7 @@ def _read(text: str, version: str | None, chip: str | None) -> SettingsLine:
     try:
         return read_line(text, version=version, chip=chip)
     except UsageError as error:
-        what = f"--candidate {_short(text)}: {error.what}"
+        what = f"`candidate={_short(text)}`: {error.what}"
         raise UsageError(what, why=error.why, next=error.next or _EXAMPLE) from None
 
 

@@ -225,7 +225,7 @@ def test_what_was_never_predicted_says_why() -> None:
     assert row(said, "at run").status == "not predictable"
     assert row(said, "left").status == "not looked at"
     assert row(said, "large").why.startswith("its predicted peak of 3.0 GiB exceeds the 2.0 GiB")
-    assert any(it == "1 arm not examined: raise --candidates" for it in said.notes)
+    assert any(it == "1 arm not examined: raise `candidates=`" for it in said.notes)
     assert any("1 arm not predictable" in it for it in said.notes)
 
 
@@ -455,8 +455,8 @@ def test_a_budget_that_was_too_small_says_which_would_do() -> None:
     race.made.add(StudyEnded(why="the budget is spent", at=AT))
     study = race.study
     told = conclude(study, plan).sentence
-    assert "about 7 fresh rows would be needed to decide: --confirm-rows 7 --budget '" in told
-    assert told.endswith(" trials' continues from here")
+    assert "about 7 fresh rows would be needed to decide: `confirm_rows=7` `budget='" in told
+    assert told.endswith(" trials'` continues from here")
 
 
 def test_of_arms_that_save_as_much_the_simplest_wins() -> None:

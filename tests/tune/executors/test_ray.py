@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import counterpoint
+from counterpoint.core.arguments import Retry
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import read_run
 from counterpoint.tune.executors.executor import (
@@ -171,7 +172,7 @@ def test_nodes_that_do_not_see_the_study_are_refused(
         with pytest.raises(UsageError) as caught:
             allocation.start(job(elsewhere, "print(1)"))
         assert caught.value.what.endswith(f"does not see {elsewhere}")
-        assert "-o /shared/DIRECTORY" in str(caught.value.next)
+        assert "`out=/shared/DIRECTORY`" in str(caught.value.next)
         assert not list((tmp_path / "study").iterdir())
         again = allocation.start(job(tmp_path / "study", "print(1)"))
         assert ended(again) == GangEnd(kind=GangEndKind.EXITED, exit_code=0)
@@ -283,7 +284,7 @@ def test_the_address_of_the_dashboard_is_refused() -> None:
     pytest.importorskip("ray")
     with pytest.raises(UsageError, match="the address of Ray's dashboard") as caught:
         Ray(address="http://head:8265").open()
-    assert caught.value.next == "--ray-address ray://head:10001"
+    assert caught.value.next == Retry({"ray_address": "ray://head:10001"})
 
 
 def test_settings_travel_and_the_tuner_s_own_place_does_not() -> None:

@@ -660,7 +660,7 @@ def test_without_a_target_one_confirmation_ends_it() -> None:
 
 
 def test_one_fresh_row_and_too_few_trials_are_refused() -> None:
-    with pytest.raises(UsageError, match="--confirm-rows 1 is too few"):
+    with pytest.raises(UsageError, match="`confirm_rows=1` is too few"):
         refuse_small(StudyPlan(confirm_rows=1))
     for plan, least in (
         (StudyPlan(), 14),

@@ -25,6 +25,7 @@ from counterpoint.compile.inputs.workload import Workload, load_workload
 from counterpoint.compile.installed import require_compiler
 from counterpoint.compile.worker_process import ProgramForm
 from counterpoint.core import CounterpointError, InputError, UsageError
+from counterpoint.core.arguments import Retry
 
 # JAX is imported when it is called, and may not be installed.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -172,7 +173,7 @@ def lower_function(
     if found is None:
         raise UsageError(f"{text}: not of the form file.py:function", next="file.py:make_step")
     if devices < 1:
-        raise UsageError(f"--devices takes a number of at least 1, not {devices}")
+        raise UsageError(f"`devices=` takes a number of at least 1, not {devices}")
     home = found["home"]
     if home.endswith(".py") and not Path(home).is_file():
         raise UsageError(
@@ -198,7 +199,7 @@ def lower_function(
         raise InputError(
             f"{text}({devices}) was not lowered within {timeout_s:g} s and was stopped",
             why="it should make shapes (jax.eval_shape, jax.ShapeDtypeStruct), not arrays",
-            next=f"--timeout {10 * timeout_s:g}",
+            next=Retry({"timeout": f"{10 * timeout_s:g}"}),
         ) from None
     if done.returncode != 0:
         raise _failure(text, devices, directory, done.stderr.decode(errors="replace"))
@@ -242,7 +243,7 @@ def _failure(text: str, devices: int, directory: Path, errors: str) -> Counterpo
             f"{text}({devices}): {uneven['size']} does not divide by {uneven['parts']}",
             why=f"axis {uneven['axis']} of an array {uneven['shape']} is split over"
             f" {uneven['parts']} devices, and JAX requires even shards",
-            next="use a number of devices that divides it (--target, --devices), or another mesh",
+            next="use a number of devices that divides it (`target=`, `devices=`), or another mesh",
         )
     lines = [line for line in errors.splitlines() if line.strip()][-_LINES:]
     return InputError(

@@ -35,7 +35,7 @@ def main(directory: Path, home: str, name: str, devices: int) -> int:
         _tell(directory, {"module": module.name})
     except CounterpointError as error:
         kind = "usage" if isinstance(error, UsageError) else "input"
-        report = {"what": error.what, "why": error.why or "", "next": error.next or ""}
+        report = {"what": error.what, "why": error.why or "", "next": str(error.next or "")}
         _tell(directory, {**report, "kind": kind})
         return error.exit_code
     except Exception as error:  # noqa: BLE001  the user's code

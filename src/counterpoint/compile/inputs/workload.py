@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,7 +29,8 @@ from counterpoint.compile.inputs.artifacts import (
 )
 from counterpoint.compile.inputs.artifacts import scheduled as scheduled_places
 from counterpoint.compile.worker_process import ProgramForm
-from counterpoint.core import InputError, UsageError
+from counterpoint.core import ArgumentError, InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.hardware import Target, find_described
 from counterpoint.hardware.targets import even_hosts
 from counterpoint.hlo import Program, module_bytes, read_program
@@ -88,27 +88,13 @@ class Workload:
         return math.prod(counts(self.program))
 
 
-def load_workload(
-    path: Path | str, module: str | None = None, *, option: str = "--module"
-) -> Workload:
-    """Return the step of a program: the module with the most FLOPs, or the one of that name.
-
-    `option` is the option that gave the name.
-    """
+def load_workload(path: Path | str, module: str | None = None) -> Workload:
+    """Return the step of a program: the module with the most FLOPs, or the one of that name."""
     path = Path(path)
     files = artifacts_of(path)
-    wanted = None if module is None else _ModuleChoice(module, option)
     if len(files) == 1 and path.is_file():
-        return _single(files[0], wanted)
-    return _chosen(path, files, wanted)
-
-
-@dataclass(frozen=True, slots=True)
-class _ModuleChoice:
-    """A module's name, or a part of it, and the option that gave it."""
-
-    name: str
-    option: str
+        return _single(files[0], module)
+    return _chosen(path, files, module)
 
 
 def artifacts_of(path: Path) -> list[Artifact]:
@@ -128,7 +114,7 @@ def _of_run(path: Path) -> list[Artifact]:
     return artifacts(path)
 
 
-def _single(paper: Artifact, wanted: _ModuleChoice | None) -> Workload:
+def _single(paper: Artifact, wanted: str | None) -> Workload:
     data = as_text(paper.read(), paper.place)
     if not data:
         raise InputError(f"{paper.place}: the file is empty", next=_HELP)
@@ -137,9 +123,9 @@ def _single(paper: Artifact, wanted: _ModuleChoice | None) -> Workload:
         raise InputError(f"{paper.place}: neither StableHLO nor an HLO module", next=_HELP)
     name = (symbol(data) if form is ProgramForm.MLIR else None) or paper.name.partition(".")[0]
     workload = _workload(CandidateModule(name, form, paper), data)
-    if wanted is not None and wanted.name not in workload.name:
-        option_text = f"{wanted.option} {wanted.name}"
-        raise UsageError(f"{option_text}: {paper.place} contains only module {workload.name}")
+    if wanted is not None and wanted not in workload.name:
+        problem = f"{paper.place} contains only module {workload.name}"
+        raise ArgumentError("module", wanted, problem)
     return workload
 
 
@@ -156,7 +142,7 @@ def form_of(data: bytes) -> ProgramForm | None:
     return ProgramForm.HLO_PROTO if b"\x00" in head else None
 
 
-def _chosen(path: Path, found: list[Artifact], wanted: _ModuleChoice | None) -> Workload:
+def _chosen(path: Path, found: list[Artifact], wanted: str | None) -> Workload:
     modules = ranked(candidates(found))
     if not modules:
         raise _nothing(path, found)
@@ -182,19 +168,17 @@ def _is_end_of(chosen: CandidateModule, paper: Artifact) -> bool:
     return f".{chosen.name}." in paper.name
 
 
-def _named(path: Path, modules: list[CandidateModule], wanted: _ModuleChoice) -> CandidateModule:
+def _named(path: Path, modules: list[CandidateModule], wanted: str) -> CandidateModule:
     for matches in (
-        [candidate for candidate in modules if candidate.name == wanted.name],
-        [candidate for candidate in modules if wanted.name in candidate.name],
+        [candidate for candidate in modules if candidate.name == wanted],
+        [candidate for candidate in modules if wanted in candidate.name],
     ):
         if len(matches) == 1:
             return matches[0]
     names = [candidate.name for candidate in modules]
     shown = ", ".join(names[:_MANY]) + (f" and {len(names) - _MANY} more" if names[_MANY:] else "")
-    raise UsageError(
-        f"{wanted.option} {wanted.name}: not one module of {path}",
-        why=f"it holds {shown}",
-        next=f"{wanted.option} {shlex.quote(names[0])}",
+    raise ArgumentError(
+        "module", wanted, f"not one module of {path}", why=f"it holds {shown}", instead=names[0]
     )
 
 
@@ -325,7 +309,7 @@ def own_target(workload: Workload) -> Target | None:
         raise UsageError(
             f"{workload.origin} was compiled for {platform[1]}, but the installed compiler is"
             " XLA's for CUDA",
-            next="--target 8xH100",
+            next=Retry({"target": "8xH100"}),
         )
     name = _NAME.search(workload.config)
     described = name[1] if name else "GPU"

@@ -23,6 +23,7 @@ from uuid import uuid4
 import msgspec
 
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.core.rules import DocumentedRule
 from counterpoint.doctor.cluster import hosts_differ, missing_ranks
 from counterpoint.doctor.facts import HostFacts
@@ -153,7 +154,7 @@ def _usable(directory: Path) -> Generator[None]:
         raise UsageError(
             f"{directory.parent}: ranks can't exchange files in it: {failure.strerror}",
             why="each rank writes its report there, and rank 0 merges them",
-            next="--meet /shared   # a writable directory that all hosts see",
+            next=Retry({"meet": "/shared"}, remark="a writable directory that all hosts see"),
         ) from None
 
 
@@ -161,7 +162,7 @@ def _lost(rank: int, what: str) -> InputError:
     return InputError(
         f"rank {rank}: {what}",
         why="rank 0 failed (see its output), did not start, or uses another directory",
-        next="--meet /shared   # a directory that all hosts see",
+        next=Retry({"meet": "/shared"}, remark="a directory that all hosts see"),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from counterpoint.capture.ranks import LocalRank, World, find_world
 from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry
 
 PODS: Final = "pods"
 """Stands in for a launcher's name: every rank is a host, or a pod, of its own."""
@@ -31,18 +32,20 @@ def find_ranks(environ: Mapping[str, str], rank: int | None, ranks: int | None) 
     rank, ranks = (pod if rank is None else rank), (tpu_ranks if ranks is None else ranks)
     if rank is None and ranks is None:
         raise UsageError(
-            "--cluster: no launcher started this process",
-            why="srun and mpirun set the rank of each process; without them, use --rank, --ranks"
-            " and --meet",
+            "`cluster=`: no launcher started this process",
+            why="srun and mpirun set the rank of each process; without them, use `rank=`, `ranks=`"
+            " and `meet=`",
             next="srun --ntasks-per-node=1 counterpoint doctor --cluster",
         )
     if rank is None or ranks is None:
-        missing = "--rank R" if rank is None else "--ranks N"
+        missing = "`rank=R`" if rank is None else "`ranks=N`"
         raise UsageError(
-            f"--cluster: {missing} is missing", why="the environment does not set it", next=_EXAMPLE
+            f"`cluster=`: {missing} is missing",
+            why="the environment does not set it",
+            next=_EXAMPLE,
         )
     if not 0 <= rank < ranks:
-        raise UsageError(f"--cluster: rank {rank} of {ranks}: ranks are 0 to N - 1", next=_EXAMPLE)
+        raise UsageError(f"`cluster=`: rank {rank} of {ranks}: ranks are 0 to N - 1", next=_EXAMPLE)
     return World(PODS, ranks, (LocalRank(rank, 0),))
 
 
@@ -54,9 +57,9 @@ def exchange_directory(meet: Path | None, world: World) -> Path:
     """
     if meet is None and world.launcher == PODS and world.size > 1:
         raise UsageError(
-            "--cluster: --meet DIR is missing",
+            "`cluster=`: `meet=DIR` is missing",
             why="without a launcher, the shared directory is unknown",
-            next="--meet /shared   # a directory on a volume that all ranks mount",
+            next=Retry({"meet": "/shared"}, remark="a directory on a volume that all ranks mount"),
         )
     job = re.sub(r"[^\w.-]+", "-", world.job or "")[:80] or world.size
     return (meet or Path()) / f".counterpoint-doctor-{world.launcher}-{job}"

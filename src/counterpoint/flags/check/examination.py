@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.lint import LintContext, Remark, Severity
 from counterpoint.flags.parsed import Occurrence, ParsedSource
@@ -133,13 +134,13 @@ def _why_not(case: LintContext, interpreter: JaxlibInterpreter | None) -> str | 
     if not any(_askable(occurrence) for occurrence in case.compiler):
         return "there are no flags to check"
     if interpreter is not None and interpreter.jaxlib is None:
-        return f"{interpreter.python} has no jaxlib (choose another with --python)"
+        return f"{interpreter.python} has no jaxlib (choose another with `python=`)"
     if interpreter is None:
-        return f"no interpreter with jaxlib {wanted} found (choose one with --python)"
+        return f"no interpreter with jaxlib {wanted} found (choose one with `python=`)"
     if interpreter.jaxlib != wanted:
         return (
             f"the installed jaxlib is {interpreter.jaxlib}, not {wanted}"
-            " (choose another with --python)"
+            " (choose another with `python=`)"
         )
     return None
 
@@ -266,8 +267,8 @@ def fix_and_examine(written: ParsedSource, question: CheckRequest) -> tuple[FixR
     return fixed, examine(fixed.written, question)
 
 
-def codes(texts: Sequence[str], option: str) -> tuple[str, ...]:
-    """Parse the codes or code prefixes of `--select`, comma-separated or repeated."""
+def codes(texts: Sequence[str], argument: str) -> tuple[str, ...]:
+    """Parse the codes or code prefixes of an argument, comma-separated or repeated."""
     found = tuple(
         code.strip().upper() for text in texts for code in text.split(",") if code.strip()
     )
@@ -277,9 +278,9 @@ def codes(texts: Sequence[str], option: str) -> tuple[str, ...]:
 
             near = similar_codes(RULES, code)
             raise UsageError(
-                f"{option} {code}: no such code",
+                f"`{argument}={code}`: no such code",
                 why="a code is FLAG and three digits, or a prefix such as FLAG1",
-                next=f"{option} {near[0]}" if near else "counterpoint explain-code",
+                next=Retry({argument: near[0]}) if near else "counterpoint explain-code",
             )
     return found
 

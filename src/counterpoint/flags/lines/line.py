@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.flags.lines.known import (
     OWN_PREFIX,
     is_flag,
@@ -92,14 +93,14 @@ def parse_settings(
         name = name.strip().removeprefix("--")
         if not equals or not NAME.fullmatch(name):
             raise UsageError(
-                f"--set {text}: not a setting",
+                f"`set={text}`: not a setting",
                 why="a setting is a flag's name, `=` and its value",
-                next="--set xla_gpu_enable_latency_hiding_scheduler=true",
+                next=Retry({"set": "xla_gpu_enable_latency_hiding_scheduler=true"}),
             )
         if is_variable(name):
             raise UsageError(
-                f"--set {text}: {name} is a variable, not a flag of XLA",
-                next=f"use --env {text}",
+                f"`set={text}`: {name} is a variable, not a flag of XLA",
+                next=f"use `env={text}`",
             )
         if not is_flag(name):
             raise unread(name, value)
@@ -110,12 +111,12 @@ def parse_settings(
         name, equals, value = bare.partition("=")
         if not NAME.fullmatch(name) or not equals:
             raise UsageError(
-                f"--env {text}: not a variable",
+                f"`env={text}`: not a variable",
                 why="a variable is a name, `=` and its value",
-                next="--env NCCL_DEBUG=INFO",
+                next=Retry({"env": "NCCL_DEBUG=INFO"}),
             )
         if name == "XLA_FLAGS":
-            where = "--env XLA_FLAGS"
+            where = "`env=XLA_FLAGS`"
             xla.extend(parse_xla_flags(expand_xla_flags(value, where=where), where=where))
             continue
         if bare == text:

@@ -454,7 +454,7 @@ def _missing(issue: SyntaxIssue, path: Path, failure: OSError | ValueError | Non
 def _beyond(issue: SyntaxIssue, reach: AllowedFiles) -> str:
     line = "" if issue.place.line is None else f" (line {issue.place.line})"
     parent = reach.to_allow(issue.text)
-    return f"{issue.text}{line}: outside the source's directory; --allow {parent} includes it"
+    return f"{issue.text}{line}: outside the source's directory; `allow={parent}` includes it"
 
 
 def overwritten(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.core import InputError
+from counterpoint.core.arguments import Retry
 from counterpoint.flags.parse.flag_values import (
     Assignment,
     ParsedValues,
@@ -469,7 +470,8 @@ def read_python(text: str, where: str) -> ParsedSource:
         line = f":{failure.lineno}" if isinstance(failure, SyntaxError) else ""
         reason = failure.msg if isinstance(failure, SyntaxError) else "it can't be parsed"
         raise InputError(
-            f"{where}{line}: not Python: {reason}", next="--form text finds flags in any text"
+            f"{where}{line}: not Python: {reason}",
+            next=Retry({"form": "text"}, remark="finds flags in any text"),
         ) from None
     if not _MARKS.search(text):
         return ParsedSource(where=where, form="python")

@@ -18,7 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.core import InputError, UsageError
+from counterpoint.core import ArgumentError, InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.flags.named_files import (
     ANYWHERE,
     LARGEST,
@@ -162,7 +163,8 @@ def read_text(
         written = read_named_files(_reader(form)(text, where), reach)
     except RecursionError:
         raise InputError(
-            f"{where}: nested too deeply", next="--form text finds flags in any text"
+            f"{where}: nested too deeply",
+            next=Retry({"form": "text"}, remark="finds flags in any text"),
         ) from None
     for program in written.programs:  # the rules check each program, and would take minutes
         if len(program.given) > _MOST_SETTINGS:
@@ -174,7 +176,7 @@ def read_text(
     if guessed and form == "shell" and (line := _comment_in_flags(text)):
         note = (
             f"line {line} is a comment: if XLA_FLAGS names this file, XLA stops reading there"
-            " (--form flags reads it that way)"
+            " (`form=flags` reads it that way)"
         )
         written = replace(written, notes=(*written.notes, note))
     if written.given or written.issues or written.unread:
@@ -325,7 +327,7 @@ def _reader(form: str) -> Callable[[str, str], ParsedSource]:
 
 def _check_form(form: str | None) -> None:
     if form is not None and form not in (*FORMS, *ALIASES):
-        raise UsageError(f"--form {form}: no such form", why=f"the forms are {', '.join(FORMS)}")
+        raise ArgumentError("form", form, "no such form", why=f"the forms are {', '.join(FORMS)}")
 
 
 def _is_file(path: Path) -> bool:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.flags.catalogue.flag import (
     Flag,
     FlagFacts,
@@ -403,14 +404,14 @@ def check_writable(path: Path | None) -> None:
             raise UsageError(
                 f"cannot create {path.parent}: {failure.strerror or failure}",
                 why="tables are stored under $XDG_DATA_HOME, by default ~/.local/share",
-                next="-o xla-flags.json",
+                next=Retry({"out": "xla-flags.json"}),
             ) from None
     elif path.exists():
         read_table(path)
     if not os.access(path.parent, os.W_OK):
         raise UsageError(
             f"cannot write {path}: {path.parent} is not a writable directory",
-            next="-o xla-flags.json",
+            next=Retry({"out": "xla-flags.json"}),
         )
 
 

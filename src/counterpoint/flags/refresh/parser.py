@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self, cast
 
 from counterpoint.core import InputError
+from counterpoint.core.arguments import Retry
 
 _UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: ")
 _PATIENCE_S: Final = 120  # loading 400 MB over a network can be slow
@@ -133,7 +134,7 @@ class Parser:
         raise InputError(
             f"{self._python} cannot import jaxlib: {hello.get('missing')}",
             why="flags are read from the jaxlib that this interpreter imports",
-            next="--python .venv/bin/python",
+            next=Retry({"python": ".venv/bin/python"}),
         )
 
     def _ask(self, text: str) -> dict[str, Any]:
@@ -181,7 +182,7 @@ class Parser:
         return InputError(
             f"{self._python} failed to parse XLA flags: {how}",
             why=lines[-1][:300] if lines else None,
-            next="--python .venv/bin/python",
+            next=Retry({"python": ".venv/bin/python"}),
         )
 
     def _stop(self) -> None:
@@ -210,7 +211,7 @@ def _start(python: Path, environment: Mapping[str, str], log: IO[bytes]) -> subp
     except OSError as failure:
         raise InputError(
             f"{python} cannot be run: {failure.strerror or failure}",
-            next="--python .venv/bin/python",
+            next=Retry({"python": ".venv/bin/python"}),
         ) from None
 
 

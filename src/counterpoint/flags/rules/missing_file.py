@@ -79,7 +79,7 @@ def _path(one: Occurrence, value: str, use: str, reach: AllowedFiles) -> Iterato
             )
         else:
             message = f"{value} was not looked for: it is not in the directory of the source"
-            advice = f"--allow {reach.to_allow(value)} includes it"
+            advice = f"`allow={reach.to_allow(value)}` includes it"
             yield remark(CODE, Severity.NOTE, one, message, advice)
     if use == "write" and value not in ("-", "sponge") and any(map(_is_file, places)):
         message = f"{value} is a file, but XLA writes a directory there"

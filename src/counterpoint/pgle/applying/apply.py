@@ -15,6 +15,7 @@ from typing import Final
 from counterpoint.compile import TIMEOUT_S, CompiledProgram, CompileFailed, compile_workload
 from counterpoint.compile.inputs import Workload, own_programs
 from counterpoint.core import CounterpointError
+from counterpoint.core.arguments import Retry
 from counterpoint.flags.versions import LHS, PROFILE, scheduler_can_be_disabled, scheduler_on
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
@@ -272,7 +273,7 @@ def _compile_with(
         raise CounterpointError(
             "the profile is not used: with it, and only with it, the compile fails",
             why=failure.why or failure.what,
-            next=f"--set {CHECKER}=PGLE_STRICTNESS_LEVEL_WARN"
+            next=Retry({"set": f"{CHECKER}=PGLE_STRICTNESS_LEVEL_WARN"})
             if strict
             else f"counterpoint pgle check {shlex.quote(options[PROFILE])} --program DUMP",
         ) from None

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError, Unknown
+from counterpoint.core.arguments import Retry
 from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched
@@ -223,7 +224,7 @@ def _no_such(module: str, names: Sequence[str], where: str) -> InputError:
     return InputError(
         f"{where} holds no module {module}",
         why=f"it holds {', '.join(known[:_SHOWN])}{more}",
-        next=f"--module {shlex.quote(known[0])}" if known else None,
+        next=Retry({"module": known[0]}) if known else None,
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.hlo import Program
 from counterpoint.pgle.profiles.profile import Profile, is_fingerprint
 from counterpoint.timeline import Timeline
@@ -105,7 +106,7 @@ def choose_modules(
         raise UsageError(
             f"no module {wanted!r} ran in this profile",
             why=f"these did: {list_modules(modules)}",
-            next="omit --module",
+            next=Retry(without=("module",)),
         )
     _refuse_ambiguous(chosen, wanted)
     keyed = [module for module in chosen if module.fingerprint is not None]
@@ -118,7 +119,7 @@ def choose_modules(
             " their costs",
             why="without their HLO in the profile their fingerprints are unknown;"
             f" they are {list_modules(bare)}",
-            next=f"--module '#{bare[0].number}'",
+            next=Retry({"module": f"#{bare[0].number}"}),
         )
     return chosen, []
 
@@ -129,9 +130,9 @@ def _refuse_ambiguous(chosen: Sequence[Module], wanted: str | None) -> None:
     ]
     if len({module.fingerprint for module in by_digits}) > 1:
         raise UsageError(
-            f"--module {wanted}: {len(by_digits)} fingerprints begin with it",
+            f"`module={wanted}`: {len(by_digits)} fingerprints begin with it",
             why=f"they are {list_modules(by_digits)}",
-            next=f"--module '#{by_digits[0].number}'",
+            next=Retry({"module": f"#{by_digits[0].number}"}),
         )
 
 
@@ -141,7 +142,7 @@ def require_one(modules: Sequence[Module]) -> None:
         raise UsageError(
             f"bare names of {len(modules)} modules would mix their costs",
             why=f"a bare name matches every module; they are {list_modules(modules)}",
-            next=f"--module '#{modules[0].number}'",
+            next=Retry({"module": f"#{modules[0].number}"}),
         )
 
 

@@ -21,6 +21,7 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from counterpoint.core import InputError, UsageError, refuse_url
+from counterpoint.core.arguments import Retry
 from counterpoint.hlo import Message
 from counterpoint.pgle.profiles.profile import (
     BINARY,
@@ -295,14 +296,16 @@ def check_place(path: str | Path, *, overwrite: bool) -> None:
         raise UsageError(
             f"can't write {path}: XLA reads no profile with the suffix {place.suffix}",
             why=f"the suffix determines the format: {TEXT} text, {BINARY} binary, none a directory",
-            next=f"-o {shlex.quote(str(place.with_suffix(TEXT)))}",
+            next=Retry({"out": place.with_suffix(TEXT)}),
         )
     if not place.absolute().parent.is_dir():
         raise UsageError(f"can't write {path}: there is no directory {place.parent}")
     if place.is_dir():
         _check_directory(place, overwrite=overwrite)
     elif place.exists() and (is_directory_name(path) or not overwrite):
-        raise UsageError(f"{path} exists", why="existing files are kept", next="--force")
+        raise UsageError(
+            f"{path} exists", why="existing files are kept", next=Retry({"force": True})
+        )
 
 
 def _check_directory(directory: Path, *, overwrite: bool) -> None:
@@ -321,7 +324,7 @@ def _check_directory(directory: Path, *, overwrite: bool) -> None:
         raise UsageError(
             f"{directory} exists",
             why="existing files are kept",
-            next="--force",
+            next=Retry({"force": True}),
         )
 
 

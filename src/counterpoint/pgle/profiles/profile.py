@@ -16,6 +16,7 @@ from typing import Any, Final
 from google.protobuf import text_encoding
 
 from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.hlo import message_classes
 
 SEPARATOR: Final = "::"
@@ -182,7 +183,7 @@ def check_percentile(percentile: float) -> None:
     """
     if not 0 <= percentile <= 100:
         raise UsageError(
-            f"a percentile is between 0 and 100, not {percentile:g}", next="--percentile 50"
+            f"a percentile is between 0 and 100, not {percentile:g}", next=Retry({"percentile": 50})
         )
 
 

@@ -112,7 +112,7 @@ def _summary(found: Sequence[ListedFlag], release: Release, wanted: FlagFilter) 
 
 
 def _wider(wanted: FlagFilter) -> str:
-    return "counterpoint flags list" + ("" if wanted.everything else " --all")
+    return "counterpoint flags list" if wanted.everything else "counterpoint flags list --all"
 
 
 _ORDER: Final = (

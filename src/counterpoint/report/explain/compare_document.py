@@ -87,7 +87,7 @@ def _head(found: Comparison) -> Section:
     rows += [Fact("note", note, Tone.WARNING) for note in found.notes[:_NOTES]]
     more = len(found.notes) - _NOTES
     if more > 0:
-        rows.append(Fact("", f"and {more} more notes: --json", Tone.QUIET))
+        rows.append(Fact("", f"and {more} more notes: `json=`", Tone.QUIET))
     summary = "" if found.same_experiment else "different experiments: a difference proves little"
     return Section("Compared", summary, (FactList(tuple(rows)),))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import Basis, Range
@@ -62,7 +63,7 @@ def note_facts(
     rows = [Fact("note", note, Tone.QUIET) for note in merged[:_MOST]]
     more = len(merged) - _MOST
     if more > 0:
-        rows.append(Fact("", f"and {counted_noun(more, 'more note')}: --json", Tone.QUIET))
+        rows.append(Fact("", f"and {counted_noun(more, 'more note')}: `json=`", Tone.QUIET))
     return rows
 
 
@@ -167,11 +168,18 @@ def detail_sections(
     ]
 
 
-def digest(explanation: Explanation, run: Run | None = None) -> list[str]:
-    """Return the step time and the largest loss, a line each."""
-    step = step_line(explanation, run)
+@dataclass(frozen=True, slots=True)
+class RunDigest:
+    """The step time and the largest loss, a line each."""
+
+    step_time: str
+    largest_loss: str
+
+
+def digest(explanation: Explanation, run: Run | None = None) -> RunDigest:
+    """Return the digest of a run."""
     loss = largest_loss(explanation, _whole(explanation, run))
-    return [printable(f"step time     {step}"), printable(f"largest loss  {loss}")]
+    return RunDigest(printable(step_line(explanation, run)), printable(loss))
 
 
 def _profile(explanation: Explanation, run: Run | None, named: tuple[str, ...]) -> Section:

@@ -121,7 +121,7 @@ def limited_lines(what: str, texts: Sequence[str]) -> Iterator[str]:
     """Yield a line each, up to a limit: a source may have as many notes as lines."""
     yield from (printable(f"{what}: {text}") for text in texts[:_LISTED])
     if len(texts) > _LISTED:
-        yield f"{what}: {len(texts) - _LISTED} more, listed by --json"
+        yield f"{what}: {len(texts) - _LISTED} more, listed by `json=`"
 
 
 def _setting(one: Remark) -> str:
@@ -163,7 +163,7 @@ def _release(found: Examination) -> str:
 def _confirmed(found: Examination) -> str:
     answer = found.confirmation
     if answer is None:
-        return "the compiler was not queried: --no-probe"
+        return "the compiler was not queried: `no_probe=`"
     if answer.note is not None:
         return f"the compiler was not queried: {answer.note}"
     flags = _counted(answer.asked, "flag")

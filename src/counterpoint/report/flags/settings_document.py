@@ -56,7 +56,7 @@ def unwritten(settings: Settings, form: str) -> Iterator[str]:
         return
     yield (
         f"note: compiler options ({len(settings.options)}) are in comments: they apply to one"
-        " compile, XLA_FLAGS would apply to all; --as compiler_options writes them"
+        " compile, XLA_FLAGS would apply to all; `as=compiler_options` writes them"
     )
 
 
@@ -133,10 +133,10 @@ def effective_document(found: Effective) -> Document:
 
 def _head(found: Effective) -> Section:
     others = len(found.modules) - 1
-    which = found.module + (f" (and {others} more: --module)" if others else "")
+    which = found.module + (f" (and {others} more: `module=`)" if others else "")
     rows = [
         Fact("module", which),
-        Fact("requested", found.asked or "unknown; give the source with --asked"),
+        Fact("requested", found.asked or "unknown; give the source with `asked=`"),
         Fact("jaxlib", found.jaxlib),
     ]
     return Section("Flags", _counted(found), (FactList(tuple(rows)),))

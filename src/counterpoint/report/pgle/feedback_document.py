@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median_low
 
 from counterpoint.core import Unknown
+from counterpoint.core.arguments import option_words
 from counterpoint.pgle import LogComplaint, ModuleUse
 from counterpoint.pgle.applying import CollectiveMove, Movement
 from counterpoint.pgle.checking import Coverage
@@ -89,7 +90,7 @@ def _reach(comparison: RunComparison | Unknown) -> str:
     if isinstance(comparison, Unknown):
         return comparison.reason
     if isinstance(comparison.range, Unknown):
-        return f"measured; {comparison.range.reason}. More pairs: --repeats 3"
+        return f"measured; {comparison.range.reason}. More pairs: `repeats=3`"
     low, high = comparison.range.low, comparison.range.high
     pairs = len(comparison.without_s)
     return (
@@ -221,7 +222,7 @@ def _next(feedback: Feedback) -> str:
         return f"less {shlex.quote(str(stderr))}"
     setting = f"xla_gpu_pgle_profile_file_or_directory_path={feedback.measurement.path}"
     command = feedback.with_profile.runs[0].command
-    return shlex.join(["counterpoint", "run", "--set", setting, "--", *command])
+    return shlex.join(["counterpoint", "run", *option_words({"set": setting}), "--", *command])
 
 
 def auto_document(auto: AutoResult) -> Document:

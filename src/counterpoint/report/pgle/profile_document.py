@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from counterpoint.core.arguments import option_words
 from counterpoint.pgle.making import ModuleCosts, ProfileBuild, effective_costs, same_costs
 from counterpoint.pgle.profiles import InstructionCost, Profile
 from counterpoint.report import units
@@ -41,7 +42,7 @@ def made_document(build: ProfileBuild, out: str, next: str) -> Document:
     rows += [Fact("note", note, Tone.QUIET) for note in build.notes[:_NOTES]]
     more = len(build.notes) - _NOTES
     if more > 0:
-        rows.append(Fact("", f"and {more} more: --json", Tone.QUIET))
+        rows.append(Fact("", f"and {more} more: `json=`", Tone.QUIET))
     sections = (Section("Profile", "", (FactList(tuple(rows)),)), _made_modules(build.modules))
     return Document(sections=sections, legend="", next=next)
 
@@ -83,7 +84,8 @@ def profile_document(profile: Profile, name: str, top: int) -> Document:
         listed = ", ".join(cost.name for cost in zero[:top])
         count = units.shown_of(min(top, len(zero)), len(zero))
         sections.append(Section("Zero cost", f"{count}: {listed}"))
-    follow = ["counterpoint", "pgle", "manual", "--profile", name, "--", "python", "train.py"]
+    profile_words = option_words({"profile": name})
+    follow = ["counterpoint", "pgle", "manual", *profile_words, "--", "python", "train.py"]
     return Document(sections=tuple(sections), legend="", next=shlex.join(follow))
 
 

@@ -50,7 +50,7 @@ def predict_document(
     explanation = prediction.explanation
     sections = [_step(prediction)]
     sections += candidates_section(prediction)
-    sections += answer_sections(explanation, "" if explained else "details: --explain")
+    sections += answer_sections(explanation, "" if explained else "details: `explain=`")
     sections += detail_sections(explanation, top) if explained else []
     sections += what_if_section(prediction)
     sections += gain_section(prediction)

@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 import polars as pl
 
 from counterpoint.core import Basis, InputError, Range, parse_json, refuse_url
+from counterpoint.core.arguments import Retry
 from counterpoint.timeline.model import (
     HOST_EVENTS,
     OPS,
@@ -95,7 +96,7 @@ def write_parquet(timeline: Timeline, path: str | Path, *, overwrite: bool = Fal
         raise InputError(
             f"{path} exists",
             why="it is not overwritten" + (": it is not a stored Timeline" if overwrite else ""),
-            next="choose another name" if overwrite else "--force",
+            next="choose another name" if overwrite else Retry({"force": True}),
         )
     place = path.resolve() if path.is_symlink() else path  # keep a symbolic link
     partial = place.with_name(f".{place.name}.partial-{os.getpid()}")

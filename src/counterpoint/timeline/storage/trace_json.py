@@ -14,6 +14,7 @@ import numpy as np
 
 from counterpoint import __version__
 from counterpoint.core import InputError, UsageError, refuse_url
+from counterpoint.core.arguments import Retry
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.storage.trace_layout import (
     NO_STEP,
@@ -123,7 +124,7 @@ def write_perfetto(timeline: Timeline, path: str | Path, *, overwrite: bool = Fa
         raise InputError(
             f"{path} exists",
             why="it is a directory" if path.is_dir() else "what is there is not overwritten",
-            next="choose another name" if path.is_dir() else "--force",
+            next="choose another name" if path.is_dir() else Retry({"force": True}),
         )
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     try:

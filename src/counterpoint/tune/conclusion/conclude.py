@@ -112,11 +112,11 @@ def _left(rows: tuple[ArmRow, ...]) -> Iterator[str]:
     statuses = [row.status for row in rows]
     left, silent = statuses.count(NOT_LOOKED_AT), statuses.count(NOT_PREDICTABLE)
     if left:
-        yield f"{several(left, 'arm')} not examined: raise --candidates"
+        yield f"{several(left, 'arm')} not examined: raise `candidates=`"
     if silent:
         yield (
-            f"{several(silent, 'arm')} not predictable, and not on the list: raise --shortlist, or"
-            " name those to be run with --arm"
+            f"{several(silent, 'arm')} not predictable, and not on the list: raise `shortlist=`, or"
+            " name those to be run with `arm=`"
         )
 
 
@@ -360,9 +360,9 @@ def remedy(state: RaceState, noise: RunNoise | None, estimate: GainEstimate) -> 
     if state.study.ended is None or state.study.ended.why != SPENT:
         return advice
     most = max(state.plan.confirm_rows, state.plan.rule.cap)
-    option = "--confirm-rows" if state.plan.confirm_rows else "--cap"
-    rows = f"{option} {needed} " if needed > most else ""
-    return f"{advice}: {rows}--budget {_budget(state, max(needed, most))} continues from here"
+    argument = "confirm_rows" if state.plan.confirm_rows else "cap"
+    rows = f"`{argument}={needed}` " if needed > most else ""
+    return f"{advice}: {rows}`budget={_budget(state, max(needed, most))}` continues from here"
 
 
 def _rows_needed(plan: StudyPlan, noise: RunNoise | None, gain: float) -> int | None:

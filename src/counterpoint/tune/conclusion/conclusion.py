@@ -186,7 +186,7 @@ def _no_more_runs(state: RaceState, told: GainEstimate) -> Iterator[str]:
         yield f"it was dropped ({drop.kind}, {drop.why}), but such noise allows no proof"
     elif study.ended is not None and told.verdict is ArmVerdict.OPEN:
         if told.rows >= state.plan.rule.cap:
-            yield f"its {told.rows} rows are the maximum that --cap allows"
+            yield f"its {told.rows} rows are the maximum that `cap=` allows"
         elif study.ended.why == SPENT:
             yield "the budget had no room for more runs of it"
 

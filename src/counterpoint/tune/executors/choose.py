@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.tune.executors.executor import (
     Executor,
     ExecutorKind,
@@ -45,9 +46,10 @@ def choose_executor(
     for option in options:
         if option not in kind.options:
             owner = next(other.name for other in EXECUTORS if option in other.options)
+            argument = option.replace("-", "_")
             raise UsageError(
-                f"--{option} applies to the executor {owner}, not to {kind.name}",
-                next=f"remove --{option}",
+                f"`{argument}=` applies to the executor {owner}, not to {kind.name}",
+                next=Retry(without=(argument,)),
             )
     return kind.make(
         PlaceRequest(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -21,6 +21,7 @@ from typing import Final, Literal, Protocol, runtime_checkable
 
 from counterpoint.capture import ProfileSchedule
 from counterpoint.core import CounterpointError, UsageError
+from counterpoint.core.arguments import Retry, option_words
 from counterpoint.flags import Settings
 from counterpoint.runs.outcomes import TIMED_OUT
 from counterpoint.tune.executors.process_supervisor import USUAL_TIMES, EndingTimes
@@ -266,13 +267,15 @@ def ranks_on_node(shape: ProcessShape, nodes: int, gpus: int, place: str) -> int
     Raise a UsageError if it has too few of them.
     """
     if shape.nodes > nodes:
-        raise UsageError(f"{shape.nodes} nodes, but {place} has {nodes}", next=f"--nodes {nodes}")
+        raise UsageError(
+            f"{shape.nodes} nodes, but {place} has {nodes}", next=Retry({"nodes": nodes})
+        )
     if shape.ranks_per_node is not None:
         return shape.ranks_per_node
     if shape.per == "gpu" and not gpus:
         raise UsageError(
             f"one process per GPU was requested, but {place} has no GPUs",
-            next="--ranks-per-node 1",
+            next=Retry({"ranks_per_node": 1}),
         )
     return gpus if shape.per == "gpu" else 1
 
@@ -286,44 +289,44 @@ def rank_command(job: TrialJob, *, starts_ranks: bool = False) -> tuple[str, ...
     """
     return (
         *(sys.executable, "-P", "-m", "counterpoint", "run"),
-        f"--name={job.name}",
-        f"--out={job.directory.absolute()}",
-        *_profile(job.window),
-        *_limits(job.limits),
-        *(word for name, value in job.settings.xla for word in ("--set", f"{name}={value}")),
-        *(word for name, value in job.settings.env for word in ("--env", f"{name}={value}")),
-        *(_ranks(job.shape) if starts_ranks else ()),
+        *option_words(
+            {
+                "name": job.name,
+                "out": job.directory.absolute(),
+                **_profile(job.window),
+                **_limits(job.limits),
+                "set": tuple(f"{name}={value}" for name, value in job.settings.xla),
+                "env": tuple(f"{name}={value}" for name, value in job.settings.env),
+                **(_ranks(job.shape) if starts_ranks else {}),
+            }
+        ),
         "--",
         *job.command,
     )
 
 
-def _profile(window: ProfileSchedule | None) -> Iterator[str]:
+def _profile(window: ProfileSchedule | None) -> dict[str, object]:
     if window is None:
-        yield "--no-profile"
-        return
-    if window.start_step is not None:
-        yield f"--profile-start-step={window.start_step}"
-    yield f"--profile-steps={window.steps}"
-    if window.quiet_s is not None:
-        yield f"--profile-after-quiet={window.quiet_s}"
-    if window.seconds is not None:
-        yield f"--profile-seconds={window.seconds}"
-    if window.processes != "all":
-        yield f"--processes={','.join(map(str, window.processes))}"
+        return {"no_profile": True}
+    processes = window.processes
+    return {
+        "profile_start_step": window.start_step,
+        "profile_steps": window.steps,
+        "profile_after_quiet": window.quiet_s,
+        "profile_seconds": window.seconds,
+        "processes": None if processes == "all" else ",".join(map(str, processes)),
+    }
 
 
-def _limits(limits: TrialLimits) -> Iterator[str]:
-    if limits.timeout_s is not None:
-        yield f"--timeout={limits.timeout_s}"
-    if limits.hang_after_s is not None:
-        yield f"--hang-after={limits.hang_after_s}"
-    if limits.steps is not None:
-        yield f"--stop-after-steps={limits.steps}"
+def _limits(limits: TrialLimits) -> dict[str, object]:
+    return {
+        "timeout": limits.timeout_s,
+        "hang_after": limits.hang_after_s,
+        "stop_after_steps": limits.steps,
+    }
 
 
-def _ranks(shape: ProcessShape) -> Iterator[str]:
+def _ranks(shape: ProcessShape) -> dict[str, object]:
     if shape.ranks_per_node is not None:
-        yield f"--ranks={shape.ranks_per_node}"
-    else:
-        yield f"--per={shape.per}"
+        return {"ranks": shape.ranks_per_node}
+    return {"per": shape.per}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.runs import OutcomeKind, is_run, layout, read_run
 from counterpoint.tune.executors.executor import GangEnd, GangEndKind
 
@@ -120,5 +121,5 @@ class Arrival:
             f"{self._directory}: ranks {', '.join(map(str, missing[:8]))} ended well, but left"
             " nothing here",
             why="it is not on a file system that all nodes and this machine share",
-            next="keep the study on a shared file system: -o /shared/DIRECTORY",
+            next=Retry({"out": "/shared/DIRECTORY"}, remark="a directory on a shared file system"),
         )

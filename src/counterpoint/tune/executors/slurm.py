@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from counterpoint.core import CounterpointError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.runs import Outcome, OutcomeKind, is_run, read_run
 from counterpoint.tune.executors.executor import (
     ExecutorKind,
@@ -339,7 +340,7 @@ def _wait_for_grant(guard: subprocess.Popen[bytes], log: Path, executor: Slurm) 
             raise UsageError(
                 f"Slurm grants no allocation of {what}",
                 why=last_words(log) or "salloc gives no reason",
-                next="--slurm '--partition=NAME --account=NAME --time=2:00:00'",
+                next=Retry({"slurm": "--partition=NAME --account=NAME --time=2:00:00"}),
             )
         if executor.stopped():
             raise StoppedWaiting("stopped while waiting in Slurm's queue")
@@ -408,7 +409,7 @@ def _make(asked: PlaceRequest) -> Slurm:
     refuse_missing_tools(asked.environ, "srun" if within else "salloc")
     if within is not None and asked.options.get("slurm"):
         raise UsageError(
-            f"--slurm {asked.options['slurm']!r}: Slurm job {within} is already allocated",
+            f"`slurm={asked.options['slurm']!r}`: Slurm job {within} is already allocated",
             why="trials run as steps of it",
             next="remove it, or start outside of the allocation",
         )

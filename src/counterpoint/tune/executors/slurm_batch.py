@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.runs import is_run
 from counterpoint.tune.executors.executor import (
     ExecutorKind,
@@ -65,7 +66,7 @@ _SCRIPT: Final = """#!/bin/sh
 gpus="${{SLURM_GPUS_ON_NODE:-0}}"
 ranks={ranks}
 if [ "$ranks" -lt 1 ]; then
-  echo "error: a process per GPU, but the job has none: --slurm '--gpus-per-node=8'" >&2
+  echo "error: a process per GPU, but the job has none; ask Slurm for --gpus-per-node=8" >&2
   exit 2
 fi
 each="--cpus-per-task=$((SLURM_CPUS_ON_NODE / ranks))"
@@ -226,7 +227,7 @@ def _submit(job: TrialJob, name: str, executor: SlurmBatch) -> str:
         raise UsageError(
             f"Slurm accepts no job of {shape_text(job.shape)}",
             why=done.stderr.strip().removeprefix("sbatch: error: ") or "sbatch gives no reason",
-            next="--slurm '--partition=NAME --account=NAME --time=2:00:00'",
+            next=Retry({"slurm": "--partition=NAME --account=NAME --time=2:00:00"}),
         )
     return done.stdout.strip().partition(";")[0]
 

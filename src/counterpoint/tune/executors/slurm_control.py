@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.tune.executors.executor import (
     GangEnd,
     GangEndKind,
@@ -69,7 +70,7 @@ def slurm(
         raise UsageError(
             f"{command[0]} can't be executed: {failure.strerror}",
             why="trials on Slurm need srun, salloc, sbatch, squeue, scontrol and scancel",
-            next="--executor local",
+            next=Retry({"executor": "local"}),
         ) from None
     return done.returncode, done.stdout, done.stderr
 
@@ -356,7 +357,7 @@ _RESERVED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("--wait", "-W"), "the tuner itself waits"),
     **dict.fromkeys(("--wrap", "--test-only"), "the jobs run the trials"),
 }
-_NODES: Final = re.compile(r"(?:--nodes(?:=|$)|-N)(.*)")
+_NODES: Final = re.compile(r"-(?:-nodes(?:=|$)|N)(.*)")
 _REFUSED: Final = re.compile(
     r"^.*\b[Ii]nvalid (?:partition|account|qos|feature|generic|-|.* specification).*$"
     r"|^.*\b(?:unrecognized|ambiguous|invalid) option.*$|^.* requires an argument.*$",
@@ -380,7 +381,7 @@ def submit_options(asked: PlaceRequest) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(text))
     except ValueError as damage:
-        raise UsageError(f"--slurm {text!r} can't be split into words: {damage}") from None
+        raise UsageError(f"`slurm={text!r}` can't be split into words: {damage}") from None
     _refuse_options(words, asked.shape)
     _refuse_rejected(words, asked.shape, outside(asked.environ))
     return words
@@ -391,9 +392,9 @@ def refuse_missing_tools(environ: Mapping[str, str], starter: str = "srun") -> N
     for tool in (*_TOOLS, starter):
         if shutil.which(tool, path=environ.get("PATH")) is None:
             raise UsageError(
-                f"--executor slurm: {tool} is not on the PATH",
+                f"`executor=slurm`: {tool} is not on the PATH",
                 why="trials on Slurm are started by its own commands",
-                next="--executor local",
+                next=Retry({"executor": "local"}),
             )
 
 
@@ -402,14 +403,14 @@ def _refuse_options(words: tuple[str, ...], shape: ProcessShape) -> None:
     for word, after in zip_longest(words, words[1:], fillvalue=""):
         name = word.partition("=")[0] if word.startswith("--") else word[:2]
         if name in _RESERVED:
-            raise UsageError(f"--slurm {word}: {_RESERVED[name]}", next="remove it")
+            raise UsageError(f"`slurm={word}`: {_RESERVED[name]}", next="remove it")
         found = _NODES.fullmatch(word)
         nodes = (found.group(1).removeprefix("=") or after) if found else str(shape.nodes)
         if nodes != str(shape.nodes):
             raise UsageError(
-                f"--slurm requests {nodes} nodes, but trials take {shape.nodes}",
-                why="--nodes sets how many nodes a trial takes",
-                next=f"remove {word} from --slurm",
+                f"`slurm=` requests {nodes} nodes, but trials take {shape.nodes}",
+                why="`nodes=` sets how many nodes a trial takes",
+                next=f"remove {word} from `slurm=`",
             )
 
 
@@ -426,5 +427,5 @@ def _refuse_rejected(
         raise UsageError(
             f"Slurm accepts no job with {shlex.join(words) or 'its default options'}",
             why=re.sub(r"^(?:sbatch: (?:error: )?|allocation failure: )", "", found.group()),
-            next="--slurm '--partition=NAME --account=NAME'",
+            next=Retry({"slurm": "--partition=NAME --account=NAME"}),
         )

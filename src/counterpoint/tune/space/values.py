@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from counterpoint.core import CounterpointError, InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.flags import Settings, why_invalid
 from counterpoint.flags.lines import OWN_PREFIX, read_line, refuse_bare_flag
 from counterpoint.flags.text import Pairs, parse_xla_flags
@@ -33,7 +34,7 @@ class ValuePlace:
         return f"{self.file}: {keys}" if keys else self.file
 
     def wrong(
-        self, what: str, *, why: str | None = None, next: str | None = None
+        self, what: str, *, why: str | None = None, next: str | Retry | None = None
     ) -> CounterpointError:
         """Make the error to raise for a value here."""
         kind = UsageError if self.typed else InputError

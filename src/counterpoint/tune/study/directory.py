@@ -7,7 +7,6 @@ STUDY/runs/           a Run per trial
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, InputError, UsageError, parse_json, unused_path
+from counterpoint.core.arguments import Retry
 from counterpoint.core.records import RecordError, from_plain, to_plain
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.study.journal import Disk, Journal, read_journal
@@ -110,7 +110,7 @@ def _claim(path: Path) -> None:
     if path.is_file():
         raise UsageError(
             f"{path} is a file, but a study is a directory",
-            next=f"-o {shlex.quote(str(unused_path(path)))}",
+            next=Retry({"out": unused_path(path)}),
         )
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -121,7 +121,7 @@ def _claim(path: Path) -> None:
         raise UsageError(
             f"{path} is not empty, and not a study",
             why="tune never overwrites other files",
-            next=f"-o {shlex.quote(str(unused_path(path)))}",
+            next=Retry({"out": unused_path(path)}),
         )
 
 
@@ -139,7 +139,7 @@ def _refuse_other(path: Path, journal: Journal, asked: StudyBegan) -> None:
     raise UsageError(
         f"{path} holds another study: {first.workload}",
         why=f"{differs}: its measurements can't be compared with new ones",
-        next=f"-o {shlex.quote(str(unused_path(path)))}",
+        next=Retry({"out": unused_path(path)}),
     )
 
 

@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any, Final, Self, get_args
 
 from counterpoint.core import InputError, UsageError, parse_json, unused_path
+from counterpoint.core.arguments import Retry
 from counterpoint.core.records import RecordError, from_plain, to_plain
 from counterpoint.tune.study.records import FORMAT, Record, StudyBegan
 
@@ -192,8 +193,8 @@ def read_journal(path: Path) -> JournalContents:
     return read
 
 
-def _begin_anew(path: Path) -> str:
-    return f"-o {shlex.quote(str(unused_path(path.parent)))}"
+def _begin_anew(path: Path) -> Retry:
+    return Retry({"out": unused_path(path.parent)})
 
 
 def _lock(handle: int, path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import option_words
 from counterpoint.flags import Settings, inherited_settings
 from counterpoint.flags.versions import (
     DISABLED_PASSES,
@@ -101,14 +102,22 @@ def _measuring(task: FeedbackTask, profile_file: Path) -> tuple[ScriptPhase, ...
         make_phase(task, (profiled,), profile_file),
         ScriptPhase(
             purpose="Does it cover the program? Exits with 1 if not",
-            command=("counterpoint", "pgle", "check", str(profile_file), "--program", profiled),
+            command=(
+                "counterpoint",
+                "pgle",
+                "check",
+                str(profile_file),
+                *option_words({"program": profiled}),
+            ),
         ),
     )
 
 
 def make_phase(task: FeedbackTask, sources: tuple[str, ...], profile_file: Path) -> ScriptPhase:
     """Return the phase that makes the profile."""
-    statistic = () if task.percentile == MEDIAN else ("--percentile", f"{task.percentile:g}")
+    statistic = (
+        () if task.percentile == MEDIAN else option_words({"percentile": f"{task.percentile:g}"})
+    )
     return ScriptPhase(
         purpose="One cost per instruction, for the program it was measured on",
         command=("counterpoint", "pgle", "make", *sources, "-o", str(profile_file), *statistic),
@@ -187,7 +196,7 @@ def require_nsys(task: FeedbackTask) -> None:
         raise UsageError(
             "nsys is not on the PATH",
             why="Nsight Systems is needed to record a run, and to read a .nsys-rep",
-            next="install Nsight Systems, or pass an existing export with --from",
+            next="install Nsight Systems, or pass an existing export with `from=`",
         )
 
 
@@ -207,7 +216,7 @@ def nsys_script(task: FeedbackTask, how: NsysSource) -> str:
     compiled = dump or task.directory / "without-1"
     check = ScriptPhase(
         purpose="Does it cover the program? Exits with 1 if not",
-        command=("counterpoint", "pgle", "check", str(place), "--program", str(compiled)),
+        command=("counterpoint", "pgle", "check", str(place), *option_words({"program": compiled})),
     )
     phases.append(make_phase(task, how.exports or (f"{report}.nsys-rep",), place))
     phases += comparing(task, place, check, dump=dump)

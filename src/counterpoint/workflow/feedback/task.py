@@ -19,6 +19,7 @@ from counterpoint.capture import (
     may_have_gpu,
 )
 from counterpoint.core import InputError, UsageError, unused_path
+from counterpoint.core.arguments import Retry, option_words
 from counterpoint.flags import Settings, inherited_settings
 from counterpoint.flags.forms import quoted
 from counterpoint.flags.text import render_xla_flags
@@ -87,22 +88,21 @@ class FeedbackTask:
     def recorded(self, name: str, *, profile: bool = False) -> tuple[str, ...]:
         """Return the command that stores a Run in the directory of its phase."""
         window = self.request.window if profile else None
-        options = (*_window_options(window), *_rank_options(self.request))
+        options = option_words({**_window(window), **_ranks(self.request)})
         directory = self.directory / name
         return ("counterpoint", "run", *options, "-o", str(directory), "--", *self.command)
 
 
-def _window_options(window: ProfileSchedule | None) -> tuple[str, ...]:
+def _window(window: ProfileSchedule | None) -> dict[str, object]:
     if window is None:
-        return ("--no-profile",)
+        return {"no_profile": True}
     if window.start_step is None:
-        return ()
-    return ("--profile-start-step", str(window.start_step), "--profile-steps", str(window.steps))
+        return {}
+    return {"profile_start_step": window.start_step, "profile_steps": window.steps}
 
 
-def _rank_options(request: RunRequest) -> tuple[str, ...]:
-    ranks = () if request.ranks is None else ("--ranks", str(request.ranks))
-    return ranks if request.per == "node" else (*ranks, "--per", request.per)
+def _ranks(request: RunRequest) -> dict[str, object]:
+    return {"ranks": request.ranks, "per": None if request.per == "node" else request.per}
 
 
 def claim_directory(directory: Path) -> None:
@@ -119,7 +119,7 @@ def claim_directory(directory: Path) -> None:
         raise UsageError(
             f"{directory} is not empty",
             why="existing files are not overwritten",
-            next=f"-o {shlex.quote(str(unused_path(directory)))}",
+            next=Retry({"out": unused_path(directory)}),
         )
 
 
@@ -147,13 +147,13 @@ def refuse_platform(task: FeedbackTask) -> None:
             raise UsageError(
                 "this machine has no GPU: no driver device, no nvidia-smi, no libcuda.so",
                 why="the program would run on the CPU, and XLA uses PGLE profiles on GPUs only",
-                next="--print-only",
+                next=Retry({"print_only": True}),
             )
     elif not {platform.strip() for platform in variables[name].lower().split(",")} & _GPUS:
         raise UsageError(
             f"{name}={variables[name]}: the program would not run on GPUs",
             why="XLA uses PGLE profiles on GPUs only",
-            next=f"--env {name}=cuda",
+            next=Retry({"env": f"{name}=cuda"}),
         )
 
 
@@ -181,7 +181,7 @@ def refuse_flags(task: FeedbackTask) -> None:
         raise UsageError(
             f"--{LHS}=false: this XLA then ignores profiles",
             why="the scheduler uses the costs, and jaxlib 0.12 and later obey the flag",
-            next=f"--set {LHS}=true",
+            next=Retry({"set": f"{LHS}=true"}),
         )
 
 

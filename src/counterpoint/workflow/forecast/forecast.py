@@ -189,9 +189,9 @@ def _scheduled(work: PredictionInputs, base: Variant, others: Sequence[Variant])
     program = work.subject.program
     changed = [*base.settings.flags, *dict(base.settings.options)]
     if program is None or others or changed or work.question.pgle:
-        what = "--candidate" if others else f"--set {changed[0]}" if changed else "--pgle"
+        what = "candidate=" if others else f"set={changed[0]}" if changed else "pgle="
         raise InputError(
-            f"{what}: {work.subject.origin} is already scheduled, so settings cannot change it",
+            f"`{what}`: {work.subject.origin} is already scheduled, so settings cannot change it",
             why="XLA can't compile a scheduled module again",
             next="pass the program before XLA's passes: JAX_DUMP_IR_TO=ir, or -- python train.py",
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError
+from counterpoint.core.arguments import Retry
 from counterpoint.cost import MeasuredCosts
 from counterpoint.cost.collectives import table_notes
 from counterpoint.cost.tables import (
@@ -71,7 +72,7 @@ def _refuse(other: str | None, place: Path, target: Target) -> None:
         raise InputError(
             f"{place}: measured on {other}, but the target is {target.gpu}",
             why="the costs of one chip do not hold for another",
-            next="omit --profile",
+            next=Retry(without=("profile",)),
         )
 
 

@@ -20,6 +20,7 @@ from typing import Final
 from counterpoint.compile import compile_workload
 from counterpoint.compile.inputs import Workload
 from counterpoint.core import CounterpointError, Range, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.cost import CostModel, WhatIf, parse_what_if
 from counterpoint.flags.versions import PROFILE, scheduler_on
 from counterpoint.hlo import Program
@@ -102,10 +103,10 @@ def check_gain_place(out: Path, *, overwrite: bool) -> None:
     """Reject a path that can't be written to, before any work is done."""
     try:
         check_place(out, overwrite=overwrite)
-    except UsageError as error:  # its advice is about -o, which is the Timeline's here
-        then = error.next.replace("-o ", "--pgle-out ", 1) if error.next else None
-        parent = shlex.quote(str(out.parent))
-        raise UsageError(error.what, why=error.why, next=then or f"mkdir -p {parent}") from None
+    except UsageError as error:
+        error.rename({"out": "pgle_out"})  # `out` is the Timeline's here
+        error.next = error.next or f"mkdir -p {shlex.quote(str(out.parent))}"
+        raise
 
 
 def _compiled_with(
@@ -207,14 +208,14 @@ def _priced_name(name: str, program: Program, priced: set[str], kinds: set[str])
     if found is not None:
         holder = program.callers(found.computation)
         raise UsageError(
-            f"--what-if {name}: it has no time of its own",
+            f"`what_if={name}`: it has no time of its own",
             why=f"it is part of {holder[0].name}" if holder else "nothing launches it",
-            next=f"--what-if op:{holder[0].name}=0" if holder else None,
+            next=Retry({"what_if": f"op:{holder[0].name}=0"}) if holder else None,
         )
     near = difflib.get_close_matches(name, [*kinds, *priced], n=3, cutoff=0.6)
     kinds_text = ", ".join(sorted(kinds)) or "none"
     raise UsageError(
-        f"--what-if {name}: {program.name} has no such instruction",
+        f"`what_if={name}`: {program.name} has no such instruction",
         why=f"similar names: {', '.join(near)}"
         if near
         else f"its kinds of collectives: {kinds_text}",
@@ -222,11 +223,11 @@ def _priced_name(name: str, program: Program, priced: set[str], kinds: set[str])
     )
 
 
-def _instead(near: Sequence[str], kinds: set[str]) -> str | None:
+def _instead(near: Sequence[str], kinds: set[str]) -> Retry | None:
     """Suggest a question that the program can answer, if a name is close."""
     if near:
-        return f"--what-if {'collective' if near[0] in kinds else 'op'}:{near[0]}=0"
-    return f"--what-if collective:{min(kinds)}=0" if kinds else None
+        return Retry({"what_if": f"{'collective' if near[0] in kinds else 'op'}:{near[0]}=0"})
+    return Retry({"what_if": f"collective:{min(kinds)}=0"}) if kinds else None
 
 
 _DECIMALS: Final = 3  # of a microsecond

@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 
 from counterpoint.compile.inputs import Workload, own_target
 from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.cost import PriceSource, default_scalars, read_scalars
 from counterpoint.diagnose import explain
 from counterpoint.flags import Settings
@@ -141,10 +142,10 @@ def shell_note(inherited: Mapping[str, str], options: Mapping[str, str]) -> str 
         return None
     shown = ", ".join(names[:_MOST]) + (", ..." if names[_MOST:] else "")
     first = "XLA_FLAGS" if "XLA_FLAGS" in names else names[0]
-    return f'ignoring variables exported in your shell: {shown}; to apply: --env {first}="${first}"'
+    return f'ignoring variables exported in your shell: {shown}; to apply: `env={first}="${first}"`'
 
 
-_EXAMPLE: Final = "--target 8xH100"
+_EXAMPLE: Final = Retry({"target": "8xH100"})
 # Rules of thumb: the scatter of executions of one kernel, and of whole devices.
 _NOISE: Final = 0.02
 _STRAGGLING: Final = 0.01
@@ -252,10 +253,10 @@ def _subject(
     subject = find_subject(source, program)
     if question.devices is not None:
         raise UsageError(
-            f"--devices {question.devices}: {subject.origin} is already lowered, for"
+            f"`devices={question.devices}`: {subject.origin} is already lowered, for"
             f" {subject.devices:,} devices",
-            why="--devices sets the number of devices for lowering a function or a command",
-            next="omit --devices",
+            why="`devices=` sets the number of devices for lowering a function or a command",
+            next=Retry(without=("devices",)),
         )
     return subject
 
@@ -276,7 +277,7 @@ def require_target(target: Target | None, origin: str) -> Target:
 
 def _no_target(origin: str) -> UsageError:
     return UsageError(
-        "--target is missing: which GPUs, and how many?",
+        "`target=` is missing: which GPUs, and how many?",
         why=f"{origin} does not state its devices",
         next=_EXAMPLE,
     )
@@ -319,7 +320,7 @@ def _notes(
         more = len(subject.others) - 3
         notes.append(
             f"predicting {subject.name}; choose {names}{f' and {more} more' if more > 0 else ''}"
-            " (--program NAME)"
+            " (`program=NAME`)"
         )
     if carried is not None:
         notes.append(f"measured costs: {carried.how}")

@@ -1,0 +1,100 @@
+"""The words of the command line for the arguments that texts name.
+
+The rooms below name an argument as in Python (`core.arguments`). Whatever a command prints or saves
+of theirs passes through here, where "`budget=2h`" becomes "--budget 2h".
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from counterpoint.core import CounterpointError
+from counterpoint.core.arguments import option_of, reword_arguments
+
+if TYPE_CHECKING:
+    from counterpoint.report import Document
+
+T = TypeVar("T")
+
+_SHORT: Final = {"out": "-o"}
+_ARGUMENTS: Final = """
+a ablate against all allow arm as asked b bare budget bundle by calibration candidate
+candidates cap changed_since channel chip cluster code compile_timeout confirm confirm_rows
+cpus dcn device devices diff directory disable_async dry_run dtype env executor explain
+fail_above fix for force form from gemm_table goal gpus grep hang_after ignore indifferent
+jaxlib jitter jobs json keep_warmup kernel_table layers loss_tolerance meet min_coverage
+min_time module name nccl_table no_before no_probe no_profile nodes nsys nsys_option only
+out output params per percentile perfetto_link pgle pgle_out plugin predict print_only
+processes profile profile_after_quiet profile_seconds profile_start_step profile_steps
+profiling program python rank ranks ranks_per_node ray_address recipe repeats runs seed
+select set settings shortlist skip slurm source space step steps stop_after_steps study
+target target_gain timeout top total_params what_if with workload
+"""
+ARGUMENTS: Final = frozenset(_ARGUMENTS.split())
+"""The arguments that commands take; others in backticks are somebody else's."""
+
+
+def in_options(text: str) -> str:
+    """Word the arguments of a text as options."""
+    return reword_arguments(text, _option)
+
+
+def _option(name: str, value: str) -> str:
+    if name not in ARGUMENTS:
+        return f"`{name}={value}`"
+    return f"{shown_option(name)} {value}" if value else shown_option(name)
+
+
+def shown_option(argument: str) -> str:
+    """Return the option of an argument as users write it."""
+    return _SHORT.get(argument, option_of(argument))
+
+
+def argument_of(option: str) -> str:
+    """Return the argument that an option gives, the opposite of `option_of`."""
+    return option.lstrip("-").replace("-", "_")
+
+
+def word_error(error: CounterpointError) -> CounterpointError:
+    """Word the arguments of an error as options, except those of a Retry, which stay data."""
+    error.what = in_options(error.what)
+    error.why = in_options(error.why) if error.why else error.why
+    error.next = in_options(error.next) if isinstance(error.next, str) else error.next
+    return error
+
+
+def worded(value: T) -> T:
+    """Word the arguments of all texts in records and tuples."""
+    if isinstance(value, str):
+        return cast("T", in_options(value))
+    if isinstance(value, tuple):
+        return cast("T", tuple(worded(item) for item in cast("tuple[Any, ...]", value)))
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{it.name: worded(getattr(value, it.name)) for it in fields(value)})
+    return value
+
+
+def print_report(document: Document) -> None:
+    """Print a report to stdout."""
+    from counterpoint.report import print_document
+
+    print_document(worded(document), sys.stdout)
+
+
+def document_text(document: Document) -> str:
+    """Return a report as plain text."""
+    from counterpoint.report import plain_text
+
+    return plain_text(worded(document))
+
+
+def write_result(text: str) -> None:
+    """Print a result that is JSON, or lines of text, to stdout."""
+    sys.stdout.write(in_options(text))
+
+
+def say_line(line: str) -> None:
+    """Print a line to stderr."""
+    print(in_options(line), file=sys.stderr)
