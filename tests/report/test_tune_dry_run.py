@@ -68,7 +68,7 @@ def test_the_base_is_printed_and_no_reason_is_left_empty() -> None:
 
 def test_long_lists_are_cut_and_say_so() -> None:
     text = text_of(PLAN, top=1)
-    assert "and 1 more: --top 2, or --json" in text
+    assert "and 1 more: `top=2`, or `json=`" in text
     assert "only the run can tell" not in text
 
 

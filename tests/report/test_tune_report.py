@@ -85,7 +85,7 @@ def test_a_gain_that_was_not_confirmed_is_said_to_be_flattered() -> None:
 
 def test_top_cuts_the_table_and_says_of_how_many() -> None:
     text = text_of(tune_conclusions.found(), top=2)
-    assert "the first 2 rows of 5, all with --top 5" in text
+    assert "the first 2 rows of 5, all with `top=5`" in text
     assert "\n  NVLS off" not in text
     assert "out of memory  memory fraction 0.95: RESOURCE_EXHAUSTED" in text  # what failed shows
 

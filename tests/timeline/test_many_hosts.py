@@ -109,7 +109,7 @@ class TestSideBySide:
         assert "`jobs=1`" in str(failed.value.next)
 
     def test_no_process_reads_nothing(self, small: Path) -> None:
-        with pytest.raises(UsageError, match="jobs 0: not a positive number"):
+        with pytest.raises(UsageError, match="`jobs=0`: not a positive number"):
             read(small, jobs=0)
 
     @pytest.mark.slow
