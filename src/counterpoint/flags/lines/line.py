@@ -28,7 +28,7 @@ from counterpoint.flags.recipe import recipes
 from counterpoint.flags.settings import NAME, Settings
 from counterpoint.flags.text import expand_xla_flags, names, parse_xla_flags
 
-EXAMPLE: Final = "--xla_gpu_enable_triton_gemm=false NCCL_NVLS_ENABLE=0"
+EXAMPLE: Final = "write settings such as `--xla_gpu_enable_triton_gemm=false NCCL_NVLS_ENABLE=0`"
 _ASSIGNED: Final = re.compile(r"(?:env:)?[A-Za-z_]\w*=")
 _IDLE: Final = ("export", "+")
 """Words that set nothing: of a shell, and between the names of combined recipes."""
