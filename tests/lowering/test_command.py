@@ -179,7 +179,7 @@ def test_what_a_turn_of_the_loop_runs_beside_a_gradient_is_told(
     found = lower(tmp_path, script)
 
     assert found.name == name
-    assert any("also runs jit_apply (--program jit_apply)" in note for note in found.notes)
+    assert any("also runs jit_apply (`program=jit_apply`)" in note for note in found.notes)
     assert printed(found) == "turn\n"  # the second call of the step was the end
 
 

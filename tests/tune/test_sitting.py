@@ -111,7 +111,7 @@ def test_where_nothing_is_named_and_no_gpu_is_here_the_user_is_told_what_to_name
     nothing = replace(asked(tmp_path), environment={"PATH": "/nowhere"})
     with pytest.raises(UsageError, match="nothing to try") as refused:
         tune(nothing)
-    assert "--arm" in str(refused.value)
+    assert "`arm=" in str(refused.value)
     assert not (tmp_path / "study").exists()
 
 

@@ -40,7 +40,7 @@ def test_without_any_numbers_both_ways_are_named(environ: dict[str, str]) -> Non
     with pytest.raises(UsageError) as refused:
         find_ranks(environ, None, None)
     assert "srun" in str(refused.value.next)
-    assert "--rank" in (refused.value.why or "")
+    assert "`rank=`" in (refused.value.why or "")
 
 
 def test_an_indexed_job_does_not_know_the_number_of_ranks() -> None:
