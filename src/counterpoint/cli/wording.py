@@ -72,7 +72,8 @@ def worded(value: T) -> T:
     if isinstance(value, tuple):
         return cast("T", tuple(worded(item) for item in cast("tuple[Any, ...]", value)))
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{it.name: worded(getattr(value, it.name)) for it in fields(value)})
+        texts = {it.name: worded(getattr(value, it.name)) for it in fields(value)}
+        return cast("T", replace(cast("Any", value), **texts))
     return value
 
 
