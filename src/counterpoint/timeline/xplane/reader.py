@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import InputError
+from counterpoint.core.arguments import Retry
 from counterpoint.core.wire import Malformed
 from counterpoint.timeline.megascale import PLANE as _MEGASCALE
 from counterpoint.timeline.model import Device, EmbeddedProgram
@@ -102,16 +103,17 @@ def read_pieces(
     left out with a note.
     """
     capture = _Capture()
-    problem, next_ = None, "copy the file again in binary mode, or capture the profile again"
+    problem = None
+    next_: str | Retry = "copy the file again in binary mode, or capture the profile again"
     try:
         for chunk in chunks(data):
             if _PEAK * capture.size + chunk.size > memory_bytes:
                 share = chunk.start / len(data)
                 problem = (
                     f"only the first {share:.0%} of the file was read, which takes the"
-                    f" {memory_bytes / 1e9:,.1f} GB of memory allowed: --memory allows more"
+                    f" {memory_bytes / 1e9:,.1f} GB of memory allowed: `memory=` allows more"
                 )
-                next_ = f"--memory {chunk.size / 1e9 + 1:.0f}"
+                next_ = Retry({"memory": f"{chunk.size / 1e9 + 1:.0f}"})
                 break
             for record in chunk.records():
                 capture.add(record, _ignore)
