@@ -11,6 +11,7 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
 from counterpoint.cli.tune_request import TuneOptions, read_budget, read_request, read_share
+from counterpoint.core.arguments import Retry
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.plan import Budget
 from counterpoint.tune.request import TuneRequest
@@ -81,7 +82,7 @@ def test_a_budget_as_people_write_it(text: str, budget: Budget) -> None:
 def test_a_budget_that_is_none(text: str) -> None:
     with pytest.raises(UsageError, match="--budget takes a time") as refused:
         read_budget(text)
-    assert "--budget '20 trials, 2h'" in str(refused.value)
+    assert refused.value.next == Retry({"budget": "20 trials, 2h"})
 
 
 def test_a_share_as_people_write_it() -> None:

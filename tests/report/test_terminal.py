@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import timelines
+from counterpoint.cli.wording import document_text
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.explanation import Explanation, explain
@@ -75,7 +76,7 @@ def on_screen(explained: Explanation, monkeypatch: pytest.MonkeyPatch, width: in
 @pytest.mark.parametrize("name", ["two_devices", "two_devices_without_hlo"])
 def test_the_text(name: str, tmp_path: Path) -> None:
     """The golden text is read by people: when it changes on purpose, take the new one."""
-    text = plain_text(explain_document(explain(getattr(timelines, name)())))
+    text = document_text(explain_document(explain(getattr(timelines, name)())))
     (tmp_path / f"{name}.txt").write_text(text)
     assert text == (GOLDEN / f"{name}.txt").read_text(), f"the new text is in {tmp_path}"
 

@@ -153,7 +153,7 @@ def test_predicted_times_are_told_to_be_no_measurement() -> None:
     ("device", "said", "then"),
     [
         ({"chip": "NVIDIA A100-SXM4-40GB"}, "on A100 40GB, but the target 2x8xH100", "1xA100-40GB"),
-        ({"chip": "NVIDIA H100 PCIe"}, "recorded on H100 PCIe", "--target 1xH100-PCIe"),
+        ({"chip": "NVIDIA H100 PCIe"}, "recorded on H100 PCIe", "`target=1xH100-PCIe`"),
         ({"chip": "a chip of next year"}, "recorded on a chip of next year", "in a file"),
         ({"chip": None, "kind": "cpu"}, "recorded on CPUs", "counterpoint run"),
         ({"chip": "TPU v5e", "kind": "tpu"}, "recorded on TPU v5e", "counterpoint run"),

@@ -242,9 +242,12 @@ _ENDING: Final = re.compile(r"\.[A-Za-z]\w*")
 
 
 def check_timeline_output(
-    out: Path, inputs: Sequence[str], *, force: bool, command: str = "-o"
+    out: Path, inputs: Sequence[str], *, force: bool, command: str | None = None
 ) -> None:
-    """Refuse an invalid output before the work; `command` precedes a suggested path."""
+    """Refuse an invalid output before the work.
+
+    `command` precedes a suggested path; without it, the path is the value of an option.
+    """
     from counterpoint.timeline.storage import SUFFIXES
 
     refuse_url(out)
@@ -252,13 +255,13 @@ def check_timeline_output(
         raise UsageError(
             f"can't write {out}: a Timeline is several tables, not one Parquet file",
             why="they need a directory: spans.parquet, ops.parquet, steps.parquet, ...",
-            next=f"{command} {shlex.quote(str(out.with_suffix('')))}",
+            next=_other_output(out.with_suffix(""), command),
         )
     if not out.name.endswith(SUFFIXES) and _ENDING.fullmatch(out.suffix):
         raise UsageError(
             f"can't write {out}: unknown format",
             why=f"{', '.join(SUFFIXES)}: a trace; no extension: a directory of Parquet tables",
-            next=f"{command} {shlex.quote(str(out.with_suffix('')))}",
+            next=_other_output(out.with_suffix(""), command),
         )
     if out.exists() and any(Path(name).resolve() == out.resolve() for name in inputs):
         raise UsageError(f"{out} is also an input", next="choose another name")
@@ -274,6 +277,12 @@ def check_timeline_output(
             f"can't write {out}: the directory {out.parent} does not exist",
             next=f"mkdir -p {parent}",
         )
+
+
+def _other_output(path: Path, command: str | None) -> str | Retry:
+    if command is None:
+        return Retry({"out": path})
+    return f"{command} {shlex.quote(str(path))}"
 
 
 def is_trace(out: Path) -> bool:

@@ -153,7 +153,7 @@ def resize_advice(target: Target, devices: int) -> str | Retry:
         return f"in {target.origin} hosts = {hosts} and gpus_per_host = {count}"
     nics = target.nics_per_host if count == target.gpus_per_host else None
     fitting = replace(target, hosts=hosts, gpus_per_host=count, nics_per_host=nics)
-    return Retry({"target": fitting})
+    return Retry({"target": f"{fitting}"})
 
 
 def _refused(

@@ -294,8 +294,8 @@ def refuse_others(head: bytes, name: str, *, size_known: bool) -> None:
             if capture
             else None,
             next="capture fewer steps, or set python_tracer_level=0 and host_tracer_level=1; except"
-            " on GPUs, JAX 0.11.1 and later write more, piece by piece, with the option"
-            " --profile-in-pieces of counterpoint run"
+            " on GPUs, JAX 0.11.1 and later write more, piece by piece (`counterpoint run`"
+            " with `profile_in_pieces=`)"
             if capture
             else "name the profile itself, or check the command that writes into this pipe",
         )
