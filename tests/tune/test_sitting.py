@@ -125,7 +125,7 @@ def test_an_arm_that_is_the_base_already_is_nothing_to_try(tmp_path: Path) -> No
 
 
 def test_a_budget_for_nothing_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="3 trials is too small"):
+    with pytest.raises(UsageError, match="`budget=3 trials` is too small"):
         tune(asked(tmp_path, "env:SAVES=0.2", plan=replace(PLAN, budget=Budget(trials=3))))
     assert not (tmp_path / "study").exists()
 
@@ -170,9 +170,9 @@ def test_another_study_of_the_same_name_says_what_of_it_is_another(tmp_path: Pat
         PLAN, limits=TrialLimits(steps=30), shape=ProcessShape(nodes=2), space_file=space
     )
     for other, parts in (
-        (asked(tmp_path, "env:SAVES=0.3"), {"--arm"}),
-        (replace(asked(tmp_path, "env:SAVES=0.2"), program="step"), {"--program"}),
-        (asked(tmp_path, "env:SAVES=0.2", plan=longer), {"--steps", "--nodes", "--space"}),
+        (asked(tmp_path, "env:SAVES=0.3"), {"`arm=`"}),
+        (replace(asked(tmp_path, "env:SAVES=0.2"), program="step"), {"`program=`"}),
+        (asked(tmp_path, "env:SAVES=0.2", plan=longer), {"`steps=`", "`nodes=`", "`space=`"}),
     ):
         second = began(other, "local", tmp_path)
         assert second.question != first.question

@@ -29,7 +29,7 @@ nccl_table no_before no_probe no_profile nodes nsys nsys_option only out output 
 percentile perfetto_link pgle pgle_out plugin predict print_only processes profile
 profile_after_quiet profile_in_pieces profile_seconds profile_start_step profile_steps profiling
 program python rank ranks ranks_per_node ray_address recipe repeats runs seed select set settings
-shortlist skip slurm source space step steps stop_after_steps study target target_gain timeout
+shortlist skip slurm source space step steps stop_after_steps study target target_gain timeout timings
 top total_params what_if with workload
 """
 ARGUMENTS: Final = frozenset(_ARGUMENTS.split())

@@ -250,7 +250,7 @@ def test_loud_noise_is_no_proof_of_no_effect(dropped: bool) -> None:
 @pytest.mark.parametrize(
     ("cap", "end", "why"),
     [
-        (2, "every arm is decided", "its 2 rows are the maximum that --cap allows"),
+        (2, "every arm is decided", "its 2 rows are the maximum that `cap=` allows"),
         (8, "the budget is spent", "the budget had no room for more runs of it"),
     ],
 )
