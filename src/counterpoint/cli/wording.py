@@ -29,8 +29,8 @@ nccl_table no_before no_probe no_profile nodes nsys nsys_option only out output 
 percentile perfetto_link pgle pgle_out plugin predict print_only processes profile
 profile_after_quiet profile_in_pieces profile_seconds profile_start_step profile_steps profiling
 program python rank ranks ranks_per_node ray_address recipe repeats runs seed select set settings
-shortlist skip slurm source space step steps stop_after_steps study target target_gain timeout timings
-top total_params what_if with workload
+shortlist skip slurm source space step steps stop_after_steps study target target_gain timeout
+timings top total_params what_if with workload
 """
 ARGUMENTS: Final = frozenset(_ARGUMENTS.split())
 """The arguments that commands take; others in backticks are somebody else's."""
