@@ -15,6 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
+from counterpoint.core.arguments import Retry
 from counterpoint.flags.named_files import ANYWHERE, AllowedFiles, read_regular
 from counterpoint.flags.parse.traced import HOLE, TracedText, known
 from counterpoint.flags.parsed import (
@@ -36,6 +37,8 @@ from counterpoint.flags.text import (
     scan_xla_flags,
 )
 
+AS_TEXT: Final = Retry({"form": "text"}, remark="finds flags in any text")
+"""The next step for a file that is not of the form that its name promises."""
 _LOOKS_LIKE_NAME: Final = re.compile(r"(xla|megascale|tpu|tf)_\w+")
 _QUOTES: Final = "'\"`"
 _HIDDEN: Final = "(a word that is not shown)"

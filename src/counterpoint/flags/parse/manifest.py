@@ -23,9 +23,9 @@ from typing import Any, Final
 import yaml
 
 from counterpoint.core import InputError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.parse.any_text import read_any_text
 from counterpoint.flags.parse.flag_values import (
+    AS_TEXT,
     Assignment,
     ParsedValues,
     ValueSource,
@@ -99,7 +99,7 @@ def _documents(text: str, where: str) -> list[yaml.Node] | None:
         reason = "nested too deeply" if deep else "an invalid character"
         raise InputError(
             f"{where}{line}: not YAML: {getattr(failure, 'problem', None) or reason}",
-            next=Retry({"form": "text"}, remark="finds flags in any text"),
+            next=AS_TEXT,
         ) from None
     return found
 

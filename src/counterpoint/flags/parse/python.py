@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.parse.flag_values import (
+    AS_TEXT,
     Assignment,
     ParsedValues,
     may_set,
@@ -469,10 +469,7 @@ def read_python(text: str, where: str) -> ParsedSource:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as failure:
         line = f":{failure.lineno}" if isinstance(failure, SyntaxError) else ""
         reason = failure.msg if isinstance(failure, SyntaxError) else "it can't be parsed"
-        raise InputError(
-            f"{where}{line}: not Python: {reason}",
-            next=Retry({"form": "text"}, remark="finds flags in any text"),
-        ) from None
+        raise InputError(f"{where}{line}: not Python: {reason}", next=AS_TEXT) from None
     if not _MARKS.search(text):
         return ParsedSource(where=where, form="python")
     defined = frozenset(node.name for node in ast.walk(module) if isinstance(node, _Function))
