@@ -54,7 +54,7 @@ def attribute(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
         _sweep_device(device, windows, own, lanes, phases)
         for device, windows, own in _by_device(selection, spans)
     ]
-    return pl.concat([pl.DataFrame(schema=SCHEMA), *parts])
+    return _named(np.concatenate([np.empty((len(SCHEMA), 0), np.int64), *parts], axis=1))
 
 
 def _by_device(
@@ -78,7 +78,7 @@ def _classes(selection: Selection) -> tuple[Longs, Longs]:
 
 def _sweep_device(
     device: int, windows: pl.DataFrame, spans: pl.DataFrame, lanes: Longs, phases: Longs
-) -> pl.DataFrame:
+) -> Longs:
     op = spans["op"].to_numpy()
     lane = lanes[op]
     works = (lane != _NO_LANE) & (spans["dur_ps"].to_numpy() > 0)
@@ -132,24 +132,34 @@ def _sum(
     phase: Longs,
     hidden: NDArray[np.bool_],
     length: Longs,
-) -> pl.DataFrame:
-    summed = (
-        pl.DataFrame({"step": step, "state": state, "phase": phase, "hidden": hidden, "ps": length})
-        .group_by("step", "state", "phase", "hidden")
-        .agg(pl.col("ps").sum())
-        .sort("step", "state", "phase", "hidden")
-    )
+) -> Longs:
+    """Return sums by step, state, phase and hidden as rows in the order of SCHEMA."""
+    if not len(step):
+        return np.empty((len(SCHEMA), 0), np.int64)
+    kind = ((step * (len(STATES) + 1) + state) * len(PHASES) + phase) * 2 + hidden
+    kinds, at = np.unique(kind, return_inverse=True)
+    ps = np.zeros(len(kinds), np.int64)
+    np.add.at(ps, at, length)
+    kinds, is_hidden = np.divmod(kinds, 2)
+    kinds, of_phase = np.divmod(kinds, len(PHASES))
+    of_step, of_state = np.divmod(kinds, len(STATES) + 1)
+    return np.stack([np.full(len(ps), device), of_step, of_state, of_phase, is_hidden, ps])
+
+
+def _named(sums: Longs) -> pl.DataFrame:
+    """Return the columns of `_sum` with the names of states and phases."""
     names = [str(lane) for lane in STATES] + [IDLE]
+    summed = pl.DataFrame(dict(zip(SCHEMA, sums, strict=True)))
     return summed.select(
-        pl.lit(device, pl.UInt16).alias("device"),
-        pl.col("step").cast(pl.Int32),
+        "device",
+        "step",
         pl.col("state").replace_strict(dict(enumerate(names)), return_dtype=pl.String),
         pl.when(pl.col("state") < len(STATES))
         .then(pl.col("phase").replace_strict(dict(enumerate(PHASES)), return_dtype=pl.String))
         .alias("phase"),
         "hidden",
         "ps",
-    ).select(*SCHEMA)
+    ).cast({**SCHEMA})
 
 
 HOLDING_SCHEMA: Final = {

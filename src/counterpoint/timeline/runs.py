@@ -7,7 +7,7 @@ before the first mark were cut off by the start of the profile, and belong to no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -155,36 +155,57 @@ def _without_keys(runs: pl.DataFrame) -> pl.DataFrame:
 
 def _by_counting(spans: pl.DataFrame) -> FoundRuns:
     """Split each program's spans on a device wherever its marking op starts."""
-    spans = spans.with_row_index("row")
-    parts: list[pl.DataFrame] = []
-    members: list[tuple[NDArray[np.uint32], NDArray[np.int64]]] = []
-    groups = spans.filter(pl.col("program") >= 0).partition_by(["device", "program"])
-    for group in groups:
-        ordered = group.sort("start_ps")
-        marks = _marks(ordered)
-        at = np.searchsorted(marks, ordered["start_ps"].to_numpy(), side="right") - 1
-        kept = at >= 0
-        members.append((ordered["row"].to_numpy()[kept], at[kept]))
-        parts.append(
-            ordered.with_columns(at=pl.Series(at))
-            .filter(pl.col("at") >= 0)
-            .group_by("device", "program", "at")
-            .agg(pl.col("start_ps").min(), pl.col("end_ps").max())
-            .sort("at")
-            .with_columns(group=pl.lit(len(parts)))
-        )
+    device, program = spans["device"].to_numpy().astype(np.int64), spans["program"].to_numpy()
+    op, position = spans["op"].to_numpy(), spans["position"].to_numpy()
+    start, end = spans["start_ps"].to_numpy(), spans["end_ps"].to_numpy()
     run_of = np.full(len(spans), NO_RUN, np.uint32)
+    parts: list[NDArray[np.int64]] = []
+    count = 0
+    for members in _groups(device, program, start):
+        turns = _turns(op[members], position[members], start[members])
+        rows, at = members[turns >= 0], turns[turns >= 0]
+        first = np.flatnonzero(np.diff(at, prepend=-1))
+        run_of[rows] = count + at
+        of_first = device[rows[first]], program[rows[first]].astype(np.int64), start[rows[first]]
+        parts.append(np.stack([*of_first, np.maximum.reduceat(end[rows], first)]))
+        count += len(first)
     if not parts:
         return FoundRuns(pl.DataFrame(schema=FOUND), run_of)
-    runs = pl.concat(parts).sort("device", "start_ps").with_row_index("run")
-    for number, (rows, at) in enumerate(members):
-        own = runs.filter(pl.col("group") == number).sort("at")["run"].to_numpy()
-        run_of[rows] = own[at]
-    return FoundRuns(_without_keys(runs), run_of)
+    found = np.concatenate(parts, axis=1)
+    order = np.lexsort((found[2], found[0]))
+    place = np.empty(count, np.uint32)
+    place[order] = np.arange(count, dtype=np.uint32)
+    inside = run_of != NO_RUN
+    run_of[inside] = place[run_of[inside]]
+    columns = zip(("device", "program", "start_ps", "end_ps"), found[:, order], strict=True)
+    return FoundRuns(_without_keys(pl.DataFrame(dict(columns))), run_of)
 
 
-def _marks(ordered: pl.DataFrame) -> NDArray[np.int64]:
-    """Return the starts of the op that marks a run's beginning: the first executed once per run.
+def _groups(
+    device: NDArray[np.int64], program: NDArray[np.int32], start: NDArray[np.int64]
+) -> Iterator[NDArray[np.int64]]:
+    """Yield the rows of each device and known program, in order of start."""
+    known = np.flatnonzero(program >= 0)
+    if not len(known):
+        return
+    _, group = distinct([device[known], program[known].astype(np.int64)])
+    for number in range(int(group.max()) + 1):
+        rows = known[group == number]
+        yield rows[np.argsort(start[rows], kind="stable")]
+
+
+def _turns(
+    op: NDArray[np.uint32], position: NDArray[np.int32], start: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the run of each span of a group, counted from 0; -1 before the first mark."""
+    marks = np.unique(start[op == _marking_op(op, position, start)])
+    return np.searchsorted(marks, start, side="right") - 1
+
+
+def _marking_op(
+    op: NDArray[np.uint32], position: NDArray[np.int32], start: NDArray[np.int64]
+) -> int:
+    """Return the op that marks a run's beginning: the first executed once per run.
 
     Ops of the entry computation execute once per run. Some launch a kernel several times, and runs
     cut off by the profile lack some: but the most common count is the number of runs, within one.
@@ -192,34 +213,26 @@ def _marks(ordered: pl.DataFrame) -> NDArray[np.int64]:
     another stream. Without HLO, the smallest count that a fair share of all ops has is taken: ops
     in loops have higher counts, and few are conditional.
     """
-    counts = ordered.group_by("op", "position").agg(
-        pl.len().cast(pl.Int64).alias("count"),
-        pl.col("start_ps").min().alias("first"),
-        pl.col("start_ps").max().alias("last"),
+    ops, first, code, count = np.unique(
+        op, return_index=True, return_inverse=True, return_counts=True
     )
-    entry = counts.filter(pl.col("position") >= 0)
+    last = np.full(len(ops), np.iinfo(np.int64).min)
+    np.maximum.at(last, code, start)
+    entry = np.flatnonzero(position[first] >= 0)
     if len(entry):
-        runs = _most_common(entry)
-        usual = entry.filter((pl.col("count") - runs).abs() <= 1).sort("position")
-        starts = _starts(ordered, usual["op"][0])
+        counts, shared = np.unique(count[entry], return_counts=True)
+        runs = counts[np.flatnonzero(shared == shared.max())[-1]]
+        usual = entry[np.abs(count[entry] - runs) <= 1]
+        usual = usual[np.argsort(position[first[usual]], kind="stable")]
+        starts = np.unique(start[op == ops[usual[0]]])
         since = starts[-2] if len(starts) > 1 else starts[0] - 1
-        in_last_run = (pl.col("count") == usual["count"][0]) & (pl.col("last") > since)
-        marks = usual.filter(in_last_run).sort("last")
-    else:
-        shared = counts.group_by("count").len("ops")
-        fair = shared.filter(pl.col("ops") >= _FAIR_SHARE * len(counts))
-        runs = (fair if len(fair) else shared)["count"].min()
-        marks = counts.filter(pl.col("count") == runs).sort("first")
-    return _starts(ordered, marks["op"][0])
-
-
-def _starts(ordered: pl.DataFrame, op: int) -> NDArray[np.int64]:
-    return ordered.filter(pl.col("op") == op)["start_ps"].unique().sort().to_numpy()
-
-
-def _most_common(counts: pl.DataFrame) -> int:
-    shared = counts.group_by("count").len("ops").sort("ops", "count")
-    return int(shared["count"][-1])
+        in_last_run = (count[usual] == count[usual[0]]) & (last[usual] > since)
+        marks = usual[in_last_run]
+        return int(ops[marks[np.argmin(last[marks])]])
+    counts, shared = np.unique(count, return_counts=True)
+    fair = counts[shared >= _FAIR_SHARE * len(ops)]
+    marks = np.flatnonzero(count == (fair if len(fair) else counts)[0])
+    return int(ops[marks[np.argmin(start[first[marks]])]])
 
 
 def number_runs(runs: pl.DataFrame, host_of_device: Sequence[int]) -> pl.DataFrame:

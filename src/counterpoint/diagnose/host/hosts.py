@@ -260,6 +260,8 @@ class HostActivity:
 
     def attribute(self, gaps: Intervals, anywhere: Intervals) -> dict[IdleCause, Intervals]:
         """Split gaps by cause; `anywhere`: when any device is busy."""
+        if not len(gaps):
+            return {}
         found = {cause: gaps & self.during(cause) for cause in _PLAIN}
         recorded = gaps & self.during(
             *(cause for cause in CAUSES if cause is not IdleCause.UNKNOWN)
@@ -283,11 +285,18 @@ class HostActivity:
         If that thread is not known, of all threads, with the cause unknown.
         """
         found: dict[IdleEvent, int] = {}
+        if not len(gaps):
+            return found
         for thread_ in (self.calling,) if self.known else self.others:
             inside = gaps.covered(thread_.start, thread_.end)
-            keys = np.stack([thread_.cause, thread_.giver, thread_.name])[:, inside > 0]
-            rows, column = np.unique(keys, axis=1, return_inverse=True)
-            sums = np.bincount(column, weights=inside[inside > 0], minlength=rows.shape[1])
+            own = np.flatnonzero(inside > 0)
+            if not len(own):
+                continue
+            names = int(max(thread_.giver[own].max(), thread_.name[own].max())) + 1
+            pair = thread_.cause[own] * names + thread_.giver[own]
+            kinds, kind = np.unique(pair * names + thread_.name[own], return_inverse=True)
+            sums = np.bincount(kind, weights=inside[own])
+            rows = np.stack([kinds // names // names, kinds // names % names, kinds % names])
             for (cause, giver, name), ps in zip(rows.T.tolist(), sums.tolist(), strict=True):
                 behind = IdleEvent(CAUSES[cause] if self.known else IdleCause.UNKNOWN, giver, name)
                 found[behind] = found.get(behind, 0) + int(ps)

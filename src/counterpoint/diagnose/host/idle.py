@@ -59,16 +59,18 @@ def compute_longer(data: StepData) -> pl.DataFrame:
     )
 
 
-def waiting_for_hosts(data: StepData, longer: pl.DataFrame, device: int) -> Intervals:
-    """Return the time after each of the device's runs in which another host still computes."""
-    runs = (
-        data.timeline.runs.filter((pl.col("device") == device) & pl.col("step").is_not_null())
-        .group_by("step")
+def waits_for_hosts(data: StepData, longer: pl.DataFrame) -> dict[int, Intervals]:
+    """Return by device the time after each of its runs in which another host still computes."""
+    waits = (
+        data.timeline.runs.filter(pl.col("step").is_not_null())
+        .group_by("device", "step")
         .agg(pl.col("end_ps").max())
-        .join(longer.filter(pl.col("device") == device), on="step")
+        .join(longer, on=["device", "step"])
+        .sort("device", "end_ps")
     )
-    end = runs["end_ps"].to_numpy()
-    return union(end, end + runs["longer"].to_numpy())
+    end = waits["end_ps"].to_numpy()
+    until = end + waits["longer"].to_numpy()
+    return {device: union(end[rows], until[rows]) for device, rows in device_slices(waits).items()}
 
 
 def reads(data: StepData) -> NDArray[np.int64]:
@@ -228,14 +230,17 @@ def idle_of(data: StepData) -> IdleTime:
     ends: list[tuple[int, int]] = []
     tops: dict[tuple[IdleEvent, bool], int] = {}
     anywhere = busy_anywhere(data)
-    longer, reading = compute_longer(data), reads(data)
+    for_hosts, reading = waits_for_hosts(data, compute_longer(data)), reads(data)
+    runs = data.timeline.runs.sort("device", "start_ps")
+    own_runs = device_slices(runs)
     for device, windows, spans in by_device(data):
         side = sides[data.timeline.devices[device].host]
         gaps = union(*windows) - busy(data, spans)
-        own, late = _split(data, device, windows, gaps, side)
+        device_runs = runs[own_runs.get(device, slice(0, 0))]
+        own, late = _split(data, device_runs, windows, gaps, side)
         blocked_here = union(*windows) & side.blocked
         if not side.known:
-            elsewhere = late & waiting_for_hosts(data, longer, device)
+            elsewhere = late & for_hosts.get(device, EMPTY)
             own, late = {**own, IdleCause.OTHERS: elsewhere}, late - elsewhere
             blocked_here = after_reads(reading, late, spans)
         held = _from_wait(late, blocked_here)
@@ -287,10 +292,16 @@ def _from_wait(gaps: Intervals, blocked: Intervals) -> Intervals:
 
 
 def _split(
-    data: StepData, device: int, windows: tuple[Longs, Longs], gaps: Intervals, side: HostActivity
+    data: StepData,
+    runs: pl.DataFrame,
+    windows: tuple[Longs, Longs],
+    gaps: Intervals,
+    side: HostActivity,
 ) -> tuple[dict[IdleCause, Intervals], Intervals]:
-    """Split gaps into the device's own and the rest: gaps before runs that were launched late."""
-    runs = data.timeline.runs.filter(pl.col("device") == device).sort("start_ps")
+    """Split gaps into the device's own and the rest: gaps before runs that were launched late.
+
+    `runs` are the device's, in order of start.
+    """
     if not len(runs):
         return {IdleCause.DEVICE: EMPTY}, gaps
     start, end = runs["start_ps"].to_numpy(), runs["end_ps"].to_numpy()
