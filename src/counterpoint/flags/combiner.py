@@ -173,10 +173,14 @@ class _Trace:
         else:
             self._whole[it.name] = self._joined(self._whole[value.name] for value in behind)
 
-    def _joined(self, lists: Iterable[Iterable[int]]) -> tuple[int, ...]:
-        nearest: list[int] = []
-        known = 0
-        for parts in lists:
+    def _joined(self, lists: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+        # Most values wait for what all their operands wait for: one joined list, joined already.
+        different = list({id(parts): parts for parts in lists if parts}.values())
+        if len(different) < 2:
+            return different[0] if different else ()
+        nearest = list(different[0])
+        known = self._closure(nearest)
+        for parts in different[1:]:
             for at in parts:
                 if not known >> at & 1:
                     nearest.append(at)

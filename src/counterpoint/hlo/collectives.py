@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import zip_longest
 from typing import Final
 
@@ -228,12 +229,23 @@ class Collective:
         return (2 if self.kind == "all-reduce" else 1) * (n - 1) / n
 
 
-@cached_on_program
 def collective(program: Program, instruction: Instruction) -> Collective | None:
     """Return the collective that an instruction starts, runs or waits for.
 
     None if there is none.
     """
+    return _collective(program, instruction) if may_communicate(instruction.opcode) else None
+
+
+@cache
+def may_communicate(opcode: str) -> bool:
+    """Return whether instructions with this opcode can start, run or wait for a collective."""
+    kind = opcode.removesuffix("-start")
+    return kind in KINDS or kind in ("fusion", "async") or opcode.endswith(("-done", "-update"))
+
+
+@cached_on_program
+def _collective(program: Program, instruction: Instruction) -> Collective | None:
     transfer = transfer_of(program, instruction)
     if transfer is not None:
         return between_slices(transfer, instruction.channel_id)

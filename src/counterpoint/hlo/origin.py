@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import cast
 
 from counterpoint.hlo.model.instruction import Computation, Instruction
@@ -151,6 +152,11 @@ def _own(program: Program, instruction: Instruction, depth: int = 0) -> Instruct
     return next((found for found in inner if found), None)
 
 
+@cached_on_program
+def _own_or_inner(program: Program, instruction: Instruction) -> Instruction | None:
+    return _own(program, instruction)
+
+
 def has_path_name(instruction: Instruction) -> bool:
     """Return whether its op_name is a path.
 
@@ -177,7 +183,7 @@ def _nearest(
             if candidate.name in seen:
                 continue
             seen.add(candidate.name)
-            found = _own(program, candidate)
+            found = _own_or_inner(program, candidate)
             if found:
                 return found
             if candidate.opcode not in ("parameter", "while", "conditional"):
@@ -362,8 +368,14 @@ def provenance(program: Program, instruction: Instruction) -> Provenance:
 
 def user_frame(stack: tuple[Frame, ...]) -> Frame | None:
     """Return the innermost frame of user code; without any, the innermost frame."""
-    users = (frame for frame in stack if not _FRAMEWORK.search(frame.file))
+    users = (frame for frame in stack if not _is_framework(frame.file))
     return next(users, stack[0] if stack else None)
+
+
+@lru_cache(maxsize=4096)
+def _is_framework(file: str) -> bool:
+    """Return whether a file is of JAX or the like; a module names few files, in many stacks."""
+    return _FRAMEWORK.search(file) is not None
 
 
 _KEYS = "stable_keys"

@@ -234,7 +234,9 @@ def attributes(message: Message) -> Attributes:
 def details(it: Message, of: Shape) -> dict[str, Any]:
     """Return all fields except name, opcode, operands, shape and metadata that are not defaults."""
     found: dict[str, Any] = {
-        "frontend_attributes": attributes(it.frontend_attributes),
+        "frontend_attributes": (
+            attributes(it.frontend_attributes) if it.HasField("frontend_attributes") else ()
+        ),
         "channel_id": it.channel_id if it.channel_id > 0 else None,
         "custom_call_target": it.custom_call_target,
         "fusion_kind": it.fusion_kind,

@@ -10,10 +10,11 @@ import json
 import math
 import re
 from enum import StrEnum
+from functools import cache
 from pathlib import PurePath
 from typing import Any, cast
 
-from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.collectives import collective, may_communicate
 from counterpoint.hlo.model.instruction import Instruction, Shape
 from counterpoint.hlo.model.program import Program, cached_on_program, launches
 from counterpoint.hlo.origin import has_path_name, provenance, scope
@@ -81,9 +82,22 @@ _GENERIC_TARGETS = ("tpu_custom_call", "triton", "mosaic", "pallas")
 _HOST_MEMORY = 5
 
 
-@cached_on_program
 def category(program: Program, instruction: Instruction) -> Category:
     """Return the category of work; for a done, of what it waits for."""
+    return _of_opcode(instruction.opcode) or _category(program, instruction)
+
+
+@cache
+def _of_opcode(opcode: str) -> Category | None:
+    """Return the category of all instructions with this opcode; None if it depends on more."""
+    plain = opcode.removesuffix("-start")
+    if may_communicate(opcode) or plain in ("copy", "convolution", "custom-call"):
+        return None
+    return _BY_OPCODE.get(plain, Category.ELEMENTWISE)
+
+
+@cached_on_program
+def _category(program: Program, instruction: Instruction) -> Category:
     if is_done(instruction):
         start = start_of(program, instruction)
         return category(program, start) if start else Category.OTHER

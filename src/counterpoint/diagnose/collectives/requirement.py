@@ -8,7 +8,7 @@ capacity   = what the link carries at most, per device in one direction
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import polars as pl
@@ -81,6 +81,9 @@ class _MovableWork:
 
     program: Program
     measured: Mapping[str, float]
+    timed: dict[str, list[tuple[Instruction, float]]] = field(
+        default_factory=dict[str, list[tuple[Instruction, float]]]
+    )
 
     def outside(self, op: str) -> dict[str, float] | None:
         """Return independent work before the start and behind the done; None for an unknown op."""
@@ -89,14 +92,19 @@ class _MovableWork:
             return None
         done = done_of(self.program, start) or start
         bound = _reached(start, self.program.operands) | _reached(done, self.program.users)
-        instructions = self.program.computations[start.computation].instructions
-        outer = (*instructions[: start.index], *instructions[done.index + 1 :])
-        free = (
-            (instruction.name, self._ms(instruction))
-            for instruction in outer
-            if instruction.name not in bound
-        )
-        return {name: ms for name, ms in free if ms > 0}
+        return {
+            instruction.name: ms
+            for instruction, ms in self._timed(start.computation)
+            if not start.index <= instruction.index <= done.index and instruction.name not in bound
+        }
+
+    def _timed(self, computation: str) -> list[tuple[Instruction, float]]:
+        """Return a computation's instructions that take time, in order."""
+        if computation not in self.timed:
+            members = self.program.computations[computation].instructions
+            times = ((member, self._ms(member)) for member in members)
+            self.timed[computation] = [(member, ms) for member, ms in times if ms > 0]
+        return self.timed[computation]
 
     def _ms(self, instruction: Instruction) -> float:
         inner = (

@@ -314,7 +314,7 @@ def host_activity(data: StepData, host: int) -> HostActivity:
         next_start = np.append(steps.start, np.iinfo(np.int64).max)[following]
         events = events.filter(pl.Series(start + events["dur_ps"].to_numpy() > next_start))
     line = calling_line(events, timeline.host_names)
-    own_cause = causes_of(timeline.host_names)
+    own_cause = data.cached(own_causes)
     others = events.filter(pl.col("line") != line) if line is not None else events
     own = events.filter(pl.col("line") == line) if line is not None else events.clear()
     # Calls are matched with runs by counting, so calls outside the windows count too.
@@ -332,6 +332,11 @@ def host_activity(data: StepData, host: int) -> HostActivity:
         others=threads,
         beside={cause: _together(threads, cause) for cause in _OTHERS_DO},
     )
+
+
+def own_causes(data: StepData) -> list[IdleCause | None]:
+    """Return the cause per name, which all hosts share."""
+    return causes_of(data.timeline.host_names)
 
 
 def _together(threads: tuple[Thread, ...], cause: IdleCause) -> Intervals:

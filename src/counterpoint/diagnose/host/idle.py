@@ -339,12 +339,13 @@ def launched_at(timeline: Timeline, calls: pl.DataFrame, runs: pl.DataFrame) -> 
     functions = np.array(
         [_function(timeline.programs[int(program)].name) for program in runs["program"].to_list()]
     )
+    names_of: dict[str | None, list[int]] = {}
+    for index, name in enumerate(timeline.host_names):
+        names_of.setdefault(_called(name), []).append(index)
     start = runs["start_ps"].to_numpy()
     for function in np.unique(functions):
         of_function = np.flatnonzero(functions == function)
-        named = [
-            index for index, name in enumerate(timeline.host_names) if _called(name) == function
-        ]
+        named = names_of.get(str(function), [])
         begin, end = _outermost(calls.filter(pl.col("name").is_in(named)))
         if function and len(begin):
             found[of_function] = _matched(begin, end, start[of_function])

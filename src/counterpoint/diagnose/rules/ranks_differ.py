@@ -288,8 +288,8 @@ def _does(
         (
             instruction.opcode,
             str(instruction.shape),
-            tuple(place.get(name) for name in instruction.operands),
-            tuple(_structure(program, called, known) for called in instruction.calls),
+            tuple([place.get(name) for name in instruction.operands]),
+            tuple([_structure(program, called, known) for called in instruction.calls]),
             str(instruction.groups),
             instruction.source_target_pairs,
             instruction.custom_call_target,

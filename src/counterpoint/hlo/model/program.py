@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from counterpoint.core import InputError
 from counterpoint.hlo.model.instruction import Computation, Instruction
@@ -128,10 +128,20 @@ class Program:
 
     def stack(self, instruction: Instruction) -> tuple[Frame, ...]:
         """Return the Python calls behind an instruction, innermost first."""
-        frames = self.stacks.stack(instruction.stack_frame_id)
+        frames = self._stack(instruction.stack_frame_id)
         if frames or not instruction.source_file:
             return frames
         return (Frame(instruction.source_file, instruction.source_line, ""),)
+
+    def _stack(self, frame_id: int) -> tuple[Frame, ...]:
+        frames = self._stacks.get(frame_id)
+        if frames is None:
+            frames = self._stacks[frame_id] = self.stacks.stack(frame_id)
+        return frames
+
+    @cached_property
+    def _stacks(self) -> dict[int, tuple[Frame, ...]]:
+        return {}
 
     def _members(self, computation: str) -> dict[str, Instruction]:
         members = self._by_computation.get(computation)
@@ -280,6 +290,8 @@ def launched(program: Program) -> Iterator[Computation]:
                 waiting += fresh
 
 
+_UNASKED: Any = object()
+
 Answer = TypeVar("Answer")
 InstructionFunction = Callable[[Program, Instruction], Answer]
 
@@ -292,9 +304,13 @@ def cached_on_program(question: InstructionFunction[Answer]) -> InstructionFunct
 
     @wraps(question)
     def ask(program: Program, instruction: Instruction) -> Answer:
-        key = (question, instruction.computation, instruction.name)
-        if key not in program.answers:
-            program.answers[key] = question(program, instruction)
-        return cast(Answer, program.answers[key])
+        known: dict[tuple[str, str], Any] | None = program.answers.get(question)
+        if known is None:
+            known = program.answers[question] = {}
+        key = (instruction.computation, instruction.name)
+        found = known.get(key, _UNASKED)
+        if found is _UNASKED:
+            found = known[key] = question(program, instruction)
+        return found
 
     return ask
