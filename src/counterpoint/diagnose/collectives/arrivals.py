@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from counterpoint.diagnose.selection import Selection
 from counterpoint.hlo import Instruction, Program
@@ -26,6 +28,8 @@ from counterpoint.timeline import Lane
 _CALLING: Final = ("while", "conditional", "call")
 
 _RUN: Final = ("device", "run")
+
+Longs = NDArray[np.int64]
 
 
 def work_in_calls(
@@ -251,25 +255,59 @@ def _executions(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
 
     The spans are those of one device after the other, in order of start.
     """
-    facts = ops.select(
-        "row", "program", "computation", "name", "part", "position", "done_position", "opcode"
-    )
-    own = ["device", "run", "op"]
-    counted = (
-        spans.select("device", "op", "run", "step", "start_ps", "dur_ps")
-        .with_columns(pl.col("run").cast(pl.Int64).fill_null(-1))
-        .join(facts, left_on="op", right_on="row", maintain_order="left")
-        .with_columns(at=pl.int_range(pl.len()).over(own), many=pl.len().over(own))
-    )
-    # A computation ran as often as its transfers.
-    beside = ["device", "run", "program", "computation"]
-    turns = pl.col("many").filter(pl.col("part") != "work").max().over(beside)
-    split = (pl.col("many") > turns) & (pl.col("many") % turns == 0)
-    return counted.with_columns(
-        pl.col("position", "done_position").cast(pl.Int64),
-        turn=pl.when(split).then(pl.col("at") * turns // pl.col("many")).otherwise(pl.col("at")),
+    if not len(ops):
+        return _joined(spans.clear(), ops, np.empty(0, np.int64), np.empty(0, np.int64))
+    op = spans["op"].to_numpy()
+    row_of = np.full(max(int(op.max(initial=0)), int(ops["row"].to_numpy().max())) + 1, -1)
+    row_of[ops["row"].to_numpy()] = np.arange(len(ops))
+    rows = row_of[op]
+    kept = np.flatnonzero(rows >= 0)
+    rows, own = rows[kept], spans[kept]
+    run = own["run"].cast(pl.Int64).fill_null(-1).to_numpy()
+    site = np.where(run >= 0, run, -1 - own["device"].cast(pl.Int64).to_numpy())
+    return _joined(own, ops, rows, _turns(site - site.min(initial=0), ops, rows))
+
+
+def _joined(spans: pl.DataFrame, ops: pl.DataFrame, rows: Longs, turn: Longs) -> pl.DataFrame:
+    """Return spans with the facts of their ops, given as rows of `ops`, and their turns."""
+    times = spans.select(
+        "device",
+        "op",
+        pl.col("run").cast(pl.Int64).fill_null(-1),
+        "step",
+        "start_ps",
         end_ps=pl.col("start_ps") + pl.col("dur_ps"),
-    ).drop("at", "many", "dur_ps")
+        turn=pl.Series(turn, dtype=pl.Int64),
+    )
+    facts = ops.select(
+        "program",
+        "computation",
+        "name",
+        "part",
+        pl.col("position", "done_position").cast(pl.Int64),
+        "opcode",
+    )
+    return pl.concat([times, facts[rows]], how="horizontal")
+
+
+def _turns(site: Longs, ops: pl.DataFrame, rows: Longs) -> Longs:
+    """Return the turn of each span; `site` numbers its run on its device, from 0."""
+    number = site * len(ops) + rows
+    order = np.argsort(number, kind="stable")
+    first = np.flatnonzero(np.diff(number[order], prepend=-1))
+    length = np.diff(first, append=len(order))
+    at, many = np.empty_like(number), np.empty_like(number)
+    at[order] = np.arange(len(order)) - np.repeat(first, length)
+    many[order] = np.repeat(length, length)
+    # A computation ran as often as its transfers.
+    place = ops.select(pl.struct("program", "computation").rank("dense")).to_series().to_numpy()
+    moves = (ops["part"] != "work").to_numpy()[rows]
+    beside = site * (int(place.max()) + 1) + place[rows]
+    most = np.zeros(int(beside.max(initial=0)) + 1, np.int64)
+    np.maximum.at(most, beside[moves], many[moves])
+    turns = most[beside]
+    split = (turns > 0) & (many > turns) & (many % np.maximum(turns, 1) == 0)
+    return np.where(split, at * turns // many, at)
 
 
 def _starts(selection: Selection, executed: pl.DataFrame) -> pl.DataFrame:

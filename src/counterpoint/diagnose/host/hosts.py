@@ -112,6 +112,14 @@ class Thread:
         chosen = np.isin(self.cause, [CAUSES.index(cause) for cause in causes])
         return union(self.start[chosen], self.end[chosen])
 
+    def rows_in(self, times: Intervals) -> Longs:
+        """Return the intervals of the thread that share time with these."""
+        first = np.searchsorted(self.end, times.start, side="right")
+        behind = np.searchsorted(self.start, times.end, side="left")
+        many = len(self.start) + 1
+        change = np.bincount(first, minlength=many) - np.bincount(behind, minlength=many)
+        return np.flatnonzero(np.cumsum(change) > 0)
+
 
 def thread(
     events: pl.DataFrame, names: Sequence[str], own_cause: Sequence[IdleCause | None]
@@ -288,14 +296,14 @@ class HostActivity:
         if not len(gaps):
             return found
         for thread_ in (self.calling,) if self.known else self.others:
-            inside = gaps.covered(thread_.start, thread_.end)
-            own = np.flatnonzero(inside > 0)
+            own = thread_.rows_in(gaps)
             if not len(own):
                 continue
+            inside = gaps.covered(thread_.start[own], thread_.end[own])
             names = int(max(thread_.giver[own].max(), thread_.name[own].max())) + 1
             pair = thread_.cause[own] * names + thread_.giver[own]
             kinds, kind = np.unique(pair * names + thread_.name[own], return_inverse=True)
-            sums = np.bincount(kind, weights=inside[own])
+            sums = np.bincount(kind, weights=inside)
             rows = np.stack([kinds // names // names, kinds // names % names, kinds % names])
             for (cause, giver, name), ps in zip(rows.T.tolist(), sums.tolist(), strict=True):
                 behind = IdleEvent(CAUSES[cause] if self.known else IdleCause.UNKNOWN, giver, name)
