@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.core.columns import distinct
 from counterpoint.diagnose.selection import Selection, WindowKind, device_slices
 from counterpoint.timeline import Lane
 
@@ -136,14 +137,12 @@ def _sum(
     """Return sums by step, state, phase and hidden as rows in the order of SCHEMA."""
     if not len(step):
         return np.empty((len(SCHEMA), 0), np.int64)
-    kind = ((step * (len(STATES) + 1) + state) * len(PHASES) + phase) * 2 + hidden
-    kinds, at = np.unique(kind, return_inverse=True)
-    ps = np.zeros(len(kinds), np.int64)
+    columns = [step, state, phase, hidden.astype(np.int64)]
+    first, at = distinct(columns)
+    ps = np.zeros(len(first), np.int64)
     np.add.at(ps, at, length)
-    kinds, is_hidden = np.divmod(kinds, 2)
-    kinds, of_phase = np.divmod(kinds, len(PHASES))
-    of_step, of_state = np.divmod(kinds, len(STATES) + 1)
-    return np.stack([np.full(len(ps), device), of_step, of_state, of_phase, is_hidden, ps])
+    kinds = (column[first] for column in columns)
+    return np.stack([np.full(len(ps), device), *kinds, ps])
 
 
 def _named(sums: Longs) -> pl.DataFrame:
