@@ -214,7 +214,7 @@ def _compare(timeline: Timeline, index: int) -> Divergence | None:
     programs = {host: program for host, program in read.items() if program is not None}
     groups: dict[tuple[int, int], list[int]] = {}
     for host, program in programs.items():
-        key = (_structure(program, program.entry, {}), _tuning(program))
+        key = (_structure(program, program.entry, {}, {}), _tuning(program))
         groups.setdefault(key, []).append(host)
     if len(groups) < 2:
         return None
@@ -267,29 +267,44 @@ def _opcodes(first: Program, second: Program) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(changed, key=lambda change: (-abs(change[1]), change[0])))
 
 
-def _structure(program: Program, computation: str, known: dict[str, int]) -> int:
-    """Return a hash that is equal for computations that do the same in the same order."""
+def _structure(
+    program: Program, computation: str, known: dict[str, int], shapes: dict[int, str]
+) -> int:
+    """Return a hash that is equal for computations that do the same in the same order.
+
+    `shapes` has the texts of the program's shapes by identity: its instructions share few of them.
+    """
     if computation not in known:
         body = program.computations[computation]
         place = {instruction.name: index for index, instruction in enumerate(body.instructions)}
         known[computation] = hash(
             (
                 place.get(body.root),
-                *(_does(program, instruction, place, known) for instruction in body.instructions),
+                *(
+                    _does(program, instruction, place, known, shapes)
+                    for instruction in body.instructions
+                ),
             )
         )
     return known[computation]
 
 
 def _does(
-    program: Program, instruction: Instruction, place: dict[str, int], known: dict[str, int]
+    program: Program,
+    instruction: Instruction,
+    place: dict[str, int],
+    known: dict[str, int],
+    shapes: dict[int, str],
 ) -> int:
+    shape = shapes.get(id(instruction.shape))
+    if shape is None:
+        shape = shapes[id(instruction.shape)] = str(instruction.shape)
     return hash(
         (
             instruction.opcode,
-            str(instruction.shape),
+            shape,
             tuple([place.get(name) for name in instruction.operands]),
-            tuple([_structure(program, called, known) for called in instruction.calls]),
+            tuple([_structure(program, called, known, shapes) for called in instruction.calls]),
             str(instruction.groups),
             instruction.source_target_pairs,
             instruction.custom_call_target,
