@@ -205,6 +205,12 @@ class TestRefusals:
             read("abfs://bucket/x.pb")
         assert refused.value.next == "pip install adlfs"
 
+    def test_a_broken_link_whose_name_looks_like_a_pattern(self, tmp_path: Path) -> None:
+        link = tmp_path / "a*b.xplane.pb"
+        link.symlink_to(tmp_path / "gone")
+        with pytest.raises(InputError, match="no such file"):
+            read(link)
+
     def test_a_pattern_that_matches_nothing(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="nothing matches"):
             read(f"{tmp_path}/*.pb")

@@ -115,9 +115,14 @@ def _find(path: str) -> tuple[list[ProfileSource], list[str]]:
         matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - may be absolute
         if not matches:
             raise InputError(f"{path}: nothing matches", next="check the pattern with `ls`")
-        parts = [find_sources(match) for match in matches]
+        parts = [_named(match) for match in matches]
         sources = [ProfileSource(source.name, found=True) for found, _ in parts for source in found]
         return sources, [note for _, notes in parts for note in notes]
+    return _named(path)
+
+
+def _named(path: str) -> tuple[list[ProfileSource], list[str]]:
+    """Return the profiles of an existing path; a name with an asterisk is no pattern here."""
     if not Path(path).exists():
         raise InputError(f"{path}: no such file or directory", next=_nearest(Path(path)))
     return _in_directory(Path(path)) if Path(path).is_dir() else ([ProfileSource(path)], [])
