@@ -124,7 +124,7 @@ fn decode_stat(
     let mut found = None;
     while at < end {
         let tag = data[at];
-        if tag >= 0x80 {
+        if !(8..0x80).contains(&tag) {
             return None;
         }
         match tag & 7 {
@@ -173,7 +173,7 @@ fn decode_event(
     }
     while at < end {
         let tag = data[at];
-        if tag >= 0x80 {
+        if !(8..0x80).contains(&tag) {
             return None;
         }
         match (tag >> 3, tag & 7) {

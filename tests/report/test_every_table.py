@@ -133,7 +133,7 @@ def commands() -> Iterator[tuple[object, ...]]:
     predict = ("predict", "step.hlo.txt", "--target", "2x1xH100:400G")
     yield (*predict, "-o", "predicted")
     yield (*predict, "--explain", "--what-if", "nic=2x", "--against", two)
-    yield from (("explain", two), ("network", two), ("network", "predicted"))
+    yield from (("explain", two, "--timings"), ("network", two), ("network", "predicted"))
     yield from (("compare", "a", "b"), ("compare", two, "predicted"), ("compare", "b", two))
     yield from profiles_of_costs()
     yield from (("flags", "list", "--jaxlib", "0.7.2"), ("flags", "diff", "0.4.35", "0.8.3"))
