@@ -60,8 +60,6 @@ _CLOSING: Final = ("fi", "done", "esac")
 _BETWEEN: Final = ("then", "do", "!", "time", "{", "}", "elif", "else", "coproc")
 _ALL_EXPORTED: Final = re.compile(r"(?:^| )([-+])(?:[a-z]*a[a-z]*|o allexport)(?= |$)")
 _DEEPEST: Final = 4
-_NAMES: Final = 3
-_SHOWN: Final = 60
 
 
 @dataclass(slots=True)

@@ -34,28 +34,8 @@ from counterpoint.flags.parse.traced import (
 from counterpoint.flags.parsed import IssueKind, Location, Occurrence, ParsedSource, SyntaxIssue
 from counterpoint.flags.settings import FLAG_VARIABLES, is_setting
 
-_ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\[[^]]*\])?(\+?)=", re.ASCII)
-_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _NAMED: Final = re.compile(r"([A-Za-z_]\w*)(?:\[.*|\+?=.*|[-+]*)", re.ASCII | re.DOTALL)
 """A word that may change the variable that it names."""
-_HANDED: Final = re.compile(r"""LIBTPU_INIT_ARGS\+?=['"\\]*\$\{?XLA_FLAGS\b""")
-"""Found in a text for another shell, it means that the flags are for libtpu."""
-_DECLARE: Final = ("export", "declare", "typeset", "readonly", "local")
-_READS: Final = ("source", ".", "eval")
-_FILLS: Final = ("read", "mapfile", "readarray", "getopts", "let", "printf", "wait")
-"""Commands that set the variables named by their words."""
-_OPENING: Final = {
-    "if": "if",
-    "for": "for",
-    "select": "for",
-    "while": "while",
-    "until": "while",
-    "case": "case",
-}
-_CLOSING: Final = ("fi", "done", "esac")
-_BETWEEN: Final = ("then", "do", "!", "time", "{", "}", "elif", "else", "coproc")
-_ALL_EXPORTED: Final = re.compile(r"(?:^| )([-+])(?:[a-z]*a[a-z]*|o allexport)(?= |$)")
-_DEEPEST: Final = 4
 _NAMES: Final = 3
 _SHOWN: Final = 60
 
