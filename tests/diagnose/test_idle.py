@@ -10,7 +10,7 @@ from host_side import Event, Run, case, loop, made
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.diagnose.host.hosts import IdleCause, cause_of
+from counterpoint.diagnose.host.hosts import IdleCause, causes_of
 from counterpoint.diagnose.host.idle import idle_of
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.model import Timeline
@@ -138,7 +138,7 @@ def test_a_profile_without_host_events_says_that_it_does_not_know() -> None:
     ],
 )
 def test_names_tell_causes(name: str, cause: IdleCause | None) -> None:
-    assert cause_of(name) is cause
+    assert causes_of([name]) == [cause]
 
 
 NAMES = (

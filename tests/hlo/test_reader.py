@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.hlo import Program, read_program
+from counterpoint.hlo import Program, program_digest, read_program
 from counterpoint.hlo.collectives import replica_groups
 from counterpoint.hlo.origin import stable_key
 from counterpoint.hlo.proto_reader import MESSAGES, program_from_proto
@@ -41,6 +41,19 @@ def test_packed_and_plain(pack: Callable[[bytes], bytes], data: bytes, tmp_path:
 def test_a_bare_module_and_one_in_an_hlo_proto() -> None:
     wrapped = MESSAGES["HloProto"](hlo_module=PROTO).SerializeToString()
     assert read_program(wrapped).computations == read_program(PROTO).computations
+
+
+def test_a_digest_is_that_of_what_is_read() -> None:
+    its_devices = PROTO + b"\x7a\x05\x1a\x03\x0a\x01\x07"  # of the assignment: device 7
+    assert program_digest(its_devices) == program_digest(PROTO)
+    wrapped = MESSAGES["HloProto"](hlo_module=PROTO).SerializeToString()
+    buffers = b"\x1a\x03\x0a\x01\x07"
+    assert program_digest(wrapped + buffers) == program_digest(PROTO)
+    renamed = PROTO + b"\x0a\x05other"
+    replicas = PROTO + b"\x7a\x02\x08\x07"
+    text = TEXT.encode()
+    digests = [*map(program_digest, (PROTO, renamed, replicas, text, text + b" ", b"", b"junk"))]
+    assert len(set(digests)) == len(digests)
 
 
 @pytest.mark.parametrize(

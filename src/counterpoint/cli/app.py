@@ -98,7 +98,8 @@ def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
             command = quick(words) or parse(words, commands)
         if "polars" in sys.modules:
             _let_interrupts_through()
-        code = command()
+        with _rarely_collected():
+            code = command()
         sys.stdout.flush()  # detect a closed pipe here, not at exit
     except CounterpointError as error:
         print(f"error: {_whole(error, words, commands)}", file=sys.stderr)
@@ -133,6 +134,25 @@ def _nothing_collected() -> Generator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+_NEW_OBJECTS: Final = 100_000
+"""New objects between two collections: Python's own 700 suit a program with few objects."""
+
+
+@contextmanager
+def _rarely_collected() -> Generator[None]:
+    """Let the garbage collector run rarely.
+
+    A compiled module is a million objects, and every collection looks at many of them. Hardly any
+    become garbage, and reference counts free almost all of that.
+    """
+    usual = gc.get_threshold()
+    gc.set_threshold(max(usual[0], _NEW_OBJECTS) if usual[0] else 0, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 def _whole(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from counterpoint.hlo.proto_reader import ELEMENT_TYPES as ELEMENT_TYPES
     from counterpoint.hlo.proto_reader import module_bytes as module_bytes
     from counterpoint.hlo.reader import Fragment as Fragment
+    from counterpoint.hlo.reader import program_digest as program_digest
     from counterpoint.hlo.reader import program_from_fragments as program_from_fragments
     from counterpoint.hlo.reader import read_program as read_program
     from counterpoint.hlo.wire_schema import Message as Message
@@ -34,6 +35,7 @@ __getattr__ = lazy(
         "ELEMENT_TYPES": "counterpoint.hlo.proto_reader",
         "module_bytes": "counterpoint.hlo.proto_reader",
         "Fragment": "counterpoint.hlo.reader",
+        "program_digest": "counterpoint.hlo.reader",
         "program_from_fragments": "counterpoint.hlo.reader",
         "read_program": "counterpoint.hlo.reader",
         "Message": "counterpoint.hlo.wire_schema",

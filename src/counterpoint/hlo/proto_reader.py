@@ -45,6 +45,17 @@ MESSAGES = message_classes(
       15 device_assignment DeviceAssignment
       17 stack_frame_index Stacks
       19 frontend_attributes Attributes
+    Outline
+      1 name string
+      2 entry_computation_name string
+      3 computations bytes*
+      5 id int64
+      6 entry_computation_id int64
+      7 schedule bytes
+      8 input_output_alias bytes
+      15 device_assignment DeviceAssignment
+      17 stack_frame_index bytes
+      19 frontend_attributes bytes
     Computation
       1 name string
       2 instructions Instruction*
@@ -345,6 +356,19 @@ def program_from_proto(data: bytes) -> Program:
 def module_bytes(data: bytes) -> bytes:
     """Return the HloModuleProto in a serialized HloProto or HloModuleProto."""
     return _decode(data)[1]
+
+
+def read_part(data: bytes) -> bytes:
+    """Return the part of a module that is read, or all of the data if it is no module."""
+    for unwrapped in (_inner(data), data):
+        try:
+            outline = MESSAGES["Outline"].FromString(unwrapped)
+        except (DecodeError, UnicodeDecodeError):
+            continue
+        if len(outline.computations) and (outline.name or outline.entry_computation_name):
+            outline.DiscardUnknownFields()
+            return outline.SerializeToString(deterministic=True)
+    return data
 
 
 def _decode(data: bytes) -> tuple[Message, bytes]:

@@ -8,6 +8,7 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -17,7 +18,7 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.hlo import text_reader as parts
 from counterpoint.hlo.model.instruction import Computation, Instruction
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.proto_reader import program_from_proto
+from counterpoint.hlo.proto_reader import program_from_proto, read_part
 from counterpoint.hlo.text_reader import Shapes, program_from_text
 from counterpoint.hlo.text_scan import closing, split, without_comments
 
@@ -52,6 +53,16 @@ def read_program(source: bytes | str | PathLike[str]) -> Program:
     if given == "":
         raise UsageError("the name of an HLO module's file is empty")
     return _read_file(Path(cast("str", given)))
+
+
+def program_digest(data: bytes) -> bytes:
+    """Return a digest of HLO that is equal only for bytes that `read_program` reads alike.
+
+    A profile of each rank has its own copy of a module. Copies differ in what is not read: the
+    numbers of the devices, the addresses of buffers.
+    """
+    plain = data.startswith(tuple(_PACKERS)) or _is_text(data)
+    return sha256(data if plain else read_part(data)).digest()
 
 
 def _read_file(path: Path) -> Program:

@@ -130,11 +130,15 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbeddedProgram:
-    """A compiled module in the profile; `load` returns its HLO, proto or text."""
+    """A compiled module in the profile; `load` returns its HLO, proto or text.
+
+    A `digest` spares loading modules that are stored alike: equal ones have equal HLO.
+    """
 
     name: str
     load: Callable[[], bytes]
     fingerprint: str | None = None
+    digest: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

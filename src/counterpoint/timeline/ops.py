@@ -145,9 +145,16 @@ HloOf = Callable[[int], Program | None]
 _NO_PROGRAM: Final = -1
 
 
-def describe_ops(ops: pl.DataFrame, programs: Sequence[int], hlo_of: HloOf) -> pl.DataFrame:
-    """Return the Timeline's rows for a recording's ops; `programs` has each op's program, or -1."""
-    texts = _programs_from_texts(ops, programs)
+def describe_ops(
+    ops: pl.DataFrame, programs: Sequence[int], hlo_of: HloOf, chosen: Sequence[int] | None = None
+) -> pl.DataFrame:
+    """Return the Timeline's rows for a recording's ops, or for the rows `chosen` of them.
+
+    `programs` has each op's program, or -1.
+    """
+    texts = _programs_from_texts(ops, programs)  # an op's text may refer to any other op
+    if chosen is not None:
+        ops, programs = ops[chosen], [programs[row] for row in chosen]
     rows = [
         _describe(row, index, _look_up(row["op"], index, hlo_of, texts))
         for row, index in zip(ops.iter_rows(named=True), programs, strict=True)

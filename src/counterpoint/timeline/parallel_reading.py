@@ -225,7 +225,9 @@ def open_parcel(place: Path, hlo: Path, known: dict[str, bytes]) -> Recording:
         file.stem: pl.read_ipc(file.read_bytes()) for file in sorted(place.glob("*.arrow"))
     }
     programs = {
-        key: EmbeddedProgram(name, _digest_loader(digest, hlo, known), fingerprint)
+        key: EmbeddedProgram(
+            name, _digest_loader(digest, hlo, known), fingerprint, bytes.fromhex(digest)
+        )
         for key, (name, fingerprint, digest) in rest["programs"].items()
     }
     rest |= {name: tuple(rest[name]) for name in ("lines", "host_names", "notes")}

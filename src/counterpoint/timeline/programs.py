@@ -49,7 +49,7 @@ def assign_programs(
 
 
 _Key = tuple[Hashable, ...]
-Describe = Callable[[], pl.DataFrame]
+Describe = Callable[[Sequence[int]], pl.DataFrame]
 BuildOf = Callable[[int], Hashable]
 
 _NAMES = ("module", "program_key")
@@ -73,17 +73,17 @@ class SharedOps:
     def rows(
         self, ops: pl.DataFrame, programs: Sequence[int], build_of: BuildOf, describe: Describe
     ) -> NDArray[np.uint32]:
-        """Return the row of each of a host's ops; call `describe` if some are not known yet.
+        """Return the row of each of a host's ops; `describe` is called for those not known yet.
 
         `build_of` distinguishes builds of a program: hosts may have compiled it differently.
         """
         builds = {program: (program, build_of(program)) for program in set(programs)}
         keys = list(zip(ops.drop(_NAMES).rows(), map(builds.get, programs), strict=True))
-        known = [self._as_read.get(key) for key in keys]
-        if None in known:
-            known = self._add(describe().select(*OPS), [key[1] for key in keys])
-            self._as_read.update(zip(keys, known, strict=True))
-        return np.array(known, np.uint32)
+        new = [row for row, key in enumerate(keys) if key not in self._as_read]
+        if new:
+            added = self._add(describe(new).select(*OPS), [keys[row][1] for row in new])
+            self._as_read.update(zip([keys[row] for row in new], added, strict=True))
+        return np.array([self._as_read[key] for key in keys], np.uint32)
 
     def _add(self, described: pl.DataFrame, builds: Sequence[Hashable]) -> list[int]:
         rows: list[int] = []

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core.columns import Intervals, union
-from counterpoint.diagnose.host.hosts import CALL, IdleCause, cause_of
+from counterpoint.diagnose.host.hosts import CALL, IdleCause, matching, own_causes
 from counterpoint.diagnose.network.host_work import WorkTotals, host_transposes, host_work
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
@@ -47,9 +47,8 @@ def compiled_in_steps(data: StepData) -> StepCompiles | None:
     """Return what hosts compiled between the first steady step and the end of the last."""
     timeline = data.timeline
     steady = timeline.steps.filter("steady")
-    wanted = [
-        i for i, name in enumerate(timeline.host_names) if cause_of(name) is IdleCause.COMPILE
-    ]
+    causes = data.cached(own_causes)
+    wanted = [index for index, cause in enumerate(causes) if cause is IdleCause.COMPILE]
     if not len(steady) or not wanted:
         return None
     inside = pl.col("start_ps").is_between(steady["start_ps"].min(), steady["end_ps"].max())
@@ -110,8 +109,7 @@ def _functions(data: StepData, times: Intervals, compiles: pl.DataFrame) -> tupl
     modules = [m[1] for n in ranked["name"].to_list() if (m := _MODULE.search(names[int(n)]))]
     if modules:
         return tuple(dict.fromkeys(modules))
-    calls = [index for index, name in enumerate(names) if CALL.match(name)]
-    around = data.timeline.host_events.filter(pl.col("name").is_in(calls))
+    around = data.timeline.host_events.filter(pl.col("name").is_in(matching(names, CALL)))
     start = around["start_ps"].to_numpy()
     covered = times.covered(start, start + around["dur_ps"].to_numpy())
     seen = (

@@ -54,12 +54,12 @@ NAMED: Final = tuple(
 
 
 @cache
-def _patterns() -> tuple[tuple[IdleCause, re.Pattern[str]], ...]:
+def _patterns() -> tuple[tuple[IdleCause, str], ...]:
     text = files("counterpoint.diagnose.host").joinpath("causes.toml").read_text(encoding="utf-8")
     return tuple(
         (
             IdleCause(entry["name"]),
-            re.compile("|".join(f"(?:{alternative})" for alternative in _plain(entry))),
+            "|".join(f"(?:{alternative})" for alternative in _plain(entry)),
         )
         for entry in tomllib.loads(text)["cause"]
     )
@@ -73,15 +73,20 @@ def _plain(entry: dict[str, list[str]]) -> list[str]:
     ]
 
 
-def cause_of(name: str) -> IdleCause | None:
-    """Return the cause that an event of this name indicates."""
-    bare = name.removeprefix("TSL:")
-    return next((cause for cause, pattern in _patterns() if pattern.search(bare)), None)
-
-
 def causes_of(names: Sequence[str]) -> list[IdleCause | None]:
-    """Return the cause per name; a profile has thousands of names and millions of events."""
-    return [cause_of(name) for name in names]
+    """Return the cause that events of each name indicate.
+
+    A profile has thousands of names; polars tries the patterns on all of them at once.
+    """
+    bare = pl.DataFrame({"name": names}, schema={"name": pl.String}).select(
+        pl.col("name").str.strip_prefix("TSL:")
+    )
+    first = pl.coalesce(
+        pl.when(pl.col("name").str.contains(pattern)).then(pl.lit(str(cause)))
+        for cause, pattern in _patterns()
+    )
+    found: list[str | None] = bare.select(first).to_series().to_list()
+    return [None if cause is None else IdleCause(cause) for cause in found]
 
 
 Longs = NDArray[np.int64]
@@ -414,8 +419,7 @@ _ENQUEUES: Final = re.compile(r"ExecuteThunks|EnqueueExecution|XlaModule:|XLA GP
 def calling_line(events: pl.DataFrame, names: tuple[str, ...]) -> int | None:
     """Return the line of the launching thread; None if nothing shows it."""
     for sign in _CALLS:
-        matching = [index for index, name in enumerate(names) if sign.search(name)]
-        seen = events.filter(pl.col("name").is_in(matching))
+        seen = events.filter(pl.col("name").is_in(matching(names, sign)))
         if len(seen):
             by_line = seen.group_by("line").agg(pl.len(), pl.col("dur_ps").sum())
             return int(by_line.sort("dur_ps", "len", "line")["line"][-1])
@@ -424,5 +428,11 @@ def calling_line(events: pl.DataFrame, names: tuple[str, ...]) -> int | None:
 
 def enqueuing(events: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
     """Return the events that put kernels on streams."""
-    matching = [index for index, name in enumerate(names) if _ENQUEUES.search(name)]
-    return events.filter(pl.col("name").is_in(matching) & (pl.col("dur_ps") > 0))
+    sought = matching(names, _ENQUEUES)
+    return events.filter(pl.col("name").is_in(sought) & (pl.col("dur_ps") > 0))
+
+
+def matching(names: Sequence[str], pattern: re.Pattern[str]) -> list[int]:
+    """Return the indices of the names in which the pattern is found."""
+    found = pl.Series(names, dtype=pl.String).str.contains(pattern.pattern)
+    return found.arg_true().to_list()

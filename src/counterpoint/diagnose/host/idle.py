@@ -27,7 +27,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, union
-from counterpoint.diagnose.host.hosts import CALL, HostActivity, IdleCause, IdleEvent, host_activity
+from counterpoint.diagnose.host.hosts import (
+    CALL,
+    HostActivity,
+    IdleCause,
+    IdleEvent,
+    host_activity,
+    matching,
+)
 from counterpoint.diagnose.selection import device_slices
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane, Timeline
@@ -340,8 +347,8 @@ def launched_at(timeline: Timeline, calls: pl.DataFrame, runs: pl.DataFrame) -> 
         [_function(timeline.programs[int(program)].name) for program in runs["program"].to_list()]
     )
     names_of: dict[str | None, list[int]] = {}
-    for index, name in enumerate(timeline.host_names):
-        names_of.setdefault(_called(name), []).append(index)
+    for index in matching(timeline.host_names, CALL):
+        names_of.setdefault(_called(timeline.host_names[index]), []).append(index)
     start = runs["start_ps"].to_numpy()
     for function in np.unique(functions):
         of_function = np.flatnonzero(functions == function)

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core import Basis, InputError
-from counterpoint.hlo import Program
+from counterpoint.hlo import Program, program_digest
 from counterpoint.timeline.hosts.alignment import Offset, find_offsets, step_ends
 from counterpoint.timeline.hosts.consistency import (
     absent_hosts,
@@ -98,7 +98,12 @@ class Gathered:
 
     def shared(self, program: EmbeddedProgram) -> EmbeddedProgram:
         """Return the first program with the same HLO, so that ranks share one parsed Program."""
-        return self._hlo.setdefault(sha256(program.load()).digest(), program)
+        stored = program.digest or sha256(program.load()).digest()
+        known = self._hlo.get(stored)
+        if known is None:
+            known = self._hlo.setdefault(program_digest(program.load()), program)
+            self._hlo[stored] = known
+        return known
 
 
 def gather(gathered: Gathered, recording: Recording) -> None:
@@ -136,7 +141,7 @@ def gather(gathered: Gathered, recording: Recording) -> None:
         claimed.ops,
         owners,
         lambda index: gathered.build(index, host),
-        lambda: describe_ops(claimed.ops, owners, lambda index: gathered.hlo(index, host)),
+        lambda new: describe_ops(claimed.ops, owners, lambda index: gathered.hlo(index, host), new),
     )
     _append_spans(gathered, recording, row_of[claimed.op_of_span], found)
     _append_markers(gathered, recording, host)

@@ -16,6 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final
 
 import polars as pl
@@ -92,7 +93,8 @@ class Archive:
             if match and match[4] in (None, rank):
                 data = self._read(name)
                 load = self._loader(name, data) if match[3] else _constant(data)
-                found[str(int(match[1]))] = EmbeddedProgram(match[2], load)
+                digest = sha256(data).digest()
+                found[str(int(match[1]))] = EmbeddedProgram(match[2], load, digest=digest)
         return found
 
     def broken(self, name: str, why: str) -> InputError:
