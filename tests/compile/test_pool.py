@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from counterpoint.compile import CompiledProgram, CompileFailed, CompileTask, compile_all
+from counterpoint.compile.compiler import compile_on
 from counterpoint.compile.inputs import Workload, load_workload
-from counterpoint.compile.worker_slot import usual_jobs
+from counterpoint.compile.worker_slot import WorkerSlot, usual_jobs
 from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.hardware.targets import parse_target
 from lowered import H100, Lowered
@@ -109,6 +110,19 @@ def test_a_worker_that_stays_compiles_as_a_fresh_one_does(
     assert len(seen) == 1
     assert schedule(results[0]) == schedule(lowered.compile())
     assert schedule(results[1]) == schedule(lowered.compile({COMBINE: "0"}))
+    # Kernels of earlier compiles change no byte of a program, and a damaged file changes nothing.
+    with WorkerSlot(shares_kernels=True) as slot:
+        shared = [compile_on(slot, task) for task in tasks[:2]]
+        kernels = slot.kernels
+        assert kernels is not None
+        assert kernels.stat().st_size > 0
+        kernels.write_bytes(b"damaged")
+        damaged = compile_on(slot, tasks[0])
+    with WorkerSlot() as slot:
+        alone = [compile_on(slot, task) for task in tasks[:2]]
+    assert [it.hlo for it in shared] == [it.hlo for it in alone]
+    assert [it.memory for it in shared] == [it.memory for it in alone]
+    assert schedule(damaged) == schedule(alone[0])
 
 
 def test_a_task_whose_worker_dies_of_something_else_is_tried_again_alone(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import signal
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from counterpoint.compile import cache
@@ -13,6 +15,7 @@ from counterpoint.compile.failures import died, refused
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.task import (
     AUTOTUNED,
+    KERNELS,
     TIMEOUT_S,
     VARIABLES,
     Channels,
@@ -23,7 +26,7 @@ from counterpoint.compile.task import (
     planned_bytes,
     rerouted,
 )
-from counterpoint.compile.worker_process import CompileJob, CompileOutcome
+from counterpoint.compile.worker_process import CompileJob, CompileOutcome, FailureKind
 from counterpoint.compile.worker_slot import CompileAttempt, WorkerSlot
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program, read_program
@@ -151,10 +154,11 @@ def _compile(bench: WorkerSlot, task: CompileTask) -> CompileOutput:
     Options that the run's jaxlib had and this one doesn't know are left out: nobody requested them
     here.
     """
-    sent = channels({**_kernels(bench, task), **task.requested})
+    sent = channels({**_autotuned(bench, task), **task.requested})
     refusal: CompileOutcome | None = None
+    kernels = bench.kernels
     while True:
-        attempt = _attempt(bench, task, sent)
+        attempt = _attempt(bench, task, sent, kernels)
         outcome = attempt.outcome
         message = attempt.log if outcome is None else outcome.detail
         if outcome is not None and outcome.failure is None:
@@ -163,6 +167,9 @@ def _compile(bench: WorkerSlot, task: CompileTask) -> CompileOutput:
             )
         if (known := find_workaround(message, {**task.flags, **sent.all})) is not None:
             sent = sent.having(known.option, known.value)
+            continue
+        if kernels is not None and _may_fail_by_kernels(attempt):
+            kernels = None
             continue
         if outcome is None:
             # XLA ends a process whose XLA_FLAGS it can't parse: then the first refusal stands.
@@ -177,7 +184,15 @@ def _compile(bench: WorkerSlot, task: CompileTask) -> CompileOutput:
         sent, refusal = sent.without(outcome.option), None
 
 
-def _kernels(bench: WorkerSlot, task: CompileTask) -> dict[str, str]:
+def _may_fail_by_kernels(attempt: CompileAttempt) -> bool:
+    """Return whether the compile may succeed without the kernels of earlier ones."""
+    outcome = attempt.outcome
+    if outcome is None:  # killed from outside, or by the timeout: trying again may take as long
+        return attempt.status is not None and attempt.status != -signal.SIGKILL
+    return outcome.failure is FailureKind.COMPILER or outcome.option == KERNELS
+
+
+def _autotuned(bench: WorkerSlot, task: CompileTask) -> dict[str, str]:
     """Return the kernels autotuned on this kind of device; else options for XLA's first choice."""
     if not task.has_kernels or NO_AUTOTUNING in task.requested:
         return {NO_AUTOTUNING: "0"}
@@ -186,14 +201,19 @@ def _kernels(bench: WorkerSlot, task: CompileTask) -> dict[str, str]:
     return {AUTOTUNED: str(path)}
 
 
-def _attempt(bench: WorkerSlot, task: CompileTask, sent: Channels) -> CompileAttempt:
+def _attempt(
+    bench: WorkerSlot, task: CompileTask, sent: Channels, kernels: Path | None
+) -> CompileAttempt:
     workload, target = task.workload, task.target
+    ours = {"xla_gpu_cuda_data_dir": str(bench.toolkit)}
+    if kernels is not None:
+        ours[KERNELS] = str(kernels)
     job = CompileJob(
         form=workload.form,
         config=target.config,
         hosts=target.hosts,
         gpus_per_host=target.gpus_per_host,
-        options={"xla_gpu_cuda_data_dir": str(bench.toolkit), **sent.options},
+        options={**ours, **sent.options},
         replicas=workload.replicas,
         partitions=workload.partitions,
         device_memory=planned_bytes(target.config, task.environment),

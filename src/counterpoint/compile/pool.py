@@ -26,12 +26,12 @@ CompileResult: TypeAlias = CompiledProgram | CounterpointError
 
 
 class WorkerThreads:
-    """Threads that each drive one worker."""
+    """Threads that each drive one worker, for `several` tasks each or a single one."""
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, jobs: int, *, several: bool = True) -> None:
         self._done: SimpleQueue[tuple[int, CompileResult | BaseException]] = SimpleQueue()
         self._waiting: SimpleQueue[tuple[int, CompileTask] | None] = SimpleQueue()
-        self._benches = [WorkerSlot() for _ in range(jobs)]
+        self._benches = [WorkerSlot(shares_kernels=several) for _ in range(jobs)]
         self._threads = [
             Thread(target=self._serve, args=(bench,), daemon=True) for bench in self._benches
         ]
@@ -204,7 +204,7 @@ def _compiled(
 def _round(
     tasks: list[CompileTask], wanted: list[int], jobs: int
 ) -> Iterator[tuple[int, CompileResult]]:
-    crew = WorkerThreads(jobs)
+    crew = WorkerThreads(jobs, several=len(wanted) > jobs)
     try:
         for index in wanted:
             crew.ask(index, tasks[index])

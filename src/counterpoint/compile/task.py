@@ -83,6 +83,8 @@ _MESSAGES: Final = frozenset(
 )
 
 AUTOTUNED: Final = "xla_gpu_load_autotune_results_from"
+KERNELS: Final = "xla_gpu_kernel_cache_file"
+"""A file of compiled kernels by their computations; XLA reads and extends it after scheduling."""
 _OVERLAPPED: Final = "xla_gpu_experimental_parallel_collective_overlap_limit"
 """A value below 1 aborts the process."""
 # Options that may abort the process, or whose effect outlasts their compile: loaded autotune
@@ -93,7 +95,7 @@ _OWN_PROCESS: Final = frozenset(
         "xla_gpu_dump_autotune_results_to",
         "xla_gpu_per_fusion_autotune_cache_dir",
         "xla_gpu_override_gemm_autotuner",
-        "xla_gpu_kernel_cache_file",
+        KERNELS,
         "xla_unsupported_crash_on_hlo_pass_noop_change",
         "xla_unsupported_crash_on_hlo_pass_silent_hlo_change",
         "xla_fuel",

@@ -55,9 +55,15 @@ class SlotStopped(Exception):
 
 
 class WorkerSlot:
-    """Use it in one thread; only `stop` may be called from another."""
+    """Use it in one thread; only `stop` may be called from another.
 
-    def __init__(self) -> None:
+    Args:
+        shares_kernels: Whether compiles use the machine code of earlier ones here. Programs that
+            differ in few computations take a third of the time; a single one gains nothing.
+    """
+
+    def __init__(self, *, shares_kernels: bool = False) -> None:
+        self._shares_kernels = shares_kernels
         self.directory = Path()
         self._numbers = count()
         self._lock = Lock()
@@ -69,6 +75,11 @@ class WorkerSlot:
     def toolkit(self) -> Path:
         """A stand-in for the CUDA toolkit."""
         return self.directory / "cuda"
+
+    @property
+    def kernels(self) -> Path | None:
+        """The file of the kernels compiled here; None if they are not shared."""
+        return self.directory / "kernels" if self._shares_kernels else None
 
     def __enter__(self) -> Self:
         self.directory = Path(tempfile.mkdtemp(prefix="counterpoint-compile-"))
