@@ -8,8 +8,12 @@ prints `reduce-scatter-start` where the proto has an `async-start` that calls a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from sys import intern
+from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 from google.protobuf.message import DecodeError
 
@@ -20,178 +24,17 @@ from counterpoint.hlo.model.instruction import (
     Computation,
     Convolution,
     DotDimensions,
+    Draft,
     Instruction,
     Shape,
+    finished,
+    new_draft,
 )
 from counterpoint.hlo.model.program import Alias, Program, StackTable, validate_program
 from counterpoint.hlo.schedule import without_async_wrappers
-from counterpoint.hlo.wire_schema import Message, message_classes
+from counterpoint.hlo.wire_schema import HLO, Message, message_classes
 
-# Field numbers are from xla/service/hlo.proto and xla/xla_data.proto, 2023 to 2026. Shapes, groups
-# and other parts that repeat or are rarely needed stay bytes, so that equal ones are decoded once.
-MESSAGES = message_classes(
-    "counterpoint.hlo",
-    """
-    HloProto
-      1 hlo_module bytes
-    Module
-      1 name string
-      2 entry_computation_name string
-      3 computations Computation*
-      5 id int64
-      6 entry_computation_id int64
-      7 schedule Schedule
-      8 input_output_alias Aliases
-      15 device_assignment DeviceAssignment
-      17 stack_frame_index Stacks
-      19 frontend_attributes Attributes
-    Outline
-      1 name string
-      2 entry_computation_name string
-      3 computations bytes*
-      5 id int64
-      6 entry_computation_id int64
-      7 schedule bytes
-      8 input_output_alias bytes
-      15 device_assignment DeviceAssignment
-      17 stack_frame_index bytes
-      19 frontend_attributes bytes
-    Computation
-      1 name string
-      2 instructions Instruction*
-      5 id int64
-      6 root_id int64
-    Instruction
-      1 name string
-      2 opcode string
-      3 shape bytes
-      7 metadata Metadata
-      8 literal bytes
-      9 parameter_number int64
-      11 fusion_kind string
-      13 tuple_index int64
-      14 dimensions int64*
-      15 window Window
-      16 convolution_dimension_numbers ConvolutionDimensions
-      26 channel_id int64
-      28 custom_call_target string
-      30 dot_dimension_numbers DotDimensions
-      35 id int64
-      36 operand_ids int64*
-      38 called_computation_ids int64*
-      43 backend_config bytes
-      47 is_host_transfer bool
-      49 replica_groups ReplicaGroup*
-      50 feature_group_count int64
-      52 source_target_pairs Pair*
-      58 batch_group_count int64
-      63 comparison_direction string
-      68 frontend_attributes Attributes
-      71 use_global_device_ids bool
-      87 collective_device_list DeviceList
-      92 iota_collective_device_list Iota
-      93 mesh_axes_replica_group_list MeshGroups
-    Metadata
-      2 op_name string
-      3 source_file string
-      4 source_line int32
-      15 stack_frame_id int32
-      16 scheduling_name string
-    Shape
-      2 element_type int32
-      3 dimensions int64*
-      4 tuple_shapes Shape*
-      5 layout Layout
-    Layout
-      1 minor_to_major int64*
-      8 memory_space int64
-    Literal
-      2 preds bool*
-      3 u8s bytes
-      4 s32s int32*
-      5 s64s int64*
-      6 u32s uint32*
-      7 u64s uint64*
-      15 s8s bytes
-    Window
-      1 dimensions WindowDimension*
-    WindowDimension
-      1 size int64
-    ConvolutionDimensions
-      4 kernel_output_feature_dimension int64
-    DotDimensions
-      1 lhs_contracting_dimensions int64*
-      2 rhs_contracting_dimensions int64*
-      3 lhs_batch_dimensions int64*
-      4 rhs_batch_dimensions int64*
-    Attributes
-      1 map Entry*
-    Entry
-      1 key string
-      2 value bytes
-    ReplicaGroup
-      1 replica_ids int64*
-    Pair
-      1 source int64
-      2 target int64
-    DeviceList
-      1 replica_groups ReplicaGroup*
-      2 iota_replica_group_list Iota
-    Iota
-      1 num_replica_groups int64
-      2 num_devices_per_group int64
-      3 iota_reshape_dims int64*
-      4 iota_transpose_perm int32*
-    MeshGroups
-      1 mesh Mesh
-      2 axes AxisRef*
-    Mesh
-      1 axes MeshAxis*
-      2 device_ids int64*
-      3 iota_transform IotaTransform
-    MeshAxis
-      1 name string
-      2 size int64
-    IotaTransform
-      1 reshape_dims int64*
-      2 transpose_perm int64*
-    AxisRef
-      1 mesh_axis_index int64
-      2 sub_axis_info SubAxis
-    SubAxis
-      1 pre_size int64
-      2 size int64
-    Schedule
-      1 sequences SequenceEntry*
-    SequenceEntry
-      1 key int64
-      2 value Sequence
-    Sequence
-      1 instruction_ids int64*
-    Aliases
-      1 entries AliasEntry*
-    AliasEntry
-      1 output_shape_index int64*
-      2 parameter_number int64
-      3 parameter_shape_index int64*
-      4 kind int32
-    DeviceAssignment
-      1 replica_count int32
-      2 computation_count int32
-    Stacks
-      1 file_names string*
-      2 function_names string*
-      3 file_locations FileLocation*
-      4 stack_frames StackFrame*
-    FileLocation
-      1 file_name_id int32
-      2 function_name_id int32
-      3 line int32
-    StackFrame
-      1 file_location_id int32
-      2 parent_frame_id int32
-    """,
-)
+MESSAGES = message_classes("counterpoint.hlo", HLO)
 
 # xla.PrimitiveType by number, in the spelling of HLO text.
 ELEMENT_TYPES = {
@@ -204,7 +47,7 @@ ELEMENT_TYPES = {
 }  # fmt: skip
 
 
-# Opcodes that have only operands, so that reading of details can be skipped.
+# Opcodes that have only operands, so that reading of anything else can be skipped.
 _PLAIN_WORDS = (
     "abs add and bitcast bitcast-convert ceil clamp convert copy cosine divide "
     "dynamic-slice dynamic-update-slice exponential exponential-minus-one floor is-finite log "
@@ -212,7 +55,8 @@ _PLAIN_WORDS = (
     "rsqrt select shift-left shift-right-arithmetic shift-right-logical sign sine sqrt subtract "
     "tanh tuple xor"
 )
-PLAIN = frozenset(_PLAIN_WORDS.split())
+# Of these, dimensions are all that is read.
+_DIMENSIONAL_WORDS = "broadcast concatenate iota reverse transpose"
 _COLLECTIVE_OPCODES = ("all-", "reduce-scatter", "collective-", "ragged-all", "async-", "partition")
 _INTEGERS = {
     "s32": "s32s", "s64": "s64s", "u32": "u32s", "u64": "u64s", "pred": "preds",
@@ -242,34 +86,52 @@ def attributes(message: Message) -> Attributes:
     return tuple(sorted((entry.key, entry.value.decode(errors="replace")) for entry in message.map))
 
 
-def details(it: Message, of: Shape) -> dict[str, Any]:
-    """Return all fields except name, opcode, operands, shape and metadata that are not defaults."""
-    found: dict[str, Any] = {
-        "frontend_attributes": (
-            attributes(it.frontend_attributes) if it.HasField("frontend_attributes") else ()
-        ),
-        "channel_id": it.channel_id if it.channel_id > 0 else None,
-        "custom_call_target": it.custom_call_target,
-        "fusion_kind": it.fusion_kind,
-        "comparison": it.comparison_direction,
-        "dimensions": tuple(it.dimensions),
-        "is_host_transfer": it.is_host_transfer,
-    }
-    if it.opcode == "parameter":
-        found["parameter_number"] = it.parameter_number
-    elif it.opcode == "get-tuple-element":
-        found["tuple_index"] = it.tuple_index
-    elif it.opcode == "constant":
-        found["literal"] = _literal(it.literal, of)
-    elif it.opcode.startswith(_COLLECTIVE_OPCODES):
-        found["use_global_device_ids"] = it.use_global_device_ids
-        found["groups"] = _groups(it)
-        found["source_target_pairs"] = tuple((p.source, p.target) for p in it.source_target_pairs)
+def _number(it: Message, made: Draft) -> None:
+    made.parameter_number = it.parameter_number
+
+
+def _element(it: Message, made: Draft) -> None:
+    made.tuple_index = it.tuple_index
+
+
+def _constant(it: Message, made: Draft) -> None:
+    made.literal = _literal(it.literal, made.shape)
+
+
+def _dimensions(it: Message, made: Draft) -> None:
+    made.dimensions = tuple(it.dimensions)
+
+
+def _everything(it: Message, made: Draft) -> None:
+    """Read all fields of which an instruction has any, except those that every one has."""
+    made.channel_id = it.channel_id if it.channel_id > 0 else None
+    made.custom_call_target = it.custom_call_target
+    made.fusion_kind = it.fusion_kind
+    made.comparison = it.comparison_direction
+    made.dimensions = tuple(it.dimensions)
+    made.is_host_transfer = it.is_host_transfer
+    if made.opcode.startswith(_COLLECTIVE_OPCODES):
+        made.use_global_device_ids = it.use_global_device_ids
+        made.groups = _groups(it)
+        made.source_target_pairs = tuple((p.source, p.target) for p in it.source_target_pairs)
     if it.HasField("dot_dimension_numbers"):
-        found["dot"] = _dot(it.dot_dimension_numbers)
+        made.dot = _dot(it.dot_dimension_numbers)
     if it.HasField("convolution_dimension_numbers"):
-        found["convolution"] = _convolution(it)
-    return found
+        made.convolution = _convolution(it)
+
+
+def _nothing(it: Message, made: Draft) -> None:
+    del it, made
+
+
+_DETAILS: Mapping[str, Callable[[Message, Draft], None]] = {
+    **dict.fromkeys(_PLAIN_WORDS.split(), _nothing),
+    **dict.fromkeys(_DIMENSIONAL_WORDS.split(), _dimensions),
+    "parameter": _number,
+    "get-tuple-element": _element,
+    "constant": _constant,
+}
+"""What to read of an instruction, by opcode; of all others everything. These call nothing."""
 
 
 def _literal(data: bytes, of: Shape) -> int | None:
@@ -360,15 +222,12 @@ def module_bytes(data: bytes) -> bytes:
 
 def read_part(data: bytes) -> bytes:
     """Return the part of a module that is read, or all of the data if it is no module."""
-    for unwrapped in (_inner(data), data):
-        try:
-            outline = MESSAGES["Outline"].FromString(unwrapped)
-        except (DecodeError, UnicodeDecodeError):
-            continue
-        if len(outline.computations) and (outline.name or outline.entry_computation_name):
-            outline.DiscardUnknownFields()
-            return outline.SerializeToString(deterministic=True)
-    return data
+    try:
+        module, _ = _decode(data)
+    except InputError:
+        return data
+    module.DiscardUnknownFields()
+    return module.SerializeToString(deterministic=True)
 
 
 def _decode(data: bytes) -> tuple[Message, bytes]:
@@ -395,13 +254,20 @@ def _inner(data: bytes) -> bytes:
 
 
 def _program(module: Message) -> Program:
-    names = {c.id: c.name for c in module.computations}
-    order = {entry.key: entry.value.instruction_ids for entry in module.schedule.sequences}
-    build = _builder(module, names)
-    computations = {
-        computation.name: _computation(computation, order.get(computation.id), build)
-        for computation in module.computations
-    }
+    heads = [MESSAGES["Head"].FromString(computation) for computation in module.computations]
+    names = {head.id: head.name for head in heads}
+    order = {entry.key: entry.value for entry in module.schedule.sequences}
+    parts = _Parts(names)
+    alike = sha256(repr(names).encode())
+    computations: dict[str, Computation] = {}
+    for head, data in zip(heads, module.computations, strict=True):
+        scheduled = order.get(head.id)
+        digest = alike.copy()
+        digest.update(f"{len(data)} {scheduled is None}".encode() + data + (scheduled or b""))
+        found = _IN_USE.get(digest.digest())
+        if found is None:
+            found = _IN_USE[digest.digest()] = parts.computation(data, scheduled)
+        computations[head.name] = found
     frontend = dict(attributes(module.frontend_attributes))
     assigned = module.device_assignment
     return Program(
@@ -418,51 +284,93 @@ def _program(module: Message) -> Program:
     )
 
 
-Build = Callable[[Message, str, int], Instruction]
+_IN_USE: Final = WeakValueDictionary[bytes, Computation]()
+"""Computations of all programs, by the digest of all that they are made of.
+
+Ranks that were tuned separately have programs that differ in few computations.
+"""
+
+_Origin = tuple[str, str, int, int, str]
 
 
-def _computation(message: Message, order: Iterable[int] | None, build: Build) -> Computation:
-    found = {instruction.id: instruction for instruction in message.instructions}
-    scheduled = [found[number] for number in order] if order is not None else found.values()
-    return Computation(
-        message.name,
-        tuple(
-            build(message_of_instruction, message.name, index)
-            for index, message_of_instruction in enumerate(scheduled)
-        ),
-        root=found[message.root_id].name,
-    )
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What the instructions of a module share: each distinct part is decoded once."""
 
+    computations: Mapping[int, str]
+    shapes: dict[bytes, Shape] = field(default_factory=dict[bytes, Shape])
+    origins: dict[bytes, _Origin] = field(default_factory=dict[bytes, _Origin])
+    configs: dict[bytes, str] = field(default_factory=dict[bytes, str])
+    attributes: dict[bytes, Attributes] = field(default_factory=dict[bytes, Attributes])
 
-def _builder(module: Message, computations: dict[int, str]) -> Build:
-    names = {i.id: i.name for c in module.computations for i in c.instructions}
-    shapes: dict[bytes, Shape] = {}
+    def computation(self, data: bytes, scheduled: bytes | None) -> Computation:
+        message = MESSAGES["Computation"].FromString(data)
+        found = {instruction.id: instruction for instruction in message.instructions}
+        names = {number: instruction.name for number, instruction in found.items()}
+        name = message.name
+        order = found if scheduled is None else _sequence(scheduled)
+        instructions = [
+            self._instruction(found[number], names, name, index)
+            for index, number in enumerate(order)
+        ]
+        return Computation(name, tuple(instructions), root=names[message.root_id])
 
-    def build(it: Message, computation: str, index: int) -> Instruction:
-        raw = it.shape
-        of_type = shapes.get(raw)
-        if of_type is None:
-            of_type = shapes[raw] = shape(MESSAGES["Shape"].FromString(raw))
-        metadata, opcode = it.metadata, it.opcode
-        plain = opcode in PLAIN and not it.HasField("frontend_attributes")
-        return Instruction(
-            it.name,
+    def _instruction(
+        self, it: Message, names: Mapping[int, str], computation: str, index: int
+    ) -> Instruction:
+        opcode = intern(it.opcode)
+        read = _DETAILS.get(opcode)
+        calls = () if read else tuple([self.computations[i] for i in it.called_computation_ids])
+        op_name, file, line, frame, scheduling_name = _known(self.origins, it.metadata, _origin)
+        made = new_draft(
+            names[it.id],
             opcode,
-            of_type,
+            _known(self.shapes, it.shape, _shape),
             tuple([names[number] for number in it.operand_ids]),
-            tuple([computations[number] for number in it.called_computation_ids]),
+            calls,
             computation,
             index,
-            metadata.op_name,
-            metadata.source_file,
-            metadata.source_line,
-            metadata.stack_frame_id,
-            it.backend_config.decode(errors="replace"),
-            scheduling_name=metadata.scheduling_name,
-            **({} if plain else details(it, of_type)),
+            op_name,
+            file,
+            line,
+            frame,
+            _known(self.configs, it.backend_config, _text),
+            _known(self.attributes, it.frontend_attributes, _attributes),
+            scheduling_name=scheduling_name,
         )
+        (read or _everything)(it, made)
+        return finished(made)
 
-    return build
+
+_Part = TypeVar("_Part")
+
+
+def _known(known: dict[bytes, _Part], data: bytes, decode: Callable[[bytes], _Part]) -> _Part:
+    found = known.get(data)
+    if found is None:
+        found = known[data] = decode(data)
+    return found
+
+
+def _sequence(data: bytes) -> Iterable[int]:
+    return MESSAGES["Sequence"].FromString(data).instruction_ids
+
+
+def _shape(data: bytes) -> Shape:
+    return shape(MESSAGES["Shape"].FromString(data))
+
+
+def _origin(data: bytes) -> _Origin:
+    it = MESSAGES["Metadata"].FromString(data)
+    return it.op_name, it.source_file, it.source_line, it.stack_frame_id, it.scheduling_name
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")
+
+
+def _attributes(data: bytes) -> Attributes:
+    return attributes(MESSAGES["Attributes"].FromString(data))
 
 
 def _alias(entry: Message) -> Alias:

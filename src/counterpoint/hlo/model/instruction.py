@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, make_dataclass
 from functools import cache
+from typing import Any
 
 from counterpoint.core import InputError
 from counterpoint.hlo.model.groups import ReplicaGroups
@@ -152,7 +153,24 @@ class Instruction:
         return '"is_sync":true' in self.backend_config.replace(" ", "")
 
 
-@dataclass(frozen=True, slots=True)
+# A large module has a hundred thousand instructions, and to assign the fields of a frozen object
+# takes longer than to decode them. So they are first made as drafts, which are not frozen.
+Draft = Any
+new_draft: Any = make_dataclass(
+    "Draft",
+    [(part.name, Any, field(default=part.default)) for part in fields(Instruction)],
+    slots=True,
+    eq=False,
+)
+
+
+def finished(draft: Draft) -> Instruction:
+    """Return the Instruction with the draft's fields; it is the same object, now frozen."""
+    draft.__class__ = Instruction
+    return draft
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Computation:
     """Instructions in launch order."""
 
