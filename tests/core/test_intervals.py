@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.core.columns import EMPTY, Intervals, union
+from counterpoint.core.columns import EMPTY, Intervals, order_by, union
 
 PAIRS = st.lists(st.tuples(st.integers(-30, 60), st.integers(-5, 25)), max_size=12)
 
@@ -79,3 +79,11 @@ def test_the_empty_set_has_no_hull() -> None:
 @pytest.mark.parametrize("operator", ["__and__", "__or__", "__sub__"])
 def test_nothing_with_nothing_is_nothing(operator: str) -> None:
     assert len(getattr(EMPTY, operator)(EMPTY)) == 0
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), max_size=30))
+def test_rows_are_ordered_by_time_and_then_by_the_other_columns(
+    rows: list[tuple[int, int, int]],
+) -> None:
+    times, first, second = (np.array([row[at] for row in rows], np.int64) for at in range(3))
+    assert [rows[at] for at in order_by(times, first, second)] == sorted(rows)

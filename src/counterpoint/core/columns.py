@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EMPTY", "Intervals", "as_ranges", "distinct", "union"]
+__all__ = ["EMPTY", "Intervals", "as_ranges", "distinct", "order_by", "union"]
 
 
 Picoseconds = NDArray[np.int64]
@@ -175,6 +175,24 @@ def distinct(columns: Sequence[Longs]) -> tuple[Longs, Longs]:
     first = table[present]
     table[present] = np.arange(len(present))
     return first, table[code]
+
+
+def order_by(times: Longs, *then: Longs) -> Longs:
+    """Return the order of rows by time, and among equal times by the other columns in turn.
+
+    The same as `np.lexsort`, and several times faster where few times are equal.
+    """
+    order = np.argsort(times, kind="stable")
+    sorted_times = times[order]
+    same = np.flatnonzero(sorted_times[1:] == sorted_times[:-1])
+    if len(same):
+        tied = np.zeros(len(order), bool)
+        tied[same] = tied[same + 1] = True
+        at = np.flatnonzero(tied)
+        rows = order[at]
+        keys = [column[rows] for column in then]
+        order[at] = rows[np.lexsort((*keys[::-1], sorted_times[at]))]
+    return order
 
 
 def as_ranges(numbers: Iterable[int]) -> str:

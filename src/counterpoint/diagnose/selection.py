@@ -41,6 +41,9 @@ _ENOUGH_STEPS: Final = 20
 _ENOUGH_SPANS: Final = 200_000
 """Numbers to look into: steps are alike, and a capture may have thousands of them."""
 
+_BLOCK_ROWS: Final = 1 << 17
+"""Rows of a block of devices, at most, unless one device has more."""
+
 
 class WindowKind(StrEnum):
     """The extent of the windows of a Selection."""
@@ -156,13 +159,29 @@ def require_devices(timeline: Timeline) -> None:
         )
 
 
-def device_slices(frame: pl.DataFrame) -> dict[int, slice]:
-    """Return the rows of each device in a table sorted by device."""
-    device = frame["device"].to_numpy()
+def device_slices(frame: pl.DataFrame, by: str = "device") -> dict[int, slice]:
+    """Return the rows of each device, or each `by`, in a table sorted by it."""
+    device = frame[by].to_numpy()
     if not len(device):
         return {}
     bounds = [0, *(np.flatnonzero(device[1:] != device[:-1]) + 1).tolist(), len(device)]
     return {int(device[first]): slice(first, end) for first, end in pairwise(bounds)}
+
+
+def device_blocks(frame: pl.DataFrame) -> Iterator[slice]:
+    """Yield the rows of a few devices at a time, in a table sorted by device.
+
+    What is computed block by block stays in the caches, and in memory that was used before: fresh
+    memory costs more time than most of what is done with it.
+    """
+    first = end = 0
+    for rows in device_slices(frame).values():
+        if rows.stop - first > _BLOCK_ROWS and end > first:
+            yield slice(first, end)
+            first = rows.start
+        end = rows.stop
+    if end > first:
+        yield slice(first, end)
 
 
 def select(

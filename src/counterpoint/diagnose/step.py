@@ -13,7 +13,7 @@ From it follow the figures of a median step: its parts and its phases.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -347,7 +347,9 @@ def _execution_ms(selection: Selection) -> float | None:
 
 def breakdown(selection: Selection, attributed: pl.DataFrame) -> Breakdown:
     """Return the parts of a median step from the attribution of its time."""
-    return _parts(attributed, selection.scale)
+    return _parts(
+        (state for of_device in _sums(attributed).values() for state in of_device), selection.scale
+    )
 
 
 def device_breakdowns(selection: Selection, attributed: pl.DataFrame) -> dict[int, Breakdown]:
@@ -355,26 +357,40 @@ def device_breakdowns(selection: Selection, attributed: pl.DataFrame) -> dict[in
     windows = device_slices(selection.windows)
     return {
         device: _parts(
-            attributed[rows],
+            sums,
             selection.scale
             * selection.occurrences
             / (windows[device].stop - windows[device].start),
         )
-        for device, rows in device_slices(attributed).items()
+        for device, sums in _sums(attributed).items()
     }
 
 
-def _parts(attributed: pl.DataFrame, scale: float) -> Breakdown:
-    def ms(of: pl.Expr) -> float:
-        return float(attributed.filter(of)["ps"].sum()) * scale
+_Sum = tuple[str, bool, int]  # the state, whether a collective is hidden, picoseconds
 
-    state = pl.col("state")
+
+def _sums(attributed: pl.DataFrame) -> dict[int, list[_Sum]]:
+    """Return the time of each device in each state."""
+    keys = ["device", "state", "hidden"]
+    found: dict[int, list[_Sum]] = {}
+    summed = attributed.group_by(keys, maintain_order=True).agg(pl.col("ps").sum())
+    for device, state, hidden, ps in summed.rows():
+        found.setdefault(device, []).append((state, hidden, ps))
+    return found
+
+
+def _parts(sums: Iterable[_Sum], scale: float) -> Breakdown:
+    ps = dict.fromkeys((*map(str, STATES), IDLE), 0)
+    beside = 0
+    for state, hidden, of_state in sums:
+        ps[state] += of_state
+        beside += of_state if hidden else 0
     return Breakdown(
-        compute_ms=ms(state == Lane.COMPUTE),
-        collective_exposed_ms=ms(state == Lane.COLLECTIVE),
-        collective_hidden_ms=ms(pl.col("hidden")),
-        copy_exposed_ms=ms(state == Lane.COPY),
-        idle_ms=ms(state == IDLE),
+        compute_ms=ps[Lane.COMPUTE] * scale,
+        collective_exposed_ms=ps[Lane.COLLECTIVE] * scale,
+        collective_hidden_ms=beside * scale,
+        copy_exposed_ms=ps[Lane.COPY] * scale,
+        idle_ms=ps[IDLE] * scale,
     )
 
 

@@ -13,13 +13,14 @@ there after the start and before the first work behind the done.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.diagnose.selection import Selection
+from counterpoint.diagnose.selection import Selection, device_blocks
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import transfer_of
 from counterpoint.hlo.schedule import async_pairs
@@ -33,13 +34,12 @@ Longs = NDArray[np.int64]
 
 
 def work_in_calls(
-    selection: Selection, spans: pl.DataFrame, starts: pl.DataFrame, work: pl.DataFrame
+    selection: Selection, spans: pl.DataFrame, starts: pl.DataFrame, work: Work, called: Called
 ) -> pl.DataFrame:
     """Add `called_ps` to starts: the end of the last such work; null if there is none.
 
-    `starts` and `work` are executions with their turns, as numbered by `arrivals`.
+    `starts` and `work` are executions with their places, as numbered by `arrivals`.
     """
-    called = _called(selection, starts)
     if not called:
         return starts.with_columns(called_ps=pl.lit(None, pl.Int64))
     limited = _limits(starts, work)
@@ -48,17 +48,61 @@ def work_in_calls(
         _last_in(spans, limited, program, names, rows[program, inside])
         for (program, inside), names in _by_callees(called).items()
     ]
-    keys = ["program", "name", "device", "run", "turn"]
-    return starts.join(pl.concat(parts), on=keys, how="left")
+    return starts.join(pl.concat(parts), on=[*_KEYS], how="left")
 
 
-_Called = Mapping[tuple[int, str], frozenset[str]]
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """Executed work, sorted by `place`: first by the execution of a computation, then by position.
+
+    A place is the number of an execution times `positions`, plus the position in the schedule.
+    """
+
+    place: Longs
+    begin_ps: Longs
+    end_ps: Longs
+    positions: int
+
+    def last_before(self, starts: pl.DataFrame) -> pl.Series:
+        """Return the end of the last work of each start's execution between it and its done."""
+        where, done = starts["where"].to_numpy(), starts["done_position"].to_numpy()
+        at = np.searchsorted(self.place, where * self.positions + done) - 1
+        own = starts["position"].fill_null(self.positions).to_numpy()
+        found = (at >= 0) & (self._place_at(at) > where * self.positions + own)
+        return _where(found, self.end_ps, at)
+
+    def first_behind(self, starts: pl.DataFrame) -> pl.Series:
+        """Return when the first work behind each start's done begins, in the same execution."""
+        where, done = starts["where"].to_numpy(), starts["done_position"].to_numpy()
+        at = np.searchsorted(self.place, where * self.positions + done, side="right")
+        found = (at < len(self.place)) & (self._place_at(at) < (where + 1) * self.positions)
+        return _where(found, self.begin_ps, at)
+
+    def _place_at(self, at: Longs) -> Longs:
+        return np.append(self.place, -1)[np.clip(at, -1, len(self.place))]
 
 
-def _called(selection: Selection, starts: pl.DataFrame) -> _Called:
-    """Return for each start, by program and name, the computations that run before its done."""
+def _where(found: NDArray[np.bool_], values: Longs, at: Longs) -> pl.Series:
+    """Return the values at these positions, null where none was found."""
+    taken = np.append(values, 0)[np.where(found, at, -1)]
+    return pl.select(pl.when(pl.Series(found)).then(pl.Series(taken))).to_series()
+
+
+Called = Mapping[tuple[int, str], frozenset[str]]
+"""The computations that run before the done of a start, by the start's program and name."""
+
+
+def _called(selection: Selection, executed: pl.DataFrame) -> Called:
+    """Return the computations called between start and done of these ops, if any."""
     found: dict[tuple[int, str], frozenset[str]] = {}
-    awaited = starts.filter(pl.col("awaited")).select("program", "name").drop_nulls().unique()
+    awaited = (
+        executed.filter(
+            pl.col("part").is_in(["start", "window"]) & pl.col("done_position").is_not_null()
+        )
+        .select("program", "name")
+        .drop_nulls()
+        .unique()
+    )
     for index, name in awaited.sort("program", "name").rows():
         program = selection.timeline.programs[int(index)].hlo()
         inside = frozenset(_between(program, name)) if program else frozenset[str]()
@@ -95,14 +139,14 @@ def callees(program: Program, instruction: Instruction) -> Iterator[str]:
             yield from callees(program, inner)
 
 
-def _by_callees(called: _Called) -> dict[tuple[int, frozenset[str]], list[str]]:
+def _by_callees(called: Called) -> dict[tuple[int, frozenset[str]], list[str]]:
     grouped: dict[tuple[int, frozenset[str]], list[str]] = {}
     for (program, name), inside in called.items():
         grouped.setdefault((program, inside), []).append(name)
     return grouped
 
 
-def _rows_of(selection: Selection, called: _Called) -> dict[tuple[int, frozenset[str]], list[int]]:
+def _rows_of(selection: Selection, called: Called) -> dict[tuple[int, frozenset[str]], list[int]]:
     """Return the rows of the ops that compute or copy in those computations."""
     ops = (
         selection.timeline.ops.with_row_index("row")
@@ -118,27 +162,11 @@ def _rows_of(selection: Selection, called: _Called) -> dict[tuple[int, frozenset
     return {key: rows(*key) for key in computations}
 
 
-def _limits(starts: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
+def _limits(starts: pl.DataFrame, work: Work) -> pl.DataFrame:
     """Add `limit_ps` to starts: when the first work behind the done, or the next turn, starts."""
-    after_done = (
-        work.select("device", "run", "program", "computation", "turn", "work_position", "begin_ps")
-        .rename({"work_position": "behind", "begin_ps": "limit_ps"})
-        .sort("behind")
-    )
     following = pl.col("start_ps").sort().shift(-1).over("device", "run", "program", "name")
-    return (
-        starts.with_columns(next_ps=following.sort_by("start_ps"))
-        .sort("done_position")
-        .join_asof(
-            after_done,
-            left_on="done_position",
-            right_on="behind",
-            by=["device", "run", "program", "computation", "turn"],
-            strategy="forward",
-            allow_exact_matches=False,
-            check_sortedness=False,
-        )
-        .with_columns(limit_ps=pl.coalesce("limit_ps", "next_ps", pl.lit(2**63 - 1)))
+    return starts.with_columns(next_ps=following.sort_by("start_ps")).with_columns(
+        limit_ps=pl.coalesce(work.first_behind(starts), "next_ps", pl.lit(2**63 - 1))
     )
 
 
@@ -180,31 +208,45 @@ SCHEMA: Final = {
     "has_done_span": pl.Boolean,  # the done has a span of its own
 }
 
-_TURN: Final = ("device", "run", "computation", "turn")
-
 _KEYS: Final = ("device", "run", "program", "name", "turn")
 
 _TEXTS: Final = ("name", "computation", "part")
 
 
 def arrivals(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per execution of a start that begins in a step: SCHEMA."""
+    """Return one row per execution of a start that begins in a step: SCHEMA.
+
+    The spans are those of one device after the other, in order of start.
+    """
     ops = _parts(selection)
-    executed = _executions(spans, ops)
-    starts = _starts(selection, executed)
+    ran = np.zeros(len(selection.timeline.ops), bool)
+    ran[spans["op"].to_numpy()] = True
+    called = _called(selection, ops.filter(pl.Series(ran[ops["row"].to_numpy()])))
+    # Devices are independent, and the tables of all of them together would not fit the caches.
+    parts = [_arrivals(selection, spans[rows], ops, called) for rows in device_blocks(spans)]
+    return pl.concat([pl.DataFrame(schema=SCHEMA), *parts])
+
+
+def _arrivals(
+    selection: Selection, spans: pl.DataFrame, ops: pl.DataFrame, called: Called
+) -> pl.DataFrame:
+    transfers, work = _executions(spans, ops)
+    starts = _starts(selection, transfers)
     if not len(starts):
         return pl.DataFrame(schema=SCHEMA)
     dones = (
-        executed.filter(pl.col("part") == "done")
-        .group_by(*_KEYS)
+        transfers.filter(pl.col("part") == "done")
+        .group_by("execution")
         # Between slices the send is done long before the data from others have arrived.
         .agg(pl.col("start_ps").sort_by(pl.col("opcode") == "send-done").first().alias("done_ps"))
     )
+    starts = starts.with_columns(work_ps=work.last_before(starts))
     has_done = pl.col("done_ps").is_not_null()
-    arrival = pl.max_horizontal(pl.coalesce("done_ps", "work_ps"), "start_ps")
+    last_work = pl.max_horizontal("work_ps", "called_ps")
+    arrival = pl.max_horizontal(pl.coalesce("done_ps", last_work), "start_ps")
     return (
-        _with_last_work(selection, spans, starts, executed)
-        .join(dones, on=[*_KEYS], how="left", nulls_equal=True)
+        work_in_calls(selection, spans, starts, work, called)
+        .join(dones, on="execution", how="left")
         .filter(pl.col("step").is_not_null())
         .with_columns(
             has_done_span=has_done,
@@ -250,34 +292,44 @@ def _parts(selection: Selection) -> pl.DataFrame:
     return ops.cast({name: pl.Enum(ops[name].unique().sort()) for name in _TEXTS})
 
 
-def _executions(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
-    """Return the spans of these ops, each with its turn; spans of one execution share a turn.
+def _executions(spans: pl.DataFrame, ops: pl.DataFrame) -> tuple[pl.DataFrame, Work]:
+    """Return the spans of transfers among these ops, each with its turn, and all executed work.
 
-    The spans are those of one device after the other, in order of start.
+    Spans of one execution share a turn, and its number: `where` numbers that of the computation,
+    `execution` that of the instruction in it.
     """
-    if not len(ops):
-        return _joined(spans.clear(), ops, np.empty(0, np.int64), np.empty(0, np.int64))
-    op = spans["op"].to_numpy()
-    row_of = np.full(max(int(op.max(initial=0)), int(ops["row"].to_numpy().max())) + 1, -1)
-    row_of[ops["row"].to_numpy()] = np.arange(len(ops))
+    op, of_ops = spans["op"].to_numpy(), ops["row"].to_numpy()
+    row_of = np.full(max(int(op.max(initial=0)), int(of_ops.max(initial=0))) + 1, -1)
+    row_of[of_ops] = np.arange(len(ops))
     rows = row_of[op]
     kept = np.flatnonzero(rows >= 0)
-    rows, own = rows[kept], spans[kept]
-    run = own["run"].cast(pl.Int64).fill_null(-1).to_numpy()
-    site = np.where(run >= 0, run, -1 - own["device"].cast(pl.Int64).to_numpy())
-    return _joined(own, ops, rows, _turns(site - site.min(initial=0), ops, rows))
+    rows = rows[kept]
+    run = spans["run"].cast(pl.Int64).fill_null(-1).to_numpy()[kept]
+    site = np.where(run >= 0, run, -1 - spans["device"].cast(pl.Int64).to_numpy()[kept])
+    place = ops.select(pl.struct("program", "computation").rank("dense")).to_series().to_numpy()
+    beside = (site - site.min(initial=0)) * (int(place.max(initial=0)) + 1) + place[rows]
+    turn = _turns(site - site.min(initial=0), beside, ops, rows)
+    where = beside * (int(turn.max(initial=0)) + 1) + turn
+    works = (ops["part"] == "work").to_numpy()[rows]
+    moves = ~works
+    transfers = _transfers(
+        spans[kept[moves]], ops[rows[moves]], where=where[moves], turn=turn[moves]
+    )
+    return transfers, _work(spans[kept[works]], ops, rows[works], where[works])
 
 
-def _joined(spans: pl.DataFrame, ops: pl.DataFrame, rows: Longs, turn: Longs) -> pl.DataFrame:
-    """Return spans with the facts of their ops, given as rows of `ops`, and their turns."""
+def _transfers(
+    spans: pl.DataFrame, ops: pl.DataFrame, *, where: Longs, turn: Longs
+) -> pl.DataFrame:
+    """Return spans with the facts of their ops, and with their turns."""
     times = spans.select(
         "device",
-        "op",
         pl.col("run").cast(pl.Int64).fill_null(-1),
         "step",
         "start_ps",
         end_ps=pl.col("start_ps") + pl.col("dur_ps"),
         turn=pl.Series(turn, dtype=pl.Int64),
+        where=pl.Series(where, dtype=pl.Int64),
     )
     facts = ops.select(
         "program",
@@ -287,11 +339,34 @@ def _joined(spans: pl.DataFrame, ops: pl.DataFrame, rows: Longs, turn: Longs) ->
         pl.col("position", "done_position").cast(pl.Int64),
         "opcode",
     )
-    return pl.concat([times, facts[rows]], how="horizontal")
+    name = pl.col("name").to_physical().cast(pl.Int64)
+    return pl.concat([times, facts], how="horizontal").with_columns(
+        execution=pl.col("where") * (name.max() + 1) + name
+    )
 
 
-def _turns(site: Longs, ops: pl.DataFrame, rows: Longs) -> Longs:
-    """Return the turn of each span; `site` numbers its run on its device, from 0."""
+def _work(spans: pl.DataFrame, ops: pl.DataFrame, rows: Longs, where: Longs) -> Work:
+    """Join the spans of each op's execution."""
+    position, done = (
+        ops[name].cast(pl.Int64).fill_null(-1).to_numpy() for name in ("position", "done_position")
+    )
+    positions = int(max(position.max(initial=0), done.max(initial=0))) + 2
+    place = where * positions + position[rows]
+    order = np.argsort(place, kind="stable")
+    place, begin = place[order], spans["start_ps"].to_numpy()[order]
+    end = begin + spans["dur_ps"].to_numpy()[order]
+    first = np.flatnonzero(np.diff(place, prepend=-1))
+    if not len(first):
+        return Work(place, begin, end, positions)
+    joined = np.minimum.reduceat(begin, first), np.maximum.reduceat(end, first)
+    return Work(place[first], *joined, positions)
+
+
+def _turns(site: Longs, beside: Longs, ops: pl.DataFrame, rows: Longs) -> Longs:
+    """Return the turn of each span.
+
+    `site` numbers its run on its device, from 0, and `beside` its computation there.
+    """
     number = site * len(ops) + rows
     order = np.argsort(number, kind="stable")
     first = np.flatnonzero(np.diff(number[order], prepend=-1))
@@ -300,9 +375,7 @@ def _turns(site: Longs, ops: pl.DataFrame, rows: Longs) -> Longs:
     at[order] = np.arange(len(order)) - np.repeat(first, length)
     many[order] = np.repeat(length, length)
     # A computation ran as often as its transfers.
-    place = ops.select(pl.struct("program", "computation").rank("dense")).to_series().to_numpy()
     moves = (ops["part"] != "work").to_numpy()[rows]
-    beside = site * (int(place.max()) + 1) + place[rows]
     most = np.zeros(int(beside.max(initial=0)) + 1, np.int64)
     np.maximum.at(most, beside[moves], many[moves])
     turns = most[beside]
@@ -310,7 +383,7 @@ def _turns(site: Longs, ops: pl.DataFrame, rows: Longs) -> Longs:
     return np.where(split, at * turns // many, at)
 
 
-def _starts(selection: Selection, executed: pl.DataFrame) -> pl.DataFrame:
+def _starts(selection: Selection, transfers: pl.DataFrame) -> pl.DataFrame:
     """Return one row per execution of a start; its window replaces it if it has no other span.
 
     `awaited`: a done is known. `at_once`: there is none, and the device waits from the start on.
@@ -321,49 +394,25 @@ def _starts(selection: Selection, executed: pl.DataFrame) -> pl.DataFrame:
     plain = ~pl.col("opcode").fill_null("-start").str.ends_with("-start")
     # A TPU core runs ops one after another; without a schedule a GPU's op may or may not block.
     in_line = pl.col("position").is_not_null() | (plain & pl.col("device").is_in(tpus))
+    is_window = pl.col("part") == "window"
     return (
-        executed.filter(pl.col("part").is_in(["start", "window"]))
+        transfers.filter(pl.col("part").is_in(["start", "window"]))
+        .with_columns(
+            end_ps=pl.when(~is_window).then("end_ps"),
+            window_end_ps=pl.when(is_window).then("end_ps"),
+        )
         # A start precedes its window, and the send of a transfer between slices its recv.
         .sort("part", pl.col("done_position").is_null(), "start_ps", maintain_order=True)
-        .group_by(*_KEYS, "computation", maintain_order=True)
+        .group_by("execution", maintain_order=True)
         .agg(
-            pl.first("step", "start_ps", "position", "done_position", "opcode"),
+            pl.first(*_KEYS, "where", "step", "start_ps", "position", "done_position", "opcode"),
             # Several kernels of one execution form one transfer.
-            pl.col("end_ps").filter(pl.col("part") == pl.col("part").first()).max(),
-            windowed=(pl.col("part") == "window").any(),
+            pl.col("end_ps", "window_end_ps").max(),
         )
         .with_columns(
             awaited=pl.col("done_position").is_not_null(),
-            at_once=pl.col("done_position").is_null() & in_line & ~pl.col("windowed"),
+            at_once=pl.col("done_position").is_null() & in_line & pl.col("window_end_ps").is_null(),
+            end_ps=pl.coalesce("end_ps", "window_end_ps"),
             done_position=pl.col("done_position").fill_null(-1),
         )
     )
-
-
-def _with_last_work(
-    selection: Selection, spans: pl.DataFrame, starts: pl.DataFrame, executed: pl.DataFrame
-) -> pl.DataFrame:
-    """Add `work_ps` to starts: the end of the last work between start and done."""
-    work = (
-        executed.filter(pl.col("part") == "work")
-        .group_by(*_TURN, "program", "position")
-        .agg(pl.col("start_ps").min().alias("begin_ps"), pl.col("end_ps").max().alias("work_ps"))
-        .rename({"position": "work_position"})
-        .sort("work_position")
-    )
-    direct = (
-        starts.sort("done_position")
-        .join_asof(
-            work,
-            left_on="done_position",
-            right_on="work_position",
-            by=[*_TURN, "program"],
-            strategy="backward",
-            allow_exact_matches=False,
-            check_sortedness=False,
-        )
-        .with_columns(work_ps=pl.when(pl.col("work_position") > pl.col("position")).then("work_ps"))
-        .drop("work_position", "begin_ps")
-    )
-    called = work_in_calls(selection, spans, direct, work)
-    return called.with_columns(work_ps=pl.max_horizontal("work_ps", "called_ps"))

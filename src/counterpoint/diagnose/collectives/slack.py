@@ -114,11 +114,14 @@ def _other_waits(selection: Selection, spans: pl.DataFrame, found: pl.DataFrame)
     role = _roles(selection)[spans["op"].to_numpy()]
     own_rows, start = device_slices(spans), spans["start_ps"].to_numpy()
     end = start + spans["dur_ps"].to_numpy()
-    waiting_rows = found.with_row_index("at").filter(pl.col("arrival_ps") > pl.col("start_ps"))
-    for (device,), rows in waiting_rows.group_by("device"):
-        own = own_rows.get(int(device), slice(0, 0))
-        waiting = _waiting(role[own], start[own], end[own])
-        waits[rows["at"].to_numpy()] = _waits_of(rows, *waiting)
+    waiting = found.with_row_index("at").filter(pl.col("arrival_ps") > pl.col("start_ps"))
+    by_device = waiting.select(
+        "device", "at", "start_ps", "end_ps", "arrival_ps", "has_done_span"
+    ).sort("device")
+    for device, rows in device_slices(by_device).items():
+        own = own_rows.get(device, slice(0, 0))
+        gaps = _waiting(role[own], start[own], end[own])
+        waits[by_device["at"][rows].to_numpy()] = _waits_of(by_device[rows], *gaps)
     return waits
 
 

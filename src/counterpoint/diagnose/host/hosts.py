@@ -16,7 +16,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.columns import EMPTY, Intervals, union
+from counterpoint.core.columns import EMPTY, Intervals, order_by, union
+from counterpoint.diagnose.selection import device_slices
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Timeline
 
@@ -136,12 +137,7 @@ def thread(
     Python. An annotation around calls (a step's marker, an epoch) tells where the thread is, not
     what it does: without the Python tracer the time between the calls inside it is unknown.
     """
-    sorted_ = events.filter(pl.col("dur_ps") > 0).sort(
-        "start_ps", "dur_ps", descending=[False, True], maintain_order=True
-    )
-    start = sorted_["start_ps"].to_numpy()
-    end = start + sorted_["dur_ps"].to_numpy()
-    name = sorted_["name"].to_numpy().astype(np.int64)
+    start, end, name = _outer_first(events)
     table = np.array(
         [
             _NONE if cause_or_none is None else CAUSES.index(cause_or_none)
@@ -158,6 +154,15 @@ def thread(
     kept = (state[:-1] != _NONE) & (times[1:] > times[:-1])
     inner = state[:-1][kept]
     return Thread(times[:-1][kept], times[1:][kept], name[inner], cause[inner], name[giver[inner]])
+
+
+def _outer_first(events: pl.DataFrame) -> tuple[Longs, Longs, Longs]:
+    """Return start, end and name of events with a length, in order of start, the longer first."""
+    start, duration = events["start_ps"].to_numpy(), events["dur_ps"].to_numpy()
+    order = order_by(start, -duration)
+    order = order[duration[order] > 0]
+    start = start[order]
+    return start, start + duration[order], events["name"].to_numpy()[order].astype(np.int64)
 
 
 def _around_calls(name: Longs, own: Longs, parent: Longs, depth: Longs) -> Longs:
@@ -211,7 +216,7 @@ def _moments(start: Longs, end: Longs, parent: Longs, depth: Longs) -> tuple[Lon
     opens = np.repeat([0, 1], count)
     # Of ends at the same time the outermost comes last, of starts the innermost.
     nesting = np.concatenate([-depth, depth])
-    order = np.lexsort((nesting, opens, times))
+    order = order_by(times, opens, nesting)
     state = np.concatenate([parent, np.arange(count)])
     return times[order], state[order]
 
@@ -316,31 +321,39 @@ class HostActivity:
         return found
 
 
-def host_activity(data: StepData, host: int) -> HostActivity:
-    """Read one host's events around the typical steps."""
-    timeline, windows = data.timeline, data.selection.windows
-    everything = events = timeline.host_events.filter(pl.col("host") == host)
+def host_activities(data: StepData) -> dict[int, HostActivity]:
+    """Read the events of every host with devices around the typical steps."""
+    events = data.timeline.host_events
+    if not events["host"].is_sorted():
+        events = events.sort("host", maintain_order=True)
+    rows = device_slices(events, "host")
+    return {
+        host: host_activity(data, events[rows.get(host, slice(0, 0))])
+        for host in sorted({device.host for device in data.timeline.devices})
+    }
+
+
+def host_activity(data: StepData, everything: pl.DataFrame) -> HostActivity:
+    """Read one host's events around the typical steps; `everything`: all its events."""
+    names, windows = data.timeline.host_names, data.selection.windows
+    events = everything
     if len(windows) and len(events):
         start = events["start_ps"].to_numpy()
         steps = union(windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy())
         following = np.searchsorted(steps.end, start, side="right")
         next_start = np.append(steps.start, np.iinfo(np.int64).max)[following]
         events = events.filter(pl.Series(start + events["dur_ps"].to_numpy() > next_start))
-    line = calling_line(events, timeline.host_names)
+    line = calling_line(events, names)
     own_cause = data.cached(own_causes)
-    others = events.filter(pl.col("line") != line) if line is not None else events
-    own = events.filter(pl.col("line") == line) if line is not None else events.clear()
+    by_line = {part["line"][0]: part for part in events.partition_by("line", maintain_order=True)}
+    own = by_line.pop(line, events.clear())
     # Calls are matched with runs by counting, so calls outside the windows count too.
     calls = everything.filter(pl.col("line") == line) if line is not None else own
-    names = timeline.host_names
-    threads = tuple(
-        thread(line_events, names, own_cause)
-        for _, line_events in others.group_by("line", maintain_order=True)
-    )
+    threads = tuple(thread(line_events, names, own_cause) for line_events in by_line.values())
     return HostActivity(
         known=line is not None,
         calls=calls,
-        enqueues=enqueuing(events, timeline.host_names),
+        enqueues=enqueuing(events, names),
         calling=thread(own, names, own_cause),
         others=threads,
         beside={cause: _together(threads, cause) for cause in _OTHERS_DO},

@@ -17,7 +17,7 @@ the next run instead, and what it does in the rest of the gap would have been hi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -32,7 +32,7 @@ from counterpoint.diagnose.host.hosts import (
     HostActivity,
     IdleCause,
     IdleEvent,
-    host_activity,
+    host_activities,
     matching,
 )
 from counterpoint.diagnose.selection import device_slices
@@ -94,8 +94,9 @@ def after_reads(reading: NDArray[np.int64], gaps: Intervals, spans: pl.DataFrame
     Where nothing runs after it, the host had waited for it. This works without a profile of the
     host.
     """
-    own = spans.filter(pl.Series(np.isin(spans["op"].to_numpy(), reading)))
-    follows = np.isin(gaps.start, (own["start_ps"] + own["dur_ps"]).to_numpy())
+    own = np.flatnonzero(np.isin(spans["op"].to_numpy(), reading))
+    ends = spans["start_ps"].to_numpy()[own] + spans["dur_ps"].to_numpy()[own]
+    follows = np.isin(gaps.start, ends)
     return union(gaps.start[follows], gaps.end[follows])
 
 
@@ -120,9 +121,13 @@ def busy(data: StepData, spans: pl.DataFrame) -> Intervals:
     return union(start[works], end[works])
 
 
-def busy_anywhere(data: StepData) -> Intervals:
-    """Return when any device works, by their common clock."""
-    return busy(data, data.spans)
+def busy_anywhere(of_devices: Iterable[Intervals]) -> Intervals:
+    """Return when any device works, by their common clock, from when each works."""
+    busy_times = (EMPTY, *of_devices)
+    return union(
+        np.concatenate([times.start for times in busy_times]),
+        np.concatenate([times.end for times in busy_times]),
+    )
 
 
 PARTS: Final = {"device": pl.UInt16, "cause": pl.String, "held": pl.Boolean, "ms": pl.Float64}
@@ -228,23 +233,22 @@ class IdleTime:
 def idle_of(data: StepData) -> IdleTime:
     """Attribute the idle time of the typical steps."""
     scale = data.selection.scale
-    sides = {
-        index: host_activity(data, index)
-        for index in sorted({device.host for device in data.timeline.devices})
-    }
+    sides = host_activities(data)
     parts: list[tuple[int, IdleCause, bool, float]] = []
     blocked = 0
     ends: list[tuple[int, int]] = []
     tops: dict[tuple[IdleEvent, bool], int] = {}
-    anywhere = busy_anywhere(data)
+    busy_by_device = {device: busy(data, spans) for device, _, spans in by_device(data)}
+    anywhere = busy_anywhere(busy_by_device.values())
+    calls_of = calling_names(data.timeline)
     for_hosts, reading = waits_for_hosts(data, compute_longer(data)), reads(data)
     runs = data.timeline.runs.sort("device", "start_ps")
     own_runs = device_slices(runs)
     for device, windows, spans in by_device(data):
         side = sides[data.timeline.devices[device].host]
-        gaps = union(*windows) - busy(data, spans)
+        gaps = union(*windows) - busy_by_device[device]
         device_runs = runs[own_runs.get(device, slice(0, 0))]
-        own, late = _split(data, device_runs, windows, gaps, side)
+        own, late = _split(data, device_runs, windows, gaps, side, calls_of)
         blocked_here = union(*windows) & side.blocked
         if not side.known:
             elsewhere = late & for_hosts.get(device, EMPTY)
@@ -304,6 +308,7 @@ def _split(
     windows: tuple[Longs, Longs],
     gaps: Intervals,
     side: HostActivity,
+    calls_of: Mapping[str, Sequence[int]],
 ) -> tuple[dict[IdleCause, Intervals], Intervals]:
     """Split gaps into the device's own and the rest: gaps before runs that were launched late.
 
@@ -320,7 +325,7 @@ def _split(
     between = gaps - inside
     short = between.end - between.start <= _LAUNCH_PS
     following = np.searchsorted(start, between.start, side="right")
-    launched = np.append(launched_at(data.timeline, side.calls, runs), np.iinfo(np.int64).max)
+    launched = np.append(launched_at(data.timeline, side.calls, runs, calls_of), _NEVER)
     # The gap after the profile's last run has no run behind it.
     own = short | (launched[following] <= between.start)
     device_own = (inside - launching) | union(between.start[own], between.end[own])
@@ -336,7 +341,21 @@ _JIT: Final = re.compile(r"^p?jit_(.*)$")
 _NEVER: Final = int(np.iinfo(np.int64).max)
 
 
-def launched_at(timeline: Timeline, calls: pl.DataFrame, runs: pl.DataFrame) -> Longs:
+def calling_names(timeline: Timeline) -> Mapping[str, Sequence[int]]:
+    """Return the names of the events that call each jitted function."""
+    names: dict[str, list[int]] = {}
+    for index in matching(timeline.host_names, CALL):
+        if found := CALL.match(timeline.host_names[index]):
+            names.setdefault(found[1], []).append(index)
+    return names
+
+
+def launched_at(
+    timeline: Timeline,
+    calls: pl.DataFrame,
+    runs: pl.DataFrame,
+    calls_of: Mapping[str, Sequence[int]],
+) -> Longs:
     """Return when the call that launched each run had returned; never if no call is known.
 
     `runs` are those of one device in order of start; `calls` the events of the calling thread. Both
@@ -346,13 +365,10 @@ def launched_at(timeline: Timeline, calls: pl.DataFrame, runs: pl.DataFrame) -> 
     functions = np.array(
         [_function(timeline.programs[int(program)].name) for program in runs["program"].to_list()]
     )
-    names_of: dict[str | None, list[int]] = {}
-    for index in matching(timeline.host_names, CALL):
-        names_of.setdefault(_called(timeline.host_names[index]), []).append(index)
     start = runs["start_ps"].to_numpy()
     for function in np.unique(functions):
         of_function = np.flatnonzero(functions == function)
-        named = names_of.get(str(function), [])
+        named = calls_of.get(str(function), ())
         begin, end = _outermost(calls.filter(pl.col("name").is_in(named)))
         if function and len(begin):
             found[of_function] = _matched(begin, end, start[of_function])
@@ -401,8 +417,3 @@ def while_launching(runs: pl.DataFrame, enqueues: pl.DataFrame) -> Intervals:
 def _function(program: str) -> str:
     found = _JIT.match(program)
     return found[1] if found else ""
-
-
-def _called(name: str) -> str | None:
-    found = CALL.match(name)
-    return found[1] if found else None
