@@ -30,8 +30,8 @@ class Limit(NamedTuple):
 
 
 LIMITS: Final = {
-    "--version": Limit(11, (*JAX, *FRAMES, *TERMINAL, "msgspec")),
-    "--help": Limit(11, (*JAX, *FRAMES, "yaml", "msgspec")),
+    "--version": Limit(12, (*JAX, *FRAMES, *TERMINAL, "msgspec")),
+    "--help": Limit(12, (*JAX, *FRAMES, "yaml", "msgspec")),
     "flags check": Limit(95, (*JAX, *FRAMES, *TERMINAL)),
     "explain": Limit(180, (*JAX, "cyclopts", "attrs", "yaml")),
 }

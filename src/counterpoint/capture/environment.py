@@ -11,12 +11,13 @@ import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from counterpoint.capture.ranks import LocalRank
 from counterpoint.capture.request import RunRequest, agent_window
+from counterpoint.core.frozen import frozen
 from counterpoint.core.injection import injected
 from counterpoint.flags import Settings, environment, inherited_settings
 from counterpoint.flags.lifecycle import unknown_hint
@@ -48,7 +49,7 @@ _NOWHERE: Final = ("", "-", "sponge", "test_undeclared_outputs_dir")
 """Values that XLA and JAX do not take as a directory's path."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChildEnvironment:
     """The whole environment of a rank, and the part recorded in the Run."""
 

@@ -12,12 +12,13 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from counterpoint.core import UsageError
+from counterpoint.core.frozen import frozen
 
 __all__ = ["LocalRank", "World", "count_gpus", "find_world"]
 
@@ -27,7 +28,7 @@ _LAUNCHERS: Final = ("srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "p
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LocalRank:
     """A rank to start here, and the variables by which it finds the others."""
 
@@ -36,7 +37,7 @@ class LocalRank:
     variables: Mapping[str, str] = field(default_factory=lambda: _NONE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class World:
     """All ranks of the run: their number, their launcher, and the local ones."""
 

@@ -10,13 +10,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
 from counterpoint.core import UsageError
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings, environment, inherited_settings
 from counterpoint.flags.probe import ProbeResult, RejectedFlag, probe_flags, rejection_error
 
@@ -30,7 +31,7 @@ It is shorter if the profile grows fast.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProfileSchedule:
     """When a process profiles: from a step on, or once compilation is over.
 
@@ -78,7 +79,7 @@ def agent_window(window: ProfileSchedule | None, rank: int) -> str:
     return json.dumps(fields)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunRequest:
     """One execution of a workload.
 
@@ -152,7 +153,7 @@ print(json.dumps(found))
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JaxInterpreter:
     """A Python, and the versions of itself and of JAX's distributions in it."""
 

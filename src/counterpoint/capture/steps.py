@@ -12,6 +12,7 @@ from typing import Final, cast
 
 from counterpoint.capture.processes import StopReason
 from counterpoint.core import parse_json
+from counterpoint.core.frozen import frozen
 from counterpoint.runs import OutcomeKind, layout
 
 _SOURCES: Final = ("annotation", "api", "log")
@@ -153,7 +154,7 @@ _LONGEST: Final = 2000
 """Characters of a line that are searched: a trainer's step report is short."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NamedStep:
     """A step that a line names, with its seconds if the line has them."""
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 from counterpoint import __version__
 from counterpoint.cli.commands import COMMANDS, GROUPS, SECTIONS, Command
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 
 _ASKED: Final = (signal.SIGTERM, signal.SIGHUP)
+_FILES_TOO: Final = "complete -o bashdefault -o default -F"
+"""For words other than options, such as profiles, bash completes file names itself."""
 
 
 class EndedBySignal(KeyboardInterrupt):
@@ -96,6 +98,8 @@ def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
     try:
         with _nothing_collected():
             command = quick(words) or parse(words, commands)
+        if arguments is None:
+            gc.freeze()  # what is loaded now is loaded for good: no collection needs to look at it
         if "polars" in sys.modules:
             _let_interrupts_through()
         with _rarely_collected():
@@ -281,3 +285,13 @@ def _wrong(error: CycloptsError, place: str) -> str:
             name = name.removeprefix("--").upper()
         return f"{name} needs a value" if keyword else f"{place} needs {name}"
     return str(error)
+
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print a shell's completion script: every command, its options and their choices.
+
+    Args:
+        shell: The shell that reads it.
+    """
+    script = app_of(COMMANDS, "tune").generate_completion(prog_name="counterpoint", shell=shell)
+    sys.stdout.write(script.replace("complete -F", _FILES_TOO) if shell == "bash" else script)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from counterpoint.core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Command:
     """A command that can be listed without being loaded.
 
@@ -335,7 +335,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "completion",
-        "counterpoint.cli.completion:completion",
+        "counterpoint.cli.app:completion",
         "Print a script that makes bash, zsh or fish complete commands, options and files.",
         examples=(
             "counterpoint completion bash > ~/.counterpoint.bash   # then: . ~/.counterpoint.bash",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from counterpoint.cli.wording import argument_of, print_report, write_result
 from counterpoint.compile.inputs import Workload, load_workload, own_target
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.lines import parse_settings
 from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import Target
@@ -312,7 +312,7 @@ _EXAMPLE = Retry({"target": "8xH100"})
 
 
 @Parameter(name="*")
-@dataclass(frozen=True, slots=True)
+@frozen
 class ApplyOptions:
     """The devices a program is compiled for, and flags.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -19,6 +18,7 @@ from counterpoint.cli.wording import document_text, in_options, print_report, sa
 from counterpoint.cli.workload import Many, ProfileOptions, Switch, WorkloadOptions, make_request
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.pgle.profiles import check_percentile
 from counterpoint.report import Document, printable
 from counterpoint.report.pgle import (
@@ -46,7 +46,7 @@ _HOME: Final = Path("counterpoint-runs")
 
 
 @Parameter(name="*")
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoopOptions:
     """The making of the profile, and the number of compared runs.
 
@@ -62,7 +62,7 @@ class LoopOptions:
 
 
 @Parameter(name="*")
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportOptions:
     """The output.
 
@@ -225,7 +225,7 @@ def manual(
 
 
 @Parameter(name="*")
-@dataclass(frozen=True, slots=True)
+@frozen
 class NsightOptions:
     """The measurement by Nsight Systems.
 

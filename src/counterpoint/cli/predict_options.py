@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ from cyclopts import Parameter
 from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.cli.output import check_number
 from counterpoint.core import UsageError
+from counterpoint.core.frozen import frozen
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Target
@@ -21,7 +21,7 @@ Switch = Annotated[bool, Parameter(show_default=False)]
 
 
 @Parameter(name="*")
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompileOptions:
     """The settings and devices to compile for.
 
@@ -55,7 +55,7 @@ class CompileOptions:
 
 
 @Parameter(name="*")
-@dataclass(frozen=True, slots=True)
+@frozen
 class PriceOptions:
     """The sources of prices, and questions about them.
 

@@ -16,12 +16,13 @@ import re
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from shutil import get_terminal_size
 from threading import Event, Thread
 from typing import Self, TextIO
 
 from counterpoint.cli.wording import in_options
+from counterpoint.core.frozen import frozen
 
 WIPE = "\r\x1b[K"  # back to the start of the line, and clear it
 
@@ -34,7 +35,7 @@ _EARLY_S = 1.0
 _MINUTES = 120.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LineTiming:
     """Seconds before the first line, and between lines."""
 
@@ -46,7 +47,7 @@ ON_TERMINAL = LineTiming(first=1.0, next=0.2)
 IN_FILE = LineTiming(first=10.0, next=30.0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimeLeft:
     """An estimate of the remaining time of work of known size, from the time it took so far."""
 

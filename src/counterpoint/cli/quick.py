@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from counterpoint import __version__
+from counterpoint.core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quick:
     """A command: its function, its positional argument, and its options with their converters.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from counterpoint.core import UsageError
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.parse import AllowedFiles, ParsedSource, read_command, read_variables
 from counterpoint.flags.parse import read_source as parse_source
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from counterpoint.runs import Run
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SettingsContext:
     """The release and chip that settings are for: the lines of a recipe depend on them."""
 
@@ -24,7 +24,7 @@ class SettingsContext:
     chip: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SettingsSource:
     """Settings as written; a Run also names its jaxlib and its devices."""
 

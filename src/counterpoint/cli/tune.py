@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import get_terminal_size
@@ -30,6 +30,7 @@ from counterpoint.cli.tune_options import (
 )
 from counterpoint.cli.wording import in_options, print_report, write_result
 from counterpoint.core import CounterpointError
+from counterpoint.core.frozen import frozen
 from counterpoint.report import budget_text, counted_noun, end_text
 from counterpoint.report.tune import StudyStatus, event_lines, study_status
 from counterpoint.tune import TuneRequest
@@ -248,7 +249,7 @@ _SPARE: Final = 3
 _PREFIX: Final = "counterpoint: "
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RefreshIntervals:
     """Seconds between reads of the journal, and between lines written to a pipe."""
 

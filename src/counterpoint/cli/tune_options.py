@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
+from counterpoint.core.frozen import frozen
 from counterpoint.tune.executors import EXECUTORS
 
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
@@ -32,7 +32,7 @@ _PLACE = Group("Place of the trials", sort_key=4)
 
 
 @Parameter(name="*", group=_TRIED)
-@dataclass(frozen=True, slots=True)
+@frozen
 class TriedOptions:
     """The base, and the settings tried on top of it.
 
@@ -56,7 +56,7 @@ class TriedOptions:
 
 
 @Parameter(name="*", group=_PREDICTED)
-@dataclass(frozen=True, slots=True)
+@frozen
 class SearchOptions:
     """The prediction: its workload, target and prices.
 
@@ -96,7 +96,7 @@ class SearchOptions:
 
 
 @Parameter(name="*", group=_MEASURED)
-@dataclass(frozen=True, slots=True)
+@frozen
 class RaceOptions:
     """The measurement, and when it ends.
 
@@ -131,7 +131,7 @@ class RaceOptions:
 
 
 @Parameter(name="*", group=_PLACE)
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlaceOptions:
     """The place where trials run, and the number of processes.
 

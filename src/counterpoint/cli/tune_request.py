@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,6 +16,7 @@ from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptio
 from counterpoint.cli.wording import argument_of
 from counterpoint.core import UsageError, refuse_url, unused_path
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.tune import Budget
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ HOME: Final = Path("counterpoint-studies")
 _LEAST_CAP: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TuneOptions:
     """All options, by group."""
 

@@ -6,7 +6,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -28,11 +28,12 @@ from counterpoint.compile.task import (
 )
 from counterpoint.compile.worker_process import CompileJob, CompileOutcome, FailureKind
 from counterpoint.compile.worker_slot import CompileAttempt, WorkerSlot
+from counterpoint.core.frozen import frozen
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program, read_program
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class PlannedMemory:
     """Bytes on one device, as the compiler plans them. None if this jaxlib does not report them.
 
@@ -47,7 +48,7 @@ class PlannedMemory:
     peak: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CompiledProgram:
     """One compile of one workload."""
 
@@ -315,7 +316,7 @@ def _release_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workaround:
     """The text of a failure, the option to compile with instead, and its consequence."""
 

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.worker_process import CompileOutcome, FailureKind
 from counterpoint.core import UsageError
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.text import parse_xla_flags, render_xla_flags
 from counterpoint.hardware import Target
 
 TIMEOUT_S: Final = 900.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CompileTask:
     """A workload, its target, and the compiler's settings.
 
@@ -61,7 +62,7 @@ class CompileTask:
         return bool(workload.autotuned) and self.target.config == workload.config
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CompileOutput:
     """The scheduled module, the compiler's log, the outcome, and the accepted options."""
 
@@ -103,7 +104,7 @@ _OWN_PROCESS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Channels:
     """Options of one compile, by channel."""
 
@@ -216,7 +217,7 @@ _SLOP: Final = "xla_gpu_memory_limit_slop_factor"
 _MOST_SLOP: Final = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class AssumedOptions:
     """Options to compile with, and the assumptions made."""
 

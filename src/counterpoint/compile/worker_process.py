@@ -25,10 +25,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
+
+from counterpoint.core.frozen import frozen
 
 JOB: Final = "job.json"
 PROGRAM: Final = "program"
@@ -58,7 +60,7 @@ class FailureKind(StrEnum):
     COMPILER = "compiler"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CompileJob:
     """One compile for a worker."""
 
@@ -73,7 +75,7 @@ class CompileJob:
     device_memory: int | None = None  # bytes to plan with; None: XLA's own assumption
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CompileOutcome:
     """The result: either a module lies beside it, or `failure` says what happened."""
 
@@ -139,7 +141,7 @@ class CompileRefused(Exception):
         self.option = option
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkerEnded:
     """A worker that has ended: with its exit status, or by the timeout (None)."""
 

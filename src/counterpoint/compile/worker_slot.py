@@ -13,7 +13,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from threading import Lock
@@ -32,12 +31,13 @@ from counterpoint.compile.worker_process import (
     write_job,
 )
 from counterpoint.core import UsageError
+from counterpoint.core.frozen import frozen
 
 _MOST_COMPILES: Final = 64
 _MOST_KIB: Final = 3 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompileAttempt:
     """The result of one try.
 

@@ -7,11 +7,12 @@ breakdown is built from the four operations here, so its parts add up by constru
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from counterpoint.core.frozen import frozen
 
 __all__ = ["EMPTY", "Intervals", "as_ranges", "distinct", "order_by", "union"]
 
@@ -19,7 +20,7 @@ __all__ = ["EMPTY", "Intervals", "as_ranges", "distinct", "order_by", "union"]
 Picoseconds = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Intervals:
     """Disjoint, sorted, non-empty intervals. Build with `union`, never by hand."""
 

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from inspect import cleandoc
 from typing import Final, Protocol
+
+from counterpoint.core.frozen import frozen
 
 __all__ = ["DocumentedRule", "as_text", "find_rule", "read_page", "similar_codes"]
 
@@ -53,7 +54,7 @@ class DocumentedRule(Protocol):
     def SINCE(self) -> str: ...  # noqa: N802
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FencedBlock:
     """A fenced block: its language, its options, and its content."""
 
@@ -62,7 +63,7 @@ class FencedBlock:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RulePage:
     """The documentation of one rule; `sections` by heading, without the headings."""
 

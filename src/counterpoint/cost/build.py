@@ -7,10 +7,11 @@ ships; else by a formula; else a bound. Launched work is never free.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from counterpoint.core.frozen import frozen
 from counterpoint.cost.collectives.pricing import price_collective
 from counterpoint.cost.compute.machine import ComputeDevice, machine_of
 from counterpoint.cost.compute.pricing import price_compute, price_described
@@ -93,7 +94,7 @@ def _faster(machine: ComputeDevice, what_if: WhatIf) -> ComputeDevice:
 _Prices = dict[tuple[str, str], Price]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@frozen(eq=False, kw_only=True, slots=False)
 class PriceChain:
     """A CostModel that tries one source after another, once per instruction."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.savings import savings_of
 from counterpoint.diagnose.step_data import StepData, place_of
@@ -62,7 +63,7 @@ _DEEPEST: Final = 32
 _THROUGH: Final = ("bitcast", "get-tuple-element", "tuple", "opt-barrier", "optimization-barrier")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class ExecutedOp:
     """An instruction that ran, and its row of `StepData.ops`."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from counterpoint.core import Range, UsageError, as_html, shorten_names
+from counterpoint.core.frozen import frozen
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.finding import Finding
@@ -93,7 +94,7 @@ _MOSTLY: Final = 0.9
 """Share of ops with a known instruction above which a missing HLO is not mentioned."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ProgramUse:
     """A compiled module, its executions per device, and its device time over the profile."""
 
@@ -105,7 +106,7 @@ class ProgramUse:
     is_step: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class Explanation:
     """The time of a step and its causes: milliseconds of a median step, mean over devices.
 

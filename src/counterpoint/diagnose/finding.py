@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from counterpoint.core import Basis, Range, Unknown
+from counterpoint.core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Finding:
     """One diagnosis.
 
@@ -28,7 +27,7 @@ class Finding:
     """Reason to suspect a false alarm in this profile."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Evidence:
     """An op that shows the finding, its cost in a median step, and rows of a few of its spans."""
 
@@ -37,7 +36,7 @@ class Evidence:
     spans: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remedy:
     """The advice in words, and as settings to add if settings help.
 

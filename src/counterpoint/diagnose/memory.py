@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import polars as pl
 
 from counterpoint.core import UsageError
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.environment import chip_of
 from counterpoint.diagnose.step_data import StepData
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 GIB: Final = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeviceMemory:
     """Bytes of the device with the highest peak; `whole` is the chip's capacity."""
 

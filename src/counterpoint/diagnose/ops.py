@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import polars as pl
 
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.selection import Selection
 from counterpoint.diagnose.step import PHASES, self_times
 from counterpoint.hardware import find_chip
@@ -175,7 +175,7 @@ def _numbered(parts: tuple[str, ...], depth: int) -> tuple[tuple[str, ...], str]
     return (*parts[:depth], f"{match[1]}*{match[3]}"), match[2]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Utilization:
     """Figures of a median step, mean over devices; None if something needed is not known.
 
@@ -234,7 +234,7 @@ def _rate(ops: pl.DataFrame, of: str, seconds: float) -> float | None:
     return float(once[of].sum()) / seconds
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Peaks:
     """Peak rates of one device; None if not known."""
 

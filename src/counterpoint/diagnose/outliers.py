@@ -8,11 +8,12 @@ by more than the scatter of all steps explains.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
 
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.selection import PS_PER_MS, Selection
 from counterpoint.diagnose.step import IDLE, STATES, attribute
 from counterpoint.diagnose.step_data import StepData
@@ -35,7 +36,7 @@ _WHAT: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Outlier:
     """One long step, mean over devices; `more_ms` is the excess by state over a median step."""
 

@@ -8,13 +8,13 @@ the measured one; its error widens every range. Otherwise exposed time bounds a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
 import polars as pl
 
 from counterpoint.core import CounterpointError, Range
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.selection import PS_PER_MS, select
 from counterpoint.diagnose.step_data import StepData
@@ -54,7 +54,7 @@ class Savings(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _UnknownSavings:
     """Savings without a simulator: nothing is known."""
 
@@ -68,7 +68,7 @@ class _UnknownSavings:
         del longer_ms
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False, slots=False)
 class SimulatedSavings:
     """Savings by simulation; `error` is the relative error of the simulated step.
 

@@ -16,7 +16,6 @@ Never filter all spans for one device; group over `device`, or slice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from statistics import median_low
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.columns import Intervals, as_ranges, union
+from counterpoint.core.frozen import frozen
 from counterpoint.timeline import Timeline
 
 Longs = NDArray[np.int64]
@@ -53,7 +53,7 @@ class WindowKind(StrEnum):
     PROFILE = "profile"  # all of it, because it names no program
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Selection:
     """Windows sorted by device and start; `scale` turns a sum over them into one step's."""
 

@@ -14,7 +14,6 @@ From it follow the figures of a median step: its parts and its phases.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -23,6 +22,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import distinct
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.selection import Selection, WindowKind, device_slices
 from counterpoint.timeline import Lane
 
@@ -266,7 +266,7 @@ _SPREAD: Final = 10
 """Minimum number of steps to report percentiles; below it, the shortest and longest step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class StepTimes:
     """Step time over all steady steps, from start to start; None if no whole step was seen.
 
@@ -288,7 +288,7 @@ class StepTimes:
     how: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Breakdown:
     """Parts of a median step, mean over devices.
 
@@ -303,7 +303,7 @@ class Breakdown:
     idle_ms: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Phases:
     """Busy time of a median step by phase; the phases add up to the step without idle time."""
 

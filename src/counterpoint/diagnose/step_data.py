@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import polars as pl
 
 from counterpoint.core import Basis
+from counterpoint.core.frozen import frozen
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.ops import op_profile
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from counterpoint.runs import Run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Context:
     """The context of a Timeline; every field may be missing.
 
@@ -65,7 +66,7 @@ _T = TypeVar("_T")
 _ROWS: Final = 5
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@frozen(eq=False, kw_only=True, slots=False)
 class StepData:
     """The typical steps of a Timeline and their context.
 

@@ -7,9 +7,11 @@ are in bytes; a limit of None means unlimited.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Final
+
+from counterpoint.core.frozen import frozen
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_REQUIREMENTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
@@ -17,7 +19,7 @@ _NO_GOVERNORS: Final[Mapping[str, int]] = MappingProxyType({})
 NO_DRIVER: Final = "no NVIDIA driver"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class InstalledPackages:
     """Installed distributions related to JAX, and the requirements in their metadata.
 
@@ -30,7 +32,7 @@ class InstalledPackages:
     shadowing: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class FlagRemark:
     """One remark of `flags check` on this environment; `why` and `source` are those of its rule."""
 
@@ -43,7 +45,7 @@ class FlagRemark:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CheckedFlags:
     """The remarks of `flags check` on the environment; `why_not` if it could not be read.
 
@@ -58,7 +60,7 @@ class CheckedFlags:
     why_not: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Interface:
     """A network interface. `physical`: it has a device, and is not a bridge or a tunnel."""
 
@@ -69,7 +71,7 @@ class Interface:
     speed_mbps: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class RdmaPort:
     """A port of an InfiniBand or RoCE device."""
 
@@ -80,7 +82,7 @@ class RdmaPort:
     rate: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class HostNetwork:
     """`sysctls` by name, as far as the kernel shows them; `default`: default routes' interfaces."""
 
@@ -93,7 +95,7 @@ class HostNetwork:
     addresses: tuple[str, ...] | None = None  # what the host's own name resolves to; None: nothing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class GpuState:
     """One GPU, as nvidia-smi shows it; None for a value that it does not show."""
 
@@ -105,7 +107,7 @@ class GpuState:
     slowed_by: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class HostGpus:
     """NVIDIA driver and GPUs. `why_none`: why `cards` is empty. `links`: pairs, as in `topo -m`."""
 
@@ -116,7 +118,7 @@ class HostGpus:
     links: tuple[tuple[int, int, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResourceLimit:
     """A limit of the process: the current value, and the maximum to which it may be raised."""
 
@@ -124,7 +126,7 @@ class ResourceLimit:
     hard: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class KernelClock:
     """State of the kernel's clock; `why_not` if the kernel does not report it."""
 
@@ -133,7 +135,7 @@ class KernelClock:
     why_not: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class HostMachine:
     """The host's processor, memory and limits."""
 
@@ -151,7 +153,7 @@ class HostMachine:
     clock: KernelClock = field(default_factory=KernelClock)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class RunDirectory:
     """A directory that a run writes to, and the setting that names it."""
 
@@ -163,7 +165,7 @@ class RunDirectory:
     free_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class HostFacts:
     """One host, as seen by one process. `hosts`: how many run together, as far as is known."""
 

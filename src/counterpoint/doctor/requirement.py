@@ -6,7 +6,6 @@ A line that is not understood, or that holds on another system or Python only, i
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from packaging.requirements import InvalidRequirement
@@ -14,11 +13,13 @@ from packaging.requirements import Requirement as Parsed
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from counterpoint.core.frozen import frozen
+
 _EXTRA: Final = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 _NUMBERS: Final = re.compile(r"\d+(?:\.\d+)*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Requirement:
     """The versions of one package that another asks for; `extra`: only with that extra."""
 

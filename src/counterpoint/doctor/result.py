@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from counterpoint.core.frozen import frozen
 
 
 class Status(StrEnum):
@@ -23,7 +24,7 @@ FAILING: Final = (Status.ERROR, Status.WARNING)
 """Statuses with which a run should not be started."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CheckResult:
     """One finding. `code` and `name` are the check's; the check need not set them itself."""
 
@@ -55,7 +56,7 @@ def not_applicable(found: str) -> CheckResult:
 _ORDER: Final = {status: index for index, status in enumerate(Status)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SharedResult:
     """One verdict, and the hosts that share it; empty if it is about all of them together."""
 
@@ -63,7 +64,7 @@ class SharedResult:
     hosts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Checkup:
     """Verdicts of the `hosts` that reported, most severe first; `ranks` is how many started."""
 
@@ -102,7 +103,7 @@ def merge_results(
     return Checkup(hosts=tuple(hosts), verdicts=tuple(ordered), ranks=ranks)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class HostReport:
     """The verdicts of one rank, and the facts compared between hosts; `node` is Slurm's name."""
 
@@ -113,7 +114,7 @@ class HostReport:
     compared: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class HostReports:
     """The reports, by rank, that arrived from `size` ranks within `seconds`.
 

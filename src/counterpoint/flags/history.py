@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
 from counterpoint.core import ArgumentError
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.about import SettingReader
 from counterpoint.flags.catalogue.flag import Flag, Release, flag_of
 from counterpoint.flags.catalogue.lookup import names_ever, releases, states
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FlagChange:
     """A change in one release: `what` is the name of a field of Flag, the values are text."""
 
@@ -40,7 +40,7 @@ class FlagChange:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class History:
     """`first` and `last`: the oldest and newest release that accept the flag in XLA_FLAGS.
 
@@ -124,7 +124,7 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RemovedFlag:
     """A name that the later release does not have. `use`: its known replacements."""
 
@@ -132,7 +132,7 @@ class RemovedFlag:
     use: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RenamedFlag:
     """A setting with a new name; `taken`: XLA_FLAGS still accepts the old one."""
 
@@ -141,7 +141,7 @@ class RenamedFlag:
     taken: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChangedFlag:
     """Another change of a name: `what` is a field of Flag, the values are text."""
 
@@ -151,7 +151,7 @@ class ChangedFlag:
     after: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ReleaseDiff:
     """Changes from one release to another: flags, and JAX's options by their variables."""
 
@@ -215,7 +215,7 @@ def _present(names: tuple[str, ...], new: Mapping[str, Flag]) -> tuple[str, ...]
     return tuple(name for name in names if name in new)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class FlagFilter:
     """Which flags to list; None and False do not filter.
 
@@ -229,7 +229,7 @@ class FlagFilter:
     everything: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListedFlag:
     """One flag. If it is `gone`, `flag` is its last state."""
 

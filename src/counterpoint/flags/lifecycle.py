@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.about import SettingReader, documentation_of
 from counterpoint.flags.catalogue.flag import Release, similar
 from counterpoint.flags.catalogue.lookup import names_ever, releases
@@ -89,7 +89,7 @@ class LifecycleStatus(Enum):
     NEVER = auto()  # no release had it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class FlagLifecycle:
     """`when` is a clause on releases, `what` a sentence on the replacement; both may be empty.
 
@@ -198,7 +198,7 @@ def replacements(before: Release, after: Release) -> dict[str, tuple[str, ...]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FlagRemoval:
     """A flag that a release no longer knows. `last` and `since` are None if no release had it."""
 

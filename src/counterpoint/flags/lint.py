@@ -6,11 +6,12 @@ Also remarks, the result of rules, and JAX's spellings of a bool in the environm
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.lifecycle import FlagLifecycle, lifecycle_of
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource, SyntaxIssue
@@ -21,7 +22,7 @@ from counterpoint.flags.versions import PROFILE, ChipFamily, chip_family, versio
 __all__ = ["Fix", "Remark", "Severity", "advice_of", "lost_flags_text"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True, slots=False)
 class LintContext:
     """One check. `chip` is as `hardware` names it (`H100`, `A100`, `MI300X`, `TPU v5p`) or None.
 
@@ -89,7 +90,7 @@ class Severity(StrEnum):
     NOTE = "note"  # not a problem, but worth knowing
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fix:
     """A fix of a setting: the settings to write instead in its channel; empty: remove it.
 
@@ -100,7 +101,7 @@ class Fix:
     safe: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Remark:
     """One line of a check: what is wrong with the value, why, and what to do."""
 

@@ -10,10 +10,11 @@ does not read though it may set something is listed in `unread`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.named_files import ANYWHERE, AllowedFiles
 from counterpoint.flags.settings import Channel, Layout, Settings, valid_pairs, why_invalid
 
@@ -23,7 +24,7 @@ ENVIRONMENT: Final = "environment"
 """The place of settings that this process inherits."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Location:
     """The place where something is written; `line` is None if the source has no lines."""
 
@@ -44,7 +45,7 @@ def exclusive(one: Branch, other: Branch) -> bool:
     return any(arms.get(choice, arm) != arm for choice, arm in other)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Occurrence:
     """One setting. `value` is None for a flag without `=`; `text` is how it was written.
 
@@ -83,7 +84,7 @@ class IssueKind(Enum):
     REFUSED = auto()  # a name or a value that can't be a setting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SyntaxIssue:
     """Something that does not do what it seems to do. `suggestion` is what to write instead.
 
@@ -108,7 +109,7 @@ def as_issue(one: Occurrence, why: str) -> SyntaxIssue:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ParsedSource:
     """The settings of one source, in order of precedence."""
 

@@ -11,11 +11,11 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import ArgumentError, UsageError
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.lookup import known_release, release, releases
 from counterpoint.flags.lifecycle import unknown_hint
@@ -44,7 +44,7 @@ _BAD: Final = (
 _PARSE_FAILED: Final = re.compile(r"Check failed: tsl::Flags::Parse|Flag parsing failed")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RejectedFlag:
     """One flag that the compiler rejects."""
 
@@ -162,7 +162,7 @@ def _around(version: str) -> tuple[str, ...]:
 _HEAD, _TAIL = "jaxlib-", ".dist-info"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JaxlibInterpreter:
     """A Python, and the version of its jaxlib; None if it has none that can be found.
 
@@ -238,7 +238,7 @@ print("taken")
 """CompileOptions is the cheapest call that makes XLA read its flags; it loads no backend."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProbeResult:
     """The answer of one interpreter's XLA about flags. `note` says why it could not answer."""
 
@@ -247,7 +247,7 @@ class ProbeResult:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Reply:
     taken: bool
     version: str | None
@@ -259,7 +259,7 @@ class ProbeError(Exception):
     """The interpreter can't be queried; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Child:
     """An interpreter that is queried repeatedly."""
 

@@ -32,12 +32,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
 from counterpoint.core import InputError, parse_toml
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.settings import Channel, Layout, Settings, why_invalid
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.flags.versions import lhs_flag_needed, version_number
@@ -60,7 +61,7 @@ _SPOKEN: Final = {"amd": "AMD", "tpu": "TPU", "volta": "older chips"}
 NEEDED: Final = ("scheduler",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Condition:
     """When a line of a recipe applies; all conditions must hold.
 
@@ -115,7 +116,7 @@ def chip_generation(chip: str | None) -> str | None:
     return next((name for name, pattern in CHIP_GENERATIONS.items() if pattern.search(chip)), None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecipeLine:
     """One setting of a recipe. `basis`: documented, measured or rule of thumb."""
 
@@ -131,7 +132,7 @@ class RecipeLine:
     where: str = ""  # "loop": it changes only what is in a loop
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recipe:
     """Settings with their purpose and source.
 

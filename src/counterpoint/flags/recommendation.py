@@ -7,11 +7,12 @@ candidate: gains measured elsewhere are quoted with it, but only a measurement h
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import ArgumentError
 from counterpoint.core.arguments import option_of
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.recipe import (
     Recipe,
@@ -46,7 +47,7 @@ HasOnlySupportedCollectives in xla/service/gpu/model/sol_latency_estimator.cc.
 _ON_HOST: Final = "DEVICE_TYPE_HOST"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ProgramFacts:
     """Kinds of collectives, those in loops, and how thresholds merge them."""
 
@@ -105,7 +106,7 @@ _PASSES: Final = "xla_disable_hlo_passes"
 _LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class RecommendationRequest:
     """The input of a recommendation. `chip` is as `hardware` names it; None means unknown.
 
@@ -126,7 +127,7 @@ class RecommendationRequest:
         return chip_generation(self.chip) == "tpu"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecommendedLine:
     """A line that is recommended, and the recipes it is from."""
 
@@ -138,7 +139,7 @@ class RecommendedLine:
         return self.line.source or recipes()[self.recipes[0]].source
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DroppedLine:
     """A line that is not recommended, and why."""
 
@@ -148,7 +149,7 @@ class DroppedLine:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Recommendation:
     """Lines in the order of their recipes; `advice` holds advice that is not a setting."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import UsageError
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.text import (
     SPACE,
     Pairs,
@@ -49,7 +50,7 @@ def is_setting(name: str) -> bool:
     return name.startswith(_FAMILIES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Layout:
     """The processes of a run and their resources; None means unspecified."""
 
@@ -168,7 +169,7 @@ def valid_pairs(pairs: Iterable[tuple[str, str]]) -> Pairs:
     return tuple(pair for pair in pairs if why_invalid(*pair) is None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """XLA's flags and the environment of one run, in the order in which they are given.
 
@@ -222,7 +223,7 @@ class Settings:
         return replace(self, xla=tuple(flags.items()))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SettingDifference:
     """One setting that differs; None if it is not given."""
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo import ELEMENT_TYPES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Gpu:
     """One kind of GPU."""
 
@@ -172,7 +172,7 @@ def architecture_of(chip: str) -> str:
     return next((architecture for name, architecture in _BY_NAME if name in chip.upper()), "hopper")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Chip:
     """One kind of device.
 

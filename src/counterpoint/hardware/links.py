@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from counterpoint.core.frozen import frozen
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@frozen(kw_only=True)
 class Links:
     """Two levels: a domain in which every device reaches every other at full speed, and a network.
 
@@ -30,7 +31,7 @@ class Links:
     network_is_given: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Wiring:
     """The links of one kind of GPU, independent of the number of devices."""
 
@@ -88,7 +89,7 @@ UNKNOWN_WIRING = Wiring(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Ici:
     """Links between chips of one kind of TPU."""
 

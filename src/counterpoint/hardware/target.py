@@ -7,10 +7,11 @@ name, AMD's and TPUs too. `targets.py` parses both.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from counterpoint.core import UsageError
+from counterpoint.core.frozen import frozen
 from counterpoint.hardware.gpu import Chip, Gpu, chip_named, chips, find_chip, find_gpu
 from counterpoint.hardware.links import UNKNOWN_WIRING, Links, Wiring, find_wiring
 
@@ -18,7 +19,7 @@ _MEMORY: Final = re.compile(r"device_memory_size: (\d+)")
 _BYTES_PER_GBIT: Final = 1e9 / 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Target:
     """Devices to compile for. `config` is XLA's GpuTargetConfigProto in text form."""
 
@@ -125,7 +126,7 @@ class Target:
         return f":{self.nics_per_host}x{nic_rate:g}G"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Devices:
     """The devices that run the program: how many of which chip."""
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import ArgumentError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.hardware.gpu import Chip, chips, find_chip, find_gpu, gpus, target_config
 from counterpoint.hardware.links import Wiring, find_ici, find_wiring
 from counterpoint.hardware.target import Devices, Target
@@ -60,7 +61,7 @@ _UNMEASURED: Final = (
 """Chips without peak rates here, by their vendors' names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class _Host:
     """The usual and the maximum number of devices of a chip in one host (or slice)."""
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.groups import Groups, ListedGroups, expand, group_size
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, cached_on_program
@@ -57,7 +57,7 @@ _DONES: Final = {"send-done": "send", "recv-done": "recv"}
 _SLICES: Final = re.compile(r"\{([\d,:\s]+)\}\s*x")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Transfer:
     """One collective between slices; instructions that the program lacks are None."""
 
@@ -203,7 +203,7 @@ _SEND_PAIRS = "_xla_send_recv_source_target_pairs"
 _PAIR = re.compile(r"\{(\d{1,18}),\s*(\d{1,18})\}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Collective:
     """One launch of communication, possibly of several values combined."""
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import cast
 
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.instruction import Computation, Instruction
 from counterpoint.hlo.model.program import Frame, Program, cached_on_program, launched
 from counterpoint.hlo.schedule import in_loop, is_done, start_of
@@ -37,7 +37,7 @@ _MACHINERY = frozenset(_MACHINERY_WORDS.split())
 _BRANCH = re.compile(r"branch_\d+_fun|cond/branch_\d+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scope:
     """The user's path, and the primitive at its end."""
 
@@ -335,7 +335,7 @@ _FRAMEWORK = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Provenance:
     """The user code that became this instruction. Empty or None where unknown."""
 
@@ -381,7 +381,7 @@ def _is_framework(file: str) -> bool:
 _KEYS = "stable_keys"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StableKey:
     """Scope with primitive, phase, opcode, operand and result shapes, and number among equals."""
 

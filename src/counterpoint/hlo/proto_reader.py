@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from sys import intern
 from typing import Final, TypeVar
@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from google.protobuf.message import DecodeError
 
 from counterpoint.core import InputError
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.groups import Axis, Iota, ListedGroups, Mesh, ReplicaGroups
 from counterpoint.hlo.model.instruction import (
     Attributes,
@@ -293,7 +294,7 @@ Ranks that were tuned separately have programs that differ in few computations.
 _Origin = tuple[str, str, int, int, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Parts:
     """What the instructions of a module share: each distinct part is decoded once."""
 

@@ -7,7 +7,7 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
 from os import PathLike
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import cast
 
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo import text_reader as parts
 from counterpoint.hlo.model.instruction import Computation, Instruction
 from counterpoint.hlo.model.program import Program
@@ -116,7 +117,7 @@ def _unpacked(data: bytes, where: str) -> bytes:
 _ENTRY = "fragments"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fragment:
     """The text of one instruction, and its op_name path if the profiler records it."""
 

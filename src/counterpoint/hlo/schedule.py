@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeGuard
 
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.instruction import Computation, Instruction
 from counterpoint.hlo.model.program import Program, cached_on_program
 
@@ -73,7 +74,7 @@ def _enclosing(program: Program, computation: str) -> list[Instruction]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Counter:
     """An element of the loop's tuple, plus a constant."""
 

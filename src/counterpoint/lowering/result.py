@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.lowering.emulator import OUTCOME
 from counterpoint.lowering.errors import tied_to_python
 
@@ -95,7 +96,7 @@ def first_names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_SOME])}{more}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Lowering:
     """The step of a program: `load_workload(directory, name)` reads it."""
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from counterpoint.core.frozen import frozen
+
 VERBOSE_LOG: Final[Mapping[str, str]] = {
     "TF_CPP_MIN_LOG_LEVEL": "0",
     "TF_CPP_VMODULE": "profile_guided_latency_estimator=2,gpu_hlo_schedule=1",
@@ -46,7 +48,7 @@ class ComplaintKind(StrEnum):
     CACHE_WRITE = "cache write"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogComplaint:
     """One thing in the log that keeps a profile from being used, and its remedy."""
 
@@ -55,7 +57,7 @@ class LogComplaint:
     next: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModuleUse:
     """One compile of one module. Counts are XLA's own; None if it wrote none.
 
@@ -78,7 +80,7 @@ class ModuleUse:
     missed: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogEvidence:
     """The findings from a log. `needs` are variables to set for a more conclusive log."""
 
@@ -166,7 +168,7 @@ _LINE: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogLine:
     """One line; `file` is the source file's name, `level` is empty for lines not from XLA.
 

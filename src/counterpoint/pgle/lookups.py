@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Computation, Instruction, Program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.origin import stable_key
@@ -45,7 +45,7 @@ _P2P: Final = ("send", "recv", "send-done", "recv-done")
 _COMMAND_BUFFER: Final = "command_buffer"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lookup:
     """One instruction that XLA counts as found or missing, and the names it tries, in order.
 
@@ -161,7 +161,7 @@ class ProfileFit(StrEnum):
     UNTOLD = "untold"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Staleness:
     """The verdict, its reason, and known differences between making and using."""
 
@@ -321,7 +321,7 @@ class UnusedReason(StrEnum):
     NOT_ASKED = "in the program, but XLA does not look it up"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnusedCost:
     """An unused cost; `meant` is the name under which XLA would find it."""
 

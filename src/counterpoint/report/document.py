@@ -10,11 +10,11 @@ widths and truncation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.report.units import printable as printable  # noqa: PLC0414 - a public name
 
 
@@ -59,7 +59,7 @@ class _Texts:
                 object.__setattr__(self, name, printable(text))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fact(_Texts):
     """A label and its text."""
 
@@ -68,14 +68,14 @@ class Fact(_Texts):
     tone: Tone = Tone.PLAIN
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FactList:
     """Labeled rows."""
 
     rows: tuple[Fact, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Slice(_Texts):
     """One part of a whole, either inside another part (`within`) or next to it."""
 
@@ -88,14 +88,14 @@ class Slice(_Texts):
     within: StepPart | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BreakdownBar:
     """Parts that add up to a whole, as a bar and as rows."""
 
     slices: tuple[Slice, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     """A column; on narrow screens those with the highest `rank` are dropped first, rank 0 never.
 
@@ -107,7 +107,7 @@ class Column:
     rank: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class TextTable:
     """Rows of cells, with an optional row of totals at the end."""
 
@@ -116,7 +116,7 @@ class TextTable:
     total: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CellColumn:
     """A column with its cells, from which `table` builds its rows."""
 
@@ -146,7 +146,7 @@ def table(*columns: CellColumn) -> TextTable:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Series(_Texts):
     """A figure over time: `levels` are fractions of its scale over equal intervals."""
 
@@ -155,7 +155,7 @@ class Series(_Texts):
     remark: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Chart:
     """Series stacked over one time axis, from `first` to `last`."""
 
@@ -165,7 +165,7 @@ class Chart:
     means: bool = False  # a bar shows the mean over its interval; otherwise the maximum
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prose(_Texts):
     """A paragraph."""
 
@@ -173,14 +173,14 @@ class Prose(_Texts):
     tone: Tone = Tone.PLAIN
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Log:
     """Output of another program, verbatim: never wrapped, so that it can be searched for."""
 
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class NumberedItem(_Texts):
     """A numbered item: title, price in the margin, text and facts."""
 
@@ -194,7 +194,7 @@ class NumberedItem(_Texts):
 Block = FactList | BreakdownBar | Chart | TextTable | Prose | Log | NumberedItem
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Section(_Texts):
     """A heading, a one-line answer next to it, and the blocks with the details."""
 
@@ -203,7 +203,7 @@ class Section(_Texts):
     blocks: tuple[Block, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Document(_Texts):
     """A report: sections, a legend of its symbols, and the next command to run."""
 

@@ -17,7 +17,7 @@ import json
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sized
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import PurePath
 from typing import (
@@ -37,6 +37,7 @@ from typing import (
 import msgspec
 
 from counterpoint.core import Range, Unknown
+from counterpoint.core.frozen import frozen
 
 _DECIMALS: Final = 6
 _DIGITS: Final = 6
@@ -46,7 +47,7 @@ R = TypeVar("R", bound="Result")
 _Maker: TypeAlias = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class At:
     """The source of a field, as a path: `At("before.within_us")`; several paths give a tuple.
 
@@ -66,7 +67,7 @@ class At:
         return None if None in values else values
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CountOf:
     """The number of items of an attribute; null if anything along its path is unknown."""
 
@@ -77,7 +78,7 @@ class CountOf:
         return len(values) if isinstance(values, Sized) else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReasonUnknown:
     """The reason why an attribute, or the whole, is unknown; null if it is known."""
 
@@ -88,7 +89,7 @@ class ReasonUnknown:
         return value.reason if isinstance(value, Unknown) else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Rounding:
     """A rounding other than six decimals: none, or to significant digits."""
 

@@ -14,13 +14,13 @@ import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from typing import Final, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
+from counterpoint.core.frozen import frozen
 from counterpoint.report.document import (
     BreakdownBar,
     Chart,
@@ -116,7 +116,7 @@ def plain_text(document: Document) -> str:
     return "".join(f"{line.plain.rstrip()}\n" for line in _document(document, paper))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class _Paper:
     """The output medium: its width (None: unlimited) and the symbols it can show."""
 

@@ -7,10 +7,11 @@ import os
 import re
 import signal as signals
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+
+from counterpoint.core.frozen import frozen
 
 __all__ = ["KINDS_WITH_CAUSE", "TIMED_OUT", "classify", "last_loss_is_nan", "outcome_of_ranks"]
 
@@ -50,7 +51,7 @@ INTERRUPTED: Final = 128 + signals.SIGINT
 NO_END: Final = 1  # running or lost: there is no exit status
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """How it ended; `detail` is one line for people."""
 

@@ -7,13 +7,13 @@ import shutil
 import socket
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, InputError, UsageError, unused_path
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.runs import layout
 from counterpoint.runs.layout import is_run
 from counterpoint.runs.outcomes import Outcome, OutcomeKind, start_of
@@ -37,7 +37,7 @@ _RESERVED: Final = 64 * 1024
 RUNNING: Final = Outcome(OutcomeKind.RUNNING)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunStart:
     """Properties of a run at its start; `job` is the launcher's name for it."""
 
@@ -51,7 +51,7 @@ class RunStart:
     job: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankStart:
     """Properties of a rank at its start."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.frozen import frozen
 from counterpoint.runs.layout import is_run
 from counterpoint.runs.reader import read_run
 from counterpoint.runs.run import Rank, Run
@@ -86,7 +86,7 @@ _ENDING: Final = ".debug_options"
 _NAMED: Final = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CompilerReport:
     """Flags by file name stem of the module (`module_0001.jit_step`); `step` is the main one."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.runs import layout
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
 
@@ -33,7 +34,7 @@ _SHUT_OUT: Final = (
 """The agent is loaded through PYTHONPATH."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunSettings:
     """The Settings a run was started with; the fields are those of `flags.Settings`."""
 
@@ -41,7 +42,7 @@ class RunSettings:
     env: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepStart:
     """The start of a step; `seconds` if the program itself reports its duration."""
 
@@ -51,7 +52,7 @@ class StepStart:
     seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compile:
     """A trace, lowering or compile by JAX, or a cache hit."""
 
@@ -63,14 +64,14 @@ class Compile:
     where: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestedWindow:
     """The step from which to profile; None: once compilation has been quiet long enough."""
 
     start_step: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProfileWindow:
     """The state of a process's profile: waiting, open, done, failed or never, and the reason."""
 
@@ -86,7 +87,7 @@ class ProfileWindow:
     counted: str | None = None  # description of the counted steps
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ObservedProcess:
     """Observations of the agent in one Python process of a rank; `facts` is all it recorded."""
 
@@ -101,7 +102,7 @@ class ObservedProcess:
     facts: Mapping[str, object]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Rank:
     """One process of the workload, with all its files."""
 
@@ -245,7 +246,7 @@ class Rank:
         return tuple(path for _, path in sorted(sized))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Run:
     """One execution of a workload under Settings."""
 
@@ -367,7 +368,7 @@ _LINE: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompilerLine:
     """One line: its level (I, W, E or F), its place in the compiler's source, and its text."""
 

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.schedule import is_done, is_start, start_of
@@ -132,7 +133,7 @@ def _on_host(shape: Shape) -> bool:
 Seconds = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkBlock:
     """Instructions `first` to `last` (excluded) of the plan, run in sequence on a stream."""
 
@@ -143,14 +144,14 @@ class WorkBlock:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MainWork:
     """The main stream runs a block."""
 
     block: WorkBlock
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AsyncLaunch:
     """Another stream receives a block, which waits for all earlier work of the main stream."""
 
@@ -158,14 +159,14 @@ class AsyncLaunch:
     start: str  # the instruction that launches it
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Join:
     """The main stream waits for the oldest block launched by one of the named starts."""
 
     starts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loop:
     """A body run `trips` times; None: not known, it is run once and reported."""
 
@@ -175,7 +176,7 @@ class Loop:
     condition: PlanSteps = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """Alternative branches, of which one runs."""
 
@@ -187,7 +188,7 @@ PlanStep = MainWork | AsyncLaunch | Join | Loop | Choice
 PlanSteps = Sequence[PlanStep]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class ExecutionPlan:
     """The work to run; `instructions` are those with a price, in order of launch."""
 

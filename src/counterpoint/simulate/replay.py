@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.model import launches
 from counterpoint.hlo.schedule import is_done, trip_count
@@ -22,7 +23,7 @@ from counterpoint.simulate.plan import (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Replay:
     """A plan with measured times; `each` are seconds of one execution per instruction.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
 
 from counterpoint.core.columns import Intervals, union
+from counterpoint.core.frozen import frozen
 from counterpoint.cost import CostModel, PriceFamily, PriceSource
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
@@ -28,7 +29,7 @@ from counterpoint.timeline import Device, Lane, Timeline
 from counterpoint.timeline.ops import lane
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class UnpricedInstruction:
     """An instruction without a price: bounds for the time of all its executions."""
 
@@ -40,7 +41,7 @@ class UnpricedInstruction:
     how: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class UncountedLoop:
     """A loop of unknown trip count; one trip is counted."""
 
@@ -49,7 +50,7 @@ class UncountedLoop:
     source: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True, slots=False)
 class Simulation:
     """One predicted step.
 

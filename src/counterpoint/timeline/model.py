@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
@@ -22,6 +22,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, Range, shorten_names
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program, read_program
 
 Schema = dict[str, type[pl.DataType]]
@@ -128,7 +129,7 @@ class Action(StrEnum):
     MAP_BUFFER = "map-dma-buffer"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class EmbeddedProgram:
     """A compiled module in the profile; `load` returns its HLO, proto or text.
 
@@ -141,7 +142,7 @@ class EmbeddedProgram:
     digest: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class ProgramEntry:
     """A compiled module that ran, with its HLO if the profile contains it.
 
@@ -166,7 +167,7 @@ def _parse(variant: EmbeddedProgram) -> Program:
     return read_program(variant.load())
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@frozen(eq=False, kw_only=True)
 class Timeline:
     """The spans of one workload. Rows of `spans` are sorted by device and start.
 
@@ -224,7 +225,7 @@ class Timeline:
 _PROCESS: Final = re.compile(r" (#\d+|\(process \d+\))$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Device:
     """One accelerator (or one virtual CPU device), as the profile describes it."""
 
@@ -236,7 +237,7 @@ class Device:
     peak_bytes: float | None = None  # bytes/s of device memory, if the profile has it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Host:
     """One machine (or one process) that wrote a profile.
 

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, astuple, fields
 from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
@@ -26,6 +26,7 @@ import polars as pl
 
 from counterpoint.core import Basis, InputError, Range
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import Device, EmbeddedProgram
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.source import ProfileSource
@@ -52,7 +53,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ReaderProcess:
     """One process, and the pipes to it."""
 

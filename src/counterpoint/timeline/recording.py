@@ -9,13 +9,14 @@ is written once, for all formats.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
+from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import Device, EmbeddedProgram, Schema
 
 __all__ = ["IN_GRAPHS", "OPS", "EmbeddedProgram", "Schema"]
@@ -104,7 +105,7 @@ TRANSFERS: Final[Schema] = {
 """Transfers of a runtime between hosts or slices."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Recording:
     """One host's profile as columns."""
 
@@ -133,7 +134,7 @@ _FARTHEST_NS: Final = 1 << 50
 """13 days: hosts whose clocks are farther apart than this keep their own times."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class RecordingSummary:
     """Properties of a Recording. `content` is equal for profiles with the same spans."""
 

@@ -8,7 +8,6 @@ before the first mark were cut off by the start of the profile, and belong to no
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import distinct
+from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import Schema
 from counterpoint.timeline.recording import Recording
 
@@ -37,7 +37,7 @@ Programs = NDArray[np.int32]
 Rows = NDArray[np.uint32]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class FoundRuns:
     """Runs sorted by device and start, and the run of each span (NO_RUN: in none)."""
 

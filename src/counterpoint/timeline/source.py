@@ -18,7 +18,6 @@ import shlex
 import stat
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -26,6 +25,7 @@ from types import ModuleType
 from typing import Final
 
 from counterpoint.core import InputError
+from counterpoint.core.frozen import frozen
 from counterpoint.timeline.storage.parquet import MANIFEST, is_timeline
 
 ENDINGS: Final = (
@@ -38,7 +38,7 @@ ENDINGS: Final = (
 """File endings to look for in a directory, best first: only the best kind found is read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProfileSource:
     """One profile to be read. `found` is true if the user named its directory, not the file."""
 
@@ -197,7 +197,7 @@ _DIGITS: Final = re.compile(r"(\d+)")
 ProfilesIn = Callable[[Path], list[Path]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Session:
     """Profiles that one or more hosts wrote into one directory."""
 

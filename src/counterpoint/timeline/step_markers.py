@@ -9,7 +9,6 @@ matched, and only if one is a multiple of the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import as_ranges
+from counterpoint.core.frozen import frozen
 
 _LEAST, _MOST = -(2**31) + 1, 2**31 - 1
 """Range of the column `step`."""
@@ -27,7 +27,7 @@ _CUT: Final = 2
 """The first and the last step: a profile may have cut them off."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class MarkedRuns:
     """Runs of steps, whose `index` is the step's number; `others` are in no step."""
 

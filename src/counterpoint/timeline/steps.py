@@ -12,13 +12,14 @@ markers they are counted from 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import STEPS
 from counterpoint.timeline.step_markers import match_markers, most_frequent, numbered, one_to_a_step
 
@@ -89,7 +90,7 @@ _WARM_UP: Final = 1.05
 """A leading step this many times longer than every later one is warm-up."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class FoundSteps:
     """Steps per device, the step of each run (null: none), and how they were found."""
 

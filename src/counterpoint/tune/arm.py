@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from counterpoint.core import Range, Unknown, parse_json
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.model import Iota, ListedGroups, Mesh, ReplicaGroups
@@ -33,7 +34,7 @@ class Acts(StrEnum):
     RUNTIME = "runtime"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ArmChange:
     """One choice of one dimension.
 
@@ -55,7 +56,7 @@ class ArmChange:
         return f"{self.dimension} {self.choice}" if self.choice != "on" else self.dimension
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Predicted:
     """The simulator's prediction for an arm; `gain` is the share of the base's step that it saves.
 
@@ -90,7 +91,7 @@ class ArmOrigin(StrEnum):
     ABLATION = "ablation"  # the winner without one of its changes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Arm:
     """Settings that compete in a study.
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from counterpoint.core.frozen import frozen
 from counterpoint.tune.executors.executor import ProcessShape, TrialLimits
 from counterpoint.tune.statistics.estimate import DecisionRule
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Budget:
     """The limit on trials, seconds, or both; None means no limit."""
 
@@ -17,7 +18,7 @@ class Budget:
     seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class StudyPlan:
     """The options of a study.
 

@@ -8,12 +8,12 @@ uncertainty makes likely (`step_fit.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Final
 
 from counterpoint.core import CounterpointError, Unknown
+from counterpoint.core.frozen import frozen
 from counterpoint.cost import Scalars, default_scalars
 from counterpoint.hardware import Target, find_chip
 from counterpoint.hlo import Program, read_program
@@ -33,7 +33,7 @@ from counterpoint.workflow.calibration import (
 CALIBRATION: Final = "calibration.toml"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Recalibrated:
     """A calibration and its errors: means over the arms of |predicted / measured - 1|."""
 

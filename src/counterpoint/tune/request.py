@@ -8,7 +8,7 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -17,6 +17,7 @@ from counterpoint import __version__
 from counterpoint.capture import find_interpreter, named_interpreter
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.core.records import to_plain
 from counterpoint.flags import Settings, environment, inherited_settings
 from counterpoint.flags.probe import ProbeResult, RejectedFlag, probe_flags
@@ -122,7 +123,7 @@ def _rejections(answer: ProbeResult, some: Sequence[RejectedFlag]) -> Iterator[s
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class TuneRequest:
     """A request to tune.
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Final, TypeAlias
@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from counterpoint.compile import require_compiler
 from counterpoint.core import CounterpointError, InputError, Unknown, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.cost import Scalars, default_scalars, read_scalars
 from counterpoint.flags.lines import installed_jaxlib
 from counterpoint.hardware import Target, find_described, find_gpu
@@ -97,7 +98,7 @@ def target_of(names: list[str], shown: str | None) -> Target | None:
     return replace(parse_target(f"1x{kinds.pop()}"), gpus_per_host=count) if count else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SearchInputs:
     """The inputs of a search: the compiled workload, and the space of its changes."""
 
@@ -209,7 +210,7 @@ def _bench(asked: TuneRequest, target: Target) -> PricingContext:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class DryRun:
     """The plan of a study that is not run.
 

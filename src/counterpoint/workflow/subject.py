@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,7 @@ from counterpoint.compile.inputs import (
 )
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings, valid_pairs
 from counterpoint.flags.lines import (
     OWN_PREFIX,
@@ -47,7 +48,7 @@ _NOT_HERE: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class PredictionSubject:
     """A Workload, or a Program that can't be compiled again."""
 
@@ -210,7 +211,7 @@ _LONGEST: Final = 60
 ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Variant:
     """Settings to try, and their name."""
 

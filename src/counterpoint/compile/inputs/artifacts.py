@@ -14,13 +14,14 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from counterpoint.compile.worker_process import ProgramForm
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.work import flops
 
@@ -41,7 +42,7 @@ _DEPTH: Final = 4
 """Directory depth of RUN/rank0/xla/FILE: relevant files are not deeper."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Artifact:
     """One file: `name` lacks a compression suffix, `place` is its location.
 
@@ -210,7 +211,7 @@ _WORK: Final = ("dot", "convolution", "custom-call")
 _SMALL: Final = 0.02  # of the largest: too small to be the step, so its FLOPs are not counted
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CandidateModule:
     """A module that may be the step. `stem` is the common prefix of one compile's files."""
 

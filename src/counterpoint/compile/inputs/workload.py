@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +31,7 @@ from counterpoint.compile.inputs.artifacts import scheduled as scheduled_places
 from counterpoint.compile.worker_process import ProgramForm
 from counterpoint.core import ArgumentError, InputError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.hardware import Target, find_described
 from counterpoint.hardware.targets import even_hosts
 from counterpoint.hlo import Program, module_bytes, read_program
@@ -58,7 +59,7 @@ _HELP: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Workload:
     """One module before XLA's passes."""
 
@@ -238,7 +239,7 @@ def _workload(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Head:
     """Properties of a module needed before it is compiled."""
 

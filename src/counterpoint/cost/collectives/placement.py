@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import replica_groups
 from counterpoint.hlo.model import Groups
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from counterpoint.hardware import Links, Target
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placement:
     """One group, with all that its price needs to know of the machine around it."""
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from counterpoint.core.frozen import frozen
 from counterpoint.cost.compute.backend_settings import settings_of
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
 from counterpoint.hardware import chip_named
@@ -35,7 +36,7 @@ _SPLIT_S: Final = 1e-6  # start of adding up the parts
 _MOST_TILES: Final = 4  # per core: beyond, the last wave matters little
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gemm:
     """C[batch, m, n] = A[batch, m, k] B[batch, k, n], with operands of one type."""
 
@@ -61,7 +62,7 @@ class Gemm:
         return f"{batch}{self.m}x{self.n}x{self.k} {self.dtype}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GemmDevice:
     """The hardware of GEMMs: its rates before any derating, and its kernels."""
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError
+from counterpoint.core.frozen import frozen
 
 _SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "m": ("m", "dim_m", "rows"),
@@ -46,7 +46,7 @@ _NEAR: Final = 1.5
 Sizes = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GemmRow:
     """One benchmark: C[batch, m, n] = A[batch, m, k] B[batch, k, n]."""
 
@@ -62,7 +62,7 @@ class GemmRow:
         return 2.0 * self.batch * self.m * self.n * self.k
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class GemmTable:
     """Measured GEMMs."""
 

@@ -19,11 +19,11 @@ import ast
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
 from counterpoint.core import InputError, parse_toml
+from counterpoint.core.frozen import frozen
 
 _EXAMPLE: Final = '[[kernel]] with match = "my_kernel" and us = 120, or flops = ..., bytes = ...'
 _FIELDS: Final = frozenset({"match", "us", "flops", "bytes", "dtype", "efficiency"})
@@ -33,7 +33,7 @@ _OPERATORS: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Pow)
 Dims = Sequence[tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kernel:
     """The user's description of the kernels that a pattern matches."""
 
@@ -45,7 +45,7 @@ class Kernel:
     efficiency: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KernelTable:
     """The kernels of one file."""
 

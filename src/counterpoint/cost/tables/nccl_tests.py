@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError
+from counterpoint.core.frozen import frozen
 
 KIND_OF: Final = {
     "all_reduce": "all-reduce",
@@ -47,7 +48,7 @@ _REDUCES: Final = ("sum", "prod", "max", "min", "avg", "all", "mulsum")
 _MEGABYTES: Final = 512 << 20  # no log is longer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CollectiveTable:
     """One operation on one layout of ranks: seconds by size, in ascending order.
 
@@ -62,7 +63,7 @@ class CollectiveTable:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _LogRow:
     size: int
     seconds: float
@@ -246,7 +247,7 @@ def _nodes(members: list[re.Match[str]]) -> int:
     return max(len(hosts), *twice.values())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SizeCurve:
     """Seconds that never decrease with size: a smaller message that took longer is an outlier."""
 

@@ -16,12 +16,12 @@ exposed?  ── hardly ──────────────────�
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from counterpoint.core import Basis
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.links import Link, Wire
 from counterpoint.diagnose.step_data import StepData
 
@@ -83,7 +83,7 @@ _SPELT: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ExecutionFigures:
     """Figures of one execution, in milliseconds; None is not known."""
 
@@ -299,7 +299,7 @@ _LEAST: Final = 2
 _MIB: Final = 2**20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Candidate:
     row: dict[str, Any]
     wire: Wire

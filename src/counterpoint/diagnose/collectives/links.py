@@ -8,13 +8,14 @@ A collective's load follows from its participants, their placement and its bytes
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from counterpoint.core import CounterpointError
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hardware import (
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from counterpoint.hardware import Ici, Links
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Fabric:
     """The links; `target` is built from what is known, None for TPUs and if hosts differ."""
 
@@ -148,7 +149,7 @@ _PAIRWISE: Final = ("collective-permute", "collective-broadcast", "send", "recv"
 _TO_ALL: Final = ("all-to-all", "ragged-all-to-all")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Priced:
     """The price of a collective in the simulator's cost model when the prediction was made."""
 
@@ -157,7 +158,7 @@ class Priced:
     bound: str  # latency or bandwidth
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Wire:
     """One collective on its link; None is not known. Bytes and rates are per device."""
 

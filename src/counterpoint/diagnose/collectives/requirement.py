@@ -8,12 +8,13 @@ capacity   = what the link carries at most, per device in one direction
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 import polars as pl
 
 from counterpoint.core import Basis
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.arrivals import callees, done_of
 from counterpoint.diagnose.collectives.bound import Bound, ExecutionFigures, judge, many_pieces
 from counterpoint.diagnose.collectives.collectives import collective_profile
@@ -75,7 +76,7 @@ def _measured(data: StepData, program: int) -> dict[str, float]:
     return {op: ms for op, ms in rows.select("op", "self_ms").iter_rows() if ms > 0}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _MovableWork:
     """A program with the measured times of its instructions."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 import polars as pl
 
 from counterpoint.core import Basis, InputError, Unknown, UsageError, as_html, shorten_names
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.compare.experiment import (
     DifferenceKind,
@@ -46,7 +46,7 @@ from counterpoint.timeline import Progress
 _US_PER_MS = 1e3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RegroupedCollectives:
     """Collectives of A merged into one in B, or the reverse; `bytes` per step."""
 
@@ -56,7 +56,7 @@ class RegroupedCollectives:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ScheduleChanges:
     """Changes of the schedule; moves are of collectives that both sides have, most costly first."""
 
@@ -143,7 +143,7 @@ def _regrouped(matches: Iterable[OpMatch]) -> Iterable[RegroupedCollectives]:
             yield RegroupedCollectives(*names, kind, moved)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CollectiveChange:
     """A row of collectives with the figures of A and B; sums over its members, None: not known.
 
@@ -207,7 +207,7 @@ def _bandwidth(items: Sequence[ComparedOp], figures: _Figures) -> float | None:
     return moved / took if took else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartChange:
     """A figure of both sides, in ms of a median step."""
 
@@ -220,7 +220,7 @@ class PartChange:
         return self.b_ms - self.a_ms
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class StepDifference:
     """The time of a median step on both sides, or of what `window` names, and where it goes."""
 
@@ -235,7 +235,7 @@ class StepDifference:
     schedule: ScheduleChanges
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Comparison:
     """A against B. `a` and `b` are the representative runs; `runs` counts the runs of each side."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from counterpoint.core import Basis, CounterpointError
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare.side import Side
 from counterpoint.flags import Settings, difference, valid_pairs
 from counterpoint.flags.text import parse_xla_flags
@@ -41,7 +41,7 @@ class DifferenceKind(StrEnum):
     VERSION = "version"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SideDifference:
     """One difference; None if a side lacks it or does not record it."""
 

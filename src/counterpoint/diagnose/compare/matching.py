@@ -26,12 +26,12 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate, groupby
 from math import isclose
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare.side import Atom, ComparedOp
 
 Group = tuple[tuple[ComparedOp, ...], tuple[ComparedOp, ...]]
@@ -208,7 +208,7 @@ class MatchStage(StrEnum):
     ALONE = "alone"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpMatch:
     """Ops of A that correspond to those of B; one side is empty if nothing was found."""
 

@@ -11,7 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from os import PathLike, fspath
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any, Final, TypeAlias
 import polars as pl
 
 from counterpoint.core import Basis, InputError, Unknown
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.compare.step_time import RunSteps
 from counterpoint.diagnose.selection import (
@@ -46,7 +47,7 @@ _MS_PER_S: Final = 1e3
 _HEAD: Final = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Side:
     """One run: its name as given, and what is known about it."""
 
@@ -213,7 +214,7 @@ Atom = tuple[str, str, str]
 """Scope (or the source line if there is none), primitive and phase."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ComparedOp:
     """An op. Times are of a median step, mean over devices; `held_ms` adds up to the busy time.
 
@@ -353,7 +354,7 @@ def _error(each_ps: list[float], data: StepData) -> float | None:
     return stdev(each) * a_step / steps**0.5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _HloFacts:
     """Facts from the HLO about an instruction."""
 

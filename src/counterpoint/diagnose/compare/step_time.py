@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean, median_low
 from typing import Final
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core import Basis, Range, Unknown
+from counterpoint.core.frozen import frozen
 from counterpoint.runs.scores import (
     CONFIDENCE,
     NEGLIGIBLE_CHANGE,
@@ -49,7 +49,7 @@ class StepVerdict(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunSteps:
     """The steps of one run, in order, and where they come from."""
 
@@ -65,7 +65,7 @@ class RunSteps:
         return median_low(self.each_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class StepChange:
     """The step of B relative to that of A: `change` is -0.03 if B is 3 % faster.
 

@@ -16,12 +16,12 @@ exposed time of a collective
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.bound import is_tiny
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.requirement import SCHEMA as CLASSIFIED
@@ -61,7 +61,7 @@ SCHEMA: Final = {
 """Schema of `causes`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class ExposureShares:
     """Exposed collectives by rule; `rows` have `late_ms`, `own_ms` and `code`."""
 
@@ -199,7 +199,7 @@ _LITTLE: Final = 0.1
 Rows = Sequence[dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Saving:
     """Milliseconds of a median step, and their basis."""
 

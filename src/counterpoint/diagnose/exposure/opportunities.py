@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.environment import given_flags, on_gpu
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
@@ -28,7 +28,7 @@ _GIANT: Final = 0.02
 """Minimum share of the step that it must be exposed for."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepEnd:
     """`where` is "end" or "start"; `beside_ms` is the compute between it and that end, per run."""
 
@@ -105,7 +105,7 @@ _WALKED: Final = 4096
 """Maximum number of collectives in a computation to analyze; beyond, it takes minutes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Merger:
     """Instructions of one computation that a threshold of their kind would merge."""
 

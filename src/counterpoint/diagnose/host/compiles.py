@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core.columns import Intervals, union
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.host.hosts import CALL, IdleCause, matching, own_causes
 from counterpoint.diagnose.network.host_work import WorkTotals, host_transposes, host_work
 from counterpoint.diagnose.selection import PS_PER_MS
@@ -33,7 +33,7 @@ _REAL_PS: Final = 1_000_000_000
 """A compile takes longer than a millisecond; a cache lookup does not."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepCompiles:
     """Compilation within the profiled steps."""
 
@@ -190,7 +190,7 @@ _NAME: Final = re.compile(r'loc\((?:"(?P<name>(?:[^"\\]|\\.)*)"|(?P<known>#loc\d
 _KNOWN: Final = re.compile(r'^(#loc\d*) = loc\("((?:[^"\\]|\\.)*)"', re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoweredArgument:
     """One argument of a build, as JAX lowered it; shapes are those of the whole array."""
 
@@ -210,7 +210,7 @@ class LoweredArgument:
         return prod(int(size) for size in self.shape.split("x")[:-1] if size.isdecimal())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Recompilation:
     """A function compiled several times; `seconds` is the time of all but the first.
 

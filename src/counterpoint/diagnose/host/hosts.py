@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, StrEnum
 from functools import cache, cached_property
 from importlib.resources import files
@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, order_by, union
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.selection import device_slices
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Timeline
@@ -103,7 +104,7 @@ TRACED: Final = "$"
 """Prefix of the Python tracer's events."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Thread:
     """Disjoint intervals of one thread, in order; nothing is recorded between them."""
 
@@ -251,7 +252,7 @@ class IdleEvent(NamedTuple):
         )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False, slots=False)
 class HostActivity:
     """The events of one host around the typical steps."""
 

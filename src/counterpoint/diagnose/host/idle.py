@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -27,6 +26,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, union
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.host.hosts import (
     CALL,
     HostActivity,
@@ -161,7 +161,7 @@ and the notice of its end as long.
 """
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False, slots=False)
 class IdleTime:
     """Idle time in milliseconds of a median step, mean over devices.
 

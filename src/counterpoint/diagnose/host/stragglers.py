@@ -8,7 +8,6 @@ than by chance.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import comb
 from typing import Final
 
@@ -17,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core import Basis
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import exposed_executions
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step import IDLE
@@ -38,7 +38,7 @@ that all devices of its host must have for it to be the host's.
 Waited = NDArray[np.float64]  # milliseconds: a row per device or host, a column per step
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Straggler:
     """Milliseconds of a median step; means over steps, and medians over several devices."""
 

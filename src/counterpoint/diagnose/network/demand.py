@@ -8,13 +8,13 @@ saturated    intervals in which a link carries nearly its capacity or, if that i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.bound import HIDDEN, Bound
 from counterpoint.diagnose.collectives.collectives import executions_of, exposed_parts
 from counterpoint.diagnose.collectives.requirement import classify
@@ -141,7 +141,7 @@ _NAMED: Final = 5
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Demand:
     """All three tables, and the length of the step that they refer to."""
 
@@ -173,7 +173,7 @@ def demand(data: StepData) -> Demand:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _ByteProfile:
     """Bytes between edges, which run from 0 to 1 step."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import Intervals, union
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES, shares_of
 from counterpoint.diagnose.finding import Remedy
@@ -82,7 +82,7 @@ def with_steps(timeline: Timeline, rows: pl.DataFrame) -> pl.DataFrame:
 _MOST: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkTotals:
     """Count, bytes and duration; `ms` adds up threads that work in parallel."""
 
@@ -91,7 +91,7 @@ class WorkTotals:
     ms: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostWork:
     """Work of one kind, of the host with most of it. Per step: means over steady steps."""
 
@@ -209,7 +209,7 @@ _MEGASCALES_OWN: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Premap:
     """Size of the premapped region in bytes: its current value and source, and the shortfall."""
 
@@ -295,7 +295,7 @@ def enlarged(data: StepData, work: HostWork) -> Remedy:
 _NAME: Final = re.compile(r"^Transpose(Plan)?::Execute|^(Parallel|DelinearizeUsing)Transpose")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostTransposes:
     """Transposes on the hosts, in milliseconds; only `busy_ms` adds up threads."""
 

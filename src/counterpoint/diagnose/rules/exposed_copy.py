@@ -49,7 +49,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import starmap
 from typing import Any, Final
@@ -57,6 +56,7 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core import Range
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.executed_ops import (
     ExecutedOp,
@@ -90,7 +90,7 @@ class _CopyKind(StrEnum):
     ON_DEVICE = "within the device"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _CopyTotal:
     """Copies of one kind in a step; 0 bytes if not known."""
 

@@ -53,12 +53,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.environment import advise, gpu_machine
 from counterpoint.diagnose.executed_ops import ExecutedOp, executed_ops, rows_as_evidence, with_noun
 from counterpoint.diagnose.finding import Finding
@@ -83,7 +84,7 @@ _TENSOR_FLOAT: Final = ("ampere", "ada", "hopper", "blackwell")
 _HOW: Final = {"tf32": "TF32", "f32": "plain float32", "f64": "float64"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _WideProduct:
     """A product of wide operands: its multiplication type, and the range of its saving."""
 

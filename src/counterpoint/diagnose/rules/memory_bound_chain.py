@@ -53,13 +53,13 @@ still a chain: it moves too many bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.environment import advise, chip_of, gpu_machine, is_nvidia
 from counterpoint.diagnose.executed_ops import (
     ExecutedOp,
@@ -88,7 +88,7 @@ _FLASH_RATE: Final = 0.5
 """Share of a chip's bf16 rate that flash attention reaches where no kernel was measured."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _ChainKind:
     """Chains of one kind, over all layers."""
 
@@ -231,7 +231,7 @@ them."""
 _SAME_PART: Final = {"remat": "backward"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Handover:
     """A buffer that one kernel writes and another reads."""
 
@@ -247,7 +247,7 @@ class Handover:
         return written + _share(self.reader, self.bytes)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class KernelChain:
     """Kernels, longest first, and the buffers they pass on."""
 

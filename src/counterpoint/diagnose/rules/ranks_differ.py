@@ -49,12 +49,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
 
 from counterpoint.core import Range, Unknown, parse_json
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.idle import WORTH
@@ -170,7 +170,7 @@ _IDS: Final = ("operation_queue_id", "wait_on_operation_queues", "reification_co
 """Fields of backend configurations that do not change how an instruction runs."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Divergence:
     """Builds of one program that differ; the hosts of each, most common build first.
 

@@ -51,12 +51,13 @@ peak may be outside of this step.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.executed_ops import ExecutedOp, executed_rows, gain_without
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
@@ -79,7 +80,7 @@ _COLLECTIVE: Final = pl.col("category") == "collective"
 _HEAVY: Final = ("matmul", "attention", "convolution")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _RecomputedResult:
     """Instructions of one line that produce similar values."""
 

@@ -51,12 +51,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import shares_beside
 from counterpoint.diagnose.environment import advise, chip_of, gpu_machine
 from counterpoint.diagnose.executed_ops import ExecutedOp, evidence_of, executed_ops, with_noun
@@ -84,7 +84,7 @@ _TILING: Final = 1.6
 """Possible cost of partly filled TPU tiles; a rule of thumb."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _SlowProduct:
     """A slow product, and the expected time of its shape."""
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeAlias, cast
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.versions import version_number
 
 _BOOLS = {"true": True, "1": True, "false": False, "0": False}
 _BITS = {"int32": 31, "int64": 63}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Flag:
     """One of XLA's flags in one release.
 
@@ -94,7 +95,7 @@ def _real(text: str) -> float | None:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Release:
     """The flags of jaxlib `version`; `asked` is the requested version, which may differ."""
 
@@ -124,7 +125,7 @@ FlagFacts: TypeAlias = Mapping[str, Any]
 """The facts of one release on one name; usual values are left out."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FlagTable:
     """`changes`: per name, by release, the differences from the release before; None: removed."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.lint import LintContext, Remark, Severity
 from counterpoint.flags.parsed import Occurrence, ParsedSource
@@ -70,7 +71,7 @@ AskCompiler = Callable[[JaxlibInterpreter, Mapping[Channel, tuple[Occurrence, ..
 """Queries an interpreter about flags and options."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Confirmation:
     """The remarks, corrected by the compiler's answer; `note` says why it was not queried."""
 
@@ -181,7 +182,7 @@ def _key(one: Remark) -> tuple[object, ...]:
     return (one.place, one.channel, one.text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CheckRequest:
     """The conditions of an examination. `version` None: the interpreter's, else the newest known.
 
@@ -207,7 +208,7 @@ class CheckRequest:
         return chosen and not (self.ignore and code.startswith(self.ignore))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Examination:
     """The result. `table` is the release whose tables were used, `asked` the requested one."""
 

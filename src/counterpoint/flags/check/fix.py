@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import settings
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.forms import SettingsForm, quoted, render
@@ -20,7 +21,7 @@ _PLAIN: Final = re.compile(r"[\w=.,:/+-]*", re.ASCII)
 """Characters that mean the same in any Python literal."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InPlaceFix:
     """The text, with the fixes that were applied to it and those that could not be."""
 
@@ -181,7 +182,7 @@ _GRAVITY: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 Check = Callable[[ParsedSource], tuple[Remark, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FixResult:
     """`made`: the remarks that were fixed; `left`: those that still apply to the result.
 

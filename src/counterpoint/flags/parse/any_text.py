@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
 from counterpoint.flags.text import LIBTPU
@@ -46,7 +46,7 @@ _NAMED_IN: Final = re.compile(
 _IN_PROSE: Final = re.compile(r"""["'](xla_\w+|[A-Z]+_[A-Z0-9_]+)["']\s*:""")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _FlagText:
     """The value of a variable that holds flags."""
 

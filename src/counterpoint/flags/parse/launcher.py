@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.parse.flag_values import is_foreign_name, may_set
 from counterpoint.flags.parse.traced import HOLE, TracedText
 from counterpoint.flags.settings import Layout
@@ -56,7 +56,7 @@ Numbers = tuple[tuple[str, int], ...]
 """Counts by the names of Slurm's long options; the last value of a name counts."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PassedWord:
     """What one word of a command passes on: to the program (a name and its value), or elsewhere.
 
@@ -70,7 +70,7 @@ class PassedWord:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LaunchCommand:
     """The words of one command."""
 

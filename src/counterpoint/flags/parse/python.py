@@ -10,10 +10,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import InputError
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.parse.flag_values import (
     AS_TEXT,
     Assignment,
@@ -71,7 +72,7 @@ _SHOWN: Final = 60
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Variable:
     """A variable with its value, its line, and the function or the `if` that sets it."""
 

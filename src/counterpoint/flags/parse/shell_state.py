@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.parse.flag_values import (
     Assignment,
     other_programs,
@@ -49,7 +50,7 @@ class OpenBlock:
     arm: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AssignedAt:
     """Where a variable got its value: in which arms of blocks, and after how many programs."""
 

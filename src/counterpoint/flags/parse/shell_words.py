@@ -14,6 +14,7 @@ from enum import Enum, auto
 from typing import Final
 
 from counterpoint.core import InputError
+from counterpoint.core.frozen import frozen
 
 _OPERATOR: Final = re.compile(r"<<<|<<-?|;;&|;;|;&|&&|&>>?|\|\||\|&|>>|>\||[<>]&|\n|[;&|<>()]")
 _REDIRECTIONS: Final = (">", ">>", ">|", "&>", "&>>", "<", "<<<", "<&", ">&")
@@ -38,7 +39,7 @@ _ESCAPED: Final = '$`"\\'
 """Characters that a backslash escapes between double quotes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Context:
     """Where parts are read: `plain` characters stand for themselves, `ends` end it."""
 
@@ -62,7 +63,7 @@ class PartKind(Enum):
     HOLE = auto()  # a command, arithmetic, $1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WordPart:
     """A part of a word, as text or, if it is to be expanded, as source.
 
@@ -80,7 +81,7 @@ class WordPart:
     inner: tuple[WordPart, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Token:
     """A word with its parts, or an operator without."""
 

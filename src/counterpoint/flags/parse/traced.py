@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from counterpoint.core import InputError
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.parsed import Location
 
 _WORDS: Final = re.compile(r"(\s*)(\S+|$)")
@@ -26,7 +27,7 @@ HOLE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
 """Stands in `text` for what can't be known."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Doubt:
     """Why a value may be wrong: the number of the block that may not run, or 0; and the line."""
 
@@ -35,7 +36,7 @@ class Doubt:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Piece:
     """A part of a value that begins on one line; for a hole, `text` is its source."""
 
@@ -47,7 +48,7 @@ class Piece:
     doubt: Doubt | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TracedText:
     """A value in pieces."""
 

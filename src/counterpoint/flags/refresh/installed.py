@@ -17,12 +17,13 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.flag import (
     Flag,
     FlagFacts,
@@ -339,7 +340,7 @@ def _facts(kind: str, default: Any, values: list[str]) -> FlagFacts:  # noqa: AN
     return {**facts, "values": values} if values else facts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class JaxlibFlags:
     """One release. `jax` is the version of JAX whose options were read, if there was one."""
 

@@ -16,13 +16,13 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self, cast
 
 from counterpoint.core import InputError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 
 _UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: ")
 _PATIENCE_S: Final = 120  # loading 400 MB over a network can be slow
@@ -70,7 +70,7 @@ for line in sys.stdin:
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ParseResult:
     """The result for one text: serialized CompileOptions, or None and the content of the log."""
 
@@ -215,7 +215,7 @@ def _start(python: Path, environment: Mapping[str, str], log: IO[bytes]) -> subp
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EnumSpelling:
     """The accepted names of the values: in XLA_FLAGS, and in the enum, in the same order."""
 

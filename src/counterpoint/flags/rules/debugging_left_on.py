@@ -38,9 +38,9 @@ Reported only: it may be intended.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.lint import TRUE, Fix, LintContext, Remark, Severity, is_yes, remark
 
 CODE: Final = "FLAG409"
@@ -60,7 +60,7 @@ def _all_passes(text: str) -> bool:
     return text in (".*", ".+", "*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leftover:
     """A setting, its debugging values, and their cost."""
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import field, fields, make_dataclass
 from functools import cache
 from typing import Any
 
 from counterpoint.core import InputError
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.groups import ReplicaGroups
 
 # Element types whose names do not contain their width in bits.
@@ -22,7 +23,7 @@ _BITS = {"pred": 8, "token": 0, "opaque": 0}
 _BITS_IN_NAME = re.compile(r"(?:bf|[fsuc])(\d+)(?:e\d+m\d+[a-z0-9]*)?")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shape:
     """`bf16[8,128]`, or a tuple of shapes (`dtype` is then "tuple", `dims` empty).
 
@@ -88,7 +89,7 @@ def element_bits(dtype: str) -> int:
 Attributes = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DotDimensions:
     """The contracting and batch dimensions of a dot, left and right."""
 
@@ -98,7 +99,7 @@ class DotDimensions:
     rhs_batch: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Convolution:
     """The properties that determine a convolution's arithmetic.
 
@@ -111,7 +112,7 @@ class Convolution:
     batch_groups: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Instruction:
     """One instruction. `index` is its position in the schedule of its computation."""
 
@@ -170,7 +171,7 @@ def finished(draft: Draft) -> Instruction:
     return draft
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@frozen(weakref_slot=True)
 class Computation:
     """Instructions in launch order."""
 

@@ -10,15 +10,16 @@ refer to each other by 1-based index.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 
 from counterpoint.core import InputError
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.instruction import Computation, Instruction
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Frame:
     """One call on the stack."""
 
@@ -27,7 +28,7 @@ class Frame:
     function: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StackTable:
     """All stacks of a module. Locations are (file, function, line), frames (location, parent).
 
@@ -62,7 +63,7 @@ class StackTable:
         return Frame(self.files[file - 1], line, self.functions[function - 1] if known else "")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Alias:
     """An output that is written into the buffer of an input."""
 
@@ -72,7 +73,7 @@ class Alias:
     must: bool
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False, slots=False)
 class Program:
     """One compiled module, created and validated by a reader."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +15,7 @@ from counterpoint.compile import TIMEOUT_S, CompiledProgram, CompileFailed, comp
 from counterpoint.compile.inputs import Workload, own_programs
 from counterpoint.core import CounterpointError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.versions import LHS, PROFILE, scheduler_can_be_disabled, scheduler_on
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
@@ -54,7 +54,7 @@ _DOUBTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class AppliedProfile:
     """Two compiles of a workload, without and with a profile, and the differences between them."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import InputError, Unknown
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program
 from counterpoint.hlo.origin import provenance
 from counterpoint.hlo.schedule import loop_multiplier
@@ -36,7 +36,7 @@ _FAR_OFF: Final = 5.0
 _UNMEASURED: Final = "the program has no times; pass a profile or a Run that has them"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CoveredPart:
     """Found, out of a total: instructions, or microseconds of device time."""
 
@@ -49,7 +49,7 @@ class CoveredPart:
         return self.found / self.whole if self.whole else 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LookupAnswer:
     """The profile's answer to one lookup. `us` is None if it has no such name."""
 
@@ -67,7 +67,7 @@ class LookupAnswer:
         return self.lookup.names[0]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImplausibleCost:
     """An implausible cost."""
 
@@ -76,7 +76,7 @@ class ImplausibleCost:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Coverage:
     """The coverage of a program by a profile."""
 
@@ -222,7 +222,7 @@ _TIMES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CoverageVerdict:
     """The verdict. `reasons` are its problems, `remarks` other useful facts."""
 

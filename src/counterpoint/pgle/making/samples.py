@@ -11,12 +11,12 @@ these is the best estimate.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
 from counterpoint.core import Unknown
+from counterpoint.core.frozen import frozen
 from counterpoint.pgle.named_ops import named_ops
 from counterpoint.timeline import Lane, Timeline
 from counterpoint.timeline.hosts import meetings, stays, with_groups
@@ -33,7 +33,7 @@ SAMPLES: Final[Schema] = {
 _PLACE: Final = ("program", "member", "device", "run")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Samples:
     """Times of single executions, and the collectives whose waiting could not be separated."""
 
@@ -170,7 +170,7 @@ def _of_collectives(times: pl.DataFrame, ops: pl.DataFrame, ps: str) -> pl.DataF
 _PS_PER_US: Final = 1e6
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MeasuredTimes:
     """Device time of one run of a program, by instruction; `how` says where it was taken."""
 
@@ -230,7 +230,7 @@ _ENOUGH: Final = 3
 _COLUMNS: Final = ("run", "program", "device", "index")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class ProfiledRuns:
     """Rows of the Timeline's runs that count, and the programs that have only a first run."""
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from google.protobuf import text_encoding
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo import message_classes
 
 SEPARATOR: Final = "::"
@@ -30,7 +31,7 @@ def is_fingerprint(text: str) -> bool:
     return _FINGERPRINT.fullmatch(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InstructionCost:
     """Microseconds of one execution of an instruction; for an async one, of its start.
 
@@ -55,7 +56,7 @@ class InstructionCost:
         return self.name if self.fingerprint is None else f"{self.fingerprint}::{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Latency:
     """Microseconds from one instruction to another. XLA:GPU ignores these; kept as read."""
 
@@ -68,7 +69,7 @@ class Latency:
             raise ValueError(f"{self.source} to {self.target} can't take {self.us} us")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Profile:
     """Costs in the order of the file, including duplicates, and how they were made.
 

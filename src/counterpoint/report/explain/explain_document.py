@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import Basis, Range
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import Explanation, Grouping
 from counterpoint.report import units
 from counterpoint.report.document import (
@@ -168,7 +168,7 @@ def detail_sections(
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunDigest:
     """The step time and the largest loss, a line each."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import Channel, SettingDifference, Settings
 from counterpoint.flags.effective import Difference, EffectiveFlag, FlagOutcome
 from counterpoint.flags.parse import IssueKind, Location, ParsedSource
@@ -107,7 +107,7 @@ _MODULES: Final = 3
 _DEFAULT: Final = "(default)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Effective:
     """The findings on one Run or dump; `asked` is None if it is unknown."""
 

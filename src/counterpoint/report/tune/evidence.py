@@ -8,11 +8,11 @@ import os
 import tarfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
 from counterpoint.core import UsageError, parse_json
+from counterpoint.core.frozen import frozen
 from counterpoint.core.records import from_plain, to_plain
 from counterpoint.flags import is_setting
 from counterpoint.runs import layout
@@ -52,7 +52,7 @@ _BY_FOLDER: Final[Mapping[str, str]] = {
 _OTHER: Final = "other files of the study"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EvidenceFile:
     """A file of the evidence: its path in the study, and its description."""
 

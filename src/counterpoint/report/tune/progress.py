@@ -7,11 +7,11 @@ study, its conclusion     ──► Standing    spent, left, best so far, what r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from counterpoint.core import Unknown
+from counterpoint.core.frozen import frozen
 from counterpoint.report import units
 from counterpoint.report.document import printable
 from counterpoint.report.places import without_middle
@@ -31,7 +31,7 @@ _LONGEST: Final = 60
 _NAMES: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StudyStatus:
     """The current standing of a study, one line per item."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.core import Basis, InputError, Range
+from counterpoint.core.frozen import frozen
 from counterpoint.timeline.chrome.columns import Columns, TooMany, sort_tracks
 from counterpoint.timeline.chrome.stream import (
     NotATrace,
@@ -25,7 +26,7 @@ from counterpoint.timeline.recording import Recording
 _WRITER: Final = "counterpoint "
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TraceMetadata:
     """Properties of the original Timeline, besides its spans.
 

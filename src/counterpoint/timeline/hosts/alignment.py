@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
 
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo.collectives import replica_groups
 from counterpoint.timeline.model import Lane, Timeline
 
 _BY_HOST: Final = r"^(send|recv)(-done)?$"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Offset:
     """The offset to subtract from a host's times, and its collectives' median deviation from it."""
 

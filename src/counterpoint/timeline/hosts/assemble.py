@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core import Basis, InputError
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program, program_digest
 from counterpoint.timeline.hosts.alignment import Offset, find_offsets, step_ends
 from counterpoint.timeline.hosts.consistency import (
@@ -239,7 +240,7 @@ def _entry_positions(
     return np.array([tell(op, index) for op, index in pairs], np.int32)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _Tables:
     """Tables of all hosts, on one clock as far as it is known."""
 

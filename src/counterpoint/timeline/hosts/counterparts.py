@@ -10,12 +10,13 @@ Otherwise runs are counted back from the last one recorded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+
+from counterpoint.core.frozen import frozen
 
 Longs = NDArray[np.int64]
 
@@ -33,7 +34,7 @@ _NEAR: Final = 0.25
 """Maximum clock difference of corresponding runs, as a share of the time between runs."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class HostRuns:
     """One host's runs of a program, in order of `index`, with the data to match them by.
 
@@ -48,7 +49,7 @@ class HostRuns:
     step: Longs
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shifts:
     """The number to add to the index of each host's runs, and how it was found."""
 

@@ -15,13 +15,13 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
 import polars as pl
 
 from counterpoint.core import InputError
+from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import Device, EmbeddedProgram
 from counterpoint.timeline.nsys.launches import DeviceIds, parse_device_ids
 from counterpoint.timeline.nsys.target import host_name, intern, select_facts
@@ -143,7 +143,7 @@ _GPU: Final = "('TARGET_INFO_GPU', '{}')"
 _NAMED: Final = "('TARGET_INFO_NVTX_CUDA_DEVICE', '{}')"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class BundleMachine:
     """The machine that a bundle describes. `launchers` maps (pid, tid) to the device."""
 
@@ -270,7 +270,7 @@ _START, _END, _NAME, _THREAD = "Start (ns)", "End (ns)", "Name", "TID"
 _COLUMNS: Final = {_START: pl.Int64, _END: pl.Int64, _NAME: pl.String, _THREAD: pl.Int64}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class BundleHost:
     """Host ranges. `events` has thread, start, end and name, a row of `names`."""
 

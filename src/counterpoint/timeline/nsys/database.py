@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -18,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core import InputError
+from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import Schema
 from counterpoint.timeline.recording import EXECUTIONS, HOST_EVENTS, MARKERS, OPS, SPANS
 
@@ -196,7 +196,7 @@ _LAYERS: Final = 16
 _MOST_LINES: Final = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportClock:
     """The file's time that becomes time zero of a Recording."""
 

@@ -21,13 +21,13 @@ is known if the profile recorded the node's creation, and null otherwise.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.core.frozen import frozen
 from counterpoint.timeline.nsys.database import Database
 
 THUNK: Final = "thunk"
@@ -60,7 +60,7 @@ def parse_annotations(text: pl.Series) -> pl.DataFrame:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeviceIds:
     """The ids of a device in its job, as XLA names threads and devices by them."""
 
@@ -80,7 +80,7 @@ Longs = NDArray[np.int64]
 OUTSIDE: Final = -1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Nesting:
     """Nested ranges on threads. `parent` is the range around each, OUTSIDE for the outermost.
 
@@ -192,7 +192,7 @@ _CLONES: Final = 8
 """A graph is cloned when it is instantiated, and again inside another graph; never this deep."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class XlaRanges:
     """XLA's NVTX ranges, nested.
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import Device
 from counterpoint.timeline.nsys.database import Database
 from counterpoint.timeline.nsys.launches import DeviceIds, parse_device_ids
@@ -207,7 +207,7 @@ _DOMAIN: Final = 75
 _PID: Final = 1 << 24
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class HostRanges:
     """NVTX ranges, and their distinct `texts`.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
 from counterpoint.core import InputError
+from counterpoint.core.frozen import frozen
 from counterpoint.timeline.nsys.database import Database, ReportClock, build_executions
 from counterpoint.timeline.nsys.launches import MODULE, find_xla_ranges, link, read_nodes
 from counterpoint.timeline.nsys.target import HostRanges
@@ -149,7 +149,7 @@ _NO_RANGES: Final = (
 _SEE_OPS: Final = "XLA_FLAGS=--xla_gpu_enable_command_buffer= shows each op"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class AttributedWork:
     """`rows` of work with the columns thunk, module and run of `launches.link`."""
 

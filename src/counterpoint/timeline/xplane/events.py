@@ -10,13 +10,13 @@ field by field, more slowly, with the same result.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import EllipsisType
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpoint.core.frozen import frozen
 from counterpoint.core.wire import FIXED32, FIXED64, LENGTH, VARINT, Malformed, fields, varint
 from counterpoint.timeline.xplane import native
 from counterpoint.timeline.xplane.wire import Positions, WireBlock
@@ -70,7 +70,7 @@ class Strings:
         return known
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Stat:
     """One stat over all events: `value` is a number, or an id in Strings if `is_text`."""
 
@@ -79,7 +79,7 @@ class Stat:
     is_text: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Events:
     """Columns of a batch of events; `offset_ps` is relative to the line's start."""
 
@@ -93,7 +93,7 @@ class Events:
         return len(self.metadata)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EventSelection:
     """The events to keep and the stats to read.
 
@@ -306,7 +306,7 @@ def _decode_stats(
     return ended
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _Stats:
     """One stat of each event: its id, its value's tag (0: none) and position, and its end."""
 

@@ -11,13 +11,14 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from counterpoint.core.frozen import frozen
 
 Longs = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -92,7 +93,7 @@ def is_available() -> bool:
     return _library() is not None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class EventColumns:
     """Columns of a batch's events that have a time; `value`, `known` and `kind` by stat column."""
 

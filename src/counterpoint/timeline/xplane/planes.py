@@ -11,11 +11,11 @@ tsl/profiler/protobuf/xplane.proto.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from counterpoint.core.frozen import frozen
 from counterpoint.core.wire import LENGTH, VARINT, Malformed, fields, varint
 from counterpoint.hlo import Message, message_classes
 from counterpoint.timeline.xplane.events import EVENTS_TAG, Strings
@@ -53,7 +53,7 @@ _MESSAGES = message_classes(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlaneLine:
     """One line of a plane; its events lie between `start` and `end` in the file."""
 
@@ -64,7 +64,7 @@ class PlaneLine:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EventName:
     """Properties that all events of one kind share."""
 
@@ -73,7 +73,7 @@ class EventName:
     stats: Mapping[str, StatValue]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Plane:
     """One plane without its events."""
 
@@ -85,7 +85,7 @@ class Plane:
     lines: tuple[PlaneLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpaceTexts:
     """Messages and host names in a file."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from statistics import median
 
 from counterpoint.core import Range, Unknown, as_html
+from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin, Predicted, several
 from counterpoint.tune.conclusion.results import NOISY, StudyResults, foreign_devices
 from counterpoint.tune.race.drop_rules import rows_to_next_look
@@ -19,7 +19,7 @@ from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Purpose
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ArmRow:
     """One arm of the table.
 
@@ -52,7 +52,7 @@ class ArmRow:
         return self.median_s if step_s is None else step_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Spent:
     """The cost so far, and what is left of the budget; None without a limit.
 
@@ -67,7 +67,7 @@ class Spent:
     why_left: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Conclusion:
     """The result of a study.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import CounterpointError, Range, Unknown
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import find_chip
 from counterpoint.hardware.targets import parse_target
@@ -26,7 +27,7 @@ from counterpoint.tune.study.study import NO_BUDGET, Study
 from counterpoint.tune.trial.report import TrialReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class StudyResults:
     """Estimates by arm; `fresh` are those of the confirmation, once it is complete.
 

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from typing import Final, Literal, Protocol, runtime_checkable
 from counterpoint.capture import ProfileSchedule
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry, option_words
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.runs.outcomes import TIMED_OUT
 from counterpoint.tune.executors.process_supervisor import USUAL_TIMES, EndingTimes
@@ -32,7 +33,7 @@ _GRACE_S: Final = 120.0
 _LOOK_S: Final = 0.25
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ProcessShape:
     """The number of nodes, and of processes: one per GPU or node, or a number on each node."""
 
@@ -41,7 +42,7 @@ class ProcessShape:
     ranks_per_node: int | None = None  # instead of `per`
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class TrialLimits:
     """When a trial is ended: after a time, after a time without any output, or after steps."""
 
@@ -50,7 +51,7 @@ class TrialLimits:
     steps: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class TrialJob:
     """One execution of the user's command.
 
@@ -89,7 +90,7 @@ class GangEndKind(StrEnum):
     LOST = "lost"  # the cause is unknown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class GangEnd:
     """The end of a gang: the exit code of the process that failed first, if there is one."""
 
@@ -171,7 +172,7 @@ class Executor(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class PlaceRequest:
     """What an executor is made from.
 
@@ -192,7 +193,7 @@ class PlaceRequest:
     ending: EndingTimes = USUAL_TIMES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ExecutorKind:
     """All that the rest of Counterpoint knows about an executor.
 

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -26,6 +26,7 @@ from ray.util.scheduling_strategies import (
 from counterpoint import __version__
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.tune.executors.executor import (
     GangEnd,
     GangEndKind,
@@ -57,7 +58,7 @@ _SETTINGS: Final = ("XLA_", "JAX_", "NCCL_", "LIBTPU_")
 _NOT_SETTINGS: Final = ("JAX_COORDINATOR", "JAX_PROCESS", "JAX_NUM_PROCESSES", "JAX_LOCAL_DEVICE")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Ray:
     """A Ray cluster.
 

@@ -14,13 +14,14 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.runs import Outcome, OutcomeKind, is_run, read_run
 from counterpoint.tune.executors.executor import (
     ExecutorKind,
@@ -80,7 +81,7 @@ _STEPS_OF_SLURM_S_OWN: Final = 0xFFFFFFF0
 """Steps from here on are not steps of srun: those of batch scripts, and of salloc's shell."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Slurm:
     """Trials as Slurm steps. `within` is the job around us; without it each `open` calls salloc.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from counterpoint.capture import ProfileSchedule
 from counterpoint.core import CounterpointError, InputError
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.flags.versions import LHS, PROFILE
 from counterpoint.runs import OutcomeKind, Rank, is_run, read_run
@@ -40,7 +41,7 @@ _AFTER_QUIET_S: Final = 20.0
 """A profile taken by the clock opens and closes within this time after the last compile."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrialPlace:
     """A trial's number, and the directory of its Run."""
 

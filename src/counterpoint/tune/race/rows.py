@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import BASE
 from counterpoint.tune.statistics.estimate import Observation
 from counterpoint.tune.study.study import Study, Trial
@@ -18,7 +18,7 @@ CONFIRM: Final = frozenset({Purpose.CONFIRM})
 ABLATE: Final = frozenset({Purpose.ABLATE})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RaceRow:
     """One pass, complete or not. All its trials belong to one allocation."""
 
@@ -33,7 +33,7 @@ class RaceRow:
         return sum(trial.counts for trial in self.trials if trial.started.arm == arm)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Rows:
     """All rows of a study that were begun, in order; with `before`, only those before that row."""
 

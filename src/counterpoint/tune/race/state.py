@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from statistics import median
 from typing import Final
 
 from counterpoint.core import Range, Unknown
+from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import BASE, Arm, ArmOrigin
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.budget import (
@@ -41,7 +42,7 @@ from counterpoint.tune.trial.report import Purpose
 SAME_PROGRAM: Final = "same program"
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RaceState:
     """The race of a study; with `before`, as it was when the row of that number began."""
 

@@ -8,6 +8,7 @@ from math import inf
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, Predicted
 from counterpoint.tune.search.grid import Grid, Point
 from counterpoint.tune.search.predictor import are_tied, behind
@@ -96,7 +97,7 @@ Weights: TypeAlias = Mapping[tuple[str, str], float]
 _NONE: Weights = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shortlist:
     """The arms worth measuring; `tied` names those that may be as fast as the best."""
 
@@ -224,7 +225,7 @@ NOTHING: Final = 0.001
 Predict: TypeAlias = Callable[[Iterable[Arm]], Iterator[CandidateSeen]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MinimalWinner:
     """A winner in which every change matters, and the loss without each change."""
 

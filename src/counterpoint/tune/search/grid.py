@@ -7,11 +7,12 @@ share one point: choices without effect, because something they need is missing,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import TypeAlias
 
+from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin
 from counterpoint.tune.space.space import (
     ANYTHING,
@@ -27,7 +28,7 @@ Point: TypeAlias = tuple[tuple[str, str], ...]
 """Dimensions with their choices, in the space's order."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Grid:
     """A space, restricted to choices that show in the scheduled program."""
 

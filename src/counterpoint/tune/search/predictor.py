@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from counterpoint.compile import CompiledProgram, CompileResult, CompileTask, Pool
 from counterpoint.compile.inputs import Workload
 from counterpoint.core import CounterpointError, InputError, Range
+from counterpoint.core.frozen import frozen
 from counterpoint.cost import PriceFamily
 from counterpoint.flags import Settings
 from counterpoint.flags.versions import PROFILE, scheduler_on
@@ -42,7 +43,7 @@ from counterpoint.workflow.prediction import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PredictedStep:
     """A predicted step, with what it takes to compare it with another."""
 

@@ -8,9 +8,9 @@ it affects.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import Channel, Layout, Settings
 from counterpoint.flags.lines import OWN_PREFIX, is_variable, load_settings
 from counterpoint.flags.recipe import Recipe, recipes
@@ -154,7 +154,7 @@ _WORKLOADS: Final = (
 """Kinds of parallelism, and the collectives by which a program shows each."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seeds:
     """The seed arms in the order of their names, and the recipes that yield no arm."""
 

@@ -25,12 +25,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, cast
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.flags.recipe import CHIP_GENERATIONS, NEEDED, Condition
 from counterpoint.tune.arm import Acts, Per
@@ -42,7 +43,7 @@ ANY = "any"
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Pick:
     """One way to write a choice: the first one whose condition holds is used.
 
@@ -58,7 +59,7 @@ class Pick:
     most_trips: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Draft:
     """A dimension with all its choices, and the conditions under which it can matter.
 
@@ -203,7 +204,7 @@ def _needs(value: object, place: ValuePlace) -> Mapping[str, str]:
 FILE: Final = "dimensions.toml"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BuiltinDimensions:
     """All built-in drafts by name, and the recipes that make no arms, each with its reason."""
 

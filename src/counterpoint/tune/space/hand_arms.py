@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import UsageError
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.flags.lines import OWN_PREFIX, is_flag, is_variable, load_settings
 from counterpoint.flags.recipe import recipes
@@ -106,7 +107,7 @@ _SHORTENED: Final = re.compile(r" #[0-9a-f]{6}$|\N{HORIZONTAL ELLIPSIS}")
 _VALUES: Final = {"on": "true", "off": "false", "empty": ""}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LabelSettings:
     """The settings, profile and process layout that a label stands for."""
 

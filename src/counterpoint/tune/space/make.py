@@ -9,9 +9,10 @@ The same input makes the same space, in the same order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.recipe import recipes
@@ -39,7 +40,7 @@ _ALREADY: Final = "the base has it already"
 _NO_MERGE: Final = "no threshold merges differently from the base"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Selected:
     """The result for a draft. `met`: the base has one of its choices, which satisfies `needs`."""
 

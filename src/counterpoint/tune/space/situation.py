@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import LIST_TYPES, Channel, Settings, combine, inherited_settings
 from counterpoint.flags.catalogue import Flag, Release, release, variables
 from counterpoint.flags.combiner import DEFAULT
@@ -32,7 +33,7 @@ _SPOKEN: Final = {"cpu": "a CPU", "tpu": "a TPU"}
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class RunFacts:
     """The known facts about the runs.
 
@@ -47,7 +48,7 @@ class RunFacts:
     inherited: Mapping[str, str] = field(default_factory=lambda: _NONE)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True, slots=False)
 class SpaceContext:
     """Everything that decides which choices are valid.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
 from counterpoint.core import UsageError
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import Channel, Settings
 from counterpoint.flags.check import check
 from counterpoint.flags.lint import Severity
@@ -21,7 +22,7 @@ from counterpoint.tune.space.values import nearest
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Dimension:
     """One thing that can be set, with the choices worth trying besides the base's own.
 
@@ -44,7 +45,7 @@ class Dimension:
     excludes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeftOut:
     """A dimension or an arm that is not tried, and why; `named`: the user requested that arm."""
 
@@ -53,7 +54,7 @@ class LeftOut:
     named: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Space:
     """All that may be tried on top of the base.
 

@@ -24,12 +24,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, cast
 
 from counterpoint.core import CounterpointError, InputError, UsageError, parse_json, parse_toml
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import Channel, Settings
 from counterpoint.flags.lifecycle import UNKNOWN_TO_ALL, unknown_hint
 from counterpoint.flags.recipe import recipes
@@ -51,7 +52,7 @@ _ARM: Final = (*KEYS, "recipe", "profile", "per")
 _EXAMPLE: Final = 'nvls = "NCCL_NVLS_ENABLE=1"'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class HandArm:
     """A manual arm: recipes in their order, then settings."""
 
@@ -63,7 +64,7 @@ class HandArm:
     place: ValuePlace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SpaceFile:
     """The contents of a file. `only` None: all dimensions and recipes."""
 

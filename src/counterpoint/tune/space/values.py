@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings, why_invalid
 from counterpoint.flags.lines import OWN_PREFIX, read_line, refuse_bare_flag
 from counterpoint.flags.text import Pairs, parse_xla_flags
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ValuePlace:
     """A file, and the keys that lead to a value in it.
 

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from statistics import geometric_mean
 from typing import Final
 
 from counterpoint.core import Range, Unknown
+from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import gain_text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observation:
     """The median step of one run, with its arm and its row.
 
@@ -42,7 +42,7 @@ class ArmVerdict(StrEnum):
     OPEN = "not decided"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pair:
     """The steps of an arm and of the base in one row; geometric means if there are several runs."""
 
@@ -51,7 +51,7 @@ class Pair:
     base_seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class GainEstimate:
     """The gain of an arm, with its range and verdict.
 
@@ -86,7 +86,7 @@ class GainEstimate:
         return geometric_mean(pair.base_seconds for pair in self.pairs) if self.pairs else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class DecisionRule:
     """The parameters of the decision.
 
@@ -105,7 +105,7 @@ class DecisionRule:
     arms: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class RunNoise:
     """The noise of this study: sigma of the log ratio of two identical runs."""
 
@@ -114,7 +114,7 @@ class RunNoise:
     floor: float  # the smallest change that this machine can show
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GainRanges:
     """The gain of an arm with two ranges.
 
@@ -127,7 +127,7 @@ class GainRanges:
     alone: Range
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArmDecision:
     verdict: ArmVerdict
     decided: bool
@@ -181,7 +181,7 @@ _POWER: Final = 2
 _TIE: Final = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HolmStep:
     """An arm's step in Holm's order: its adjusted p, and the number of arms sharing the rate."""
 

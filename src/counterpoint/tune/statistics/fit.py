@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core import Range, Unknown
+from counterpoint.core.frozen import frozen
 from counterpoint.runs.scores import NEGLIGIBLE_CHANGE, RUN_TO_RUN_NOISE, student_t
 from counterpoint.tune.arm import BASE
 from counterpoint.tune.statistics.estimate import (
@@ -48,7 +49,7 @@ little for arms that scatter as the pool does (docs/concepts/statistics.md).
 _RANK: Final = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contrast:
     """The log ratio of an arm's time to the base's, with its standard error."""
 
@@ -57,7 +58,7 @@ class Contrast:
     freedom: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Blocks:
     """A fit. `counts` are the runs by row and arm, `means` their mean logarithms (0 for none).
 

@@ -15,13 +15,13 @@ import shlex
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self, get_args
 
 from counterpoint.core import InputError, UsageError, parse_json, unused_path
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.core.records import RecordError, from_plain, to_plain
 from counterpoint.tune.study.records import FORMAT, Record, StudyBegan
 
@@ -236,7 +236,7 @@ class NewerFormat(ValueError):
     """A record written by a newer Counterpoint."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JournalContents:
     """The records of a file, and their size in bytes."""
 

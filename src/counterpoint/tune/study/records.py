@@ -6,9 +6,9 @@ and reads them all. Fields added later have defaults, so old journals stay reada
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Self, TypeAlias
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.space.space import LeftOut, Space
@@ -17,7 +17,7 @@ from counterpoint.tune.trial.report import Purpose, TrialReport
 FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class StudyBegan:
     """The first record: the request. `question` is a hash of everything that must not change.
 
@@ -39,7 +39,7 @@ class StudyBegan:
     parts: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SpaceMade:
     """The dimensions that the search tries, and what was left out."""
 
@@ -63,7 +63,7 @@ class SpaceMade:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CandidateSeen:
     """Search: an arm was predicted, or why not. `same_as` names an arm with the same program."""
 
@@ -73,7 +73,7 @@ class CandidateSeen:
     at: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Ablated:
     """The best arm's loss without one of its changes, as a share of the base's step.
 
@@ -90,7 +90,7 @@ class Ablated:
     at: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SearchEnded:
     """Search: why it ended, and the shortlist, best first.
 
@@ -104,7 +104,7 @@ class SearchEnded:
     tied: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ArmEntered:
     """Race: an arm takes part."""
 
@@ -112,7 +112,7 @@ class ArmEntered:
     at: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ArmDropped:
     """Race: an arm no longer takes part; `kind` is for the table: slower, same program, ..."""
 
@@ -122,7 +122,7 @@ class ArmDropped:
     at: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class AllocationOpened:
     number: int
     executor: str
@@ -131,13 +131,13 @@ class AllocationOpened:
     at: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class AllocationClosed:
     number: int
     at: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class TrialStarted:
     """Written before the gang starts, so that its processes can always be found."""
 
@@ -150,7 +150,7 @@ class TrialStarted:
     at: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class GangStarted:
     """The identity by which `Executor.sweep` finds the trial's processes."""
 
@@ -159,7 +159,7 @@ class GangStarted:
     at: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class TrialEnded:
     number: int
     report: TrialReport
@@ -167,7 +167,7 @@ class TrialEnded:
     at: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ArmProfiled:
     """A PGLE profile was measured for an arm: `settings` are the arm's including the profile."""
 
@@ -176,7 +176,7 @@ class ArmProfiled:
     at: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ModelFitted:
     """The cost model was fitted to the measurements; errors are means over `arms` arms.
 
@@ -191,7 +191,7 @@ class ModelFitted:
     at: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Paused:
     """The tuner stopped before the study was done: Ctrl-C, budget, disk full."""
 
@@ -199,7 +199,7 @@ class Paused:
     at: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Resumed:
     """The study continues, with the user's new options for budget, limits and so on."""
 
@@ -208,7 +208,7 @@ class Resumed:
     at: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class StudyEnded:
     """The study is done; `why` is the reason: decided, budget, target gain, ..."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import singledispatch
 from types import MappingProxyType
 from typing import Final
 
 from counterpoint.core import as_html
+from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.study.records import (
     Ablated,
@@ -42,7 +43,7 @@ _NONE: Mapping[str, ArmDropped] = MappingProxyType({})
 _NOBODY: Mapping[str, int] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trial:
     """The state of a trial; `report` is None while it runs, or if the tuner was killed."""
 
@@ -66,7 +67,7 @@ class Trial:
         return self.failure is None or self.failure.blames_the_arm
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Study:
     """The full state of a study, in the order in which it was recorded."""
 

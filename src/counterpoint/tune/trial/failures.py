@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.probe import XLA_ABORTS
 from counterpoint.runs import Outcome, OutcomeKind, Run
 from counterpoint.runs.outcomes import TIMED_OUT, outcome_of_ranks
@@ -23,7 +23,7 @@ from counterpoint.tune.trial.report import TrialFailure
 _XIDS: Final = "48|63|64|74|79|94|95|119|120"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Sign:
     pattern: re.Pattern[str]
     why_not_with: str = ""  # settings of variables with this prefix may cause it
@@ -94,7 +94,7 @@ _TAIL: Final = 1 << 18
 _LATE: Final = float("inf")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FailureCause:
     """A failure, and one line that names the file to read."""
 

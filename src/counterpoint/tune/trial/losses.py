@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Final, Literal, cast
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from counterpoint.capture import step_of
 from counterpoint.core import parse_json
+from counterpoint.core.frozen import frozen
 from counterpoint.runs import Run
 from counterpoint.tune.trial.report import Losses
 
@@ -56,7 +56,7 @@ _WHERE: Final = ("split", "mode", "phase", "stage")
 _LONGEST: Final = 4000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoggedValues:
     """The values in one line; `step` is None if it has none."""
 
@@ -284,7 +284,7 @@ _NEAR_ZERO: Final = 0.05
 """Share of the largest loss: the smallest denominator of a deviation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class LossCheck:
     """The verdict on an arm's losses.
 

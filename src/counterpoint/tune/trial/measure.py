@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Final, cast
 
 from counterpoint.core import CounterpointError, Unknown
+from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program, read_program
 from counterpoint.runs import (
     BURSTS,
@@ -33,7 +33,7 @@ from counterpoint.tune.trial.steady import FEWEST, steady
 NONE_SEEN: Final = "no steps were recorded"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrialStepTimes:
     """Step times in seconds in order, their source, and notes on them."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from counterpoint.core.frozen import frozen
 
 
 class Purpose(StrEnum):
@@ -56,7 +57,7 @@ _BLAMELESS = frozenset(
 _CERTAIN = frozenset({TrialFailure.UNKNOWN_FLAG, TrialFailure.OUT_OF_MEMORY, TrialFailure.NAN})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Steady:
     """The steps of a run after its warm-up, as one figure."""
 
@@ -68,7 +69,7 @@ class Steady:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Losses:
     """The losses that the program printed, by step; empty if it prints none.
 
@@ -81,7 +82,7 @@ class Losses:
     norms: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class TrialReport:
     """The results of a run. `program` is the hash of the scheduled step, None without a dump."""
 

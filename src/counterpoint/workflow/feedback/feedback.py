@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Final
 
 from counterpoint.core import CounterpointError, InputError, Range, Unknown
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.versions import (
     PROFILE,
 )
@@ -56,7 +56,7 @@ class SpeedVerdict(StrEnum):
     OPEN = "not decided"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunComparison:
     """Median step times of runs without and with a change, in pairs."""
 
@@ -121,7 +121,7 @@ def abba_order(pairs: int) -> tuple[bool, ...]:
     return tuple(turn for pair in range(pairs) for turn in ((False, True), (True, False))[pair % 2])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ProfileProof:
     """The evidence of one run, and what is missing; `used` only if nothing is."""
 
@@ -233,7 +233,7 @@ def _fits(coverage: Coverage | None, module: str) -> str | None:
 _NOT_COMPARED: Final = Unknown("use of the profile is not proved, so step times are not compared")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ProfileMeasurement:
     """A profile for the scheduler, and the program it was measured on."""
 
@@ -244,7 +244,7 @@ class ProfileMeasurement:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ComparedRuns:
     """Runs under the same settings, and their step times."""
 
@@ -252,7 +252,7 @@ class ComparedRuns:
     scores: tuple[Score | Unknown, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Feedback:
     """The result of a feedback workflow."""
 

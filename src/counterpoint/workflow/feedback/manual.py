@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import option_words
+from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings, inherited_settings
 from counterpoint.flags.versions import (
     DISABLED_PASSES,
@@ -155,7 +155,7 @@ _OPTIONS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NsysSource:
     """Existing exports, or options for `nsys profile`; async collectives may be disabled."""
 

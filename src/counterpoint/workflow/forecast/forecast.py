@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -18,6 +18,7 @@ from counterpoint.compile import (
 )
 from counterpoint.compile.inputs import Workload
 from counterpoint.core import CounterpointError, InputError, UsageError
+from counterpoint.core.frozen import frozen
 from counterpoint.cost import CostModel, MeasuredCosts, Scalars, WhatIf, build_model
 from counterpoint.cost.tables import Table
 from counterpoint.flags import Settings
@@ -33,7 +34,7 @@ _STREAMS: Final = "xla_gpu_experimental_enable_collective_multi_streaming"
 _TRUE: Final = ("true", "True", "1")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class PricingContext:
     """A target, and what prices instructions on it."""
 
@@ -77,7 +78,7 @@ def communication_streams(settings: Settings) -> int:
     return 2 if settings.flags.get(_STREAMS) in _TRUE else 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompileRequest:
     """A requested compile: its Settings, and how they are compiled without a device."""
 
@@ -135,7 +136,7 @@ def forecast_scheduled(bench: PricingContext, variant: Variant, program: Program
 BASE: Final = "base"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PredictionInputs:
     """The common inputs of the parts of one prediction."""
 
@@ -145,7 +146,7 @@ class PredictionInputs:
     say: Say
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ForecastBatch:
     """The base and all candidates in their order, and the bench with all that priced them."""
 
@@ -258,7 +259,7 @@ def _standings(
 Say: TypeAlias = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class PredictionOptions:
     """The inputs of a prediction other than its workload and target."""
 

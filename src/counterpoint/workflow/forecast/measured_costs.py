@@ -8,12 +8,12 @@ matched by stable key.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.cost import MeasuredCosts
 from counterpoint.cost.collectives import table_notes
 from counterpoint.cost.tables import (
@@ -38,7 +38,7 @@ _FEW: Final = 0.5  # share of its names
 _WALKED: Final = ("while", "conditional", "call")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransferredCosts:
     """Measured costs, their origin, and warnings about them."""
 

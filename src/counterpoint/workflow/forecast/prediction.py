@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from counterpoint.compile import PlannedMemory
 from counterpoint.core import CounterpointError, Range, as_html
+from counterpoint.core.frozen import frozen
 from counterpoint.cost import PriceFamily, PriceSource
 from counterpoint.flags import Settings
 from counterpoint.flags.text import render_xla_flags
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _STEERS: Final = ("XLA_", "JAX_", "NCCL_", "CUDA_")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class Forecast:
     """One program under one set of Settings: scheduled, priced and simulated."""
 
@@ -68,7 +69,7 @@ class Forecast:
         return covered(self.simulation)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class RankedCandidate:
     """A candidate's rank: its Forecast, or the error that it ended with.
 
@@ -89,7 +90,7 @@ class RankedCandidate:
     exposed_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class WhatIfAnswer:
     """The predicted step on other hardware, with the schedule unchanged."""
 
@@ -100,7 +101,7 @@ class WhatIfAnswer:
     saves_range_s: Range
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class UnansweredWhatIf:
     """A question about something that the program lacks, which shows only once it is compiled."""
 
@@ -108,7 +109,7 @@ class UnansweredWhatIf:
     error: CounterpointError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class Prediction:
     """The result of `counterpoint predict`; `basis` has shares of priced device time by source."""
 
@@ -270,7 +271,7 @@ _WITHOUT_POOL: Final = "platform"  # every array is allocated separately, up to 
 USUAL: Final = 0.75  # jax's default: docs.jax.dev, "GPU memory allocation"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class MemoryFit:
     """Bytes on one device, as the compiler plans them, and the available bytes.
 

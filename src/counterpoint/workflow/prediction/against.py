@@ -7,7 +7,6 @@ program, by the instruction that the scheduler sees.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, InputError, Unknown
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import select
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import mismatched_devices
@@ -36,7 +36,7 @@ _MOVED: Final = "by scope, operation and shapes, else by kind and line, else by 
 _NAMES: Final = "by name alone: the profile holds no HLO"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class OpDifference:
     """One instruction's time per step, predicted and measured; None if one side has none."""
 
@@ -52,7 +52,7 @@ class OpDifference:
         return (self.predicted_ms or 0.0) - (self.measured_ms or 0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class MeasurementComparison:
     """The comparison of a prediction with a measurement."""
 
@@ -81,7 +81,7 @@ class MeasurementComparison:
         return self.program_ms < _MOST * self.measured_ms
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Side:
     """Milliseconds of a step by the names that XLA looks up, and the instructions of the names."""
 

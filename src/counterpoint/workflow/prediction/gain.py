@@ -13,7 +13,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,7 @@ from counterpoint.compile import compile_workload
 from counterpoint.compile.inputs import Workload
 from counterpoint.core import CounterpointError, Range, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
 from counterpoint.cost import CostModel, WhatIf, parse_what_if
 from counterpoint.flags.versions import PROFILE, scheduler_on
 from counterpoint.hlo import Program
@@ -53,7 +54,7 @@ _CROWDED: Final = re.compile(
 NAME: Final = "with predicted PGLE"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryPressure:
     """The memory of XLA's first schedule, and the limit that made it schedule again."""
 
@@ -68,7 +69,7 @@ def crowding(log: str) -> MemoryPressure | None:
     return max(over, key=lambda attempt: attempt.wanted_bytes) if over else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class Gain:
     """A step that was scheduled by a synthetic profile, and what it saves."""
 
