@@ -10,6 +10,8 @@ import pytest
 from healthy import DEVICES, MODULE, healthy, hlo
 from healthy import recorded as healthy_host
 from host_side import case
+from hypothesis import given
+from hypothesis import strategies as st
 from megascale_fixture import Scene
 from slices import case_of
 
@@ -17,7 +19,8 @@ from counterpoint.core.basis import Range, Unknown
 from counterpoint.diagnose.host.stragglers import stragglers, waited_most_ms
 from counterpoint.diagnose.rules import clocks_apart, ranks_differ
 from counterpoint.diagnose.rules.clocks_apart import clocks
-from counterpoint.diagnose.rules.ranks_differ import divergences
+from counterpoint.diagnose.rules.ranks_differ import divergences, structures
+from counterpoint.hlo import Computation, Instruction, Program, Shape
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
 from counterpoint.timeline.recording import Recording
@@ -251,6 +254,39 @@ def test_tuning_alone_is_told_apart() -> None:
     assert "are tuned differently: 1 instructions" in finding.title
     assert "dot.1" in finding.detail
     assert isinstance(finding.saves_ms, Unknown | Range)
+
+
+def computation(name: str, calls: str, opcode: str) -> Computation:
+    shape = Shape("f32", (2,))
+    called = Instruction("c", "fusion", shape, (), (calls,) if calls else (), name, 0)
+    work = Instruction("w", opcode, shape, ("c",), (), name, 1)
+    return Computation(name, (called, work), "w")
+
+
+CALLS = {"leaf": "", "middle": "leaf", "main": "middle"}
+# The third does the same as the first, but is another object, as if it was read separately.
+VARIANTS = {
+    name: [computation(name, calls, opcode) for opcode in ("add", "multiply", "add")]
+    for name, calls in CALLS.items()
+}
+Choice = tuple[int, int, int]
+CHOICE = st.tuples(*[st.integers(0, 2)] * 3)
+
+
+@given(st.lists(CHOICE, min_size=2, max_size=4))
+def test_builds_that_share_computations_are_compared_by_what_they_do(chosen: list[Choice]) -> None:
+    programs = [
+        Program(
+            "jit_step",
+            "main",
+            {name: VARIANTS[name][number] for name, number in zip(CALLS, numbers, strict=True)},
+        )
+        for numbers in chosen
+    ]
+    found = structures(programs)
+    does = [tuple(number == 1 for number in numbers) for numbers in chosen]
+    for (one, first), (other, second) in product(zip(found, does, strict=True), repeat=2):
+        assert (one == other) == (first == second)
 
 
 def test_the_odd_rank_of_a_real_run_is_tuned_differently(shared: object) -> None:

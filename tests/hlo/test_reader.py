@@ -43,6 +43,15 @@ def test_a_bare_module_and_one_in_an_hlo_proto() -> None:
     assert read_program(wrapped).computations == read_program(PROTO).computations
 
 
+def test_programs_in_use_share_computations() -> None:
+    first = read_program(PROTO)
+    second = read_program(PROTO + b"\x0a\x05other")
+    assert second.name == "other"
+    pairs = zip(first.computations.values(), second.computations.values(), strict=True)
+    # An async wrapper was inlined into the body of a loop, which makes another computation of it.
+    assert [one.name for one, other in pairs if one is not other] == ["region_2.3_spmd"]
+
+
 def test_a_digest_is_that_of_what_is_read() -> None:
     its_devices = PROTO + b"\x7a\x05\x1a\x03\x0a\x01\x07"  # of the assignment: device 7
     assert program_digest(its_devices) == program_digest(PROTO)

@@ -35,6 +35,8 @@ _MACHINERY_WORDS = (
 )
 _MACHINERY = frozenset(_MACHINERY_WORDS.split())
 _BRANCH = re.compile(r"branch_\d+_fun|cond/branch_\d+")
+# Remembered op_names: a module of 40,000 instructions has 3,000 different ones.
+_NAMES = 16384
 
 
 @frozen
@@ -45,6 +47,7 @@ class Scope:
     primitive: str
 
 
+@lru_cache(maxsize=_NAMES)
 def scope(op_name: str) -> Scope:
     """Return the readable part of an op_name; of merged names, of the first.
 
@@ -152,8 +155,16 @@ def _own(program: Program, instruction: Instruction, depth: int = 0) -> Instruct
     return next((found for found in inner if found), None)
 
 
-@cached_on_program
 def _own_or_inner(program: Program, instruction: Instruction) -> Instruction | None:
+    if has_path_name(instruction):
+        return instruction
+    if instruction.opcode in _CONTAINERS or is_done(instruction):
+        return _known_inner(program, instruction)
+    return None
+
+
+@cached_on_program
+def _known_inner(program: Program, instruction: Instruction) -> Instruction | None:
     return _own(program, instruction)
 
 
@@ -179,15 +190,16 @@ def _nearest(
     seen = {instruction.name}
     while front and len(seen) < _SEARCH_LIMIT:
         reached: list[Instruction] = []
-        for candidate in (near for node in front for near in neighbors(node)):
-            if candidate.name in seen:
-                continue
-            seen.add(candidate.name)
-            found = _own_or_inner(program, candidate)
-            if found:
-                return found
-            if candidate.opcode not in ("parameter", "while", "conditional"):
-                reached.append(candidate)
+        for node in front:
+            for candidate in neighbors(node):
+                if candidate.name in seen:
+                    continue
+                seen.add(candidate.name)
+                found = _own_or_inner(program, candidate)
+                if found:
+                    return found
+                if candidate.opcode not in ("parameter", "while", "conditional"):
+                    reached.append(candidate)
         front = reached
     return None
 
@@ -222,6 +234,7 @@ def phase(program: Program, instruction: Instruction) -> Phase:
     return _by_flow(program, instruction, seen=frozenset())
 
 
+@lru_cache(maxsize=_NAMES)
 def phase_of_name(op_name: str) -> Phase | None:
     """Return the phase in an op_name; of merged names the most frequent, then the latest."""
     phases = Counter(found for name in names(op_name) if (found := _of_one(name)))

@@ -28,8 +28,8 @@ from counterpoint.hlo.model.instruction import (
     Draft,
     Instruction,
     Shape,
+    draft_class,
     finished,
-    new_draft,
 )
 from counterpoint.hlo.model.program import Alias, Program, StackTable, validate_program
 from counterpoint.hlo.schedule import without_async_wrappers
@@ -299,6 +299,7 @@ class _Parts:
     """What the instructions of a module share: each distinct part is decoded once."""
 
     computations: Mapping[int, str]
+    new_draft: Callable[..., Draft] = field(default_factory=draft_class)
     shapes: dict[bytes, Shape] = field(default_factory=dict[bytes, Shape])
     origins: dict[bytes, _Origin] = field(default_factory=dict[bytes, _Origin])
     configs: dict[bytes, str] = field(default_factory=dict[bytes, str])
@@ -323,7 +324,7 @@ class _Parts:
         read = _DETAILS.get(opcode)
         calls = () if read else tuple([self.computations[i] for i in it.called_computation_ids])
         op_name, file, line, frame, scheduling_name = _known(self.origins, it.metadata, _origin)
-        made = new_draft(
+        made = self.new_draft(
             names[it.id],
             opcode,
             _known(self.shapes, it.shape, _shape),

@@ -147,6 +147,7 @@ def _touches_host(program: Program, instruction: Instruction) -> bool:
 _NO_ARITHMETIC = (Category.COPY, Category.COLLECTIVE, Category.OTHER, Category.HOST)
 _UNCOUNTED = ("reduce-window", "select-and-scatter", "scan", "fft", "cholesky", "triangular-solve",
               "ragged-dot", "scaled-dot", "sort", "topk")  # fmt: skip
+_ONLY_MOVING = ("gather", "iota", "broadcast")
 _SLICING = ("dynamic-slice", "slice", "gather")
 _WORKSPACE = re.compile(r"__cu(blas|dnn)\$|__hipblas|__miopen")
 
@@ -159,21 +160,43 @@ def flops(program: Program, instruction: Instruction) -> int | None:
     else. A done has none: its start has the work. Opaque custom calls and loops give None, never a
     guess.
     """
+    return _flops(program, instruction)
+
+
+def _flops(program: Program, instruction: Instruction) -> int | None:
+    per_element = _per_element(instruction.opcode)
+    if per_element is None:
+        return _flops_by_more(program, instruction)
+    return instruction.shape.elements if per_element else 0
+
+
+def _flops_by_more(program: Program, instruction: Instruction) -> int | None:
     if is_done(instruction):
         return 0
     opcode = instruction.opcode.removesuffix("-start")
     if opcode in ("fusion", "async") and instruction.calls:
-        return _sum([flops(program, member) for member in program.body(instruction)])
+        # Not cached: members are most of a module, and hardly anything else asks for theirs.
+        return _sum([_flops(program, member) for member in program.body(instruction)])
     kind = category(program, instruction)
     if kind is Category.CONTROL or opcode in _UNCOUNTED:
         return None
     operands = [operand.shape for operand in program.operands(instruction)]
     if opcode in ("dot", "convolution", "custom-call"):
         return _multiply_adds(instruction, opcode, operands, kind)
-    if kind in _NO_ARITHMETIC or opcode in ("gather", "iota", "broadcast"):
+    if kind in _NO_ARITHMETIC or opcode in _ONLY_MOVING:
         return 0
     counted = operands if opcode in ("reduce", "scatter") else [instruction.shape]
     return sum(shape.elements for shape in counted)
+
+
+@cache
+def _per_element(opcode: str) -> int | None:
+    """Return the operations per element of the result, 0 or 1; None if they depend on more."""
+    kind = _of_opcode(opcode)
+    special = ("dot", "reduce", "scatter", *_UNCOUNTED)
+    if kind in (None, Category.CONTROL) or opcode.removesuffix("-start") in special:
+        return None
+    return 0 if kind in _NO_ARITHMETIC or opcode.removesuffix("-start") in _ONLY_MOVING else 1
 
 
 def _multiply_adds(

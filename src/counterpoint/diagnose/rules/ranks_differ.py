@@ -48,7 +48,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import polars as pl
@@ -212,10 +212,16 @@ def _compare(timeline: Timeline, index: int) -> Divergence | None:
         return None
     read = {host: entry.hlo(host) for host in entry.variants}
     programs = {host: program for host, program in read.items() if program is not None}
+    distinct = {id(program): program for program in programs.values()}
+    keys = {
+        number: (structure, _tuning(program))
+        for (number, program), structure in zip(
+            distinct.items(), structures([*distinct.values()]), strict=True
+        )
+    }
     groups: dict[tuple[int, int], list[int]] = {}
     for host, program in programs.items():
-        key = (_structure(program, program.entry, {}, {}), _tuning(program))
-        groups.setdefault(key, []).append(host)
+        groups.setdefault(keys[id(program)], []).append(host)
     if len(groups) < 2:
         return None
     ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[1]))
@@ -265,6 +271,32 @@ def _opcodes(first: Program, second: Program) -> tuple[tuple[str, int], ...]:
     difference.subtract(Counter(instruction.opcode for instruction in first.instructions))
     changed = [(opcode, count) for opcode, count in difference.items() if count]
     return tuple(sorted(changed, key=lambda change: (-abs(change[1]), change[0])))
+
+
+def structures(programs: Sequence[Program]) -> list[int]:
+    """Return a number for each program, equal for programs that do the same in the same order.
+
+    Computations that programs share, as those of ranks tuned separately do, need no look inside.
+    That may take equal ones for different, never the reverse, so only differences are confirmed.
+    """
+    shared = _shared(programs)
+    found = [_structure(program, program.entry, {**shared}, {}) for program in programs]
+    if len(set(found)) == 1 or not shared:
+        return found
+    return [_structure(program, program.entry, {}, {}) for program in programs]
+
+
+def _shared(programs: Sequence[Program]) -> dict[str, int]:
+    """Return a number for each computation that is one object in all programs, with its callees."""
+    first, *others = programs
+    shared: dict[str, int] = {}
+    for name, computation in first.computations.items():  # callees precede their callers
+        called = {name for member in computation.instructions for name in member.calls}
+        if called <= shared.keys() and all(
+            other.computations.get(name) is computation for other in others
+        ):
+            shared[name] = id(computation)
+    return shared
 
 
 def _structure(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field, fields, make_dataclass
 from functools import cache
 from typing import Any
@@ -157,12 +157,13 @@ class Instruction:
 # A large module has a hundred thousand instructions, and to assign the fields of a frozen object
 # takes longer than to decode them. So they are first made as drafts, which are not frozen.
 Draft = Any
-new_draft: Any = make_dataclass(
-    "Draft",
-    [(part.name, Any, field(default=part.default)) for part in fields(Instruction)],
-    slots=True,
-    eq=False,
-)
+
+
+@cache
+def draft_class() -> Callable[..., Draft]:
+    """Return the class of drafts; it has the fields of Instruction."""
+    parts = [(part.name, Any, field(default=part.default)) for part in fields(Instruction)]
+    return make_dataclass("Draft", parts, slots=True, eq=False)
 
 
 def finished(draft: Draft) -> Instruction:

@@ -121,7 +121,11 @@ class Program:
 
     def users(self, instruction: Instruction) -> tuple[Instruction, ...]:
         """Return the instructions that read its value."""
-        return self._users.get((instruction.computation, instruction.name), ())
+        computation = instruction.computation
+        users = self._users.get(computation)
+        if users is None:
+            users = self._users[computation] = _users_in(self.computations[computation])
+        return users.get(instruction.name, ())
 
     def callers(self, computation: str) -> tuple[Instruction, ...]:
         """Return the instructions that call the computation."""
@@ -162,12 +166,8 @@ class Program:
         return {instruction.name: instruction for instruction in self.instructions}
 
     @cached_property
-    def _users(self) -> dict[tuple[str, str], tuple[Instruction, ...]]:
-        users: dict[tuple[str, str], list[Instruction]] = {}
-        for instruction in self.instructions:
-            for operand in dict.fromkeys(instruction.operands):
-                users.setdefault((instruction.computation, operand), []).append(instruction)
-        return {name: tuple(found) for name, found in users.items()}
+    def _users(self) -> dict[str, dict[str, tuple[Instruction, ...]]]:
+        return {}
 
     @cached_property
     def _callers(self) -> dict[str, tuple[Instruction, ...]]:
@@ -176,6 +176,14 @@ class Program:
             for computation in dict.fromkeys(instruction.calls):
                 callers.setdefault(computation, []).append(instruction)
         return {name: tuple(found) for name, found in callers.items()}
+
+
+def _users_in(computation: Computation) -> dict[str, tuple[Instruction, ...]]:
+    users: dict[str, list[Instruction]] = {}
+    for instruction in computation.instructions:
+        for operand in dict.fromkeys(instruction.operands):
+            users.setdefault(operand, []).append(instruction)
+    return {name: tuple(found) for name, found in users.items()}
 
 
 # Real modules stay below twenty levels; functions that traverse a Program recurse once per level.
