@@ -32,13 +32,16 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from counterpoint.diagnose.collectives.requirement import Bound, Link, classify
+from counterpoint.diagnose.collectives.requirement import Bound, Link, classify, dependence
 from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.network.demand import demand
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo import Instruction, Shape
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
 from recordings import Span, recording
@@ -220,3 +223,30 @@ def test_what_a_chain_allows_to_be_moved(made: StepData) -> None:
     # a and b could stand beside the scatter.
     assert scatter["movable_ms"] == pytest.approx(3)
     assert gather["bound"] == scatter["bound"] == Bound.SCHEDULE
+
+
+@given(st.lists(st.sets(st.integers(0, 11), max_size=3), max_size=12), st.data())
+def test_dependence_is_what_a_search_from_each_collective_reaches(
+    drawn: list[set[int]], data: st.DataObject
+) -> None:
+    reads = [{before for before in some if before < at} for at, some in enumerate(drawn)]
+    instructions = [
+        Instruction(f"i{at}", "add", Shape("f32"), tuple(f"i{b}" for b in some), (), "main", at)
+        for at, some in enumerate(reads)
+    ]
+    places = st.integers(0, len(reads) - 1)
+    pairs = data.draw(st.lists(st.tuples(places, places), max_size=4)) if reads else []
+
+    def reached(first: int, edges: list[set[int]]) -> set[int]:
+        return {first}.union(*(reached(other, edges) for other in edges[first]))
+
+    users = [{at for at, some in enumerate(reads) if one in some} for one in range(len(reads))]
+    starts: dict[str, int] = {}
+    dones: dict[str, int] = {}
+    for bit, (start, done) in enumerate(pairs):
+        starts[f"i{start}"] = starts.get(f"i{start}", 0) | 1 << bit
+        dones[f"i{done}"] = dones.get(f"i{done}", 0) | 1 << bit
+    found = dependence(instructions, starts, dones)
+    for bit, (start, done) in enumerate(pairs):
+        expected = reached(start, reads) | reached(done, users)
+        assert {at for at in range(len(reads)) if found[f"i{at}"] >> bit & 1} == expected

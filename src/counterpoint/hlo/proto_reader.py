@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from hashlib import sha256
 from sys import intern
 from typing import Final, TypeVar
@@ -18,7 +17,6 @@ from weakref import WeakValueDictionary
 from google.protobuf.message import DecodeError
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.groups import Axis, Iota, ListedGroups, Mesh, ReplicaGroups
 from counterpoint.hlo.model.instruction import (
     Attributes,
@@ -294,16 +292,31 @@ Ranks that were tuned separately have programs that differ in few computations.
 _Origin = tuple[str, str, int, int, str]
 
 
-@frozen
+_Part = TypeVar("_Part")
+
+
+class _Decoded(dict[bytes, _Part]):
+    """Decodes what it is asked for, once."""
+
+    def __init__(self, decode: Callable[[bytes], _Part]) -> None:
+        super().__init__()
+        self._decode = decode
+
+    def __missing__(self, data: bytes) -> _Part:
+        found = self[data] = self._decode(data)
+        return found
+
+
 class _Parts:
     """What the instructions of a module share: each distinct part is decoded once."""
 
-    computations: Mapping[int, str]
-    new_draft: Callable[..., Draft] = field(default_factory=draft_class)
-    shapes: dict[bytes, Shape] = field(default_factory=dict[bytes, Shape])
-    origins: dict[bytes, _Origin] = field(default_factory=dict[bytes, _Origin])
-    configs: dict[bytes, str] = field(default_factory=dict[bytes, str])
-    attributes: dict[bytes, Attributes] = field(default_factory=dict[bytes, Attributes])
+    def __init__(self, computations: Mapping[int, str]) -> None:
+        self.computations = computations
+        self.new_draft = draft_class()
+        self.shapes = _Decoded(_shape)
+        self.origins = _Decoded(_origin)
+        self.configs = _Decoded(_text)
+        self.attributes = _Decoded(_attributes)
 
     def computation(self, data: bytes, scheduled: bytes | None) -> Computation:
         message = MESSAGES["Computation"].FromString(data)
@@ -323,11 +336,11 @@ class _Parts:
         opcode = intern(it.opcode)
         read = _DETAILS.get(opcode)
         calls = () if read else tuple([self.computations[i] for i in it.called_computation_ids])
-        op_name, file, line, frame, scheduling_name = _known(self.origins, it.metadata, _origin)
+        op_name, file, line, frame, scheduling_name = self.origins[it.metadata]
         made = self.new_draft(
             names[it.id],
             opcode,
-            _known(self.shapes, it.shape, _shape),
+            self.shapes[it.shape],
             tuple([names[number] for number in it.operand_ids]),
             calls,
             computation,
@@ -336,22 +349,12 @@ class _Parts:
             file,
             line,
             frame,
-            _known(self.configs, it.backend_config, _text),
-            _known(self.attributes, it.frontend_attributes, _attributes),
+            self.configs[it.backend_config],
+            self.attributes[it.frontend_attributes],
             scheduling_name=scheduling_name,
         )
         (read or _everything)(it, made)
         return finished(made)
-
-
-_Part = TypeVar("_Part")
-
-
-def _known(known: dict[bytes, _Part], data: bytes, decode: Callable[[bytes], _Part]) -> _Part:
-    found = known.get(data)
-    if found is None:
-        found = known[data] = decode(data)
-    return found
 
 
 def _sequence(data: bytes) -> Iterable[int]:

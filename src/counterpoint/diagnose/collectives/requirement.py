@@ -7,7 +7,7 @@ capacity   = what the link carries at most, per device in one direction
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Final
 
@@ -46,10 +46,13 @@ def movable_work(data: StepData) -> pl.DataFrame:
     and other collectives that could use the same work.
     """
     collectives = data.cached(collective_profile).select("program", "op", "count")
+    by_program: dict[int, list[str]] = {}
+    for index, op in collectives.drop_nulls("program").select("program", "op").rows():
+        by_program.setdefault(index, []).append(op)
     works = {
-        index: _MovableWork(program, _measured(data, index))
-        for index in collectives["program"].drop_nulls().unique().to_list()
-        if (program := data.timeline.programs[int(index)].hlo()) and program.is_scheduled
+        index: _MovableWork(program, _measured(data, index), _Dependence(program, ops))
+        for index, ops in by_program.items()
+        if (program := data.timeline.programs[index].hlo()) and program.is_scheduled
     }
     rows = [
         _work_row(works.get(program), program, op, count)
@@ -82,6 +85,7 @@ class _MovableWork:
 
     program: Program
     measured: Mapping[str, float]
+    dependence: _Dependence
     timed: dict[str, list[tuple[Instruction, float]]] = field(
         default_factory=dict[str, list[tuple[Instruction, float]]]
     )
@@ -92,11 +96,11 @@ class _MovableWork:
         if start is None:
             return None
         done = done_of(self.program, start) or start
-        bound = _reached(start, self.program.operands) | _reached(done, self.program.users)
         return {
             instruction.name: ms
             for instruction, ms in self._timed(start.computation)
-            if not start.index <= instruction.index <= done.index and instruction.name not in bound
+            if not start.index <= instruction.index <= done.index
+            and not self.dependence.exists(instruction, start)
         }
 
     def _timed(self, computation: str) -> list[tuple[Instruction, float]]:
@@ -116,17 +120,54 @@ class _MovableWork:
         return self.measured.get(instruction.name, 0.0) + sum(inner)
 
 
-def _reached(
-    first: Instruction, beyond: Callable[[Instruction], Iterable[Instruction]]
-) -> set[str]:
-    """Return the names of all instructions reachable from `first`, including itself."""
-    seen, front = {first.name}, [first]
-    while front:
-        for neighbor in beyond(front.pop()):
-            if neighbor.name not in seen:
-                seen.add(neighbor.name)
-                front.append(neighbor)
-    return seen
+class _Dependence:
+    """The instructions that collectives need, or that need them."""
+
+    def __init__(self, program: Program, collectives: Sequence[str]) -> None:
+        self._program = program
+        found = [start for name in collectives if (start := program.instruction(name))]
+        self._bits = {start.name: 1 << at for at, start in enumerate(found)}
+        self._by_computation: dict[str, dict[str, int]] = {}
+        self._starts = found
+
+    def exists(self, instruction: Instruction, collective: Instruction) -> bool:
+        """Return whether the collective's start needs it, or it needs the collective's result."""
+        computation = collective.computation
+        if computation not in self._by_computation:
+            self._by_computation[computation] = self._within(computation)
+        bits = self._by_computation[computation].get(instruction.name, 0)
+        return bool(bits & self._bits[collective.name])
+
+    def _within(self, computation: str) -> dict[str, int]:
+        starts: dict[str, int] = {}
+        dones: dict[str, int] = {}
+        for start in self._starts:
+            if start.computation == computation:
+                done = done_of(self._program, start) or start
+                starts[start.name] = self._bits[start.name]
+                dones[done.name] = dones.get(done.name, 0) | self._bits[start.name]
+        return dependence(self._program.computations[computation].instructions, starts, dones)
+
+
+def dependence(
+    instructions: Sequence[Instruction], starts: Mapping[str, int], dones: Mapping[str, int]
+) -> dict[str, int]:
+    """Return, per instruction, the bits of the starts that need it and of the dones it needs.
+
+    One pass in each direction over a computation, however many starts and dones there are.
+    """
+    needs: dict[str, int] = {}
+    for instruction in instructions:  # operands precede their users
+        bits = dones.get(instruction.name, 0)
+        for operand in instruction.operands:
+            bits |= needs[operand]
+        needs[instruction.name] = bits
+    needed = {name: starts.get(name, 0) for name in needs}
+    for instruction in reversed(instructions):
+        if bits := needed[instruction.name]:
+            for operand in instruction.operands:
+                needed[operand] |= bits
+    return {name: bits | needed[name] for name, bits in needs.items()}
 
 
 SCHEMA: Final = {

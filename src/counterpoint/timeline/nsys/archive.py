@@ -121,7 +121,16 @@ class Archive:
             raise self.broken(member, str(failure)) from None
 
     def _loader(self, name: str, data: bytes) -> Callable[[], bytes]:
-        return lambda: self.unpack(name, data)
+        held: list[bytes] = []
+
+        def load() -> bytes:
+            # A program is loaded to compare it with those of other hosts, and then to read it.
+            if held:
+                return held.pop()
+            held.append(self.unpack(name, data))
+            return held[0]
+
+        return load
 
     def unpack(self, name: str, data: bytes) -> bytes:
         """Return the content of an .xz member."""
