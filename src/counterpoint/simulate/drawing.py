@@ -54,7 +54,7 @@ def draw(
     entry = ProgramEntry(
         program.name,
         () if program.fingerprint is None else (program.fingerprint,),
-        {} if hlo is None else {0: EmbeddedProgram(program.name, lambda: hlo)},
+        {} if hlo is None else {0: EmbeddedProgram(program.name, lambda: hlo, parsed=program)},
     )
     end = round(step_s * _PS)
     once = {"device": [0], "start_ps": [0], "end_ps": [end], "step": [0]}

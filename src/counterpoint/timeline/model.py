@@ -133,13 +133,15 @@ class Action(StrEnum):
 class EmbeddedProgram:
     """A compiled module in the profile; `load` returns its HLO, proto or text.
 
-    A `digest` spares loading modules that are stored alike: equal ones have equal HLO.
+    A `digest` spares loading modules that are stored alike: equal ones have equal HLO. `parsed` is
+    what its bytes say, if that is known.
     """
 
     name: str
     load: Callable[[], bytes]
     fingerprint: str | None = None
     digest: bytes | None = None
+    parsed: Program | None = None
 
 
 @frozen(eq=False)
@@ -164,7 +166,7 @@ class ProgramEntry:
 
 @lru_cache(maxsize=64)
 def _parse(variant: EmbeddedProgram) -> Program:
-    return read_program(variant.load())
+    return variant.parsed or read_program(variant.load())
 
 
 @frozen(eq=False, kw_only=True)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from counterpoint.core import Basis
 from counterpoint.core.frozen import frozen
@@ -35,6 +37,9 @@ MOVABLE_SCHEMA: Final = {
 _TOP: Final = 5
 
 _Row = tuple[int | None, str, float | None, list[str]]
+IntArray: TypeAlias = NDArray[np.int64]
+FloatArray: TypeAlias = NDArray[np.float64]
+ByteArray: TypeAlias = NDArray[np.uint8]
 
 
 def movable_work(data: StepData) -> pl.DataFrame:
@@ -65,8 +70,8 @@ def _work_row(work: _MovableWork | None, program: int | None, op: str, count: fl
     found = work.outside(op) if work is not None else None
     if found is None or not count:
         return program, op, None, []
-    longest = sorted(found, key=lambda name: -found[name])[:_TOP]
-    return program, op, sum(found.values()) / count, longest
+    total_ms, longest = found
+    return program, op, total_ms / count, longest
 
 
 def _measured(data: StepData, program: int) -> dict[str, float]:
@@ -80,36 +85,58 @@ def _measured(data: StepData, program: int) -> dict[str, float]:
 
 
 @frozen(eq=False)
+class _TimedOps:
+    """A computation's instructions that take time, in order."""
+
+    names: list[str]
+    indices: IntArray
+    ms: FloatArray
+    by_length: IntArray  # places in the other columns, longest first
+    bits: ByteArray  # per instruction, those of `dependence`
+
+    def outside(self, start: int, done: int, bit: int) -> tuple[float, list[str]]:
+        """Return the milliseconds and the longest of the instructions without the bit."""
+        free = (self.bits[:, bit >> 3] >> (bit & 7) & 1) == 0
+        free &= (self.indices < start) | (self.indices > done)
+        longest = self.by_length[free[self.by_length]][:_TOP]
+        # In order, as Python adds.
+        return sum(self.ms[free].tolist()), [self.names[place] for place in longest.tolist()]
+
+
+@frozen(eq=False)
 class _MovableWork:
     """A program with the measured times of its instructions."""
 
     program: Program
     measured: Mapping[str, float]
     dependence: _Dependence
-    timed: dict[str, list[tuple[Instruction, float]]] = field(
-        default_factory=dict[str, list[tuple[Instruction, float]]]
-    )
+    timed: dict[str, _TimedOps] = field(default_factory=dict[str, _TimedOps])
 
-    def outside(self, op: str) -> dict[str, float] | None:
+    def outside(self, op: str) -> tuple[float, list[str]] | None:
         """Return independent work before the start and behind the done; None for an unknown op."""
         start = self.program.instruction(op)
         if start is None:
             return None
         done = done_of(self.program, start) or start
-        return {
-            instruction.name: ms
-            for instruction, ms in self._timed(start.computation)
-            if not start.index <= instruction.index <= done.index
-            and not self.dependence.exists(instruction, start)
-        }
+        timed = self.timed.get(start.computation)
+        if timed is None:
+            timed = self.timed[start.computation] = self._timed(start.computation)
+        return timed.outside(start.index, done.index, self.dependence.bit(start))
 
-    def _timed(self, computation: str) -> list[tuple[Instruction, float]]:
-        """Return a computation's instructions that take time, in order."""
-        if computation not in self.timed:
-            members = self.program.computations[computation].instructions
-            times = ((member, self._ms(member)) for member in members)
-            self.timed[computation] = [(member, ms) for member, ms in times if ms > 0]
-        return self.timed[computation]
+    def _timed(self, computation: str) -> _TimedOps:
+        members = self.program.computations[computation].instructions
+        timed = [(member, ms) for member in members if (ms := self._ms(member)) > 0]
+        bits = self.dependence.within(computation)
+        width = self.dependence.width
+        packed = b"".join(bits[member.name].to_bytes(width, "little") for member, _ in timed)
+        ms = np.array([ms for _, ms in timed], np.float64)
+        return _TimedOps(
+            names=[member.name for member, _ in timed],
+            indices=np.array([member.index for member, _ in timed], np.int64),
+            ms=ms,
+            by_length=np.argsort(-ms, kind="stable"),
+            bits=np.frombuffer(packed, np.uint8).reshape(len(timed), width),
+        )
 
     def _ms(self, instruction: Instruction) -> float:
         inner = (
@@ -121,31 +148,27 @@ class _MovableWork:
 
 
 class _Dependence:
-    """The instructions that collectives need, or that need them."""
+    """The instructions that collectives need, or that need them: one bit per collective."""
 
     def __init__(self, program: Program, collectives: Sequence[str]) -> None:
         self._program = program
-        found = [start for name in collectives if (start := program.instruction(name))]
-        self._bits = {start.name: 1 << at for at, start in enumerate(found)}
-        self._by_computation: dict[str, dict[str, int]] = {}
-        self._starts = found
+        self._starts = [start for name in collectives if (start := program.instruction(name))]
+        self._bits = {start.name: at for at, start in enumerate(self._starts)}
+        self.width = len(self._starts) // 8 + 1  # in bytes
 
-    def exists(self, instruction: Instruction, collective: Instruction) -> bool:
-        """Return whether the collective's start needs it, or it needs the collective's result."""
-        computation = collective.computation
-        if computation not in self._by_computation:
-            self._by_computation[computation] = self._within(computation)
-        bits = self._by_computation[computation].get(instruction.name, 0)
-        return bool(bits & self._bits[collective.name])
+    def bit(self, collective: Instruction) -> int:
+        """Return the number of its bit."""
+        return self._bits[collective.name]
 
-    def _within(self, computation: str) -> dict[str, int]:
+    def within(self, computation: str) -> dict[str, int]:
+        """Return the bits of each instruction of a computation."""
         starts: dict[str, int] = {}
         dones: dict[str, int] = {}
         for start in self._starts:
             if start.computation == computation:
                 done = done_of(self._program, start) or start
-                starts[start.name] = self._bits[start.name]
-                dones[done.name] = dones.get(done.name, 0) | self._bits[start.name]
+                starts[start.name] = 1 << self._bits[start.name]
+                dones[done.name] = dones.get(done.name, 0) | 1 << self._bits[start.name]
         return dependence(self._program.computations[computation].instructions, starts, dones)
 
 
