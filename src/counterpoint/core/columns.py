@@ -154,6 +154,8 @@ def distinct(columns: Sequence[Longs]) -> tuple[Longs, Longs]:
     than sorting. Columns with a wide range (a hash as program id) are numbered first.
     """
     code = np.zeros(len(columns[0]), np.int64)
+    if not len(code):
+        return code, code
     room = 1
     for column in columns:
         low, high = int(column.min()), int(column.max())

@@ -90,7 +90,7 @@ def read(
             continue
         for recording in result:
             if len(recording.spans):
-                gather(gathered, recording)
+                gather(gathered, recording, alone=len(sources) == len(result) == 1)
             else:
                 empty.append(recording)
     if not gathered.hosts:

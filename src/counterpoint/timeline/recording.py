@@ -13,6 +13,7 @@ from dataclasses import field, replace
 from hashlib import sha256
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from counterpoint.core import Basis, Range
@@ -146,7 +147,7 @@ class RecordingSummary:
     predicted_range: Range | None
     environment: Mapping[str, str]
     truncated: bool
-    content: bytes | None  # None: it has no spans
+    content: bytes | None  # None: it has no spans, or there is no other to compare it with
     zero_ns: int | None  # its own clock at time 0, since 1970
     first_ps: int | None
     last_ps: int | None
@@ -159,8 +160,11 @@ class RecordingSummary:
         return self.zero_ns + self.first_ps // 1000, self.zero_ns + self.last_ps // 1000
 
 
-def summarize_recording(recording: Recording) -> RecordingSummary:
-    """Return the properties of a Recording that outlast it."""
+def summarize_recording(recording: Recording, *, alone: bool = False) -> RecordingSummary:
+    """Return the properties of a Recording that outlast it.
+
+    `alone`: it is the only one, so its content is not compared with that of others.
+    """
     spans = recording.spans
     first, last = spans["start_ps"].min(), (spans["start_ps"] + spans["dur_ps"]).max()
     return RecordingSummary(
@@ -172,7 +176,7 @@ def summarize_recording(recording: Recording) -> RecordingSummary:
         predicted_range=recording.predicted_range,
         environment=recording.environment,
         truncated=recording.truncated,
-        content=_content(recording) if len(spans) else None,
+        content=_content(recording) if len(spans) and not alone else None,
         zero_ns=recording.zero_ns,
         first_ps=first if isinstance(first, int) else None,
         last_ps=last if isinstance(last, int) else None,
@@ -183,7 +187,7 @@ def _content(recording: Recording) -> bytes:
     ordinals = [device.ordinal for device in recording.devices]  # distinguishes ranks of one host
     digest = sha256(repr((ordinals, recording.ops.rows())).encode())
     for name in ("device", "line", "op", "start_ps", "dur_ps"):
-        digest.update(recording.spans[name].to_numpy().tobytes())
+        digest.update(np.ascontiguousarray(recording.spans[name].to_numpy()).data)
     return digest.digest()
 
 

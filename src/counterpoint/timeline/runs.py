@@ -98,27 +98,38 @@ def _without_cut(found: FoundRuns) -> FoundRuns:
 
 
 def _by_key(spans: pl.DataFrame, program: Programs) -> FoundRuns:
-    """Group spans of one device and program by run id; in numpy, for speed."""
+    """Group spans of one device and program by run id; in numpy, for speed.
+
+    Spans are stored line by line, and thousands in a row are of one run: such a stretch is grouped
+    as one.
+    """
     run_of = np.full(len(spans), NO_RUN, np.uint32)
     keyed = np.flatnonzero(spans["run_key"].is_not_null().to_numpy() & (program >= 0))
     if not len(keyed):
         return FoundRuns(pl.DataFrame(schema=FOUND), run_of)
-    device = spans["device"].to_numpy()[keyed].astype(np.int64)
-    own = program[keyed].astype(np.int64)
-    key = spans["run_key"].fill_null(0).to_numpy()[keyed]
+    rows = keyed if len(keyed) < len(spans) else slice(None)
+    columns = (
+        spans["device"].to_numpy()[rows],
+        program[rows],
+        spans["run_key"].fill_null(0).to_numpy()[rows],
+    )
+    changes = [column[1:] != column[:-1] for column in columns]
+    stretch = np.append(0, np.flatnonzero(changes[0] | changes[1] | changes[2]) + 1)
+    device, own, key = (column[stretch].astype(np.int64) for column in columns)
     first, code = distinct([device, own, key])
-    start = spans["start_ps"].to_numpy()[keyed]
+    start = spans["start_ps"].to_numpy()[rows]
     begin = np.full(len(first), np.iinfo(np.int64).max)
-    np.minimum.at(begin, code, start)
+    np.minimum.at(begin, code, np.minimum.reduceat(start, stretch))
     end = np.full(len(first), np.iinfo(np.int64).min)
-    np.maximum.at(end, code, start + spans["dur_ps"].to_numpy()[keyed])
+    ends = start + spans["dur_ps"].to_numpy()[rows]
+    np.maximum.at(end, code, np.maximum.reduceat(ends, stretch))
     order = np.lexsort((begin, device[first]))
     place = np.empty(len(order), np.uint32)
     place[order] = np.arange(len(order), dtype=np.uint32)
-    run_of[keyed] = place[code]
-    columns = {"device": device[first], "program": own[first], "key": key[first]}
-    columns |= {"start_ps": begin, "end_ps": end}
-    runs = pl.DataFrame({name: column[order] for name, column in columns.items()})
+    run_of[rows] = np.repeat(place[code], np.diff(stretch, append=len(keyed)))
+    found = {"device": device[first], "program": own[first], "key": key[first]}
+    found |= {"start_ps": begin, "end_ps": end}
+    runs = pl.DataFrame({name: column[order] for name, column in found.items()})
     return FoundRuns(runs.cast({**FOUND}), run_of)
 
 

@@ -107,12 +107,12 @@ class Gathered:
         return known
 
 
-def gather(gathered: Gathered, recording: Recording) -> None:
+def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> None:
     """Add a host: find its runs, describe its ops, append its tables.
 
-    Copies of a host are skipped.
+    Copies of a host are skipped; `alone`: there is no other host.
     """
-    origin = summarize_recording(recording)
+    origin = summarize_recording(recording, alone=alone)
     require_same_kind(gathered.hosts, origin)
     if copied := copy_note(gathered.hosts, origin):
         gathered.notes.append(copied)
@@ -160,16 +160,17 @@ def _append_spans(
     run_of = pl.Series("run", found.run_of, pl.UInt32)
     first_device = len(gathered.devices)
     run = pl.when(run_of != NO_RUN).then(run_of + gathered.run_count)
-    spans = recording.spans
+    columns = {
+        "device": (pl.col("device") + first_device).cast(pl.UInt16),
+        "line": pl.col("line").cast(pl.UInt32) + len(gathered.lines),
+        "op": pl.lit(pl.Series("op", op_of_span, pl.UInt32)),
+        "run": run.cast(pl.UInt32),
+        "start_ps": pl.col("start_ps"),
+        "dur_ps": pl.col("dur_ps"),
+    }
+    order = pl.lit(_by_device_and_start(recording.spans))
     gathered.spans.append(
-        spans.select(
-            (pl.col("device") + first_device).cast(pl.UInt16),
-            pl.col("line").cast(pl.UInt32) + len(gathered.lines),
-            pl.Series("op", op_of_span, pl.UInt32),
-            run.cast(pl.UInt32).alias("run"),
-            "start_ps",
-            "dur_ps",
-        ).select(*SPANS)[_by_device_and_start(spans)]
+        recording.spans.select(columns[name].gather(order).alias(name) for name in SPANS)
     )
     gathered.runs.append(found.runs.with_columns(pl.col("device") + first_device))
 

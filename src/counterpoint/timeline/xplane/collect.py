@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.columns import distinct
-from counterpoint.core.wire import Malformed
+from counterpoint.core.columns import distinct, order_by
+from counterpoint.core.frozen import frozen
 from counterpoint.timeline.megascale import TransferCollector
 from counterpoint.timeline.model import Action, Device, EmbeddedProgram, Schema
 from counterpoint.timeline.recording import (
@@ -29,21 +30,87 @@ from counterpoint.timeline.recording import (
     Recording,
 )
 from counterpoint.timeline.xplane import transfers
-from counterpoint.timeline.xplane.events import Events, Stat
-from counterpoint.timeline.xplane.planes import EventName, Plane, PlaneLine, StatValue
+from counterpoint.timeline.xplane.events import Events
+from counterpoint.timeline.xplane.planes import (
+    LATEST_PS,
+    Plane,
+    PlaneLine,
+    as_number,
+    as_text,
+    starts,
+)
 from counterpoint.timeline.xplane.transfers import COLLECTIVE_STAT, GRAPH_STAT, group_size
 
 Columns = dict[str, NDArray[np.generic]]
 Longs = NDArray[np.int64]
 
-_LATEST_PS: Final = 1 << 61
 _NONE: Final = -1
 _JOINED_ROWS: Final = 1 << 18
 
 _STEP_DIGITS: Final = 19
+_MARKS: Final = frozenset({"step_num"})
+_NO_ROWS: Final = np.empty(0, np.int64)
 
 _TPU_NAME: Final = re.compile(r"%?([\w.\-]+) = ")
 _MODULE: Final = re.compile(r"(.+)\((\d+)\)$")
+
+
+@frozen(eq=False)
+class ArrangedSpans:
+    """Work of a batch, whose ops are of few kinds: each has one key, and a first event."""
+
+    events: Events
+    first: Longs
+    keys: Sequence[tuple[int, ...]]
+    kind: Longs  # of each event
+    in_graph: NDArray[np.bool_]
+
+
+def arrange_spans(events: Events) -> ArrangedSpans:
+    """Number the kinds of ops in a batch by all that the events say of theirs."""
+    in_graph = events.known(GRAPH_STAT)
+    columns = [events.metadata]
+    for name in ("hlo_op", "hlo_module", "program_id"):
+        stat = events.stats.get(name)
+        if stat is not None:
+            known = stat.known.all()
+            columns.append(stat.value if known else np.where(stat.known, stat.value, _NONE))
+    columns.append(in_graph.astype(np.int64))
+    first, kind = distinct(columns)
+    keys = [*zip(*(column[first].tolist() for column in columns), strict=True)]
+    return ArrangedSpans(events, first, keys, kind, in_graph)
+
+
+@frozen(eq=False)
+class ArrangedHost:
+    """Events of a host thread: ops with their devices, as rows of `ordinals`, and the others.
+
+    `named` gives the first of the others with each name, and the name of each as a row of those.
+    """
+
+    ops: ArrangedSpans
+    ordinals: Sequence[int]
+    device: Longs
+    markers: Events
+    others: Events
+    named: tuple[Longs, Longs]
+
+
+def arrange_host(events: Events) -> ArrangedHost:
+    """Separate the events of a host thread."""
+    on_device = events.known("hlo_op") & events.known("device_ordinal")
+    ops = events.select(on_device, events.stats)
+    ordinals = ops.stats["device_ordinal"].value if len(ops) else _NO_ROWS
+    first, device = distinct([ordinals])
+    others = events.select((events.duration_ps > 0) & ~on_device)
+    return ArrangedHost(
+        ops=arrange_spans(ops),
+        ordinals=ordinals[first].tolist(),
+        device=device,
+        markers=events.select(events.known("step_num") & ~on_device, _MARKS & events.stats.keys()),
+        others=others,
+        named=distinct([others.metadata]),
+    )
 
 
 class Collector:
@@ -80,7 +147,7 @@ class Collector:
         self._pieces += 1
         self._opened.clear()
         self._ops.forget_planes()
-        if not self._origin_ns and max(stamps_ns, default=0) * 1000 >= _LATEST_PS:
+        if not self._origin_ns and max(stamps_ns, default=0) * 1000 >= LATEST_PS:
             self._origin_ns = min(stamp for stamp in stamps_ns if stamp)
 
     def device(self, device: Device) -> int:
@@ -108,47 +175,45 @@ class Collector:
             self._lines.append(f"{plane.name}/{line.name}")
 
     def add_spans(
-        self, plane: Plane, device: int, line: PlaneLine, events: Events, is_async: bool
+        self, plane: Plane, device: int, line: PlaneLine, spans: ArrangedSpans, is_async: bool
     ) -> None:
         """Add work that a device plane records."""
-        self._summaries += events.summaries
-        self._add_spans(plane, np.full(len(events), device, np.uint16), line, events, is_async)
+        self._summaries += spans.events.summaries
+        devices = np.full(len(spans.events), device, np.uint16)
+        self._add_spans(plane, devices, line, spans, is_async)
 
-    def add_host_events(self, plane: Plane, line: PlaneLine, events: Events) -> None:
+    def add_host_events(self, plane: Plane, line: PlaneLine, arranged: ArrangedHost) -> None:
         """Add events of a host thread: ops of virtual CPU devices, step markers, the rest."""
-        on_device = _known(events, "hlo_op") & _known(events, "device_ordinal")
-        if on_device.any():
-            ops = _select(events, on_device, events.stats)
-            ordinals = ops.stats["device_ordinal"].value
-            first, code = distinct([ordinals])
-            index = np.array(
-                [self.device(Device(ordinal=int(n), kind="cpu")) for n in ordinals[first]],
-                np.uint16,
-            )
-            self._add_spans(plane, index[code], line, ops, False)
-        marked = _known(events, "step_num") & ~on_device
-        if marked.any():
-            self._add_markers(plane, None, line, _select(events, marked, ("step_num",)))
-        self._add_host(plane, line, _select(events, (events.duration_ps > 0) & ~on_device))
+        if len(arranged.ordinals):
+            index = [self.device(Device(ordinal=n, kind="cpu")) for n in arranged.ordinals]
+            devices = np.array(index, np.uint16)[arranged.device]
+            self._add_spans(plane, devices, line, arranged.ops, False)
+        if len(arranged.markers):
+            self._add_markers(plane, None, line, arranged.markers)
+        self._add_host(plane, line, arranged.others, arranged.named)
 
     def add_actions(self, plane: Plane, line: PlaneLine, events: Events) -> None:
         """Add actions recorded by Megascale."""
         if len(events):
-            self._transfers.add_actions(self._told(plane, line, events))
+            start = starts(line, events, self._origin_ns)
+            self._transfers.add_actions(transfers.table(plane, self._line, events, start))
 
     def add_messages(
         self, plane: Plane, line: PlaneLine, events: Events, tells: Mapping[str, Action]
     ) -> None:
         """Add events of a host thread that describe transfers."""
         if len(events):
-            self._transfers.add_messages(self._told(plane, line, events), tells)
+            table = transfers.table(
+                plane, self._line, events, starts(line, events, self._origin_ns)
+            )
+            self._transfers.add_messages(table, tells)
 
     def add_executions(self, plane: Plane, device: int, line: PlaneLine, events: Events) -> None:
         """Add executions of modules, named `module(program id)`."""
-        start = self._start(line, events)
+        start = starts(line, events, self._origin_ns)
         run = events.stats.get("run_id")
         for row, metadata in enumerate(events.metadata.tolist()):
-            name = _event_name(plane, metadata).name
+            name = plane.event_name(metadata).name
             match = _MODULE.match(name)
             module, program = (match[1], match[2]) if match else (name, None)
             key = int(run.value[row]) if run is not None and run.known[row] else None
@@ -158,9 +223,9 @@ class Collector:
 
     def add_steps(self, plane: Plane, device: int, line: PlaneLine, events: Events) -> None:
         """Add steps that a device plane marks; the event's name is the step number."""
-        start = self._start(line, events)
+        start = starts(line, events, self._origin_ns)
         for row, metadata in enumerate(events.metadata.tolist()):
-            name = _event_name(plane, metadata).name
+            name = plane.event_name(metadata).name
             step = int(name) if name.isdecimal() and len(name) < _STEP_DIGITS else row
             duration = int(events.duration_ps[row])
             self._markers.append((device, step, name, int(start[row]), duration))
@@ -220,36 +285,39 @@ class Collector:
         plane: Plane,
         device: NDArray[np.uint16],
         line: PlaneLine,
-        events: Events,
+        spans: ArrangedSpans,
         is_async: bool,
     ) -> None:
+        events = spans.events
         if not len(events):
             return
         run = events.stats.get("run_id")
-        known = _known(events, "run_id")
+        known = events.known("run_id")
         self._spans.append(
             {
                 "device": device,
                 "line": np.full(len(events), self._line, np.uint32),
-                "op": self._ops.codes(plane, events, is_async),
+                "op": self._ops.codes(plane, spans, is_async),
                 "run_key": run.value if run is not None else np.zeros(len(events), np.int64),
                 "run_known": known,
-                "start_ps": self._start(line, events),
+                "start_ps": starts(line, events, self._origin_ns),
                 "dur_ps": events.duration_ps,
             }
         )
 
-    def _add_host(self, plane: Plane, line: PlaneLine, events: Events) -> None:
+    def _add_host(
+        self, plane: Plane, line: PlaneLine, events: Events, named: tuple[Longs, Longs]
+    ) -> None:
         if not len(events):
             return
-        first, code = distinct([events.metadata])
-        names = [_event_name(plane, kind).name for kind in events.metadata[first].tolist()]
+        first, code = named
+        names = [plane.event_name(kind).name for kind in events.metadata[first].tolist()]
         index = np.array([self._names.setdefault(n, len(self._names)) for n in names], np.uint32)
         self._host.append(
             {
                 "line": np.full(len(events), self._line, np.uint32),
                 "name": index[code],
-                "start_ps": self._start(line, events),
+                "start_ps": starts(line, events, self._origin_ns),
                 "dur_ps": events.duration_ps,
             }
         )
@@ -257,25 +325,11 @@ class Collector:
     def _add_markers(
         self, plane: Plane, device: int | None, line: PlaneLine, events: Events
     ) -> None:
-        start, step = self._start(line, events), events.stats["step_num"].value
+        start, step = starts(line, events, self._origin_ns), events.stats["step_num"].value
         for row, metadata in enumerate(events.metadata.tolist()):
-            name = _event_name(plane, metadata).name
+            name = plane.event_name(metadata).name
             duration = int(events.duration_ps[row])
             self._markers.append((device, int(step[row]), name, int(start[row]), duration))
-
-    def _told(self, plane: Plane, line: PlaneLine, events: Events) -> pl.DataFrame:
-        return transfers.table(plane, self._line, events, self._start(line, events))
-
-    def _start(self, line: PlaneLine, events: Events) -> Longs:
-        if len(events):
-            low = min(events.offset_ps.min(), events.duration_ps.min())
-            high = max(events.offset_ps.max(), events.duration_ps.max())
-            if low < -_LATEST_PS or high > _LATEST_PS or events.duration_ps.min() < 0:
-                raise Malformed(f"an event of line {line.name!r} has an impossible time")
-        base = (line.timestamp_ns - self._origin_ns) * 1000
-        if abs(base) > _LATEST_PS:
-            raise Malformed(f"line {line.name!r} has an impossible start")
-        return events.offset_ps + base
 
 
 @cache
@@ -329,37 +383,29 @@ class _Ops:
         """Release the planes read so far, which have no more events."""
         self._met.clear()
 
-    def codes(self, plane: Plane, events: Events, is_async: bool) -> NDArray[np.uint32]:
+    def codes(self, plane: Plane, spans: ArrangedSpans, is_async: bool) -> NDArray[np.uint32]:
         """Return the row of each event, adding new rows as needed."""
-        columns = [events.metadata]
-        for name in ("hlo_op", "hlo_module", "program_id"):
-            stat = events.stats.get(name)
-            if stat is not None:
-                known = stat.known.all()
-                columns.append(stat.value if known else np.where(stat.known, stat.value, _NONE))
-        in_graph = _known(events, GRAPH_STAT)
-        columns.append(in_graph.astype(np.int64))
-        first, code = distinct(columns)
         row_of = self._met.setdefault((plane, is_async), {})
-        rows = np.empty(len(first), np.uint32)
-        keys = zip(*(column[first].tolist() for column in columns), strict=True)
+        rows = np.empty(len(spans.first), np.uint32)
+        keys = enumerate(zip(spans.first.tolist(), spans.keys, strict=True))
         # In order of appearance: the numbers of ops do not depend on the size of batches.
-        for at, position, key in sorted(zip(first.tolist(), range(len(first)), keys, strict=True)):
+        for position, (at, key) in sorted(keys, key=itemgetter(1)):
             if key not in row_of:
-                row_of[key] = self._row(plane, events, at, is_async)
+                row_of[key] = self._row(plane, spans.events, at, is_async)
             rows[position] = row_of[key]
-        codes = rows[code]
-        if in_graph.any():
-            self.nameless_in_graphs += int(np.isin(codes[in_graph], [*self._nameless]).sum())
+        codes = rows[spans.kind]
+        if spans.in_graph.any():
+            inside = codes[spans.in_graph]
+            self.nameless_in_graphs += int(np.isin(inside, [*self._nameless]).sum())
         return codes
 
     def _row(self, plane: Plane, events: Events, at: int, is_async: bool) -> int:
-        event = _event_name(plane, int(events.metadata[at]))
-        on_event = {name: _stat(plane, events.stats[name], at) for name in events.stats}
+        event = plane.event_name(int(events.metadata[at]))
+        on_event = {name: plane.stat(events.stats[name], at) for name in events.stats}
 
         def text(name: str) -> str | None:
             value = on_event.get(name)
-            return _as_text(event.stats.get(name) if value is None else value)
+            return as_text(event.stats.get(name) if value is None else value)
 
         from_text = _TPU_NAME.match(event.name)
         own = from_text[1] if from_text else None
@@ -379,8 +425,8 @@ class _Ops:
             text("hlo_category"),
             scope,
             text("source"),
-            _as_number(event.stats.get("flops")),
-            _as_number(event.stats.get("bytes_accessed")),
+            as_number(event.stats.get("flops")),
+            as_number(event.stats.get("bytes_accessed")),
             event.name if from_text else None,
         )
         index = self._rows.setdefault(row, len(self._rows))
@@ -397,49 +443,6 @@ class _Ops:
             return frame
         sizes = [self._slices.get(index) for index in range(len(frame))]
         return frame.with_columns(pl.Series("said_group_size", sizes, pl.UInt32))
-
-
-def _event_name(plane: Plane, metadata: int) -> EventName:
-    known = plane.event_names.get(metadata)
-    return known or EventName(name=f"event {metadata}", display="", stats={})
-
-
-def _stat(plane: Plane, stat: Stat, at: int) -> StatValue | None:
-    if not stat.known[at]:
-        return None
-    value = int(stat.value[at])
-    return plane.strings.get(value) if stat.is_text[at] else value
-
-
-def _as_text(value: StatValue | None) -> str | None:
-    if value is None or value == "":
-        return None
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def _as_number(value: StatValue | None) -> float | None:
-    return float(value) if isinstance(value, int | float) and value else None
-
-
-def _known(events: Events, name: str) -> NDArray[np.bool_]:
-    stat = events.stats.get(name)
-    return stat.known if stat is not None else np.zeros(len(events), bool)
-
-
-def _select(events: Events, mask: NDArray[np.bool_], stats: Iterable[str] = ()) -> Events:
-    rows = np.flatnonzero(mask)
-    if len(rows) == len(mask):
-        return replace(events, stats={name: events.stats[name] for name in stats})
-    return Events(
-        events.metadata[rows],
-        events.offset_ps[rows],
-        events.duration_ps[rows],
-        {name: _rows_of(events.stats[name], rows) for name in stats},
-    )
-
-
-def _rows_of(stat: Stat, rows: Longs) -> Stat:
-    return Stat(stat.value[rows], stat.known[rows], stat.is_text[rows])
 
 
 def _concatenate(parts: list[Columns], schema: Schema) -> pl.DataFrame:
@@ -493,5 +496,4 @@ def _order(start: pl.Series, duration: pl.Series) -> pl.Series | None:
     """Return the order of a line's rows: by start, the longer first; None if they are in order."""
     if start.is_sorted():
         return None
-    order = np.lexsort((-duration.to_numpy(), start.to_numpy()))
-    return pl.Series(order.astype(np.uint32))
+    return pl.Series(order_by(start.to_numpy(), -duration.to_numpy()).astype(np.uint32))

@@ -9,9 +9,9 @@ field by field, more slowly, with the same result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from counterpoint.core.frozen import frozen
 from counterpoint.core.wire import FIXED32, FIXED64, LENGTH, VARINT, Malformed, fields, varint
 from counterpoint.timeline.xplane import native
-from counterpoint.timeline.xplane.wire import Positions, WireBlock
+from counterpoint.timeline.xplane.wire import Positions, WireBlock, signed, text_at
+
+T = TypeVar("T")
 
 EVENTS_TAG: Final = 0x22
 STATS_TAG: Final = 0x22
@@ -92,6 +94,28 @@ class Events:
     def __len__(self) -> int:
         return len(self.metadata)
 
+    def known(self, stat: str) -> NDArray[np.bool_]:
+        """Return which events have this stat."""
+        found = self.stats.get(stat)
+        return found.known if found is not None else np.zeros(len(self), bool)
+
+    def select(self, mask: NDArray[np.bool_], stats: Iterable[str] = ()) -> Events:
+        """Return some of the events, with these stats only."""
+        rows = np.flatnonzero(mask)
+        if len(rows) == len(mask):
+            of_all = {name: self.stats[name] for name in stats}
+            return Events(self.metadata, self.offset_ps, self.duration_ps, of_all)
+        return Events(
+            self.metadata[rows],
+            self.offset_ps[rows],
+            self.duration_ps[rows],
+            {name: _rows_of(self.stats[name], rows) for name in stats},
+        )
+
+
+def _rows_of(stat: Stat, rows: NDArray[np.int64]) -> Stat:
+    return Stat(stat.value[rows], stat.known[rows], stat.is_text[rows])
+
 
 @frozen
 class EventSelection:
@@ -117,14 +141,35 @@ def read_events(
 
     The range is that of a line; fields that are not events are skipped.
     """
-    decode_batches = _decode_compiled if native.is_available() else _decode_in_python
+    return read_arranged(data, start, end, wanted, strings, _as_they_are)
+
+
+def _as_they_are(events: Events) -> Events:
+    return events
+
+
+def read_arranged(
+    data: memoryview,
+    start: int,
+    end: int,
+    wanted: EventSelection,
+    strings: Strings,
+    arrange: Callable[[Events], T],
+) -> Iterator[tuple[T, int]]:
+    """Do the same, and arrange each batch: where possible, in the thread that decodes it."""
     while start < end:
         if data[start] != EVENTS_TAG:
             start = _step_over(data, start, end)
-            continue
-        for events, skipped, after in decode_batches(data, start, end, wanted, strings):
-            yield events, skipped
-            start = after
+        elif native.is_available():
+            for arranged, skipped, after in _decode_compiled(
+                data, start, end, wanted, strings, arrange
+            ):
+                yield arranged, skipped
+                start = after
+        else:
+            for events, skipped, after in _decode_in_python(data, start, end, wanted, strings):
+                yield arrange(events), skipped
+                start = after
 
 
 def _decode_in_python(
@@ -141,27 +186,40 @@ def _decode_in_python(
 
 
 def _decode_compiled(
-    data: memoryview, start: int, end: int, wanted: EventSelection, strings: Strings
-) -> Iterator[tuple[Events, int, int]]:
+    data: memoryview,
+    start: int,
+    end: int,
+    wanted: EventSelection,
+    strings: Strings,
+    arrange: Callable[[Events], T],
+) -> Iterator[tuple[T, int, int]]:
     """Do the same for all events up to the next other field, several batches at a time."""
     slots, left_out = _slots(wanted), _left_out(wanted)
     names = wanted.columns
+
+    def arranged(decoded: native.EventColumns) -> T | None:
+        # The ids of texts depend on the order of batches.
+        return None if decoded.has_texts else arrange(_events(decoded, names))
+
     at = start
-    for batch, decoded in native.decode_all(
-        np.frombuffer(data[start:end], np.uint8), slots, left_out, len(names)
+    for batch, decoded, made in native.decode_all(
+        np.frombuffer(data[start:end], np.uint8), slots, left_out, len(names), arranged
     ):
         after = at + len(batch)
         if decoded is None:
             # Not as C++ writes it: the other decoder is more patient, or knows the error.
             while at < after:
                 for events, skipped, stop in _decode_in_python(data, at, after, wanted, strings):
-                    yield events, skipped, stop
+                    yield arrange(events), skipped, stop
                     at = stop
             continue
-        yield _numbered(batch, decoded, names, strings), decoded.left_out, after
+        if made is None:
+            _number_texts(batch, decoded, strings)
+        yield made or arrange(_events(decoded, names)), decoded.left_out, after
         at = after
     if at == start:
-        yield from _decode_in_python(data, start, end, wanted, strings)
+        for events, skipped, stop in _decode_in_python(data, start, end, wanted, strings):
+            yield arrange(events), skipped, stop
 
 
 def _left_out(wanted: EventSelection) -> NDArray[np.uint8]:
@@ -171,14 +229,14 @@ def _left_out(wanted: EventSelection) -> NDArray[np.uint8]:
     return table[: int(ids.max(initial=0)) + 1]
 
 
-def _numbered(
-    batch: NDArray[np.uint8], decoded: native.EventColumns, names: Sequence[str], strings: Strings
-) -> Events:
-    """Return the columns with ids in place of the texts that events spell out."""
-    spelled = np.nonzero(decoded.kind == native.SPELLED) if decoded.has_texts else ((), ())
-    for column, row in zip(*spelled, strict=True):
-        text = _text_at(batch, int(decoded.value[column, row]), len(batch))
+def _number_texts(batch: NDArray[np.uint8], decoded: native.EventColumns, strings: Strings) -> None:
+    """Put ids in place of the texts that events spell out."""
+    for column, row in zip(*np.nonzero(decoded.kind == native.SPELLED), strict=True):
+        text = text_at(batch, int(decoded.value[column, row]), len(batch))
         decoded.value[column, row] = strings.intern(text)
+
+
+def _events(decoded: native.EventColumns, names: Sequence[str]) -> Events:
     named = decoded.kind.view(bool)  # of one byte each, as kinds are
     if decoded.has_texts:
         named = decoded.kind != 0
@@ -389,16 +447,9 @@ def _put_values(
             columns.put(name, rows[matching], number[matching], tag == _REF_VALUE)
         elif tag in (_TEXT_VALUE, _BYTES_VALUE):
             for row in matching.tolist():
-                text = _text_at(block.bytes, int(of.value_at[row]) + 1, int(of.after[row]))
+                text = text_at(block.bytes, int(of.value_at[row]) + 1, int(of.after[row]))
                 key = np.array([strings.intern(text)], np.int64)
                 columns.put(name, rows[row : row + 1], key, True)
-
-
-def _text_at(data: NDArray[np.uint8], at: int, end: int) -> str:
-    length, begin = varint(data.data, at)
-    if begin + length > end:
-        raise Malformed("the text of a stat is damaged")
-    return data[begin : begin + length].tobytes().decode("utf-8", "replace")
 
 
 def _decode_slowly(
@@ -414,7 +465,7 @@ def _decode_slowly(
     rows = np.array([row], np.int64)
     for number, wire, begin, finish in fields(data, *body):
         if wire == VARINT and number in (1, 2, 3):
-            values[number - 1] = _signed(varint(data, begin)[0])
+            values[number - 1] = signed(varint(data, begin)[0])
             values[_TIMED] |= number == _OFFSET_FIELD
         elif number == _OCCURRENCES_FIELD and wire == VARINT:
             values[_TIMED] = 0
@@ -436,13 +487,9 @@ def _one_stat(data: memoryview, start: int, end: int) -> tuple[int, int, int | s
         if number == 1 and wire == VARINT:
             stat = varint(data, begin)[0]
         elif wire == VARINT:
-            kind, value = number, _signed(varint(data, begin)[0])
+            kind, value = number, signed(varint(data, begin)[0])
         elif wire == LENGTH:
             kind, value = number, bytes(data[begin:finish]).decode("utf-8", "replace")
         elif wire in (FIXED32, FIXED64):
             kind, value = number, None
     return stat, kind, value
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value

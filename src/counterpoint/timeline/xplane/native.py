@@ -9,11 +9,11 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from counterpoint.core.frozen import frozen
 
 Longs = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
+
+T = TypeVar("T")
 
 LIBRARY: Final = Path(__file__).with_name("_events.so")
 SWITCH: Final = "COUNTERPOINT_NATIVE"
@@ -109,24 +111,30 @@ class EventColumns:
 
 
 def decode_all(
-    data: Bytes, slots: NDArray[np.int8], left_out: Bytes, columns: int
-) -> Iterator[tuple[Bytes, EventColumns | None]]:
+    data: Bytes,
+    slots: NDArray[np.int8],
+    left_out: Bytes,
+    columns: int,
+    then: Callable[[EventColumns], T],
+) -> Iterator[tuple[Bytes, EventColumns | None, T | None]]:
     """Yield the events from the first byte on in batches of bytes, each with its columns.
 
     The columns are None if the bytes are not as expected. The batches end at a field that is no
     event, or at an event that is cut off. `slots` gives the column of each stat id; `left_out` is 1
-    for metadata ids to leave out.
+    for metadata ids to leave out. What `then` makes of the columns, it makes in the same thread.
     """
-    pending = deque[tuple[Bytes, Future[EventColumns | None]]]()
+
+    def decode(batch: Bytes, count: int) -> tuple[Bytes, EventColumns | None, T | None]:
+        decoded = _decode(batch, count, slots, left_out, columns)
+        return batch, decoded, None if decoded is None else then(decoded)
+
+    pending = deque[Future[tuple[Bytes, EventColumns | None, T | None]]]()
     for batch, count in _batches(data):
-        task = _threads().submit(_decode, batch, count, slots, left_out, columns)
-        pending.append((batch, task))
+        pending.append(_threads().submit(decode, batch, count))
         if len(pending) > _AHEAD:
-            first, task = pending.popleft()
-            yield first, task.result()
+            yield pending.popleft().result()
     while pending:
-        first, task = pending.popleft()
-        yield first, task.result()
+        yield pending.popleft().result()
 
 
 @cache
@@ -135,16 +143,29 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _batches(data: Bytes) -> Iterator[tuple[Bytes, int]]:
-    """Yield whole events and their number."""
+    """Yield whole events and their number; where the next ones end is found in a thread."""
+    first = _measure(data, 0)
+    while first:
+        at = first[-1][0].stop
+        following = _threads().submit(_measure, data, at) if at < len(data) else None
+        for batch, count in first:
+            yield data[batch], count
+        first = following.result() if following is not None else []
+
+
+def _measure(data: Bytes, at: int) -> list[tuple[slice, int]]:
+    """Return the next few batches from a position on."""
     library = _library()
-    at, count = 0, ctypes.c_size_t()
-    while library is not None and at < len(data):
+    count = ctypes.c_size_t()
+    found: list[tuple[slice, int]] = []
+    while library is not None and at < len(data) and len(found) < _AHEAD:
         begin = data.ctypes.data + at
         size = library.measure_events(begin, len(data) - at, _ROOM, ctypes.byref(count))
         if not size:
-            return
-        yield data[at : at + size], count.value
+            break
+        found.append((slice(at, at + size), count.value))
         at += size
+    return found
 
 
 def _decode(

@@ -13,12 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+import numpy as np
 from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
 
 from counterpoint.core.frozen import frozen
 from counterpoint.core.wire import LENGTH, VARINT, Malformed, fields, varint
 from counterpoint.hlo import Message, message_classes
-from counterpoint.timeline.xplane.events import EVENTS_TAG, Strings
+from counterpoint.timeline.xplane.events import EVENTS_TAG, Events, Stat, Strings
+
+LATEST_PS: Final = 1 << 61
+"""Times beyond it are damage, and would not fit 64 bits when added."""
 
 StatValue = int | float | str | bytes
 
@@ -53,6 +58,18 @@ _MESSAGES = message_classes(
 )
 
 
+def as_text(value: StatValue | None) -> str | None:
+    """Return a value as text, if it has any."""
+    if value is None or value == "":
+        return None
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def as_number(value: StatValue | None) -> float | None:
+    """Return a value as a number, if it is one other than zero."""
+    return float(value) if isinstance(value, int | float) and value else None
+
+
 @frozen
 class PlaneLine:
     """One line of a plane; its events lie between `start` and `end` in the file."""
@@ -62,6 +79,19 @@ class PlaneLine:
     timestamp_ns: int
     start: int
     end: int
+
+
+def starts(line: PlaneLine, events: Events, origin_ns: int) -> NDArray[np.int64]:
+    """Return when events of a line start, in picoseconds since the origin."""
+    if len(events):
+        low = min(events.offset_ps.min(), events.duration_ps.min())
+        high = max(events.offset_ps.max(), events.duration_ps.max())
+        if low < -LATEST_PS or high > LATEST_PS or events.duration_ps.min() < 0:
+            raise Malformed(f"an event of line {line.name!r} has an impossible time")
+    base = (line.timestamp_ns - origin_ns) * 1000
+    if abs(base) > LATEST_PS:
+        raise Malformed(f"line {line.name!r} has an impossible start")
+    return events.offset_ps + base
 
 
 @frozen
@@ -83,6 +113,18 @@ class Plane:
     strings: Strings
     stat_ids: Mapping[str, int]
     lines: tuple[PlaneLine, ...]
+
+    def event_name(self, metadata: int) -> EventName:
+        """Return the properties of events with this id, also if the file does not name it."""
+        known = self.event_names.get(metadata)
+        return known or EventName(name=f"event {metadata}", display="", stats={})
+
+    def stat(self, stat: Stat, at: int) -> StatValue | None:
+        """Return the value of one event's stat."""
+        if not stat.known[at]:
+            return None
+        value = int(stat.value[at])
+        return self.strings.get(value) if stat.is_text[at] else value
 
 
 @frozen

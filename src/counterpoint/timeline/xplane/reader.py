@@ -27,8 +27,8 @@ from counterpoint.core.wire import Malformed
 from counterpoint.timeline.megascale import PLANE as _MEGASCALE
 from counterpoint.timeline.model import Device, EmbeddedProgram
 from counterpoint.timeline.recording import Recording
-from counterpoint.timeline.xplane.collect import Collector
-from counterpoint.timeline.xplane.events import EventSelection, read_events
+from counterpoint.timeline.xplane.collect import Collector, arrange_host, arrange_spans
+from counterpoint.timeline.xplane.events import EventSelection, read_arranged, read_events
 from counterpoint.timeline.xplane.planes import (
     Plane,
     PlaneLine,
@@ -262,17 +262,17 @@ def _read_device(
     wanted = _wanted(plane, _DEVICE_STATS)
     left_out: list[str] = []
     for line in plane.lines:
-        batches = read_events(data, line.start, line.end, wanted, plane.strings)
+        where = (data, line.start, line.end, wanted, plane.strings)
         if line.name == _MODULE_LINE:
-            for events, _ in batches:
+            for events, _ in read_events(*where):
                 collector.add_executions(plane, device, line, events)
         elif line.name == _STEP_LINE:
-            for events, _ in batches:
+            for events, _ in read_events(*where):
                 collector.add_steps(plane, device, line, events)
         elif line.name.startswith(_STREAM_PREFIX) if has_streams else _is_ops_line(line):
             collector.open_line(plane, line)
-            for events, _ in batches:
-                collector.add_spans(plane, device, line, events, line.name == _ASYNC_LINE)
+            for spans, _ in read_arranged(*where, arrange_spans):
+                collector.add_spans(plane, device, line, spans, line.name == _ASYNC_LINE)
         elif line.start < line.end:
             left_out.append(line.name)
         reached(line.end)
@@ -291,9 +291,11 @@ def _read_host(data: memoryview, plane: Plane, collector: Collector, reached: Re
     skipped = 0
     for line in plane.lines:
         collector.open_line(plane, line)
-        for events, dropped in read_events(data, line.start, line.end, wanted, plane.strings):
+        for arranged, dropped in read_arranged(
+            data, line.start, line.end, wanted, plane.strings, arrange_host
+        ):
             skipped += dropped
-            collector.add_host_events(plane, line, events)
+            collector.add_host_events(plane, line, arranged)
         transfer_events = messages.of(line.name)
         if transfer_events is not None:
             wanted_messages, actions = transfer_events

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.core.wire import varint
+from counterpoint.core.wire import Malformed, varint
 
 Positions = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -202,3 +202,16 @@ def _in_order(visited: Sequence[tuple[Positions, Positions, Positions]], lanes: 
         result[np.arange(len(positions)) + np.repeat(shift, own)] = positions
         place[lane] += own
     return result
+
+
+def text_at(data: NDArray[np.uint8], at: int, end: int) -> str:
+    """Return the text whose length is at this position."""
+    length, begin = varint(data.data, at)
+    if begin + length > end:
+        raise Malformed("the text of a stat is damaged")
+    return data[begin : begin + length].tobytes().decode("utf-8", "replace")
+
+
+def signed(value: int) -> int:
+    """Return a varint as the signed number that it encodes."""
+    return value - (1 << 64) if value >> 63 else value
