@@ -66,9 +66,10 @@ class TestSideBySide:
     ) -> None:
         made = write(replace(SMALL, kind=kind), tmp_path / kind)
         (made / "host-09.xplane.pb").write_bytes(b"\x0a\xffdamaged")
-        one, two = read(made, jobs=1), read(made, jobs=2)
-        for mine, theirs in zip(tables(one), tables(two), strict=True):
-            assert_frame_equal(mine, theirs)
+        one, ahead, two = (read(made, jobs=jobs) for jobs in (1, None, 2))
+        for other in (ahead, two):
+            for mine, theirs in zip(tables(one), tables(other), strict=True):
+                assert_frame_equal(mine, theirs)
         for name in ("hosts", "devices", "lines", "notes", "host_names", "environment"):
             assert getattr(one, name) == getattr(two, name)
         assert [(p.name, p.fingerprints) for p in one.programs] == [
@@ -82,7 +83,7 @@ class TestSideBySide:
     def test_a_host_that_cannot_be_read_is_named_by_whoever_read_it(self, hosts: Path) -> None:
         damaged = hosts / "host-02.xplane.pb"
         damaged.write_bytes(damaged.read_bytes()[:-1000])
-        for jobs in (1, 2):
+        for jobs in (1, None, 2):
             made = read(hosts, jobs=jobs)
             assert len(made.hosts) == 3
             assert "host-02" in noted(made, "left out: /")
@@ -90,7 +91,7 @@ class TestSideBySide:
                 read(*sorted(hosts.iterdir()), jobs=jobs)
 
     def test_progress_counts_the_hosts(self, small: Path) -> None:
-        for jobs in (1, 2):
+        for jobs in (1, None, 2):
             told: list[str] = []
             read(small, jobs=jobs, progress=lambda what, _done, _of, told=told: told.append(what))
             assert any("(host 4 of 4)" in what for what in told)

@@ -7,6 +7,7 @@ fix are raised as a `CounterpointError`; every other exception keeps its traceba
 
 from __future__ import annotations
 
+import atexit
 import errno
 import gc
 import importlib
@@ -149,8 +150,11 @@ def _rarely_collected() -> Generator[None]:
     """Let the garbage collector run rarely.
 
     A compiled module is a million objects, and every collection looks at many of them. Hardly any
-    become garbage, and reference counts free almost all of that.
+    become garbage, and reference counts free almost all of that. The last collection, when the
+    process ends, is left out.
     """
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)
     usual = gc.get_threshold()
     gc.set_threshold(max(usual[0], _NEW_OBJECTS) if usual[0] else 0, *usual[1:])
     try:

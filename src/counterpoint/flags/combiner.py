@@ -165,18 +165,20 @@ class _Trace:
 
     def _pass_on(self, it: Instruction) -> None:
         """Pass on what the operands wait for; an element of a tuple waits only for its own part."""
-        behind = self._program.operands(it)
-        elements = self._elements.get(behind[0].name) if behind else None
+        behind = it.operands
+        elements = self._elements.get(behind[0]) if behind else None
         if elements is not None and is_done(it):
             self._elements[it.name] = elements
         if elements is not None and it.opcode == "get-tuple-element" and len(elements) > 1:
             self._whole[it.name] = elements[it.tuple_index or 0]
         else:
-            self._whole[it.name] = self._joined(self._whole[value.name] for value in behind)
+            self._whole[it.name] = self._joined([self._whole[name] for name in behind])
 
     def _joined(self, lists: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
         # Most values wait for what all their operands wait for: one joined list, joined already.
-        different = list({id(parts): parts for parts in lists if parts}.values())
+        different = [parts for parts in lists if parts]
+        if len(different) > 1:
+            different = list({id(parts): parts for parts in different}.values())
         if len(different) < 2:
             return different[0] if different else ()
         nearest = list(different[0])

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import cast
 
 from counterpoint.core.frozen import frozen
@@ -158,14 +158,18 @@ def _own(program: Program, instruction: Instruction, depth: int = 0) -> Instruct
 def _own_or_inner(program: Program, instruction: Instruction) -> Instruction | None:
     if has_path_name(instruction):
         return instruction
-    if instruction.opcode in _CONTAINERS or is_done(instruction):
-        return _known_inner(program, instruction)
-    return None
+    return _known_inner(program, instruction) if _has_inner(instruction.opcode) else None
 
 
 @cached_on_program
 def _known_inner(program: Program, instruction: Instruction) -> Instruction | None:
     return _own(program, instruction)
+
+
+@cache
+def _has_inner(opcode: str) -> bool:
+    """Return whether instructions with this opcode stand for others, which may have names."""
+    return opcode in _CONTAINERS or opcode.endswith(("-done", "-update"))
 
 
 def has_path_name(instruction: Instruction) -> bool:

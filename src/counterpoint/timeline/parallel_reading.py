@@ -48,6 +48,28 @@ def worthwhile_jobs(sources: Sequence[ProfileSource]) -> int:
     return max(1, min(_cores(), len(sources), size // _WORTH))
 
 
+def is_little(sources: Sequence[ProfileSource]) -> bool:
+    """Return whether the memory of two Recordings at a time is of no concern."""
+    files = [source.path for source in sources if source.is_file]
+    return len(files) == len(sources) and sum(file.stat().st_size for file in files) < 2 * _WORTH
+
+
+def one_ahead(
+    read: Callable[[int], list[Recording] | InputError], count: int
+) -> Iterator[list[Recording] | InputError]:
+    """Yield what each source holds, in order, while a thread reads the next one.
+
+    To unpack, parse and sort columns needs no lock of the interpreter.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        coming = [pool.submit(read, 0)]
+        for number in range(1, count + 1):
+            result = coming.pop().result()
+            if number < count:
+                coming.append(pool.submit(read, number))
+            yield result
+
+
 def _cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

@@ -23,7 +23,13 @@ from typing import Any, Final, cast
 from counterpoint.core import InputError, UsageError
 from counterpoint.timeline.hosts.assemble import Gathered, finish, gather
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.parallel_reading import read_in_parallel, worthwhile_jobs, write_parcel
+from counterpoint.timeline.parallel_reading import (
+    is_little,
+    one_ahead,
+    read_in_parallel,
+    worthwhile_jobs,
+    write_parcel,
+)
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.source import ProfileSource, find_sources
 from counterpoint.timeline.storage.parquet import is_timeline, read_parquet
@@ -128,21 +134,24 @@ def _read_all(
         of = f" (host {number + 1} of {count})" if count > 1 else ""
         progress(f"{sources[number].name}{of}", done, total)
 
-    jobs = min(count, worthwhile_jobs(sources) if jobs is None else jobs)
-    if jobs > 1:
-        yield from read_in_parallel(sources, jobs, memory_bytes // count, tell)
-        return
-    for number, source in enumerate(sources):
+    def read_one(number: int) -> list[Recording] | InputError:
         tell(number, 0, 1)  # a bundle is read in one go, without progress reports
         try:
             recordings = read_source(
-                source, lambda _, done, of, at=number: tell(at, done, of), memory_bytes // count
+                sources[number], lambda _, done, of: tell(number, done, of), memory_bytes // count
             )
         except InputError as failure:
-            yield failure
-        else:
-            tell(number, 1, 1)
-            yield recordings
+            return failure
+        tell(number, 1, 1)
+        return recordings
+
+    many = min(count, worthwhile_jobs(sources) if jobs is None else jobs)
+    if many > 1:
+        yield from read_in_parallel(sources, many, memory_bytes // count, tell)
+    elif jobs is None and count > 1 and is_little(sources):
+        yield from one_ahead(read_one, count)
+    else:
+        yield from map(read_one, range(count))
 
 
 def _names(paths: tuple[object, ...]) -> list[str]:
