@@ -57,18 +57,18 @@ def check_bundle(path: Path, *, force: bool) -> None:
 
 
 def next_command(
-    conclusion: Conclusion, told: Study, study: Path, command: Sequence[str] = ()
+    conclusion: Conclusion, study: Study, directory: Path, command: Sequence[str] = ()
 ) -> str:
     """Return the next command: continue, measure, use the winner, or look elsewhere.
 
     `command` is run if the study itself, a prediction, has no command.
     """
-    place = shlex.quote(str(study))
-    shown_command = shlex.join(told.began.command or command)
+    place = shlex.quote(str(directory))
+    shown_command = shlex.join(study.began.command or command)
     if conclusion.state == "running":
         return f"watch -n 60 counterpoint tune show {place}"
-    if (words := _words_on(conclusion, told)) is not None:
-        return _again(told, words, place)
+    if (words := _words_on(conclusion, study)) is not None:
+        return _again(study, words, place)
     return _of_one_that_is_done(conclusion, place, shown_command)
 
 
@@ -88,32 +88,32 @@ def _of_one_that_is_done(conclusion: Conclusion, place: str, behind: str) -> str
     return f"counterpoint tune --arm {place}/best.env -- {behind}"
 
 
-def _words_on(conclusion: Conclusion, told: Study) -> tuple[str, ...] | None:
+def _words_on(conclusion: Conclusion, study: Study) -> tuple[str, ...] | None:
     """Return the command that continues the study if it should be continued, else None."""
-    if conclusion.state != "done" or not told.is_done:
-        return told.began.words
+    if conclusion.state != "done" or not study.is_done:
+        return study.began.words
     if conclusion.winner is not None and conclusion.confirmed:
         return None
-    return _with_more(conclusion, told)
+    return _with_more(conclusion, study)
 
 
-def _again(told: Study, words: Sequence[str], place: str) -> str:
+def _again(study: Study, words: Sequence[str], place: str) -> str:
     """Return the command that began or continues it, from the directory it was started in."""
     if not words:
         return f"less {place}/journal.jsonl"
     line = shlex.join(words)
-    elsewhere = told.began.cwd and Path(told.began.cwd) != Path.cwd()
-    return f"cd {shlex.quote(told.began.cwd)} && {line}" if elsewhere else line
+    elsewhere = study.began.cwd and Path(study.began.cwd) != Path.cwd()
+    return f"cd {shlex.quote(study.began.cwd)} && {line}" if elsewhere else line
 
 
-def _with_more(conclusion: Conclusion, told: Study) -> tuple[str, ...] | None:
+def _with_more(conclusion: Conclusion, study: Study) -> tuple[str, ...] | None:
     """Return the command with a larger budget if the study ran out of budget, else None."""
-    words = told.began.words
+    words = study.began.words
     at = next((at for at, word in enumerate(words) if word.startswith("--budget")), None)
-    if told.ended is None or told.ended.why != SPENT or at is None or "--" in words[:at]:
+    if study.ended is None or study.ended.why != SPENT or at is None or "--" in words[:at]:
         return None
     suggested = arguments_in(conclusion.sentence).get("budget")
-    budget = suggested.strip("'") if suggested else _twice(plan_of(told).budget)
+    budget = suggested.strip("'") if suggested else _twice(plan_of(study).budget)
     after = at + (1 if "=" in words[at] else 2)
     return (*words[:at], "--budget", budget, *words[after:])
 
@@ -125,12 +125,12 @@ def _twice(budget: Budget) -> str:
     return ", ".join(parts)
 
 
-def resume_command(words: Sequence[str], study: Path) -> tuple[str, ...]:
+def resume_command(words: Sequence[str], directory: Path) -> tuple[str, ...]:
     """Return the command line of `tune` that continues the study, with its path added if absent."""
     at = words.index("--") if "--" in words else len(words)
     own = [word for word in words[:at] if word != "--json"]
     named = any(word in ("-o", "--out") or word.startswith(("-o=", "--out=")) for word in own)
-    place = [] if named else ["-o", str(study)]
+    place = [] if named else ["-o", str(directory)]
     return ("counterpoint", *own, *place, *words[at:])
 
 
@@ -138,32 +138,32 @@ _BAD: Final = FAILURES | {"failed", "other numbers"}
 _SHEBANG: Final = "#!"
 
 
-def laid_out(told: Study, settings: Settings, form: SettingsForm) -> Settings:
+def laid_out(study: Study, settings: Settings, form: SettingsForm) -> Settings:
     """Return the settings, for a Slurm job with the measured nodes and processes."""
     from counterpoint.flags import Layout
     from counterpoint.tune.study import plan_of
 
-    if form != "slurm" or settings.layout is not None or not told.trials:
+    if form != "slurm" or settings.layout is not None or not study.trials:
         return settings
-    shape = plan_of(told).shape
+    shape = plan_of(study).shape
     ranks = shape.ranks_per_node or (1 if shape.per == "node" else None)
     return replace(settings, layout=Layout(hosts=shape.nodes, processes_per_host=ranks))
 
 
-def release_of(told: Study) -> Release:
+def release_of(study: Study) -> Release:
     """Return the study's jaxlib; for old studies that lack it, the installed one."""
     from counterpoint.flags.catalogue import release
     from counterpoint.flags.probe import chosen_release
 
-    return release(told.jaxlib) if told.jaxlib is not None else chosen_release()
+    return release(study.jaxlib) if study.jaxlib is not None else chosen_release()
 
 
-def headed(text: str, conclusion: Conclusion, study: Path, arm: Arm) -> str:
+def headed(text: str, conclusion: Conclusion, directory: Path, arm: Arm) -> str:
     """Return the text after a comment with its origin."""
     won = conclusion.winner is not None and conclusion.winner.name == arm.name
     origin = conclusion.sentence if won else f"the arm {arm.name}"
     state = "" if conclusion.state == "done" else f" ({conclusion.state}: not final)"
-    found = (f"{origin}{state}", f"counterpoint tune, {study}", *warnings(conclusion, arm))
+    found = (f"{origin}{state}", f"counterpoint tune, {directory}", *warnings(conclusion, arm))
     return _with_comment(text, found)
 
 
@@ -225,11 +225,11 @@ def show(  # noqa: PLR0913 - the options of the command
         _report(loaded, conclusion, study, top, as_json=json)
 
 
-def _conclusion(told: Study) -> Conclusion:
+def _conclusion(study: Study) -> Conclusion:
     from counterpoint.tune.conclusion import conclude
     from counterpoint.tune.study import plan_of
 
-    return conclude(told, plan_of(told))
+    return conclude(study, plan_of(study))
 
 
 def _refuse_two(*, json: bool, settings: bool, bundle: bool) -> None:
@@ -240,11 +240,11 @@ def _refuse_two(*, json: bool, settings: bool, bundle: bool) -> None:
         )
 
 
-def _bundle(study: Path, path: Path, *, force: bool) -> None:
+def _bundle(directory: Path, path: Path, *, force: bool) -> None:
     from counterpoint.report.tune import write_bundle
 
     check_bundle(path, force=force)
-    hidden = write_bundle(study, path)
+    hidden = write_bundle(directory, path)
     print(f"wrote {path}", file=sys.stderr)
     if hidden:
         print(f"redacted: the values of {', '.join(hidden)}", file=sys.stderr)
@@ -254,20 +254,22 @@ def _bundle(study: Path, path: Path, *, force: bool) -> None:
     )
 
 
-def _report(told: Study, conclusion: Conclusion, study: Path, top: int, *, as_json: bool) -> None:
+def _report(
+    study: Study, conclusion: Conclusion, directory: Path, top: int, *, as_json: bool
+) -> None:
     from counterpoint.report.tune import tune_document, tune_json
 
     if as_json:
-        write_result(tune_json(conclusion, study))
+        write_result(tune_json(conclusion, directory))
         return
-    next_line = next_command(conclusion, told, study)
-    print_report(tune_document(conclusion, study, top, next_line))
+    next_line = next_command(conclusion, study, directory)
+    print_report(tune_document(conclusion, directory, top, next_line))
 
 
 def _settings(
-    told: Study,
+    study: Study,
     conclusion: Conclusion,
-    study: Path,
+    directory: Path,
     wanted: tuple[FormName | None, str | None, Path | None],
     *,
     force: bool,
@@ -282,9 +284,9 @@ def _settings(
     form = (
         SettingsForm(name) if name else BY_SUFFIX.get(out.suffix if out else "", SettingsForm.BASH)
     )
-    chosen = _arm(conclusion, study, arm)
-    settings = laid_out(told, chosen.settings, form)
-    text = headed(render(settings, form, release_of(told)), conclusion, study, chosen)
+    chosen = _arm(conclusion, directory, arm)
+    settings = laid_out(study, chosen.settings, form)
+    text = headed(render(settings, form, release_of(study)), conclusion, directory, chosen)
     for line in (*unwritten(settings, form), *warnings(conclusion, chosen)):
         say_line(line)
     if out is None:
@@ -294,14 +296,14 @@ def _settings(
     print(f"wrote {out}", file=sys.stderr)
 
 
-def _arm(conclusion: Conclusion, study: Path, name: str | None) -> Arm:
+def _arm(conclusion: Conclusion, directory: Path, name: str | None) -> Arm:
     if name is None:
         if conclusion.winner is not None:
             return conclusion.winner
         raise InputError(
-            f"{study} has no winner{'' if conclusion.state == 'done' else ' yet'}",
+            f"{directory} has no winner{'' if conclusion.state == 'done' else ' yet'}",
             why=conclusion.sentence,
-            next=f"counterpoint tune show {shlex.quote(str(study))}",
+            next=f"counterpoint tune show {shlex.quote(str(directory))}",
         )
     arms = {row.arm.name: row.arm for row in conclusion.rows}
     found = (
@@ -335,26 +337,26 @@ BEST: Final = {
 """Files of the winner's settings, with the form of `flags render` for each."""
 
 
-def keep_report(conclusion: Conclusion, study: Path, document: Document) -> None:
+def keep_report(conclusion: Conclusion, directory: Path, document: Document) -> None:
     """Write the report and the best settings; remove those of an earlier winner."""
-    write_output(study / "report.json", in_options(tune_json(conclusion, study)))
-    write_output(study / "report.txt", document_text(document))
+    write_output(directory / "report.json", in_options(tune_json(conclusion, directory)))
+    write_output(directory / "report.txt", document_text(document))
     winner = conclusion.winner
     for name, form in BEST.items():
-        text = None if winner is None else _best(winner, form, conclusion, study)
+        text = None if winner is None else _best(winner, form, conclusion, directory)
         if text is None:
-            (study / name).unlink(missing_ok=True)
+            (directory / name).unlink(missing_ok=True)
         else:
-            write_output(study / name, text)
+            write_output(directory / name, text)
 
 
-def _best(winner: Arm, form: str, conclusion: Conclusion, study: Path) -> str | None:
+def _best(winner: Arm, form: str, conclusion: Conclusion, directory: Path) -> str | None:
     """Return the text of `tune show --as`, or None if a value can't be written in this form."""
     from counterpoint.flags.forms import SettingsForm, render
 
-    loaded = read_study(study)
+    loaded = read_study(directory)
     settings = laid_out(loaded, winner.settings, SettingsForm(form))
     try:
-        return headed(render(settings, form, release_of(loaded)), conclusion, study, winner)
+        return headed(render(settings, form, release_of(loaded)), conclusion, directory, winner)
     except UsageError:
         return None

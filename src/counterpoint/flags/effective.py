@@ -134,11 +134,11 @@ def _asked(
     return EffectiveFlag(name=name, outcome=outcome, asked=value, used=used, note=note)
 
 
-def _meant(flag: Flag, told: Flag, value: str) -> str | None:
+def _meant(flag: Flag, reported: Flag, value: str) -> str | None:
     """Return the value of the field that a flag sets; None if an old name's values differ."""
-    if flag is told or flag.type == told.type:
+    if flag is reported or flag.type == reported.type:
         return value
-    if flag.type == "bool" and told.type == "enum":
+    if flag.type == "bool" and reported.type == "enum":
         truth = flag.meaning(value)
         return None if truth is None else "ON" if truth else "DEFAULT"
     return None

@@ -128,8 +128,8 @@ def _replies(
     return [json.loads(line) for line in lines]
 
 
-def _rejected(name: str, value: Value, said: str, version: str) -> RejectedFlag:
-    first = _BEFORE.sub("", said.strip().partition("\n")[0])
+def _rejected(name: str, value: Value, message: str, version: str) -> RejectedFlag:
+    first = _BEFORE.sub("", message.strip().partition("\n")[0])
     if _NO_SUCH.search(first):
         return RejectedFlag(name, "no such compiler option", _hint(name, version), str(value))
     if _WRONG_KIND.search(first):

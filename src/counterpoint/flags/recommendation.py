@@ -357,12 +357,12 @@ def _together(
     return kept, f"{_LOST} {shown} by {kept.recipes[0]}"
 
 
-def _left_out(chosen: Iterable[Recipe], told: set[str]) -> Iterator[DroppedLine]:
+def _left_out(chosen: Iterable[Recipe], yielded: set[str]) -> Iterator[DroppedLine]:
     """Yield settings that guides recommend and recipes leave out, once each."""
     for recipe in chosen:
         for name, why in recipe.left_out:
-            if name not in told:
-                told.add(name)
+            if name not in yielded:
+                yielded.add(name)
                 yield DroppedLine(name, "", recipe.name, why)
 
 

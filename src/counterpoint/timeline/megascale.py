@@ -34,7 +34,7 @@ _LONGEST_NS: Final = 1 << 50
 _PS_PER_NS, _PS_PER_US = 1_000, 1_000_000
 
 
-def actions(told: pl.DataFrame) -> tuple[pl.DataFrame, Sequence[str]]:
+def actions(recorded: pl.DataFrame) -> tuple[pl.DataFrame, Sequence[str]]:
     """Return rows of RAW for the ends of actions, and notes on the rest.
 
     Each execution of a collective on a device is a graph, `device_200001_gid_psum.7_0$l456^i78`:
@@ -47,7 +47,7 @@ def actions(told: pl.DataFrame) -> tuple[pl.DataFrame, Sequence[str]]:
     Reference: xprof's megascale_perfetto/trace_processor.cc and docs/megascale_viewer.md.
     """
     parts = pl.col("event").str.split(" ")
-    named = told.with_row_index("at").with_columns(
+    named = recorded.with_row_index("at").with_columns(
         action=parts.list.first().replace_strict(_ACTIONS, default=None, return_dtype=pl.String),
         stage=parts.list.last(),
         device=pl.col("graph_key").str.extract(_KEY, 1).cast(pl.Int64),
@@ -155,7 +155,7 @@ _POWERS: Final = " KMGTPE"
 
 
 def messages(
-    told: pl.DataFrame, actions: Mapping[str, Action]
+    recorded: pl.DataFrame, actions: Mapping[str, Action]
 ) -> tuple[pl.DataFrame, Sequence[str]]:
     """Return rows of RAW, and notes; `actions` maps event names to actions.
 
@@ -164,7 +164,7 @@ def messages(
     unknown; a message within a slice uses no network. Both are left out, as in xprof
     (dcn_utils.cc), and counted.
     """
-    rows = _with_sizes(told).with_columns(
+    rows = _with_sizes(recorded).with_columns(
         action=pl.col("event").replace_strict(actions, return_dtype=pl.String),
         loops=pl.col("dcn_source_slice_id") == pl.col("dcn_destination_slice_id"),
     )
@@ -214,10 +214,10 @@ def _place(end: str) -> pl.Expr:
     return pl.format("{}/{}", f"dcn_{end}_slice_id", f"dcn_{end}_per_slice_device_id")
 
 
-def _with_sizes(told: pl.DataFrame) -> pl.DataFrame:
-    known = {text: size_in_bytes(text) for text in told["size"].drop_nulls().unique().to_list()}
+def _with_sizes(recorded: pl.DataFrame) -> pl.DataFrame:
+    known = {text: size_in_bytes(text) for text in recorded["size"].drop_nulls().unique().to_list()}
     read = pl.col("size").replace_strict(known, default=None, return_dtype=pl.Int64)
-    return told.with_columns(bytes=pl.coalesce("payload_size_bytes", "buffer_size", read))
+    return recorded.with_columns(bytes=pl.coalesce("payload_size_bytes", "buffer_size", read))
 
 
 def size_in_bytes(text: str) -> int | None:
@@ -248,13 +248,13 @@ class TransferCollector:
         self._host: list[pl.DataFrame] = []
         self._actions: dict[str, Action] = {}
 
-    def add_actions(self, told: pl.DataFrame) -> None:
+    def add_actions(self, recorded: pl.DataFrame) -> None:
         """Add events of Megascale's own plane, as a table TOLD."""
-        self._plane.append(told)
+        self._plane.append(recorded)
 
-    def add_messages(self, told: pl.DataFrame, tells: Mapping[str, Action]) -> None:
+    def add_messages(self, recorded: pl.DataFrame, tells: Mapping[str, Action]) -> None:
         """Add events of host threads, as a table TOLD, with the action of each event name."""
-        self._host.append(told)
+        self._host.append(recorded)
         self._actions.update(tells)
 
     def finish(self, devices: Sequence[Device]) -> tuple[pl.DataFrame, tuple[str, ...]]:

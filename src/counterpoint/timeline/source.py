@@ -332,12 +332,12 @@ def _is_directory(url: str, fsspec: ModuleType) -> bool:
         return False
 
 
-def _driver(url: str, told: str) -> str:
+def _driver(url: str, message: str) -> str:
     """Return the package to install, from fsspec's message."""
     if url.startswith(("http://", "https://")):
         return "pip install aiohttp requests"
-    named = re.search(r"[Ii]nstall[: ]+[\"'`]?([a-z][\w-]*)", told) or re.search(
-        r"[\"'`]([a-z][\w-]*)[\"'`]", told
+    named = re.search(r"[Ii]nstall[: ]+[\"'`]?([a-z][\w-]*)", message) or re.search(
+        r"[\"'`]([a-z][\w-]*)[\"'`]", message
     )
     return f"pip install {named.group(1)}" if named else "install fsspec's driver for such URLs"
 

@@ -364,5 +364,7 @@ def _nothing(space: Space, spoken_of: frozenset[str]) -> UsageError:
     )
 
 
-def _spoken_of(said: SpaceFile) -> frozenset[str]:
-    return frozenset({*(draft.name for draft in said.drafts), *(said.only or ()), *said.choices})
+def _spoken_of(wishes: SpaceFile) -> frozenset[str]:
+    return frozenset(
+        {*(draft.name for draft in wishes.drafts), *(wishes.only or ()), *wishes.choices}
+    )

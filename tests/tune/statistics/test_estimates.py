@@ -371,7 +371,7 @@ def test_an_arm_that_may_be_within_the_indifference_is_out_but_not_slower() -> N
     seen = paired(base, [1.0060, 1.0092, 1.0070, 1.0088])
     (found,) = estimates(seen, DecisionRule(looks=(4,), cap=8))
     assert -0.005 < ends(found)[1] < 0
-    assert (found.verdict, found.decided, found.hopeless) == (ArmVerdict.OPEN, True, True)
+    assert (found.verdict, found.decided, found.futile) == (ArmVerdict.OPEN, True, True)
     (last,) = estimates(seen, DecisionRule(looks=(4,), cap=4))
     assert last.verdict is ArmVerdict.SLOWER
     (far,) = estimates(paired(base, [1.050, 1.053, 1.051, 1.052]), DecisionRule(looks=(4,), cap=8))

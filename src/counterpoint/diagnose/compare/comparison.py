@@ -187,8 +187,8 @@ def _of(items: Sequence[ComparedOp], figures: _Figures) -> Iterator[Mapping[str,
     return (figures.get((item.program, item.op), {}) for item in items)
 
 
-def _sum(column: str, items: Sequence[ComparedOp], told: _Figures) -> float | None:
-    figures = [row.get(column) for row in _of(items, told)]
+def _sum(column: str, items: Sequence[ComparedOp], of_program: _Figures) -> float | None:
+    figures = [row.get(column) for row in _of(items, of_program)]
     if not figures or None in figures:
         return None
     return math.fsum(figure for figure in figures if figure is not None)

@@ -75,7 +75,7 @@ def _kinds(conclusion: Conclusion) -> str:
 
 
 def _measured(rows: Sequence[ArmRow]) -> TextTable:
-    bases = [row.told.base_s if row.told is not None else None for row in rows]
+    bases = [row.estimate.base_s if row.estimate is not None else None for row in rows]
     figures = [
         None if seconds is None else seconds * 1e3
         for seconds in (*(row.step_s for row in rows), *bases)
@@ -85,7 +85,7 @@ def _measured(rows: Sequence[ArmRow]) -> TextTable:
     shown = [
         _NOT_SO if figure is None else units.column([figure], decimals)[0] for figure in figures
     ]
-    told = [row.told for row in rows]
+    estimates = [row.estimate for row in rows]
     foreseen = [None if row.arm.is_base else row.arm.predicted for row in rows]
     predicted = numbers(
         "predicted", [_NOT_SO if it is None else gain_text(it.gain) for it in foreseen], rank=2
@@ -97,9 +97,9 @@ def _measured(rows: Sequence[ArmRow]) -> TextTable:
     return table(
         labels("arm", [row.arm.name for row in rows]),
         words("status", [row.status for row in rows]),
-        numbers("gain", [_NOT_SO if it is None else gain_text(it.gain) for it in told]),
-        words("range", [_NOT_SO if it is None else gain_range_text(it.range) for it in told]),
-        numbers("rows", [_NOT_SO if it is None else str(it.rows) for it in told], rank=2),
+        numbers("gain", [_NOT_SO if it is None else gain_text(it.gain) for it in estimates]),
+        words("range", [_NOT_SO if it is None else gain_range_text(it.range) for it in estimates]),
+        numbers("rows", [_NOT_SO if it is None else str(it.rows) for it in estimates], rank=2),
         words("source", [_told_by(row) for row in rows], rank=4),
         numbers("step ms", shown[: len(rows)], rank=1),
         numbers("base ms", shown[len(rows) :], rank=1),

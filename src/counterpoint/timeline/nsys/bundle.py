@@ -177,10 +177,10 @@ def _marked(rows: Longs, count: int) -> NDArray[np.bool_]:
     return marks
 
 
-def _of_module(told: pl.DataFrame, module: Longs) -> list[pl.Series]:
+def _of_module(modules: pl.DataFrame, module: Longs) -> list[pl.Series]:
     """Return run_key, module and program of the module range around each range, or null."""
     rows = pl.Series("run_key", module).replace(OUTSIDE, None)
-    return [rows, told["module"].gather(rows), told["program_key"].gather(rows)]
+    return [rows, modules["module"].gather(rows), modules["program_key"].gather(rows)]
 
 
 def _doubts(shared: int, thunks: pl.DataFrame) -> list[str]:

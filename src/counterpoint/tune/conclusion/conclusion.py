@@ -41,14 +41,14 @@ class ArmRow:
     peak_bytes: int | None = None
 
     @property
-    def told(self) -> GainEstimate | None:
+    def estimate(self) -> GainEstimate | None:
         """The estimate from fresh runs if there were any, else from the race."""
         return self.confirmed or self.raced
 
     @property
     def step_s(self) -> float | None:
         """The step that the gain is computed from; for the base or without a gain, `median_s`."""
-        step_s = self.told.step_s if self.told is not None else None
+        step_s = self.estimate.step_s if self.estimate is not None else None
         return self.median_s if step_s is None else step_s
 
 
@@ -178,15 +178,15 @@ def _status(state: RaceState, arm: Arm, found: StudyResults) -> tuple[str, str]:
     return str(estimate.verdict), "; ".join(filter(None, (why, *_no_more_runs(state, estimate))))
 
 
-def _no_more_runs(state: RaceState, told: GainEstimate) -> Iterator[str]:
+def _no_more_runs(state: RaceState, estimate: GainEstimate) -> Iterator[str]:
     """Yield why an undecided arm was not run again."""
     study = state.study
-    drop = study.dropped.get(told.arm)
+    drop = study.dropped.get(estimate.arm)
     if drop is not None:
         yield f"it was dropped ({drop.kind}, {drop.why}), but such noise allows no proof"
-    elif study.ended is not None and told.verdict is ArmVerdict.OPEN:
-        if told.rows >= state.plan.rule.cap:
-            yield f"its {told.rows} rows are the maximum that `cap=` allows"
+    elif study.ended is not None and estimate.verdict is ArmVerdict.OPEN:
+        if estimate.rows >= state.plan.rule.cap:
+            yield f"its {estimate.rows} rows are the maximum that `cap=` allows"
         elif study.ended.why == SPENT:
             yield "the budget had no room for more runs of it"
 
@@ -223,12 +223,14 @@ def _predicted_only(state: RaceState, seen: CandidateSeen) -> ArmRow:
     return ArmRow(arm=seen.arm, status=NOT_PREDICTABLE, why=why)
 
 
-def _too_large(said: Predicted) -> str:
-    if said.peak_bytes is None or said.limit_bytes is None:
+def _too_large(predicted: Predicted) -> str:
+    if predicted.peak_bytes is None or predicted.limit_bytes is None:
         return "it is predicted not to fit"
-    peak, limit = (f"{size / 2**30:.1f} GiB" for size in (said.peak_bytes, said.limit_bytes))
+    peak, limit = (
+        f"{size / 2**30:.1f} GiB" for size in (predicted.peak_bytes, predicted.limit_bytes)
+    )
     if peak == limit:
-        peak, limit = f"{said.peak_bytes:,} bytes", f"{said.limit_bytes:,}"
+        peak, limit = f"{predicted.peak_bytes:,} bytes", f"{predicted.limit_bytes:,}"
     return f"its predicted peak of {peak} exceeds the {limit} of JAX's allocator"
 
 

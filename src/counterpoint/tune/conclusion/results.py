@@ -322,16 +322,16 @@ def without_vain_claims(found: StudyResults) -> StudyResults:
     """Return the findings, with "no effect" changed to open where the range is too wide."""
     return replace(
         found,
-        raced={name: _said(estimate) for name, estimate in found.raced.items()},
-        fresh={name: _said(estimate) for name, estimate in found.fresh.items()},
+        raced={name: _without_vain_claim(estimate) for name, estimate in found.raced.items()},
+        fresh={name: _without_vain_claim(estimate) for name, estimate in found.fresh.items()},
     )
 
 
-def _said(told: GainEstimate) -> GainEstimate:
-    if told.verdict is not ArmVerdict.SAME or not isinstance(told.range, Range):
-        return told
-    most = max(abs(told.range.low), abs(told.range.high))
+def _without_vain_claim(estimate: GainEstimate) -> GainEstimate:
+    if estimate.verdict is not ArmVerdict.SAME or not isinstance(estimate.range, Range):
+        return estimate
+    most = max(abs(estimate.range.low), abs(estimate.range.high))
     if most <= TELLS_NOTHING:
-        return told
+        return estimate
     why = f"{NOISY}: effects up to {share_text(most)} can't be seen here"
-    return replace(told, verdict=ArmVerdict.OPEN, why=why)
+    return replace(estimate, verdict=ArmVerdict.OPEN, why=why)

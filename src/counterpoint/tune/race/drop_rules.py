@@ -82,7 +82,7 @@ def _by_verdict(state: RaceState) -> Iterator[Drop]:
             continue
         if estimate.verdict in kinds:
             yield Drop(arm.name, kinds[estimate.verdict], _after(estimate))
-        elif estimate.hopeless:
+        elif estimate.futile:
             yield Drop(arm.name, HOPELESS, f"{_after(estimate)}: {estimate.why}")
 
 

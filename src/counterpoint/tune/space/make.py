@@ -284,16 +284,16 @@ def refuse_odd(
 
 
 def _dimensions(
-    drafts: Mapping[str, Draft], said: SpaceFile, here: SpaceContext
+    drafts: Mapping[str, Draft], wishes: SpaceFile, here: SpaceContext
 ) -> tuple[tuple[Dimension, ...], tuple[LeftOut, ...]]:
     left_out: list[LeftOut] = []
     chosen: dict[str, Selected] = {}
     for name, draft in drafts.items():
-        why = _not_wanted(name, said)
+        why = _not_wanted(name, wishes)
         # The base may have a choice of a dimension that is not wanted, and others may need it.
-        selection = selected(draft, here, wanted(draft, said))
+        selection = selected(draft, here, wanted(draft, wishes))
         if why is not None:
-            fixed_ = name in said.fix
+            fixed_ = name in wishes.fix
             left = (LeftOut(name, why),)
             selection = replace(
                 selection, dimension=None, left_out=left, met=selection.met or fixed_
@@ -313,14 +313,14 @@ def _dimensions(
     ), tuple(left_out)
 
 
-def _not_wanted(name: str, said: SpaceFile) -> str | None:
-    if name in said.fix:
-        return f"fixed to {said.fix[name]} by {said.file}"
-    if name in said.drop:
-        return f"dropped by {said.file}"
-    own = name in {draft.name for draft in said.drafts}
-    if said.only is not None and name not in said.only and not own:
-        return f"not selected by {said.file}"
+def _not_wanted(name: str, wishes: SpaceFile) -> str | None:
+    if name in wishes.fix:
+        return f"fixed to {wishes.fix[name]} by {wishes.file}"
+    if name in wishes.drop:
+        return f"dropped by {wishes.file}"
+    own = name in {draft.name for draft in wishes.drafts}
+    if wishes.only is not None and name not in wishes.only and not own:
+        return f"not selected by {wishes.file}"
     return None
 
 
@@ -358,14 +358,14 @@ def _closed(
     return replace(one, needs=needs, excludes=apart, choices=choices)
 
 
-def _unwanted(said: SpaceFile, taken: set[str]) -> Mapping[str, str]:
+def _unwanted(wishes: SpaceFile, taken: set[str]) -> Mapping[str, str]:
     """Return the recipes that the user's file excludes as arms, each with the reason."""
     found: dict[str, str] = {}
     for name in (*recipes(), RECOMMENDED):
         if name in taken:
             found[name] = "one of your arms has this name"
-        elif name in said.drop:
-            found[name] = f"dropped by {said.file}"
-        elif said.only is not None and name not in said.only:
-            found[name] = f"not selected by {said.file}"
+        elif name in wishes.drop:
+            found[name] = f"dropped by {wishes.file}"
+        elif wishes.only is not None and name not in wishes.only:
+            found[name] = f"not selected by {wishes.file}"
     return found

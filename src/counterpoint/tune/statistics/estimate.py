@@ -72,7 +72,7 @@ class GainEstimate:
     verdict: ArmVerdict
     decided: bool  # True if more rows are not worth their time
     why: str = ""
-    hopeless: bool = False  # no relevant gain is to be expected; claims nothing
+    futile: bool = False  # no relevant gain is to be expected; claims nothing
     pairs: tuple[Pair, ...] = ()
 
     @property
@@ -132,7 +132,7 @@ class ArmDecision:
     verdict: ArmVerdict
     decided: bool
     why: str = ""
-    hopeless: bool = False
+    futile: bool = False
 
 
 def judge(
@@ -148,8 +148,8 @@ def judge(
         last: True if no more rows come, so that a decision is required.
     """
     together, alone = reach.together, reach.alone
-    hopeless = alone.high < rule.indifferent
-    over = last or (looked and hopeless)
+    futile = alone.high < rule.indifferent
+    over = last or (looked and futile)
     if _within(together, rule.indifferent):
         return ArmDecision(ArmVerdict.SAME, looked or last, _at_most(together))
     slight = abs(reach.gain) <= rule.indifferent
@@ -161,11 +161,11 @@ def judge(
     none_seen = slight or alone.low <= 0 <= alone.high
     if small or (over and none_seen and _within(alone, floor)):
         return ArmDecision(ArmVerdict.SAME, over, _at_most(together))
-    if hopeless:
+    if futile:
         why = f"a gain of {rule.indifferent:.1%} or more is unlikely"
     else:
         why = f"anything from {together.low:+.1%} to {together.high:+.1%} is possible"
-    return ArmDecision(ArmVerdict.OPEN, over, why, hopeless)
+    return ArmDecision(ArmVerdict.OPEN, over, why, futile)
 
 
 def _within(reach: Range, share: float) -> bool:

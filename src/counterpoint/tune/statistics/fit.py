@@ -217,7 +217,7 @@ def estimates(
                 verdict=judged.verdict,
                 decided=judged.decided,
                 why=judged.why,
-                hopeless=judged.hopeless,
+                futile=judged.futile,
                 pairs=both,
             )
         )

@@ -172,10 +172,10 @@ PLAN: Final = "plan"
 
 
 def options_of(
-    plan: StudyPlan, said: Mapping[str, str] | None = None
+    plan: StudyPlan, others: Mapping[str, str] | None = None
 ) -> tuple[tuple[str, str], ...]:
     """Return the plan and the user's other options, by name."""
-    return ((PLAN, json.dumps(to_plain(plan))), *(said or {}).items())
+    return ((PLAN, json.dumps(to_plain(plan))), *(others or {}).items())
 
 
 def plan_of(study: Study) -> StudyPlan:

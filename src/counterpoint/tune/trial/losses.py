@@ -106,22 +106,22 @@ def _value(found: re.Match[str] | None) -> float | None:
     return float(found["value"]) if found else None
 
 
-def of_mapping(told: Mapping[str, object]) -> LoggedValues | None:
+def of_mapping(values: Mapping[str, object]) -> LoggedValues | None:
     """Return the same from a line of JSON."""
-    loss = _first(told, _is_loss)
-    norm = _first(told, _is_norm)
-    about = " ".join(str(told[name]) for name in _WHERE if name in told)
+    loss = _first(values, _is_loss)
+    norm = _first(values, _is_norm)
+    about = " ".join(str(values[name]) for name in _WHERE if name in values)
     if (loss is None and norm is None) or _ELSEWHERE.search(about):
         return None
     for name in _STEP_NAMES:
-        step = told.get(name)
+        step = values.get(name)
         if isinstance(step, int | float) and not isinstance(step, bool) and step == int(step):
             return LoggedValues(int(step), loss, norm)
     return LoggedValues(None, loss, norm)
 
 
-def _first(told: Mapping[str, object], is_it: Callable[[str], bool]) -> float | None:
-    for name, value in told.items():
+def _first(values: Mapping[str, object], is_it: Callable[[str], bool]) -> float | None:
+    for name, value in values.items():
         if not is_it(name):
             continue
         if isinstance(value, int | float) and not isinstance(value, bool):
