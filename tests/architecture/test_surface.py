@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import counterpoint
+from package_source import parsed, sources
 
 HEAVY = ("fsspec", "google.protobuf", "jax", "numpy", "polars", "pyarrow")
 
@@ -48,3 +50,25 @@ def test_starting_loads_nothing_heavy(program: str) -> None:
 
 def test_the_check_of_loaded_modules_sees_a_heavy_one() -> None:
     assert "numpy" in loaded_by("import counterpoint.core.columns")
+
+
+def frozen_dataclasses(tree: ast.Module) -> list[str]:
+    """The classes whose frozen data the standard decorator makes, which costs ten times as much."""
+    return [
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for decorator in node.decorator_list
+        if isinstance(decorator, ast.Call)
+        and ast.unparse(decorator.func).endswith("dataclass")
+        and any(keyword.arg == "frozen" for keyword in decorator.keywords)
+    ]
+
+
+def test_frozen_data_is_declared_by_the_decorator_that_loads_fast() -> None:
+    found = {str(path): names for path in sources() if (names := frozen_dataclasses(parsed(path)))}
+    assert found == {}, "use counterpoint.core.frozen: docs/decisions/0018-frozen-data.md"
+
+
+def test_a_frozen_dataclass_is_found() -> None:
+    assert frozen_dataclasses(ast.parse("@dataclass(frozen=True)\nclass A:\n    x: int\n")) == ["A"]
