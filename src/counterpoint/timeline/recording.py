@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 from hashlib import sha256
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import polars as pl
 
 from counterpoint.core import Basis, Range
+from counterpoint.core.columns import order_by
 from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import Device, EmbeddedProgram, Schema
 
@@ -244,3 +246,45 @@ def without_idle_devices(recording: Recording) -> Recording:
         transfers=recording.transfers.with_columns(renamed),
         notes=(*recording.notes, *(idle_note if idle else ())),
     )
+
+
+def joined_by_line(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """Order rows as in an XSpace that is in one piece: line by line, and each by start.
+
+    An event is recorded when it ends, and may have begun before all events of the piece before.
+    Takes the frames, and frees them column by column.
+    """
+    runs: dict[int, list[tuple[int, int, int]]] = {}
+    for number, frame in enumerate(frames):
+        line = frame["line"].to_numpy()
+        bounds = [0, *(np.flatnonzero(np.diff(line)) + 1).tolist(), len(line)]
+        for first, end in pairwise(bounds if len(line) else ()):
+            runs.setdefault(int(line[first]), []).append((number, first, end - first))
+    if not runs:
+        return frames[0]
+    columns = {name: [frame[name] for frame in frames] for name in frames[0].columns}
+    frames.clear()
+
+    def rows(name: str, line: int) -> pl.Series:
+        parts = [columns[name][at].slice(first, count) for at, first, count in runs[line]]
+        return pl.concat(parts, rechunk=True)
+
+    orders = {
+        line: _line_order(rows("start_ps", line), rows("dur_ps", line)) for line in sorted(runs)
+    }
+    made: list[pl.Series] = []
+    for name in list(columns):
+        ordered = (
+            rows(name, line) if order is None else rows(name, line).gather(order)
+            for line, order in orders.items()
+        )
+        made.append(pl.concat(list(ordered), rechunk=True))
+        del columns[name]
+    return pl.DataFrame(made)
+
+
+def _line_order(start: pl.Series, duration: pl.Series) -> pl.Series | None:
+    """Return the order of a line's rows: by start, the longer first; None if they are in order."""
+    if start.is_sorted():
+        return None
+    return pl.Series(order_by(start.to_numpy(), -duration.to_numpy()).astype(np.uint32))

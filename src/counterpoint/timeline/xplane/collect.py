@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
 from operator import itemgetter
 from typing import Final
 
@@ -16,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.columns import distinct, order_by
+from counterpoint.core.columns import distinct
 from counterpoint.core.frozen import frozen
 from counterpoint.timeline.megascale import TransferCollector
 from counterpoint.timeline.model import Action, Device, EmbeddedProgram, Schema
@@ -28,13 +27,16 @@ from counterpoint.timeline.recording import (
     OPS,
     SPANS,
     Recording,
+    joined_by_line,
 )
 from counterpoint.timeline.xplane import transfers
 from counterpoint.timeline.xplane.events import Events
 from counterpoint.timeline.xplane.planes import (
     LATEST_PS,
+    EventName,
     Plane,
     PlaneLine,
+    StatValue,
     as_number,
     as_text,
     starts,
@@ -49,6 +51,9 @@ _JOINED_ROWS: Final = 1 << 18
 
 _STEP_DIGITS: Final = 19
 _MARKS: Final = frozenset({"step_num"})
+_OF_OPS: Final = frozenset(
+    ("hlo_op", "hlo_module", "program_id", "prefix", "name", "tf_op", "hlo_category", "source")
+)
 _NO_ROWS: Final = np.empty(0, np.int64)
 
 _TPU_NAME: Final = re.compile(r"%?([\w.\-]+) = ")
@@ -360,7 +365,7 @@ class _Table:
         self._join()
         frames = [frame.result() for frame in self._frames]
         self._frames.clear()
-        return _by_line(frames) if by_line else pl.concat(frames)
+        return joined_by_line(frames) if by_line else pl.concat(frames)
 
     def _join(self) -> None:
         self._frames.append(_joiner().submit(_concatenate, self._batches, self._schema))
@@ -375,6 +380,8 @@ class _Ops:
         self._rows: dict[tuple[object, ...], int] = {}
         # Batches of one plane use the same ids for the same ops: a row is built once per id.
         self._met: dict[tuple[Plane, bool], dict[tuple[int, ...], int]] = {}
+        # Planes of several devices have other ids for the same ops: a row is built once for all.
+        self._built: dict[tuple[object, ...], int] = {}
         self._nameless: set[int] = set()
         self._slices: dict[int, int] = {}
         self.nameless_in_graphs = 0
@@ -389,9 +396,16 @@ class _Ops:
         rows = np.empty(len(spans.first), np.uint32)
         keys = enumerate(zip(spans.first.tolist(), spans.keys, strict=True))
         # In order of appearance: the numbers of ops do not depend on the size of batches.
+        said: Mapping[str, Sequence[StatValue | None]] = {}
         for position, (at, key) in sorted(keys, key=itemgetter(1)):
             if key not in row_of:
-                row_of[key] = self._row(plane, spans.events, at, is_async)
+                stats = spans.events.stats
+                said = said or {
+                    n: plane.values(stats[n], spans.first) for n in _OF_OPS & stats.keys()
+                }
+                on_event = {name: values[position] for name, values in said.items()}
+                event = plane.event_name(key[0])
+                row_of[key] = self._row(event, on_event, bool(spans.in_graph[at]), is_async)
             rows[position] = row_of[key]
         codes = rows[spans.kind]
         if spans.in_graph.any():
@@ -399,9 +413,16 @@ class _Ops:
             self.nameless_in_graphs += int(np.isin(inside, [*self._nameless]).sum())
         return codes
 
-    def _row(self, plane: Plane, events: Events, at: int, is_async: bool) -> int:
-        event = plane.event_name(int(events.metadata[at]))
-        on_event = {name: plane.stat(events.stats[name], at) for name in events.stats}
+    def _row(
+        self,
+        event: EventName,
+        on_event: Mapping[str, StatValue | None],
+        in_graph: bool,
+        is_async: bool,
+    ) -> int:
+        all_of_it = (event.name, is_async, in_graph, *on_event.items(), *event.stats.items())
+        if (built := self._built.get(all_of_it)) is not None:
+            return built
 
         def text(name: str) -> str | None:
             value = on_event.get(name)
@@ -409,7 +430,7 @@ class _Ops:
 
         from_text = _TPU_NAME.match(event.name)
         own = from_text[1] if from_text else None
-        launched_by = transfers.instruction(text("hlo_op"), on_event.get(GRAPH_STAT) is not None)
+        launched_by = transfers.instruction(text("hlo_op"), in_graph)
         op = own if is_async and own else launched_by or own
         if from_text:
             # TPU profiles write `scope:type`, with no type for JAX.
@@ -429,7 +450,7 @@ class _Ops:
             as_number(event.stats.get("bytes_accessed")),
             event.name if from_text else None,
         )
-        index = self._rows.setdefault(row, len(self._rows))
+        index = self._built[all_of_it] = self._rows.setdefault(row, len(self._rows))
         if op is None:
             self._nameless.add(index)
         slices = group_size(event.stats.get(COLLECTIVE_STAT))
@@ -457,43 +478,3 @@ def _concatenate(parts: list[Columns], schema: Schema) -> pl.DataFrame:
             run_key=pl.when(pl.Series(known)).then(pl.col("run_key")).otherwise(None)
         )
     return frame.select(*schema)
-
-
-def _by_line(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    """Order rows as in an XSpace that is in one piece: line by line, and each by start.
-
-    An event is recorded when it ends, and may have begun before all events of the piece before.
-    Takes the frames, and frees them column by column.
-    """
-    runs: dict[int, list[tuple[int, int, int]]] = {}
-    for number, frame in enumerate(frames):
-        line = frame["line"].to_numpy()
-        bounds = [0, *(np.flatnonzero(np.diff(line)) + 1).tolist(), len(line)]
-        for first, end in pairwise(bounds if len(line) else ()):
-            runs.setdefault(int(line[first]), []).append((number, first, end - first))
-    if not runs:
-        return frames[0]
-    columns = {name: [frame[name] for frame in frames] for name in frames[0].columns}
-    frames.clear()
-
-    def rows(name: str, line: int) -> pl.Series:
-        parts = [columns[name][at].slice(first, count) for at, first, count in runs[line]]
-        return pl.concat(parts, rechunk=True)
-
-    orders = {line: _order(rows("start_ps", line), rows("dur_ps", line)) for line in sorted(runs)}
-    made: list[pl.Series] = []
-    for name in list(columns):
-        ordered = (
-            rows(name, line) if order is None else rows(name, line).gather(order)
-            for line, order in orders.items()
-        )
-        made.append(pl.concat(list(ordered), rechunk=True))
-        del columns[name]
-    return pl.DataFrame(made)
-
-
-def _order(start: pl.Series, duration: pl.Series) -> pl.Series | None:
-    """Return the order of a line's rows: by start, the longer first; None if they are in order."""
-    if start.is_sorted():
-        return None
-    return pl.Series(order_by(start.to_numpy(), -duration.to_numpy()).astype(np.uint32))

@@ -119,12 +119,13 @@ class Plane:
         known = self.event_names.get(metadata)
         return known or EventName(name=f"event {metadata}", display="", stats={})
 
-    def stat(self, stat: Stat, at: int) -> StatValue | None:
-        """Return the value of one event's stat."""
-        if not stat.known[at]:
-            return None
-        value = int(stat.value[at])
-        return self.strings.get(value) if stat.is_text[at] else value
+    def values(self, stat: Stat, rows: NDArray[np.int64]) -> list[StatValue | None]:
+        """Return the values of a stat of some events."""
+        columns = (stat.known[rows], stat.is_text[rows], stat.value[rows])
+        return [
+            (self.strings.get(value) if is_text else value) if known else None
+            for known, is_text, value in zip(*(c.tolist() for c in columns), strict=True)
+        ]
 
 
 @frozen
