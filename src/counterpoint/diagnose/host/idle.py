@@ -94,6 +94,8 @@ def after_reads(reading: NDArray[np.int64], gaps: Intervals, spans: pl.DataFrame
     Where nothing runs after it, the host had waited for it. This works without a profile of the
     host.
     """
+    if not len(reading):
+        return EMPTY
     own = np.flatnonzero(np.isin(spans["op"].to_numpy(), reading))
     ends = spans["start_ps"].to_numpy()[own] + spans["dur_ps"].to_numpy()[own]
     follows = np.isin(gaps.start, ends)
