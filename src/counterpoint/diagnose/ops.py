@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, get_args
 
-import numpy as np
 import polars as pl
 
 from counterpoint.core.frozen import frozen
-from counterpoint.diagnose.selection import Selection, device_blocks
+from counterpoint.diagnose.selection import Selection
 from counterpoint.diagnose.step import PHASES, self_times
 from counterpoint.hardware import find_chip
 from counterpoint.timeline import Device, Lane
@@ -26,8 +25,13 @@ def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     Columns: program, op, category, phase, scope, source, collective, count (executions per step),
     self_ms, share (of the step), flops and bytes_accessed (of one execution).
     """
-    windows = _windows(selection)
-    per_device = pl.concat([_per_device(spans[rows], windows) for rows in _blocks(spans)])
+    inside = spans.filter(pl.col("step").is_not_null()).drop("row", "step", "run")
+    timed = inside.with_columns(self_ps=pl.Series(self_times(inside), dtype=pl.Int64)).filter(
+        ~pl.col("op").is_in(_windows(selection))
+    )
+    per_device = timed.group_by("op", "device").agg(
+        pl.col("self_ps").sum(), pl.len().alias("count")
+    )
     # A collective is identified by its start, as in the table of collectives.
     start = pl.when(pl.col("lane") == Lane.COLLECTIVE).then("pair")
     ops = selection.timeline.ops.with_row_index("row").with_columns(
@@ -53,30 +57,6 @@ def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(share=pl.col("self_ms") / median if median else pl.lit(None, pl.Float64))
         .sort("self_ms", "op", descending=[True, False])
-    )
-
-
-def _blocks(spans: pl.DataFrame) -> Sequence[slice]:
-    """Return blocks of devices that have lines of their own; one block if any are shared.
-
-    Threads of virtual CPU devices run the ops of all of them.
-    """
-    blocks = [*device_blocks(spans)]
-    line = spans["line"].to_numpy()
-    numbers = [np.unique(line[rows]) for rows in blocks]
-    if len(blocks) < 2 or len(np.unique(np.concatenate(numbers))) < sum(map(len, numbers)):
-        return [slice(0, len(spans))]
-    return blocks
-
-
-def _per_device(spans: pl.DataFrame, windows: Sequence[int]) -> pl.DataFrame:
-    """Return self time and number of the spans of each op on each device, without windows."""
-    inside = spans.filter(pl.col("step").is_not_null()).drop("row", "step", "run")
-    return (
-        inside.with_columns(self_ps=pl.Series(self_times(inside), dtype=pl.Int64))
-        .filter(~pl.col("op").is_in(windows))
-        .group_by("op", "device")
-        .agg(pl.col("self_ps").sum(), pl.len().alias("count"))
     )
 
 
