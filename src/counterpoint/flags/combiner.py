@@ -326,9 +326,11 @@ class CombinerState:
         parts = self.place.parts
         self._node_of = [_Node((at,), part.before) for at, part in enumerate(parts)]
         self._waits = [0] * len(parts)
-        for at in self._post_order():
-            for operand in self._node_of[at].before:
-                self._waits[at] |= self._waits[operand] | 1 << operand
+        for at, part in enumerate(parts):  # what a part waits for precedes it
+            waits = 0
+            for operand in part.before:
+                waits |= self._waits[operand] | 1 << operand
+            self._waits[at] = waits
         self._alone = [_Node((at,), self._needed(part.before)) for at, part in enumerate(parts)]
         self._waits_at_first = self._waits
         self.reset()
