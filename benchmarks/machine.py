@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGES = ("jax", "xprof", "polars", "numpy", "protobuf")
@@ -34,8 +34,16 @@ def describe() -> Machine:
         system=f"Linux {platform.release().split('-')[0]} {platform.machine()}",
         load=os.getloadavg()[0],
         versions={"counterpoint": __version__, "python": platform.python_version()}
-        | {name: version(name) for name in PACKAGES},
+        | {name: found for name in PACKAGES if (found := _version(name))},
     )
+
+
+def _version(package: str) -> str | None:
+    """Of a package that not every benchmark needs; None where it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _processor() -> str:
