@@ -27,6 +27,7 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "int": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "ints": lambda value: isinstance(value, list),
     "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "object": lambda value: isinstance(value, dict),
     "objects": lambda value: all(isinstance(one, dict) for one in value),
     "null": lambda value: value is None,
 }

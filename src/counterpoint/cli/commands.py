@@ -44,6 +44,7 @@ COMMANDS: tuple[Command, ...] = (
             "counterpoint explain logdir",
             "counterpoint explain rank*.zip --top 20",
             "counterpoint explain trace.xplane.pb --step 7 --device 0,1",
+            "counterpoint explain trace.xplane.pb --last 10",
             "counterpoint explain trace.xplane.pb --json | jq .breakdown",
             "counterpoint explain trace.xplane.pb -o explain.json",
         ),
@@ -77,6 +78,7 @@ COMMANDS: tuple[Command, ...] = (
         examples=(
             "counterpoint convert logdir step",
             "counterpoint convert rank*.zip run.pftrace",
+            "counterpoint convert logdir run.pftrace --steps 100:110",
         ),
     ),
     Command(
@@ -93,7 +95,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "runs",
-        "counterpoint.cli.runs:runs",
+        "counterpoint.cli.run:runs",
         "List runs with their outcomes, step times and profiles.",
         examples=("counterpoint runs", "counterpoint runs experiments --json"),
     ),

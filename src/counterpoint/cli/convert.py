@@ -29,10 +29,13 @@ from counterpoint.hardware.targets import parse_target
 from counterpoint.report.explain import network_document, network_json
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Timeline
+from counterpoint.timeline.step_range import step_range
 
 
 def convert(
     *paths: Annotated[str, Parameter(name="IN... OUT", negative=())],
+    steps: str | None = None,
+    last: MaybeWholeNumber = None,
     jobs: MaybeWholeNumber = None,
     memory: float | None = None,
     force: Annotated[bool, Parameter(show_default=False)] = False,
@@ -42,6 +45,8 @@ def convert(
     Args:
         paths: Profiles to read, then the output: a directory for Parquet tables, or a trace that
             ends in .json.gz, .json or .pftrace.
+        steps: Convert only these: A:B is step A up to but without B, as in Python; also A: and :B.
+        last: Convert only the last so many steps that were recorded whole.
         jobs: Number of hosts to read at once; by default one per core for large profiles.
         memory: GB that reading may take; of a profile in pieces (.xplane.riegeli), what does not
             fit is left out. By default half of the machine's memory.
@@ -52,14 +57,22 @@ def convert(
             f"convert needs an input and an output path, got {len(paths)}",
             next="counterpoint convert IN... OUT",
         )
-    *inputs, last = paths
+    *inputs, output = paths
     memory_bytes = memory_in_bytes(memory)
-    refuse_url(last)
-    out = Path(last)
+    step_range(steps, last)
+    refuse_url(output)
+    out = Path(output)
     command = f"counterpoint convert {shlex.join(inputs)}"
     check_timeline_output(out, inputs, force=force, command=command)
     with Progress("reading") as progress:
-        timeline = read(*inputs, progress=progress.read, jobs=jobs, memory_bytes=memory_bytes)
+        timeline = read(
+            *inputs,
+            progress=progress.read,
+            jobs=jobs,
+            memory_bytes=memory_bytes,
+            steps=steps,
+            last=last,
+        )
         progress.say(f"writing {out}")
         write_timeline(timeline, out, force=force)
     _tell(timeline, out)
@@ -99,6 +112,8 @@ def _size(path: Path) -> int:
 def network(  # noqa: PLR0913 - the options of the command
     *paths: str,
     step: MaybeWholeNumber = None,
+    steps: str | None = None,
+    last: MaybeWholeNumber = None,
     device: str | None = None,
     target: str | None = None,
     top: WholeNumber = 10,
@@ -114,6 +129,8 @@ def network(  # noqa: PLR0913 - the options of the command
         paths: A Run, file, log directory, zip, pattern, URL or stored Timeline, measured or
             predicted; several are the hosts of one run.
         step: Analyze only this step.
+        steps: Analyze only these: A:B is step A up to but without B, as in Python; also A: and :B.
+        last: Analyze only the last so many steps that were recorded whole.
         device: Analyze only these devices: numbers separated by commas, e.g. 0,1.
         target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
         top: Rows in each table.
@@ -125,6 +142,7 @@ def network(  # noqa: PLR0913 - the options of the command
         force: Overwrite the file.
     """
     devices = device_numbers(device)
+    step_range(steps, last, step)
     check_options(paths, top, out, "network", json=json, force=force)
     run = find_run(paths)
     machine = None if target is None else parse_target(target)
@@ -133,9 +151,11 @@ def network(  # noqa: PLR0913 - the options of the command
         lambda timeline: analyze_network(
             timeline, step=step, devices=devices, run=run, target=machine
         ),
-        jobs,
-        memory,
         "analyzing",
+        jobs=jobs,
+        memory_gb=memory,
+        steps=steps,
+        last=last,
     )
     write_answer(
         lambda: network_document(analysis, top, as_typed(paths)),

@@ -18,6 +18,8 @@ from counterpoint.diagnose import Grouping
 def explain(  # noqa: PLR0913 - the options of the command
     *paths: str,
     step: MaybeWholeNumber = None,
+    steps: str | None = None,
+    last: MaybeWholeNumber = None,
     device: str | None = None,
     target: str | None = None,
     top: WholeNumber = 10,
@@ -34,6 +36,8 @@ def explain(  # noqa: PLR0913 - the options of the command
     Args:
         paths: A Run, file, log directory, zip, pattern or URL; several are the hosts of one run.
         step: Explain only this step.
+        steps: Explain only these: A:B is step A up to but without B, as in Python; also A: and :B.
+        last: Explain only the last so many steps that were recorded whole.
         device: Explain only these devices: numbers separated by commas, e.g. 0,1.
         target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
         top: Rows in each table.
@@ -50,6 +54,8 @@ def explain(  # noqa: PLR0913 - the options of the command
     run(
         paths,
         step=step,
+        steps=steps,
+        last=last,
         device=device,
         target=target,
         top=top,

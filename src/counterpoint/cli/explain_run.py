@@ -17,6 +17,7 @@ from counterpoint.cli.profiles import (
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose import explain as explain_timeline
 from counterpoint.report.explain import explain_document
+from counterpoint.timeline.step_range import step_range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +31,8 @@ def run(  # noqa: PLR0913 - the options of the command
     paths: tuple[str, ...] = (),
     *,
     step: int | None = None,
+    steps: str | None = None,
+    last: int | None = None,
     device: str | None = None,
     target: str | None = None,
     top: int = 10,
@@ -43,6 +46,7 @@ def run(  # noqa: PLR0913 - the options of the command
 ) -> None:
     """Explain the profiles, and print or write the result."""
     devices = device_numbers(device)
+    step_range(steps, last, step)
     check_options(paths, top, out, "explain", json=json, force=force)
     recorded = find_run(paths)
     machine = None if target is None else _target(target)
@@ -58,9 +62,11 @@ def run(  # noqa: PLR0913 - the options of the command
                 target=machine,
                 stopwatch=stopwatch,
             ),
-            jobs,
-            memory,
             "explaining",
+            jobs=jobs,
+            memory_gb=memory,
+            steps=steps,
+            last=last,
         )
     spent = stopwatch.spent if timings else None
     write_answer(

@@ -64,9 +64,8 @@ def _without(
         return
     (place,) = places
     following = words[place + 1 : place + 2]
-    counts = (
-        (1, 2) if "=" in words[place] or not following or following[0].startswith("-") else (2, 1)
-    )
+    is_value = bool(following) and (following[0][:1] != "-" or following[0][1:2].isdecimal())
+    counts = (2, 1) if is_value and "=" not in words[place] else (1, 2)
     for count in counts:
         yield from _without((*words[:place], *words[place + count :]), others, change)
 

@@ -105,15 +105,23 @@ Answer = TypeVar("Answer")
 def read_and_analyze(
     paths: tuple[str, ...],
     answer: Callable[[Timeline], Answer],
+    doing: str,
+    *,
     jobs: int | None,
     memory_gb: float | None,
-    doing: str,
+    steps: str | None,
+    last: int | None,
 ) -> Answer:
-    """Read profiles and return the answer on them, with progress shown on a terminal."""
+    """Read profiles, or some of their steps; return the answer, with progress on a terminal."""
     with Progress("reading") as progress:
         try:
             timeline = read(
-                *paths, progress=progress.read, jobs=jobs, memory_bytes=memory_in_bytes(memory_gb)
+                *paths,
+                progress=progress.read,
+                jobs=jobs,
+                memory_bytes=memory_in_bytes(memory_gb),
+                steps=steps,
+                last=last,
             )
         except InputError:
             refuse_directory_of_runs(paths)

@@ -83,6 +83,8 @@ QUICK: Final[Mapping[tuple[str, ...], Quick]] = {
         None,
         {
             "step": _count,
+            "steps": str,
+            "last": _count,
             "device": str,
             "target": str,
             "top": _count,

@@ -1,4 +1,4 @@
-"""`counterpoint run`: execute a workload under Settings, and keep all of its output."""
+"""`counterpoint run` and `runs`: execute a workload and keep all of its output; list such runs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from cyclopts import Parameter
 from counterpoint.capture import launch, without_errors
 from counterpoint.capture.ranks import find_world
 from counterpoint.cli.digest import digest_lines
-from counterpoint.cli.wording import say_line, write_result
+from counterpoint.cli.wording import print_report, say_line, write_result
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
-from counterpoint.report.runs import run_lines, runs_json
-from counterpoint.runs import Run
+from counterpoint.core import InputError
+from counterpoint.report.runs import run_lines, runs_document, runs_json
+from counterpoint.runs import Run, find_runs, read_run
 
 NO_PROFILE: Final = 3
 """Exit code, the same as for a missing file."""
@@ -83,3 +84,28 @@ def _keep_quiet(line: str) -> None:
 def _shown(run: Run) -> Path:
     cwd = Path.cwd()
     return run.path.relative_to(cwd) if run.path.is_relative_to(cwd) else run.path
+
+
+def runs(
+    directory: Path = Path("counterpoint-runs"),
+    *,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> None:
+    """List runs, oldest first.
+
+    Args:
+        directory: Directory of runs, or one run.
+        json: Print everything as JSON.
+    """
+    readable: list[Run] = []
+    broken: list[tuple[Path, str]] = []
+    for path in find_runs(directory):
+        try:
+            readable.append(read_run(path))
+        except InputError as damage:
+            broken.append((path, damage.what))
+    readable.sort(key=lambda run: run.started)
+    if json:
+        write_result(runs_json(readable, broken))
+    else:
+        print_report(runs_document(readable, broken, str(directory)))

@@ -24,7 +24,7 @@ a ablate against all allow arm as asked b bare budget bundle by calibration cand
 cap changed_since channel chip cluster code compile_timeout confirm confirm_rows cpus dcn device
 devices diff directory disable_async dry_run dtype env executor explain fail_above fix for force
 form from gemm_table goal gpus grep hang_after ignore indifferent jaxlib jitter jobs json
-keep_warmup kernel_table layers loss_tolerance meet memory min_coverage min_time module name
+keep_warmup last kernel_table layers loss_tolerance meet memory min_coverage min_time module name
 nccl_table no_before no_probe no_profile nodes nsys nsys_option only out output params per
 percentile perfetto_link pgle pgle_out plugin predict print_only processes profile
 profile_after_quiet profile_in_pieces profile_seconds profile_start_step profile_steps profiling

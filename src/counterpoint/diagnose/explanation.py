@@ -40,11 +40,13 @@ from counterpoint.diagnose.step_data import Context, StepData, context_of
 from counterpoint.runs import is_run
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Host, Timeline
+from counterpoint.timeline.step_range import narrow, step_range
 
 if TYPE_CHECKING:
     from counterpoint.flags import Settings
     from counterpoint.hardware import Target
     from counterpoint.runs import Run
+    from counterpoint.timeline import ChosenSteps
 
 MIN_REPORTED_SHARE: Final = 0.01
 """Share of the step below which losses are left out."""
@@ -111,6 +113,7 @@ class Explanation:
     """The time of a step and its causes: milliseconds of a median step, mean over devices.
 
     `step` and `selected_devices` are the requested ones; None: a median step, all devices.
+    `chosen_steps`: the steps that were to be explained; None: all.
     `subject` is what the figures describe: a run of the step's program if no whole step was seen.
 
     `ops` and `collectives` are polars frames, documented at `op_profile` and `collective_profile`;
@@ -122,6 +125,7 @@ class Explanation:
     inputs: tuple[str, ...]
     notes: tuple[str, ...]
     step: int | None
+    chosen_steps: ChosenSteps | None
     subject: str
     selected_devices: tuple[int, ...] | None
     hosts: tuple[Host, ...]
@@ -171,10 +175,12 @@ class Explanation:
         return as_html(self)
 
 
-def explain(
+def explain(  # noqa: PLR0913 - what to explain, and what is known about it
     timeline: Timeline | str | Path,
     *,
     step: int | None = None,
+    steps: str | range | None = None,
+    last: int | None = None,
     devices: Sequence[int] | None = None,
     run: Run | None = None,
     target: Target | None = None,
@@ -183,16 +189,22 @@ def explain(
 ) -> Explanation:
     """Explain a typical step, or step `step`, on all devices or on `devices`.
 
+    A typical step of `steps` (a `range`, or "A:B" without step B), or of the `last` so many, is
+    explained as if only these had been recorded.
+
     `run` supplies the settings of the run unless `settings` are given; `target` describes the links
     between devices and hosts. A path to a recording or a Run is read first. `stopwatch` receives
     the time of each table and rule.
     """
+    wanted = step_range(steps, last, step)
     if not isinstance(timeline, Timeline):
         if run is None and is_run(timeline):
             from counterpoint.runs import read_run
 
             run = read_run(timeline)
-        timeline = read(str(timeline))
+        timeline = read(str(timeline), steps=steps, last=last)
+    elif wanted is not None:
+        timeline = narrow(timeline, wanted)
     require_devices(timeline)
     stopwatch = stopwatch or Stopwatch()
     with stopwatch.measure("explanation"):
@@ -221,6 +233,7 @@ def _explained(
             *startup(data),
         ),
         step=step,
+        chosen_steps=timeline.chosen,
         subject=selection.subject,
         selected_devices=None if devices is None else selection.devices,
         hosts=timeline.hosts,

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from counterpoint.core import ArgumentError, InputError, UsageError
 from counterpoint.runs.layout import find_runs, is_run
@@ -21,6 +21,8 @@ def read(
     progress: Progress | None = None,
     jobs: int | None = 1,
     memory_bytes: int | None = None,
+    steps: str | range | None = None,
+    last: int | None = None,
 ) -> Timeline:
     """Read profiles into one Timeline.
 
@@ -29,6 +31,9 @@ def read(
     `jobs` is the number of processes that read them (None: one per core, if worthwhile).
     `memory_bytes` limits the memory for captures written piece by piece (.xplane.riegeli), of which
     the last pieces are then left out; by default half of the machine's.
+
+    `steps` keeps only these steps, as a `range` or as "A:B", "A:" or ":B", in which B does not
+    count; `last` keeps the last so many. Only steps that were recorded whole count.
     """
     if memory_bytes is not None and memory_bytes < 1:
         raise ArgumentError(
@@ -37,9 +42,10 @@ def read(
     if jobs is not None and jobs < 1:
         raise ArgumentError("jobs", jobs, "not a positive number of processes", instead="1")
     names = _profiles(paths)
-    if progress is None:
-        return read_profiles(*names, jobs=jobs, memory_bytes=memory_bytes)
-    return read_profiles(*names, progress=progress, jobs=jobs, memory_bytes=memory_bytes)
+    options: dict[str, Any] = {} if progress is None else {"progress": progress}
+    return read_profiles(
+        *names, jobs=jobs, memory_bytes=memory_bytes, steps=steps, last=last, **options
+    )
 
 
 def _profiles(paths: tuple[str | PathLike[str], ...]) -> Iterator[str | PathLike[str]]:

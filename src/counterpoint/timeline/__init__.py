@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from counterpoint.timeline.model import SPANS as SPANS
     from counterpoint.timeline.model import STEPS as STEPS
     from counterpoint.timeline.model import Action as Action
+    from counterpoint.timeline.model import ChosenSteps as ChosenSteps
     from counterpoint.timeline.model import Device as Device
     from counterpoint.timeline.model import Host as Host
     from counterpoint.timeline.model import Lane as Lane
@@ -32,6 +33,7 @@ __getattr__ = lazy(
     __name__,
     {
         "Action": "counterpoint.timeline.model",
+        "ChosenSteps": "counterpoint.timeline.model",
         "Device": "counterpoint.timeline.model",
         "EACH_RUN": "counterpoint.timeline.steps",
         "HOST_EVENTS": "counterpoint.timeline.model",

@@ -169,12 +169,24 @@ def _parse(variant: EmbeddedProgram) -> Program:
     return variant.parsed or read_program(variant.load())
 
 
+@frozen(kw_only=True)
+class ChosenSteps:
+    """The steps to which a Timeline was narrowed, and how many whole ones were recorded."""
+
+    first: int
+    last: int
+    count: int
+    recorded: int
+    before: int  # recorded before the first
+
+
 @frozen(eq=False, kw_only=True)
 class Timeline:
     """The spans of one workload. Rows of `spans` are sorted by device and start.
 
     A prediction has a `target`, as `counterpoint.hardware` parses it, which its one device
-    represents, and a `predicted_range` of the step time in seconds.
+    represents, and a `predicted_range` of the step time in seconds. `chosen` tells to which steps a
+    Timeline was narrowed; None: it has all.
     """
 
     basis: Basis
@@ -196,6 +208,7 @@ class Timeline:
     truncated: bool
     target: str | None = None
     predicted_range: Range | None = None
+    chosen: ChosenSteps | None = None
     transfers: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TRANSFERS))
 
     def __repr__(self) -> str:

@@ -32,6 +32,7 @@ from counterpoint.timeline.parallel_reading import (
 )
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.source import ProfileSource, find_sources
+from counterpoint.timeline.step_range import narrow, step_range
 from counterpoint.timeline.storage.parquet import is_timeline, read_parquet
 from counterpoint.timeline.xplane.reader import is_xplane, read_pieces, read_xplane
 from counterpoint.timeline.xplane.riegeli import is_riegeli
@@ -70,6 +71,8 @@ def read(
     progress: Progress = _silent,
     jobs: int | None = 1,
     memory_bytes: int | None = None,
+    steps: str | range | None = None,
+    last: int | None = None,
 ) -> Timeline:
     """Read profiles into one Timeline.
 
@@ -77,9 +80,16 @@ def read(
     Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run.
     `jobs` is the number of processes that read them (None: as many as are worthwhile).
     `memory_bytes` limits the memory for captures written piece by piece (.xplane.riegeli), of which
-    the last pieces are then left out; by default half of the machine's.
+    the last pieces are then left out; by default half of the machine's. `steps` or `last` keep only
+    some steps: see `step_range`.
     """
     names = _names(paths)
+    wanted = step_range(steps, last)
+    timeline = _whole(names, progress, jobs, memory_bytes or default_memory())
+    return timeline if wanted is None else narrow(timeline, wanted)
+
+
+def _whole(names: list[str], progress: Progress, jobs: int | None, memory_bytes: int) -> Timeline:
     if len(names) == 1 and is_timeline(Path(names[0])):
         return read_parquet(Path(names[0]))
     sources, notes = _sources(names)
@@ -87,7 +97,7 @@ def read(
     empty: list[Recording] = []
     failures: list[InputError] = []
     for source, result in zip(
-        sources, _read_all(sources, jobs, progress, memory_bytes or default_memory()), strict=True
+        sources, _read_all(sources, jobs, progress, memory_bytes), strict=True
     ):
         if isinstance(result, InputError):
             if not source.found:

@@ -14,11 +14,12 @@ import polars as pl
 
 from counterpoint.core.columns import Intervals, union
 from counterpoint.core.frozen import frozen
-from counterpoint.diagnose.host.hosts import CALL, IdleCause, matching, own_causes
+from counterpoint.diagnose.host.hosts import IdleCause, matching, own_causes
 from counterpoint.diagnose.network.host_work import WorkTotals, host_transposes, host_work
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Action, ProgramEntry
+from counterpoint.timeline.step_range import CALL
 
 if TYPE_CHECKING:
     from counterpoint.runs import Compile, Rank, Run

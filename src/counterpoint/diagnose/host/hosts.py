@@ -21,6 +21,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.selection import device_slices
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Timeline
+from counterpoint.timeline.step_range import CALL
 
 
 class IdleCause(StrEnum):
@@ -412,9 +413,6 @@ def profiler_of(timeline: Timeline) -> ProfilerKind:
         return ProfilerKind.NSYS
     return ProfilerKind.JAX
 
-
-CALL: Final = re.compile(r"^(?:TSL:)?PjitFunction\((.*)\)$")
-"""A call of a jitted function, with its name."""
 
 _CALLS: Final = (
     CALL,

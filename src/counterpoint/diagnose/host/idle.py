@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 from counterpoint.core.columns import EMPTY, Intervals, union
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.host.hosts import (
-    CALL,
     HostActivity,
     IdleCause,
     IdleEvent,
@@ -38,6 +37,7 @@ from counterpoint.diagnose.host.hosts import (
 from counterpoint.diagnose.selection import device_slices
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane, Timeline
+from counterpoint.timeline.step_range import CALL
 
 _READ: Final = re.compile(r"(?i)d2h|dtoh|device ?to ?host")
 

@@ -20,10 +20,12 @@ from counterpoint.diagnose.network.demand import Demand, demand
 from counterpoint.diagnose.selection import WindowKind, require_devices, select
 from counterpoint.diagnose.step_data import StepData, context_of
 from counterpoint.timeline import Timeline
+from counterpoint.timeline.step_range import narrow, step_range
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Target
     from counterpoint.runs import Run
+    from counterpoint.timeline import ChosenSteps
 
 _NEXT: Final = "leave out the target"
 
@@ -93,6 +95,7 @@ class NetworkAnalysis:
     notes: tuple[str, ...]
     basis: str
     step: int | None
+    chosen_steps: ChosenSteps | None
     selected_devices: tuple[int, ...] | None
     hosts: int  # machines
     processes: int
@@ -121,11 +124,18 @@ def analyze_network(
     timeline: Timeline,
     *,
     step: int | None = None,
+    steps: str | range | None = None,
+    last: int | None = None,
     devices: Sequence[int] | None = None,
     run: Run | None = None,
     target: Target | None = None,
 ) -> NetworkAnalysis:
-    """Analyze the network load of a typical step, or step `step`, on all or some devices."""
+    """Analyze the network load of a typical step, or step `step`, on all or some devices.
+
+    The typical step is one of `steps`, or of the `last` so many, as in `explain`.
+    """
+    if (wanted := step_range(steps, last, step)) is not None:
+        timeline = narrow(timeline, wanted)
     require_devices(timeline)
     selection = select(timeline, step=step, devices=devices)
     data = StepData(selection=selection, context=context_of(run, target))
@@ -135,6 +145,7 @@ def analyze_network(
         notes=(*odd, *timeline.notes, *_more_notes(data)),
         basis=str(timeline.basis),
         step=step,
+        chosen_steps=timeline.chosen,
         selected_devices=None if devices is None else selection.devices,
         hosts=len({host.machine for host in timeline.hosts}),
         processes=len(timeline.hosts),

@@ -113,7 +113,9 @@ def _in_profile(data: StepData) -> Iterator[Finding]:
 
 
 def _doubt(data: StepData, seen: StepCompiles) -> str | None:
-    first = set(data.timeline.steps["step"].unique().sort().to_list()[:WARM])
+    chosen = data.timeline.chosen
+    warm = WARM if chosen is None else max(0, WARM - chosen.before)
+    first = set(data.timeline.steps["step"].unique().sort().to_list()[:warm])
     if data.context.run is None and seen.steps <= first:
         return (
             "these are the first steps of the profile; if also of the program, they always compile"

@@ -198,10 +198,20 @@ class Explained(Result):
     findings: tuple[FindingJson, ...]
 
 
+class ChosenStepsJson(Result):
+    """The steps that were chosen: the first, the last, and how many of those recorded whole."""
+
+    first: int
+    last: int
+    count: int
+    recorded: int
+
+
 class Explain(Explained, tag_field="schema", tag="counterpoint.explain/1"):
     """The time of a step: `counterpoint explain --json`."""
 
     basis: str
+    chosen_steps: ChosenStepsJson | None
     timings: dict[str, float] | None
 
 

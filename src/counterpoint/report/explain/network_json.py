@@ -9,6 +9,7 @@ from typing import Annotated
 
 from counterpoint.diagnose import WindowKind
 from counterpoint.diagnose.network import NetworkAnalysis
+from counterpoint.report.explain.explain_json import ChosenStepsJson
 from counterpoint.report.json import At, Result, fill, json_text
 
 
@@ -135,6 +136,7 @@ class NetworkJson(Result, tag_field="schema", tag="counterpoint.network/1"):
     notes: tuple[str, ...]
     basis: str
     step: int | None
+    chosen_steps: ChosenStepsJson | None
     selected_devices: tuple[int, ...] | None
     hosts: int
     devices: int

@@ -27,6 +27,7 @@ from counterpoint.timeline.model import (
     SPANS,
     STEPS,
     TRANSFERS,
+    ChosenSteps,
     Device,
     EmbeddedProgram,
     Host,
@@ -154,6 +155,7 @@ def _write(timeline: Timeline, into: Path) -> None:
         "truncated": timeline.truncated,
         "target": timeline.target,
         "predicted_range_s": _bounds(timeline.predicted_range),
+        "chosen": None if timeline.chosen is None else asdict(timeline.chosen),
     }
     (into / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
@@ -237,6 +239,7 @@ def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
         truncated=manifest["truncated"],
         target=target,
         predicted_range=Range(*bounds) if bounds else None,
+        chosen=ChosenSteps(**chosen) if (chosen := manifest.get("chosen")) else None,
         **tables,
     )
 
