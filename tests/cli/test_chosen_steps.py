@@ -86,9 +86,9 @@ def error(*words: object) -> str:
 
 
 def figures(explained: dict[str, Any]) -> dict[str, Any]:
-    """All but the words on the choice, and the rows of spans in the Timeline that was read."""
-    for key in ("notes", "step", "chosen_steps", "inputs"):
-        del explained[key]
+    """All but the choice itself, the count of runs, and rows of spans in the Timeline."""
+    for key in ("notes", "step", "chosen_steps", "inputs", "programs"):
+        explained.pop(key, None)
     for finding in explained.get("findings", []):
         for evidence in finding["evidence"]:
             del evidence["spans"]

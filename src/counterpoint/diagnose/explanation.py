@@ -255,9 +255,16 @@ def _explained(
 
 
 def _programs(timeline: Timeline) -> list[ProgramUse]:
-    runs = timeline.runs.group_by("program").agg(
-        (pl.len() / pl.col("device").n_unique()).alias("executions"),
-        ((pl.col("end_ps") - pl.col("start_ps")).sum() / pl.col("device").n_unique()).alias("ps"),
+    counted = pl.lit(value=True) if timeline.chosen is None else pl.col("step").is_not_null()
+    runs = (
+        timeline.runs.filter(counted)
+        .group_by("program")
+        .agg(
+            (pl.len() / pl.col("device").n_unique()).alias("executions"),
+            ((pl.col("end_ps") - pl.col("start_ps")).sum() / pl.col("device").n_unique()).alias(
+                "ps"
+            ),
+        )
     )
     return [
         ProgramUse(

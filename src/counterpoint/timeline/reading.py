@@ -30,9 +30,9 @@ from counterpoint.timeline.parallel_reading import (
     worthwhile_jobs,
     write_parcel,
 )
-from counterpoint.timeline.recording import Recording
+from counterpoint.timeline.recording import RecordedPart, Recording
 from counterpoint.timeline.source import ProfileSource, find_sources
-from counterpoint.timeline.step_range import narrow, step_range
+from counterpoint.timeline.step_range import StepRange, narrow, step_range
 from counterpoint.timeline.storage.parquet import is_timeline, read_parquet
 from counterpoint.timeline.xplane.reader import is_xplane, read_pieces, read_xplane
 from counterpoint.timeline.xplane.riegeli import is_riegeli
@@ -85,19 +85,47 @@ def read(
     """
     names = _names(paths)
     wanted = step_range(steps, last)
-    timeline = _whole(names, progress, jobs, memory_bytes or default_memory())
-    return timeline if wanted is None else narrow(timeline, wanted)
+    memory_bytes = memory_bytes or default_memory()
+    timeline, part = _timeline(names, progress, jobs, memory_bytes, wanted)
+    if wanted is None:
+        return timeline
+    if part is not None:
+        if narrowed := _narrowed_part(timeline, wanted, part):
+            return narrowed
+        timeline, _ = _timeline(names, progress, jobs, memory_bytes, None)
+    return narrow(timeline, wanted)
 
 
-def _whole(names: list[str], progress: Progress, jobs: int | None, memory_bytes: int) -> Timeline:
+def _narrowed_part(timeline: Timeline, wanted: StepRange, part: RecordedPart) -> Timeline | None:
+    """Return the steps of a Timeline that was read in part; None if it lacks any of them."""
+    whole = set(timeline.steps.filter("whole")["step"].to_list())
+    chosen = wanted.of([*part.whole])
+    rule = timeline.step_rule
+    if not whole.issuperset(chosen) or not rule.startswith(part.own_marks):
+        return None
+    if not whole.issubset(part.whole):  # the end of the last one was recorded, too
+        return None
+    rule = part.marks + rule.removeprefix(part.own_marks)
+    return narrow(replace(timeline, step_rule=rule), wanted, part.whole)
+
+
+def _timeline(
+    names: list[str],
+    progress: Progress,
+    jobs: int | None,
+    memory_bytes: int,
+    wanted: StepRange | None,
+) -> tuple[Timeline, RecordedPart | None]:
+    """Return the Timeline; of one large capture, perhaps only the part with the wanted steps."""
     if len(names) == 1 and is_timeline(Path(names[0])):
-        return read_parquet(Path(names[0]))
+        return read_parquet(Path(names[0])), None
     sources, notes = _sources(names)
     gathered = Gathered()
+    part = None
     empty: list[Recording] = []
     failures: list[InputError] = []
     for source, result in zip(
-        sources, _read_all(sources, jobs, progress, memory_bytes), strict=True
+        sources, _read_all(sources, jobs, progress, memory_bytes, wanted), strict=True
     ):
         if isinstance(result, InputError):
             if not source.found:
@@ -105,6 +133,7 @@ def _whole(names: list[str], progress: Progress, jobs: int | None, memory_bytes:
             failures.append(result)
             continue
         for recording in result:
+            part = recording.part
             if len(recording.spans):
                 gather(gathered, recording, alone=len(sources) == len(result) == 1)
             else:
@@ -117,7 +146,7 @@ def _whole(names: list[str], progress: Progress, jobs: int | None, memory_bytes:
         empty.clear()
     notes += [f"left out: {failure.what}" for failure in failures]
     notes += [f"left out: {recording.source}: it holds no device activity" for recording in empty]
-    return finish(gathered, names, notes)
+    return finish(gathered, names, notes), part
 
 
 def _sources(names: list[str]) -> tuple[list[ProfileSource], list[str]]:
@@ -135,7 +164,11 @@ def _sources(names: list[str]) -> tuple[list[ProfileSource], list[str]]:
 
 
 def _read_all(
-    sources: list[ProfileSource], jobs: int | None, progress: Progress, memory_bytes: int
+    sources: list[ProfileSource],
+    jobs: int | None,
+    progress: Progress,
+    memory_bytes: int,
+    wanted: StepRange | None,
 ) -> Iterator[list[Recording] | InputError]:
     """Yield the Recordings of each source, or the error that prevents reading it."""
     count = len(sources)
@@ -148,7 +181,10 @@ def _read_all(
         tell(number, 0, 1)  # a bundle is read in one go, without progress reports
         try:
             recordings = read_source(
-                sources[number], lambda _, done, of: tell(number, done, of), memory_bytes // count
+                sources[number],
+                lambda _, done, of: tell(number, done, of),
+                memory_bytes // count,
+                wanted if count == 1 else None,
             )
         except InputError as failure:
             return failure
@@ -182,8 +218,16 @@ def _names(paths: tuple[object, ...]) -> list[str]:
     return names
 
 
-def read_source(source: ProfileSource, progress: Progress, memory_bytes: int) -> list[Recording]:
-    """Read one source: a Recording for each host, process or rank in it."""
+def read_source(
+    source: ProfileSource,
+    progress: Progress,
+    memory_bytes: int,
+    wanted: StepRange | None = None,
+) -> list[Recording]:
+    """Read one source: a Recording for each host, process or rank in it.
+
+    Steps that are not `wanted` may be left out.
+    """
     try:
         with source.opened() as (data, give_back):
 
@@ -191,7 +235,9 @@ def read_source(source: ProfileSource, progress: Progress, memory_bytes: int) ->
                 progress(source.name, offset, len(data))
                 give_back(offset)
 
-            return list(_read_bytes(data, source.name, reached, memory_bytes, source.is_file))
+            return list(
+                _read_bytes(data, source.name, reached, memory_bytes, source.is_file, wanted)
+            )
     except PermissionError:
         raise InputError(f"{source.name}: no permission to read this file") from None
     except IsADirectoryError:
@@ -201,7 +247,12 @@ def read_source(source: ProfileSource, progress: Progress, memory_bytes: int) ->
 
 
 def _read_bytes(
-    data: memoryview, name: str, reached: Reached, memory_bytes: int, is_file: bool = False
+    data: memoryview,
+    name: str,
+    reached: Reached,
+    memory_bytes: int,
+    is_file: bool = False,
+    wanted: StepRange | None = None,
 ) -> Iterator[Recording]:
     head = bytes(data[:_HEAD])
     refuse_others(head, name, size_known=is_file)
@@ -226,7 +277,7 @@ def _read_bytes(
     elif is_riegeli(head) or name.endswith(".riegeli"):
         yield read_pieces(data, name, memory_bytes, reached)
     elif is_xplane(head):
-        yield read_xplane(data, name, reached)
+        yield read_xplane(data, name, reached, wanted)
     else:
         raise InputError(
             f"{name}: not a known profile format (it starts with {head[:16]!r})",

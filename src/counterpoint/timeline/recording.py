@@ -108,6 +108,18 @@ TRANSFERS: Final[Schema] = {
 """Transfers of a runtime between hosts or slices."""
 
 
+@frozen
+class RecordedPart:
+    """What is known of the steps of a host of which only some were read.
+
+    `marks` describes all markers, and `own_marks` those that were read.
+    """
+
+    whole: tuple[int, ...]  # numbers of all steps that were recorded whole
+    marks: str
+    own_marks: str
+
+
 @frozen(eq=False)
 class Recording:
     """One host's profile as columns."""
@@ -131,6 +143,7 @@ class Recording:
     target: str | None = None  # of a prediction, as in Timeline
     predicted_range: Range | None = None
     zero_ns: int | None = None  # host clock at time 0, since 1970, if known
+    part: RecordedPart | None = None  # None: all of it
 
 
 _FARTHEST_NS: Final = 1 << 50

@@ -11,6 +11,7 @@ few and all remain, as do the calls that launch them: the two are matched by cou
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -112,18 +113,22 @@ def _parsed(steps: str | range) -> StepRange:
     return StepRange(first, end)
 
 
-def narrow(timeline: Timeline, wanted: StepRange) -> Timeline:
+def narrow(
+    timeline: Timeline, wanted: StepRange, recorded: Sequence[int] | None = None
+) -> Timeline:
     """Return the part of a Timeline in which the wanted steps run, with a note on them.
 
-    Raises UsageError if none of them was recorded whole.
+    `recorded` are the whole steps of the profile if the Timeline has only the later ones, which
+    are past startup. Raises UsageError if none of the wanted was recorded whole.
     """
-    numbers = timeline.steps.filter("whole")["step"].unique().sort().to_list()
+    whole = timeline.steps.filter("whole")["step"].unique().sort().to_list()
+    numbers = whole if recorded is None else [*recorded]
     chosen = wanted.of(numbers)
     if not chosen:
         raise _nothing(timeline, wanted, numbers)
     steps = timeline.steps.filter(pl.col("step").is_in(chosen))
-    none_steady = not steps["steady"].any()
-    if none_steady:
+    none_steady = recorded is None and not steps["steady"].any()
+    if none_steady or recorded is not None:
         steps = steps.with_columns(steady=pl.lit(value=True))
     keeps = _Kept(timeline, steps)
     about = f"{wanted} of {len(numbers)} whole steps ({as_ranges(numbers)})"
@@ -138,7 +143,7 @@ def narrow(timeline: Timeline, wanted: StepRange) -> Timeline:
         steps=steps,
         host_events=keeps.host_events(),
         transfers=keeps.transfers(),
-        notes=(note, *_notes_on(timeline, [] if none_steady else chosen)),
+        notes=(note, *_notes_on(timeline, [] if none_steady or recorded is not None else chosen)),
         chosen=ChosenSteps(
             first=chosen[0],
             last=chosen[-1],

@@ -140,9 +140,19 @@ class Collector:
         self._markers: list[tuple[object, ...]] = []
 
     @property
+    def markers(self) -> pl.DataFrame:
+        """The markers added so far."""
+        return pl.DataFrame(self._markers, schema=MARKERS, orient="row")
+
+    @property
     def size(self) -> int:
         """About how many bytes the rows take."""
         return self._spans.size + self._host.size
+
+    @property
+    def origin_ns(self) -> int:
+        """Time zero of the piece that was begun, by the clock of its lines."""
+        return self._origin_ns
 
     def begin_piece(self, stamps_ns: Sequence[int]) -> None:
         """Start an XSpace, the first or the next of a capture, whose lines have these timestamps.
@@ -255,7 +265,7 @@ class Collector:
             ops=self._ops.frame(),
             spans=self._spans.frame(by_line=self._pieces > 1),
             executions=pl.DataFrame(self._executions, schema=EXECUTIONS, orient="row"),
-            markers=pl.DataFrame(self._markers, schema=MARKERS, orient="row"),
+            markers=self.markers,
             host_events=self._host.frame(by_line=self._pieces > 1),
             host_names=tuple(self._names),
             transfers=transfer_table,

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from counterpoint.core.frozen import frozen
 from counterpoint.core.wire import LENGTH, VARINT, Malformed, fields, varint
 from counterpoint.hlo import Message, message_classes
+from counterpoint.timeline.model import Device
 from counterpoint.timeline.xplane.events import EVENTS_TAG, Events, Stat, Strings
 
 LATEST_PS: Final = 1 << 61
@@ -251,3 +252,43 @@ def _value(stat: Message, strings: Mapping[int, str]) -> StatValue:
     if stat.str_value:
         return _text(stat.str_value)
     return stat.bytes_value or stat.double_value or stat.int64_value or stat.uint64_value or 0
+
+
+def describe_device(plane: Plane, kind: str, ordinal: int) -> Device:
+    """Describe the chip of a plane; MFU needs the peaks, which only TPU planes carry."""
+    stats = plane.stats
+    teraflops = stats.get("peak_teraflops_per_second")
+    gigabytes = stats.get("peak_hbm_bw_gigabytes_per_second")
+    bandwidth = stats.get("memory_bandwidth")
+    peak_bytes = None
+    if isinstance(gigabytes, float) and gigabytes:
+        peak_bytes = gigabytes * 1e9
+    elif isinstance(bandwidth, int) and bandwidth:
+        peak_bytes = float(bandwidth)
+    return Device(
+        ordinal=ordinal,
+        kind=kind,
+        chip=_chip(plane),
+        peak_flops=teraflops * 1e12 if isinstance(teraflops, float) and teraflops else None,
+        peak_bytes=peak_bytes,
+    )
+
+
+def _chip(plane: Plane) -> str | None:
+    named = plane.stats.get("device_type_string") or plane.stats.get("gpu_device_name")
+    if isinstance(named, str) and named:
+        return named
+    vendor = plane.stats.get("device_vendor")
+    if not isinstance(vendor, str) or not vendor:
+        return None
+    capability = [plane.stats.get(f"compute_cap_{part}") for part in ("major", "minor")]
+    cores, memory = plane.stats.get("core_count"), plane.stats.get("memory_size")
+    # Older files don't name the chip: these properties are enough for `find_chip`.
+    properties = [vendor]
+    if None not in capability:
+        properties.append(f"compute {capability[0]}.{capability[1]}")
+    if isinstance(cores, int) and cores:
+        properties.append(f"{cores} cores")
+    if isinstance(memory, int) and memory:
+        properties.append(f"{memory / 2**30:.0f} GiB")
+    return ", ".join(properties)

@@ -19,25 +19,44 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
+
+import numpy as np
+import polars as pl
 
 from counterpoint.core import InputError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.wire import Malformed
 from counterpoint.timeline.megascale import PLANE as _MEGASCALE
-from counterpoint.timeline.model import Device, EmbeddedProgram
+from counterpoint.timeline.model import EmbeddedProgram
 from counterpoint.timeline.recording import Recording
-from counterpoint.timeline.xplane.collect import Collector, arrange_host, arrange_spans
-from counterpoint.timeline.xplane.events import EventSelection, read_arranged, read_events
+from counterpoint.timeline.step_markers import LateWorkError, StepWindow, window_of
+from counterpoint.timeline.step_range import StepRange
+from counterpoint.timeline.xplane.collect import (
+    ArrangedHost,
+    ArrangedSpans,
+    Collector,
+    arrange_host,
+    arrange_spans,
+)
+from counterpoint.timeline.xplane.events import Events, EventSelection, read_arranged, read_events
 from counterpoint.timeline.xplane.planes import (
     Plane,
     PlaneLine,
     SpaceTexts,
+    describe_device,
     read_planes,
     read_texts,
+    starts,
 )
 from counterpoint.timeline.xplane.riegeli import UnreadRiegeli, chunks
-from counterpoint.timeline.xplane.transfers import GRAPH_STAT, Messages, wanted_actions
+from counterpoint.timeline.xplane.transfers import (
+    GRAPH_STAT,
+    LAUNCHED_PLAINLY,
+    Messages,
+    wanted_actions,
+)
 
 _DEVICE: Final = re.compile(r"/device:(GPU|TPU):(\d+)$")
 _HOST: Final = "/host:CPU"
@@ -46,10 +65,17 @@ _TASK: Final = "Task Environment"
 
 _OP_STATS: Final = ("hlo_op", "hlo_module", "program_id", "run_id")
 _DEVICE_STATS: Final = (*_OP_STATS, "prefix", "name", GRAPH_STAT)
-_HOST_STATS: Final = (*_OP_STATS, "device_ordinal", "step_num")
+_STEP_STAT: Final = "step_num"
+_HOST_STATS: Final = (*_OP_STATS, "device_ordinal", _STEP_STAT)
 _PROTO_STATS: Final = ("Hlo Proto", "HLO Proto")
 
 _SINCE_1970_NS: Final = 10**17  # 1973: longer than any time since a machine or a profiler started
+
+LARGE: Final = 32 << 20
+"""Bytes of a capture of which it is worth the trouble to leave out steps while it is read."""
+
+_MARKERS_IN: Final = 0.25
+"""Share of a capture in which markers are sought before it is read."""
 
 _PEAK: Final = 4
 """Memory that `explain` takes, as a multiple of the rows of a Recording (benchmarks/pieces.py)."""
@@ -65,6 +91,7 @@ _BOOKKEEPING: Final = ("ThreadpoolListener::", "end: ")
 
 
 Reached = Callable[[int], None]
+Cut = Callable[[PlaneLine, Events], Events]
 
 
 def _ignore(offset: int) -> None:
@@ -76,14 +103,21 @@ def is_xplane(head: bytes) -> bool:
     return head[:1] == b"\x0a" and any(byte < 9 or byte > 126 for byte in head[1:64])
 
 
-def read_xplane(data: memoryview, source: str, reached: Reached = _ignore) -> Recording:
-    """Read one host's profile.
+def read_xplane(
+    data: memoryview,
+    source: str,
+    reached: Reached = _ignore,
+    wanted: StepRange | None = None,
+) -> Recording:
+    """Read one host's profile; of a large one only the `wanted` steps, if its markers tell them.
 
     `reached` is called with the offset after each line that has been read and is not needed again:
     to show progress, and to release the file's memory.
     """
-    capture = _Capture()
     try:
+        if wanted is not None and (part := _read_part(data, source, reached, wanted)):
+            return part
+        capture = _Capture()
         capture.add(data, reached)
         return capture.finish(source, host=source)
     except Malformed as damage:
@@ -92,6 +126,48 @@ def read_xplane(data: memoryview, source: str, reached: Reached = _ignore) -> Re
             why=_guess_damage(data),
             next="copy the file again in binary mode, or capture the profile again",
         ) from None
+
+
+def _read_part(
+    data: memoryview, source: str, reached: Reached, wanted: StepRange
+) -> Recording | None:
+    """Read the wanted steps of a large profile; None if its markers do not tell when they ran."""
+    window = window_of(_cheap_markers(data), wanted) if len(data) >= LARGE else None
+    if window is None:
+        return None
+    capture = _Capture(window)
+    try:
+        capture.add(data, reached)
+    except LateWorkError:
+        return None
+    if not window.holds(capture.markers):
+        return None
+    recording = capture.finish(source, host=source)
+    return replace(recording, **window.part(recording))
+
+
+def _cheap_markers(data: memoryview) -> pl.DataFrame:
+    """Return the markers on threads with few events: they are on the one that launches steps."""
+    planes = list(read_planes(data))
+    collector = Collector()
+    collector.begin_piece([line.timestamp_ns for plane in planes for line in plane.lines])
+    if any(line.name in (_STEP_LINE, _MODULE_LINE) for plane in planes for line in plane.lines):
+        return collector.markers  # none: these profilers record steps and runs on devices
+    left = _MARKERS_IN * len(data)
+    for plane in (plane for plane in planes if plane.name == _HOST):
+        wanted = _wanted(plane, (_STEP_STAT, *_OP_STATS, "device_ordinal"))
+        for line in sorted(plane.lines, key=lambda line: line.end - line.start):
+            left -= line.end - line.start
+            if left < 0:
+                break
+            where = (data, line.start, line.end, wanted, plane.strings)
+            for arranged, _ in read_arranged(*where, _only_marks):
+                collector.add_host_events(plane, line, arranged)
+    return collector.markers
+
+
+def _only_marks(events: Events) -> ArrangedHost:
+    return arrange_host(events.select(events.known(_STEP_STAT), events.stats))
 
 
 def read_pieces(
@@ -152,8 +228,9 @@ class _Capture:
     are the same in all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, window: StepWindow | None = None) -> None:
         self._collector = Collector()
+        self._window = window
         self._programs: dict[str, EmbeddedProgram] = {}
         self._environment: dict[str, str] = {}
         self._notes: dict[str, str] = {}
@@ -162,6 +239,11 @@ class _Capture:
         self._planes: dict[str, None] = {}
         self._texts: list[SpaceTexts] = []
         self._zero_ns: int | None = None
+
+    @property
+    def markers(self) -> pl.DataFrame:
+        """The markers read so far."""
+        return self._collector.markers
 
     @property
     def size(self) -> int:
@@ -189,11 +271,14 @@ class _Capture:
         """Read a plane; return whether it is one of those that are read."""
         device = _DEVICE.match(plane.name)
         if device:
-            note = _read_device(data, plane, device[1], int(device[2]), self._collector, reached)
+            number = int(device[2])
+            cut = self._cut(plane, None)
+            note = _read_device(data, plane, device[1], number, self._collector, reached, cut)
             if note:
                 self._notes[plane.name] = note
         elif plane.name == _HOST:
-            self._skipped[plane.name] += _read_host(data, plane, self._collector, reached)
+            cut = self._cut(plane, "device_ordinal")
+            self._skipped[plane.name] += _read_host(data, plane, self._collector, reached, cut)
             if skipped := self._skipped[plane.name]:
                 self._notes[plane.name] = (
                     f"{skipped:,} book-keeping marks of the host's thread pools are left out"
@@ -210,6 +295,36 @@ class _Capture:
         else:
             return not plane.lines
         return True
+
+    def _cut(self, plane: Plane, of_device: str | None) -> Cut:
+        """Return what leaves out the events of a line that are outside the window."""
+        window, origin_ns = self._window, self._collector.origin_ns
+        if window is None:
+            return _uncut
+        kept = [key for key, it in plane.event_names.items() if it.name == LAUNCHED_PLAINLY]
+
+        def cut(line: PlaneLine, events: Events) -> Events:
+            if not len(events):
+                return events
+            start = starts(line, events, origin_ns)
+            end = start + events.duration_ps
+            run = events.stats.get("run_id")
+            module = events.stats.get("hlo_module")
+            if module is not None:
+                own = module.known & events.known(of_device) if of_device else module.known
+                work = np.flatnonzero(own)
+                known = run is not None and bool(run.known[work].all())
+                window.look(
+                    start[work],
+                    end[work],
+                    (plane.name, module.value[work]),
+                    run.value[work] if run and known else None,
+                )
+            mask = window.overlaps(start, end) | events.known(_STEP_STAT)
+            mask |= np.isin(events.metadata, kept)
+            return replace(events.select(mask, events.stats), summaries=events.summaries)
+
+        return cut
 
     def finish(self, source: str, host: str, problem: str | None = None) -> Recording:
         """Build the Recording; `host` is its name if no XSpace has one."""
@@ -255,9 +370,10 @@ def _read_device(
     ordinal: int,
     collector: Collector,
     reached: Reached,
+    cut: Cut,
 ) -> str | None:
     """Read a device's plane; return a note on what is left out."""
-    device = collector.device(_describe(plane, kind.lower(), ordinal))
+    device = collector.device(describe_device(plane, kind.lower(), ordinal))
     has_streams = any(line.name.startswith(_STREAM_PREFIX) for line in plane.lines)
     wanted = _wanted(plane, _DEVICE_STATS)
     left_out: list[str] = []
@@ -271,7 +387,8 @@ def _read_device(
                 collector.add_steps(plane, device, line, events)
         elif line.name.startswith(_STREAM_PREFIX) if has_streams else _is_ops_line(line):
             collector.open_line(plane, line)
-            for spans, _ in read_arranged(*where, arrange_spans):
+            arrange = partial(_cut_spans, cut, line)
+            for spans, _ in read_arranged(*where, arrange):
                 collector.add_spans(plane, device, line, spans, line.name == _ASYNC_LINE)
         elif line.start < line.end:
             left_out.append(line.name)
@@ -281,18 +398,33 @@ def _read_device(
     return f"{plane.name}: lines derived by the profiler are left out: {', '.join(left_out)}"
 
 
+def _uncut(line: PlaneLine, events: Events) -> Events:
+    del line
+    return events
+
+
+def _cut_spans(cut: Cut, line: PlaneLine, events: Events) -> ArrangedSpans:
+    return arrange_spans(cut(line, events))
+
+
+def _cut_host(cut: Cut, line: PlaneLine, events: Events) -> ArrangedHost:
+    return arrange_host(cut(line, events))
+
+
 def _is_ops_line(line: PlaneLine) -> bool:
     return line.name in (_OPS_LINE, _ASYNC_LINE)
 
 
-def _read_host(data: memoryview, plane: Plane, collector: Collector, reached: Reached) -> int:
+def _read_host(
+    data: memoryview, plane: Plane, collector: Collector, reached: Reached, cut: Cut
+) -> int:
     """Read a host's plane; return how many book-keeping marks were skipped."""
     wanted, messages = _wanted(plane, _HOST_STATS), Messages(plane)
     skipped = 0
     for line in plane.lines:
         collector.open_line(plane, line)
         for arranged, dropped in read_arranged(
-            data, line.start, line.end, wanted, plane.strings, arrange_host
+            data, line.start, line.end, wanted, plane.strings, partial(_cut_host, cut, line)
         ):
             skipped += dropped
             collector.add_host_events(plane, line, arranged)
@@ -323,46 +455,6 @@ def _wanted(plane: Plane, stats: Sequence[str]) -> EventSelection:
             key for key, event in plane.event_names.items() if event.name.startswith(_BOOKKEEPING)
         ),
     )
-
-
-def _describe(plane: Plane, kind: str, ordinal: int) -> Device:
-    """Describe the chip of a plane; MFU needs the peaks, which only TPU planes carry."""
-    stats = plane.stats
-    teraflops = stats.get("peak_teraflops_per_second")
-    gigabytes = stats.get("peak_hbm_bw_gigabytes_per_second")
-    bandwidth = stats.get("memory_bandwidth")
-    peak_bytes = None
-    if isinstance(gigabytes, float) and gigabytes:
-        peak_bytes = gigabytes * 1e9
-    elif isinstance(bandwidth, int) and bandwidth:
-        peak_bytes = float(bandwidth)
-    return Device(
-        ordinal=ordinal,
-        kind=kind,
-        chip=_chip(plane),
-        peak_flops=teraflops * 1e12 if isinstance(teraflops, float) and teraflops else None,
-        peak_bytes=peak_bytes,
-    )
-
-
-def _chip(plane: Plane) -> str | None:
-    named = plane.stats.get("device_type_string") or plane.stats.get("gpu_device_name")
-    if isinstance(named, str) and named:
-        return named
-    vendor = plane.stats.get("device_vendor")
-    if not isinstance(vendor, str) or not vendor:
-        return None
-    capability = [plane.stats.get(f"compute_cap_{part}") for part in ("major", "minor")]
-    cores, memory = plane.stats.get("core_count"), plane.stats.get("memory_size")
-    # Older files don't name the chip: these properties are enough for `find_chip`.
-    properties = [vendor]
-    if None not in capability:
-        properties.append(f"compute {capability[0]}.{capability[1]}")
-    if isinstance(cores, int) and cores:
-        properties.append(f"{cores} cores")
-    if isinstance(memory, int) and memory:
-        properties.append(f"{memory / 2**30:.0f} GiB")
-    return ", ".join(properties)
 
 
 def _embedded_programs(plane: Plane) -> dict[str, EmbeddedProgram]:
