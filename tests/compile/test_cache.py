@@ -12,8 +12,9 @@ import pytest
 
 from counterpoint.compile import CompileTask, compile_all, compile_workload
 from counterpoint.compile import cache as kept
-from counterpoint.compile.cache import cache_directory, fingerprint
+from counterpoint.compile.cache import fingerprint
 from counterpoint.compile.inputs import Workload, load_workload
+from counterpoint.core.documents import cache_directory
 from counterpoint.hardware.targets import parse_target
 from lowered import H100, Lowered
 
@@ -138,10 +139,10 @@ def test_the_least_recently_used_go_first(
 
 def test_where_compiles_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_directory({}) == tmp_path / ".cache/counterpoint/compile"
-    assert cache_directory({"XDG_CACHE_HOME": "/x"}) == Path("/x/counterpoint/compile")
-    assert cache_directory({"COUNTERPOINT_CACHE": "/y"}) == Path("/y/compile")
-    assert cache_directory({"COUNTERPOINT_CACHE": "off"}) is None
+    assert cache_directory("compile", {}) == tmp_path / ".cache/counterpoint/compile"
+    assert cache_directory("compile", {"XDG_CACHE_HOME": "/x"}) == Path("/x/counterpoint/compile")
+    assert cache_directory("compile", {"COUNTERPOINT_CACHE": "/y"}) == Path("/y/compile")
+    assert cache_directory("compile", {"COUNTERPOINT_CACHE": "off"}) is None
 
 
 def test_a_workload_of_a_run_has_other_kernels(plain: CompileTask) -> None:

@@ -90,6 +90,64 @@ def script(directory: Path, text: str) -> Path:
     return path
 
 
+@pytest.fixture
+def venv(tmp_path: Path) -> Path:
+    """An interpreter that counts its starts in a file, and says it is jaxlib 1.2.3."""
+    (tmp_path / "bin").mkdir()
+    packages = tmp_path / "lib/python3.11/site-packages/jaxlib-1.2.3.dist-info"
+    packages.mkdir(parents=True)
+    for name in ("METADATA", "RECORD"):
+        (packages / name).write_text(name)
+    python = tmp_path / "bin/python"
+    python.write_text(
+        f"#!/bin/sh\necho x >> {tmp_path}/starts\necho 'jaxlib: 1.2.3'\n"
+        'case "$XLA_FLAGS" in *bad*) echo "Unknown flags in XLA_FLAGS: --bad" >&2; exit 1;; esac\n'
+        "echo taken\n"
+    )
+    python.chmod(0o755)
+    return tmp_path
+
+
+def starts(venv: Path) -> int:
+    counted = venv / "starts"
+    return len(counted.read_text().splitlines()) if counted.exists() else 0
+
+
+def test_an_answer_is_kept_while_jaxlib_stays_as_it_is(venv: Path) -> None:
+    environment = {"COUNTERPOINT_CACHE": str(venv / "cache"), "PATH": os.environ["PATH"]}
+    python = venv / "bin/python"
+    first = probe_flags(python, "--good=1 --bad", environment)
+    assert [flag.name for flag in first.rejected] == ["bad"]
+    asked = starts(venv)
+    assert probe_flags(python, "--good=1 --bad", environment) == first
+    assert starts(venv) == asked
+
+    for changed in ({"JAX_ENABLE_X64": "1"}, {"PYTHONPATH": "/other"}, {"LD_PRELOAD": "/x.so"}):
+        asked = starts(venv)
+        assert probe_flags(python, "--good=1", environment | changed).rejected == ()
+        assert starts(venv) > asked
+    asked = starts(venv)
+    (venv / "lib/python3.11/site-packages/jaxlib-1.2.3.dist-info/RECORD").write_text("another")
+    assert probe_flags(python, "--good=1 --bad", environment) == first
+    assert starts(venv) > asked
+
+
+@pytest.mark.parametrize("damage", ["", "{", "{}", '{"rejected": 1}', "[" * 5000])
+def test_a_damaged_answer_is_asked_for_again(venv: Path, damage: str) -> None:
+    environment = {"COUNTERPOINT_CACHE": str(venv / "cache"), "PATH": os.environ["PATH"]}
+    first = probe_flags(venv / "bin/python", "--bad", environment)
+    (kept,) = (venv / "cache/probe").iterdir()
+    kept.write_text(damage)
+    assert probe_flags(venv / "bin/python", "--bad", environment) == first
+
+
+def test_no_answer_is_kept_where_the_cache_is_off(venv: Path) -> None:
+    environment = {"COUNTERPOINT_CACHE": "off", "PATH": os.environ["PATH"]}
+    for count in (1, 2):
+        assert probe_flags(venv / "bin/python", "--good", environment).rejected == ()
+        assert starts(venv) == count
+
+
 def test_an_interpreter_without_jaxlib_gives_a_note(tmp_path: Path) -> None:
     # -S: without site-packages
     answer = probe_flags(script(tmp_path, f'exec {sys.executable} -S -E "$@"'), "--xla_a=1")

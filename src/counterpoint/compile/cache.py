@@ -16,7 +16,7 @@ import re
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import cache
 from importlib import metadata
@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from counterpoint.compile.task import CompileOutput, CompileTask, planned_bytes
 from counterpoint.compile.worker_process import outcome_of
+from counterpoint.core.documents import cache_directory
 
 FORMAT: Final = 1
 """Version of the hashed data and of the stored format. Each version has its own cache."""
@@ -116,7 +117,6 @@ def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-VARIABLE: Final = "COUNTERPOINT_CACHE"
 MOST_BYTES: Final = 4 << 30
 _ROOM: Final = 0.9  # share of the limit to keep when tidying, so that not every compile tidies
 _ABOUT: Final = "compile.json"
@@ -126,20 +126,6 @@ _DAMAGE: Final = (
     OSError, EOFError, ValueError, KeyError, TypeError, zlib.error, zipfile.BadZipFile,
     NotImplementedError, RuntimeError,
 )  # fmt: skip
-
-
-def cache_directory(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the cache directory; None if the cache is disabled."""
-    setting = environment.get(VARIABLE, "")
-    if setting.lower() in ("off", "0", "no", "false"):
-        return None
-    if setting:
-        return Path(setting).expanduser() / "compile"
-    home = environment.get("XDG_CACHE_HOME", "")
-    with contextlib.suppress(RuntimeError):  # there is no home directory
-        root = Path(home) if Path(home).is_absolute() else Path.home() / ".cache"
-        return root / "counterpoint" / "compile"
-    return None
 
 
 def find(task: CompileTask) -> CompileOutput | None:
@@ -175,7 +161,7 @@ def keep(task: CompileTask, recorded: CompileOutput) -> None:
 
 
 def _entry(task: CompileTask) -> Path | None:
-    directory = cache_directory()
+    directory = cache_directory("compile")
     name = fingerprint(task) if directory is not None else None
     if directory is None or name is None:
         return None

@@ -1,19 +1,30 @@
-"""Parses TOML and JSON from any source; unparsable text raises one kind of error.
+"""Parses TOML and JSON from any source, and says where to write: unused paths, the cache.
 
-Both parsers recurse for each level, and tomllib takes time quadratic in the dots of a key. So depth
-is an error of the text (a ValueError), never one of the interpreter.
+Text that can't be parsed raises one kind of error. Both parsers recurse for each level, and tomllib
+takes time quadratic in the dots of a key. So depth is an error of the text (a ValueError), never
+one of the interpreter.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.core.errors import UsageError
+
+__all__ = [
+    "cache_directory",
+    "parse_json",
+    "parse_toml",
+    "refuse_url",
+    "unused_path",
+]
 
 _LARGEST: Final = 1 << 22
 """Maximum number of characters, beyond any handwritten file; tomllib takes seconds for them."""
@@ -81,3 +92,20 @@ def refuse_url(path: str | Path) -> None:
             f"can't write {path}: URLs can be read, not written",
             next="write to a local path, and copy it from there",
         )
+
+
+CACHE_VARIABLE: Final = "COUNTERPOINT_CACHE"
+
+
+def cache_directory(name: str, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the directory of a cache; None if caching is disabled, or there is no home."""
+    setting = environment.get(CACHE_VARIABLE, "")
+    if setting.lower() in ("off", "0", "no", "false"):
+        return None
+    if setting:
+        return Path(setting).expanduser() / name
+    home = environment.get("XDG_CACHE_HOME", "")
+    with contextlib.suppress(RuntimeError):  # there is no home directory
+        root = Path(home) if Path(home).is_absolute() else Path.home() / ".cache"
+        return root / "counterpoint" / name
+    return None

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
+import numpy as np
 import polars as pl
 
 from counterpoint.core import CounterpointError, Range
@@ -188,13 +189,14 @@ def _without_waiting(data: StepData) -> float:
 
 def _gap_s(data: StepData) -> float:
     """Return the median gap in seconds between one piece of work and the next, if not waiting."""
-    work = data.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COMPUTE)["row"]
-    end = pl.col("start_ps") + pl.col("dur_ps")
-    gaps = (
-        data.spans.filter(pl.col("op").is_in(work.implode()) & pl.col("run").is_not_null())
-        .sort("device", "line", "start_ps")
-        .select(gap=(pl.col("start_ps") - end.shift(1)).over("device", "line", "run"))
-        .filter(pl.col("gap").is_between(0, _LONGEST_GAP_PS))
-    )
-    median = gaps["gap"].median()
-    return float(median) / PS_PER_MS / 1e3 if isinstance(median, int | float) else 0.0
+    computes = (data.timeline.ops["lane"] == Lane.COMPUTE).to_numpy()
+    spans = data.spans.filter(pl.col("run").is_not_null())
+    spans = spans.filter(pl.Series(computes[spans["op"].to_numpy()]))
+    line = spans["device"].cast(pl.Int64).to_numpy() << 32 | spans["line"].to_numpy()
+    run = spans["run"].to_numpy()
+    order = np.lexsort((run, line))  # spans are sorted by start on each device
+    start, length = (spans[name].to_numpy()[order] for name in ("start_ps", "dur_ps"))
+    gap = start[1:] - (start + length)[:-1]
+    follows = (line[order][1:] == line[order][:-1]) & (run[order][1:] == run[order][:-1])
+    gap = gap[follows & (gap >= 0) & (gap <= _LONGEST_GAP_PS)]
+    return float(np.median(gap)) / PS_PER_MS / 1e3 if len(gap) else 0.0

@@ -7,6 +7,7 @@ from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+import numpy as np
 import polars as pl
 
 from counterpoint.core import Basis
@@ -152,10 +153,12 @@ class StepData:
         )
         return matches["op_row"].to_list()
 
-    def longest(self, ops: Sequence[int], count: int = _ROWS) -> tuple[int, ...]:
+    def longest(self, ops: Sequence[int]) -> tuple[int, ...]:
         """Return the rows of the longest spans of some ops, given as rows of the Timeline's ops."""
-        spans = self.spans.filter(pl.col("op").is_in(ops))
-        return tuple(spans.sort("dur_ps", descending=True)["row"].head(count).to_list())
+        op, length, row = (self.spans[name].to_numpy() for name in ("op", "dur_ps", "row"))
+        found = np.flatnonzero(op == ops[0] if len(ops) == 1 else np.isin(op, ops))
+        first = found[np.argsort(-length[found], kind="stable")[:_ROWS]]
+        return tuple(row[first].tolist())
 
     @cached_property
     def named_ops(self) -> pl.DataFrame:

@@ -2,11 +2,14 @@
 
 XLA reads XLA_FLAGS when it first needs an option, minutes into some programs, and aborts
 on the first flag it rejects. Only its parser knows what its version accepts, so it is queried in a
-separate process, on the CPU, in a fraction of a second.
+separate process, on the CPU, in a fraction of a second. Its answer is kept beside the cache of
+compiles for the next time, as long as that jaxlib stays as it is.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import sys
@@ -14,7 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core import ArgumentError, UsageError
+from counterpoint.core import ArgumentError, UsageError, parse_json
+from counterpoint.core.documents import cache_directory
 from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.lookup import known_release, release, releases
@@ -207,15 +211,18 @@ def _packages(python: Path) -> Iterator[str]:
 
 
 def _version_in(directories: Iterable[str]) -> str | None:
-    for directory in directories:
-        try:
-            names = os.listdir(directory)  # noqa: PTH208 - names only, of thousands of entries
-        except OSError:
-            continue
-        for name in names:
-            if name.startswith(_HEAD) and name.endswith(_TAIL):
-                return name[len(_HEAD) : -len(_TAIL)]
-    return None
+    installed = next((found for it in directories if (found := _jaxlib_in(it))), None)
+    return None if installed is None else installed.name[len(_HEAD) : -len(_TAIL)]
+
+
+def _jaxlib_in(directory: str) -> Path | None:
+    """Return the directory that describes the jaxlib installed among these packages."""
+    try:
+        names = os.listdir(directory)  # noqa: PTH208 - names only, of thousands of entries
+    except OSError:
+        return None
+    found = (name for name in names if name.startswith(_HEAD) and name.endswith(_TAIL))
+    return next((Path(directory, name) for name in found), None)
 
 
 _CHILD: Final = """
@@ -324,9 +331,78 @@ def probe_flags(
     inherited = os.environ if environment is None else environment
     try:
         path = interpreter(python, inherited)
-        return _asked(_Child(path, inherited, timeout_s), words)
+        kept = _place_of_answer(path, words, inherited)
+        answer = _kept_answer(kept)
+        if answer is None:
+            answer = _asked(_Child(path, inherited, timeout_s), words)
+            _keep_answer(kept, answer)
     except ProbeError as failure:
         return ProbeResult(note=f"XLA_FLAGS could not be checked with {python}: {failure}")
+    return answer
+
+
+_FORMAT: Final = 1
+_OTHER_CODE: Final = ("PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "LD_")
+_READ_BY_XLA: Final = ("XLA_", "JAX_", "TF_")
+_MOST_ANSWERS: Final = 1000
+
+
+def _place_of_answer(
+    python: Path, words: Sequence[str], environment: Mapping[str, str]
+) -> Path | None:
+    """Return the file for an answer; None if nothing is kept, or it may be another jaxlib's."""
+    directory = cache_directory("probe", environment)
+    installed = next((found for it in _packages(python) if (found := _jaxlib_in(it))), None)
+    if directory is None or installed is None:
+        return None
+    if any(name.startswith(_OTHER_CODE) and value for name, value in environment.items()):
+        return None
+    try:
+        files = [(installed / name).stat() for name in ("METADATA", "RECORD")]
+    except OSError:
+        return None
+    depends = (
+        [_FORMAT, str(python), str(installed), list(words)],
+        [(file.st_mtime_ns, file.st_size) for file in files],
+        sorted(
+            item
+            for item in environment.items()
+            if item[0].startswith(_READ_BY_XLA) and item[0] != "XLA_FLAGS"
+        ),
+    )
+    import hashlib  # imported here because it is slow to load
+
+    name = hashlib.sha256(json.dumps(depends).encode(errors="surrogateescape")).hexdigest()
+    return directory / f"{name[:40]}.json"
+
+
+def _kept_answer(place: Path | None) -> ProbeResult | None:
+    """Return the answer that was kept, if it is there and whole."""
+    if place is None:
+        return None
+    from counterpoint.core.records import from_plain
+
+    try:
+        kept = from_plain(ProbeResult, parse_json(place.read_bytes()))
+    except (OSError, ValueError):
+        return None
+    return None if kept.version is None else kept
+
+
+def _keep_answer(place: Path | None, answer: ProbeResult) -> None:
+    """Keep an answer of the compiler; where that can't be written, it is asked again."""
+    if place is None or answer.note is not None or answer.version is None:
+        return
+    from counterpoint.core.records import to_plain
+
+    part = place.with_name(f".{place.name}.{os.getpid()}.part")
+    with contextlib.suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if len(os.listdir(place.parent)) > _MOST_ANSWERS:  # noqa: PTH208 - names only
+            for old in place.parent.glob("*.json"):
+                old.unlink(missing_ok=True)
+        part.write_text(json.dumps(to_plain(answer)))
+        part.replace(place)
 
 
 def interpreter(python: str | Path, environment: Mapping[str, str]) -> Path:

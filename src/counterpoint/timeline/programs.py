@@ -112,17 +112,24 @@ def program_keys(frame: pl.DataFrame) -> list[str | None]:
 
 def program_order(recording: Recording) -> dict[str, str]:
     """Return the names of a host's programs by key, in the order in which they first ran."""
-    first = recording.spans.group_by("op").agg(pl.col("start_ps").min()).sort("start_ps")
     keys, modules = program_keys(recording.ops), recording.ops["module"].to_list()
     order: dict[str, str] = {}
     executions = recording.executions.sort("start_ps")
     seen = [*zip(program_keys(executions), executions["module"].to_list(), strict=True)]
-    seen += [(keys[op], modules[op]) for op in first["op"].to_list()]
+    seen += [(keys[op], modules[op]) for op in _by_first_start(recording.spans, len(keys))]
     for key, module in seen:
         if key is not None and order.get(key) in (None, key):
             embedded = recording.programs.get(key)
             order[key] = module or (embedded.name if embedded else key)
     return order
+
+
+def _by_first_start(spans: pl.DataFrame, ops: int) -> list[int]:
+    """Return the ops that ran, in the order in which they first did."""
+    never = np.iinfo(np.int64).max
+    first = np.full(ops, never)
+    np.minimum.at(first, spans["op"].to_numpy(), spans["start_ps"].to_numpy())
+    return [op for op in np.argsort(first, kind="stable").tolist() if first[op] != never]
 
 
 def identify(
