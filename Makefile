@@ -16,8 +16,8 @@ NEWEST_TESTS := tests/compile tests/cost tests/simulate \
 	$(wildcard tests/workflow/test_predict*.py tests/cli/test_predict*.py)
 # Test modules are compiled once, also where the site keeps Python from writing that down.
 export PYTHONDONTWRITEBYTECODE :=
-# Many tests wait for processes: three keep two cores busy.
-WORKERS ?= 3
+# Many tests wait for processes: four keep two cores busy.
+WORKERS ?= 4
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
 
