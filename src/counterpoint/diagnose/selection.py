@@ -266,7 +266,7 @@ def _typical(steps: pl.DataFrame, enough: int) -> tuple[pl.DataFrame, int]:
 
     If there are more than `enough`, some of each length, and the number of the others.
     """
-    lengths = steps.group_by("step").agg(pl.col("length").mean()).sort("length")
+    lengths = steps.group_by("step").agg(pl.col("length").mean()).sort("length", "step")
     ranked = lengths["length"].to_list()
     if not ranked:
         return steps, 0

@@ -166,7 +166,7 @@ def _without_keys(runs: pl.DataFrame) -> pl.DataFrame:
 
 def _by_counting(spans: pl.DataFrame) -> FoundRuns:
     """Split each program's spans on a device wherever its marking op starts."""
-    device, program = spans["device"].to_numpy().astype(np.int64), spans["program"].to_numpy()
+    device, program = spans["device"].to_numpy(), spans["program"].to_numpy()
     op, position = spans["op"].to_numpy(), spans["position"].to_numpy()
     start, end = spans["start_ps"].to_numpy(), spans["end_ps"].to_numpy()
     run_of = np.full(len(spans), NO_RUN, np.uint32)
@@ -177,8 +177,8 @@ def _by_counting(spans: pl.DataFrame) -> FoundRuns:
         rows, at = members[turns >= 0], turns[turns >= 0]
         first = np.flatnonzero(np.diff(at, prepend=-1))
         run_of[rows] = count + at
-        of_first = device[rows[first]], program[rows[first]].astype(np.int64), start[rows[first]]
-        parts.append(np.stack([*of_first, np.maximum.reduceat(end[rows], first)]))
+        of_first = device[rows[first]], program[rows[first]], start[rows[first]]
+        parts.append(np.stack([*of_first, np.maximum.reduceat(end[rows], first)]).astype(np.int64))
         count += len(first)
     if not parts:
         return FoundRuns(pl.DataFrame(schema=FOUND), run_of)
@@ -193,16 +193,16 @@ def _by_counting(spans: pl.DataFrame) -> FoundRuns:
 
 
 def _groups(
-    device: NDArray[np.int64], program: NDArray[np.int32], start: NDArray[np.int64]
+    device: NDArray[np.uint16], program: NDArray[np.int32], start: NDArray[np.int64]
 ) -> Iterator[NDArray[np.int64]]:
     """Yield the rows of each device and known program, in order of start."""
-    known = np.flatnonzero(program >= 0)
-    if not len(known):
-        return
-    _, group = distinct([device[known], program[known].astype(np.int64)])
-    for number in range(int(group.max()) + 1):
-        rows = known[group == number]
-        yield rows[np.argsort(start[rows], kind="stable")]
+    for number in pl.Series(device).unique().sort():
+        own = np.flatnonzero(device == number)
+        programs = program[own]
+        for known in pl.Series(programs).unique().sort():
+            if known >= 0:
+                rows = own[programs == known]
+                yield rows[np.argsort(start[rows], kind="stable")]
 
 
 def _turns(
@@ -216,7 +216,7 @@ def _turns(
 def _marking_op(
     op: NDArray[np.uint32], position: NDArray[np.int32], start: NDArray[np.int64]
 ) -> int:
-    """Return the op that marks a run's beginning: the first executed once per run.
+    """Return the op that marks a beginning: the first executed once per run. Spans are in order.
 
     Ops of the entry computation execute once per run. Some launch a kernel several times, and runs
     cut off by the profile lack some: but the most common count is the number of runs, within one.
@@ -224,11 +224,14 @@ def _marking_op(
     another stream. Without HLO, the smallest count that a fair share of all ops has is taken: ops
     in loops have higher counts, and few are conditional.
     """
-    ops, first, code, count = np.unique(
-        op, return_index=True, return_inverse=True, return_counts=True
-    )
-    last = np.full(len(ops), np.iinfo(np.int64).min)
-    np.maximum.at(last, code, start)
+    counted = np.bincount(op)
+    ops = np.flatnonzero(counted)
+    count = counted[ops]
+    of_op = np.empty(len(counted), np.int64)  # of several values for an op, the last one remains
+    of_op[op[::-1]] = np.arange(len(op) - 1, -1, -1)
+    first = of_op[ops]
+    of_op[op] = start
+    last = of_op[ops]
     entry = np.flatnonzero(position[first] >= 0)
     if len(entry):
         counts, shared = np.unique(count[entry], return_counts=True)

@@ -181,9 +181,13 @@ def _by_device_and_start(spans: pl.DataFrame) -> pl.Series:
     Lines follow each other, each already sorted, so the sort merges few sequences.
     """
     device, start = spans["device"].to_numpy(), spans["start_ps"].to_numpy()
-    parts = [np.flatnonzero(device == value) for value in np.unique(device)]
-    order = [part[np.argsort(start[part], kind="stable")] for part in parts]
-    return pl.Series(np.concatenate([np.empty(0, np.int64), *order]), dtype=pl.UInt32)
+    order = np.empty(len(spans), np.uint32)
+    done = 0
+    for number in spans["device"].unique().sort():
+        rows = np.flatnonzero(device == number)
+        order[done : done + len(rows)] = rows[np.argsort(start[rows], kind="stable")]
+        done += len(rows)
+    return pl.Series(order)
 
 
 def _append_markers(gathered: Gathered, recording: Recording, host: int) -> None:
