@@ -143,6 +143,8 @@ def test_where_compiles_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert cache_directory("compile", {"XDG_CACHE_HOME": "/x"}) == Path("/x/counterpoint/compile")
     assert cache_directory("compile", {"COUNTERPOINT_CACHE": "/y"}) == Path("/y/compile")
     assert cache_directory("compile", {"COUNTERPOINT_CACHE": "off"}) is None
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
+    assert cache_directory("compile", {}) is None
 
 
 def test_a_workload_of_a_run_has_other_kernels(plain: CompileTask) -> None:

@@ -105,7 +105,9 @@ def cache_directory(name: str, environment: Mapping[str, str] = os.environ) -> P
     if setting:
         return Path(setting).expanduser() / name
     home = environment.get("XDG_CACHE_HOME", "")
-    with contextlib.suppress(RuntimeError):  # there is no home directory
-        root = Path(home) if Path(home).is_absolute() else Path.home() / ".cache"
-        return root / "counterpoint" / name
+    if Path(home).is_absolute():
+        return Path(home) / "counterpoint" / name
+    with contextlib.suppress(RuntimeError):  # nobody knows the home directory
+        if Path.home().is_dir():  # a service may name one that is not there: do not make it
+            return Path.home() / ".cache" / "counterpoint" / name
     return None
