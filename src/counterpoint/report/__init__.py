@@ -1,6 +1,6 @@
 """Reports of results, for people and for programs.
 
-    Explanation ─► Document ─► terminal, plain text
+    Explanation ─► Document ─► terminal, plain text, HTML
     Explanation ─► JSON
 
 A Document defines content and order; only the renderers choose colors and widths.
@@ -15,6 +15,7 @@ from counterpoint.core import lazy
 if TYPE_CHECKING:
     from counterpoint.report.document import Document as Document
     from counterpoint.report.html import html_of as html_of
+    from counterpoint.report.markup import document_markup as document_markup
     from counterpoint.report.terminal import plain_text as plain_text
     from counterpoint.report.terminal import print_document as print_document
     from counterpoint.report.tune.figures import budget_text as budget_text
@@ -29,6 +30,7 @@ __getattr__ = lazy(
         "Document": "counterpoint.report.document",
         "budget_text": "counterpoint.report.tune.figures",
         "end_text": "counterpoint.report.tune.figures",
+        "document_markup": "counterpoint.report.markup",
         "html_of": "counterpoint.report.html",
         "plain_text": "counterpoint.report.terminal",
         "print_document": "counterpoint.report.terminal",
