@@ -89,14 +89,17 @@ interface Header {
 
 const TYPES = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, f64: Float64Array };
 
-/** Decode a block: u32 length of the header, the header as JSON, then aligned columns. */
+/**
+ * Decode a block: u32 length of the header, the header as JSON, then columns
+ * at positions from its end, aligned to 8 bytes.
+ */
 export function decode(data: Uint8Array): Columns {
   const buffer = data.buffer.slice(data.byteOffset, data.byteOffset + data.byteLength) as ArrayBuffer;
   const size = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size))) as Header;
   const columns: Columns = {};
   for (const [name, { type, at, delta, unit, base }] of Object.entries(header.columns)) {
-    const stored = new TYPES[type](buffer, at, header.rows);
+    const stored = new TYPES[type](buffer, 4 + size + at, header.rows);
     columns[name] = delta || unit !== 1 || base !== 0 ? restore(stored, delta, unit, base) : stored;
   }
   return columns;

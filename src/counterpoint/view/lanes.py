@@ -1,0 +1,272 @@
+"""Lanes of a Timeline for a picture: what each device does, its streams, and threads of the host.
+
+Each lane has rows of Segments: spans that overlap lie in different rows. A summary lane holds the
+attribution of a device's time (docs/concepts/exposed.md), and each collective is cut where compute
+begins or ends to hide it, so hidden and exposed time add up at every level.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from counterpoint.core.frozen import frozen
+from counterpoint.timeline import Lane, Timeline
+from counterpoint.view.segments import NO_OP, Longs, Segments, pieces
+
+CLASSES: Final = ("compute", "hidden", "exposed", "copy", "control", "host")
+COMPUTE, HIDDEN, EXPOSED, COPY, CONTROL, HOST = range(len(CLASSES))
+SUMMARY: Final = (COMPUTE, HIDDEN, EXPOSED, COPY)
+_CLASS_OF: Final = {
+    Lane.COMPUTE: COMPUTE,
+    Lane.COLLECTIVE: EXPOSED,
+    Lane.COPY: COPY,
+    Lane.CONTROL: CONTROL,
+}
+_KIND_OF: Final = {COMPUTE: "compute", EXPOSED: "collective", COPY: "copy", CONTROL: "control"}
+_MOST_ROWS: Final = 255
+
+
+@frozen(eq=False, kw_only=True)
+class PictureLane:
+    """One lane: its rows of finest segments, and which classes of time are in them.
+
+    `classes` are indices into CLASSES, one for each row of `Segments.times`.
+    """
+
+    device: int | None
+    line: int | None
+    title: str
+    kind: str
+    classes: tuple[int, ...]
+    rows: tuple[Segments, ...]
+
+
+@frozen(eq=False, kw_only=True, slots=False)
+class _Spans:
+    """Spans of one device or host, from the origin on, with the row of each in its table."""
+
+    line: Longs
+    op: Longs
+    start: Longs
+    end: Longs
+    row: Longs
+
+    @cached_property
+    def of_lines(self) -> list[tuple[int, _Spans]]:
+        """The spans of each line."""
+        order = np.argsort(self.line, kind="stable")
+        lines, first = np.unique(self.line[order], return_index=True)
+        return [
+            (int(line), self.at(rows))
+            for line, rows in zip(lines, np.split(order, first[1:]), strict=True)
+        ]
+
+    def at(self, rows: Longs) -> _Spans:
+        return _Spans(
+            line=self.line[rows],
+            op=self.op[rows],
+            start=self.start[rows],
+            end=self.end[rows],
+            row=self.row[rows],
+        )
+
+
+def origin(timeline: Timeline) -> int:
+    """Return the earliest time of a Timeline, from which a picture counts."""
+    starts = [
+        table["start_ps"].min()
+        for table in (timeline.spans, timeline.steps, timeline.runs, timeline.host_events)
+        if len(table)
+    ]
+    return min((int(start) for start in starts if isinstance(start, int)), default=0)
+
+
+def device_lanes(timeline: Timeline, device: int, rows: slice, since: int) -> list[PictureLane]:
+    """Return the summary of a device and its streams; `rows` are those of its spans."""
+    spans = _spans(timeline.spans[rows], since, rows.start)
+    class_of = np.array([_CLASS_OF[Lane(lane)] for lane in timeline.ops["lane"]], np.int64)
+    kind = class_of[spans.op] if len(spans.op) else np.empty(0, np.int64)
+    summary = attributed(spans.start, spans.end, kind)
+    lanes = [
+        PictureLane(
+            device=device,
+            line=None,
+            title="step time",
+            kind="summary",
+            classes=SUMMARY,
+            rows=(summary,),
+        )
+    ]
+    exposed = _exposed(summary)
+    for line, own in spans.of_lines:
+        kinds = class_of[own.op]
+        lanes.append(
+            PictureLane(
+                device=device,
+                line=line,
+                title=timeline.lines[line] if line < len(timeline.lines) else f"stream {line}",
+                kind=_KIND_OF[_most(kinds, own)],
+                classes=(COMPUTE, HIDDEN, EXPOSED, COPY, CONTROL),
+                rows=tuple(_cut(row, class_of[row.op], exposed) for row in _rows(own)),
+            )
+        )
+    return lanes
+
+
+def host_lanes(timeline: Timeline, since: int) -> Iterator[PictureLane]:
+    """Yield a lane for each thread of each host; its ops follow those of the devices."""
+    events = timeline.host_events.rename({"name": "op"})
+    for host, name in enumerate(timeline.hosts):
+        table = events.with_row_index("at").filter(pl.col("host") == host).sort("start_ps")
+        spans = replace(
+            _spans(table, since, 0),
+            op=table["op"].to_numpy().astype(np.int64) + len(timeline.ops),
+        )
+        for line, own in spans.of_lines:
+            rows = tuple(
+                pieces(row.start, row.end, np.zeros(len(row.op), np.int64), row.op, 1)
+                for row in _rows(own)
+            )
+            title = timeline.lines[line] if line < len(timeline.lines) else f"thread {line}"
+            yield PictureLane(
+                device=None,
+                line=line,
+                title=f"{name.name} {title}",
+                kind="host",
+                classes=(HOST,),
+                rows=rows,
+            )
+
+
+def _spans(table: pl.DataFrame, since: int, first: int) -> _Spans:
+    start = table["start_ps"].to_numpy() - since
+    return _Spans(
+        line=table["line"].to_numpy().astype(np.int64),
+        op=table["op"].to_numpy().astype(np.int64),
+        start=start,
+        end=start + table["dur_ps"].to_numpy(),
+        row=np.arange(first, first + len(table)),
+    )
+
+
+def attributed(start: Longs, end: Longs, kind: Longs) -> Segments:
+    """Return the intervals in which a device computes, communicates or copies.
+
+    The order of precedence is that of `diagnose.step.attribute`, with which a test compares this.
+    """
+    works = (kind <= COPY) & (end > start)
+    times = np.concatenate([start[works], end[works]])
+    order = np.argsort(times, kind="stable")
+    times = times[order]
+    count = int(works.sum())
+    change = np.where(order < count, 1, -1).astype(np.int32)
+    kinds = np.tile(kind[works], 2)[order]
+    computes, communicates, copies = (
+        np.cumsum(np.where(kinds == each, change, 0), dtype=np.int32)[:-1] > 0
+        for each in (COMPUTE, EXPOSED, COPY)
+    )
+    state = np.select(
+        [computes & communicates, computes, communicates, copies],
+        [HIDDEN, COMPUTE, EXPOSED, COPY],
+        default=-1,
+    )
+    lengths = np.diff(times)
+    real = np.flatnonzero(lengths > 0)
+    state = state[real]
+    begins = real[np.flatnonzero(np.diff(state, prepend=-2))] if len(real) else real
+    borders = times[np.append(begins, len(times) - 1)] if len(real) else np.empty(0, np.int64)
+    states = state[np.flatnonzero(np.diff(state, prepend=-2))]
+    busy = states >= 0
+    return pieces(
+        borders[:-1][busy],
+        borders[1:][busy],
+        states[busy],
+        np.full(int(busy.sum()), NO_OP, np.int64),
+        len(SUMMARY),
+    )
+
+
+@frozen(eq=False)
+class _Borders:
+    """Where exposed time begins and ends, in turns."""
+
+    times: Longs
+
+    def exposed_after(self, moment: Longs) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        return np.searchsorted(self.times, moment, side="right") % 2 == 1
+
+
+def _exposed(summary: Segments) -> _Borders:
+    found = np.flatnonzero(summary.times[EXPOSED] > 0)
+    return _Borders(np.stack([summary.start[found], summary.end[found]], axis=1).reshape(-1))
+
+
+def _cut(spans: _Spans, kind: Longs, exposed: _Borders) -> Segments:
+    """Return the spans of a row as segments, with collectives cut where they become exposed."""
+    first = np.searchsorted(exposed.times, spans.start, side="right")
+    last = np.searchsorted(exposed.times, spans.end, side="left")
+    cuts = np.where(kind == EXPOSED, np.maximum(last - first, 0), 0)
+    row = np.repeat(np.arange(len(kind)), cuts + 1)
+    at = np.arange(len(row)) - np.repeat(np.cumsum(cuts + 1) - cuts - 1, cuts + 1)
+    border = np.append(exposed.times, 0)
+    start = np.where(
+        at == 0, spans.start[row], border[np.minimum(first[row] + at, len(border)) - 1]
+    )
+    end = np.append(start[1:], 0)
+    is_last = at == cuts[row]
+    end[is_last] = spans.end[row[is_last]]
+    kinds = kind[row]
+    hidden = (kinds == EXPOSED) & ~exposed.exposed_after(start)
+    found = pieces(start, end, np.where(hidden, HIDDEN, kinds), spans.op[row], len(CLASSES) - 1)
+    return replace(found, count=(at == 0).astype(np.int64), span=spans.row[row])
+
+
+def _most(kinds: Longs, spans: _Spans) -> int:
+    """Return the class with the most time on a line; of a line without time, of its spans."""
+    length = np.maximum(spans.end - spans.start, 0)
+    return int(np.argmax(np.bincount(kinds, length) + np.bincount(kinds) * 1e-9))
+
+
+def _rows(spans: _Spans) -> list[_Spans]:
+    """Divide spans into rows without overlap, outer spans above inner ones."""
+    order = np.lexsort((-spans.end, spans.start))
+    spans = spans.at(order)
+    if not (spans.start[1:] < np.maximum.accumulate(spans.end)[:-1]).any():
+        return [spans]
+    ends = np.sort(spans.end)
+    depth = np.arange(len(order)) - np.searchsorted(ends, spans.start, side="right")
+    depth = np.maximum(depth, 0)
+    if _collides(spans, depth):
+        depth = _first_free(spans)
+    return [spans.at(np.flatnonzero(depth == row)) for row in range(int(depth.max()) + 1)]
+
+
+def _collides(spans: _Spans, depth: Longs) -> bool:
+    order = np.argsort(depth, kind="stable")
+    same = depth[order][1:] == depth[order][:-1]
+    return bool((same & (spans.start[order][1:] < spans.end[order][:-1])).any())
+
+
+def _first_free(spans: _Spans) -> Longs:
+    """Return the first row that is free at each span's start; the number of rows is limited."""
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []
+    rows = np.zeros(len(spans.start), np.int64)
+    used = 0
+    for at, (start, end) in enumerate(zip(spans.start.tolist(), spans.end.tolist(), strict=True)):
+        while busy and busy[0][0] <= start:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        if free:
+            row = heapq.heappop(free)
+        else:
+            row, used = used, used + 1
+        rows[at] = row
+        heapq.heappush(busy, (end, row))
+    return rows

@@ -1,0 +1,243 @@
+"""A page: reports, results and Timelines of a command, as one file or for the local app.
+
+Both have the same parts: `page.json`, and blocks with a name each (docs/formats/levels.md). A file
+contains as many blocks as its limit allows, the most useful first: what folds many devices, then
+ever finer levels, then the spans of the typical step, then all others.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from html import escape
+from importlib import resources
+from typing import Any, Final
+
+from counterpoint.core.frozen import frozen
+from counterpoint.report import printable
+from counterpoint.timeline import Timeline
+from counterpoint.view.blocks import embedded
+from counterpoint.view.picture import LevelColumns, draw
+from counterpoint.view.timeline_page import TimelinePage
+
+ASSETS: Final = ("app.js", "app.css")
+FORMAT: Final = 1
+_LIMIT: Final = 20_000_000
+"""Bytes of a file: more is refused by trackers of experiments."""
+_SMALL: Final = 5_000_000
+"""Bytes up to which a file also holds the spans of other steps."""
+_RESULTS_WITH_FINDINGS: Final = ("explain", "predict")
+
+
+@frozen(eq=False, kw_only=True)
+class PageContent:
+    """What a page shows.
+
+    `reports` are titles and HTML of reports (`report.document_markup`); `results` are the texts
+    that commands print as JSON, by command.
+    """
+
+    title: str
+    command: str
+    version: str
+    reports: tuple[tuple[str, str], ...] = ()
+    results: Mapping[str, str]
+    timelines: tuple[Timeline, ...] = ()
+
+
+class LivePage:
+    """A page whose Timelines are drawn after it was opened; its blocks are made when asked for."""
+
+    def __init__(self, content: PageContent) -> None:
+        self._content = content
+        self._results: dict[str, dict[str, Any]] = {
+            name: json.loads(text) for name, text in content.results.items()
+        }
+        self._lock = threading.Lock()
+        self._timelines = [
+            TimelinePage(number=number, timeline=timeline, findings=self._findings(number))
+            for number, timeline in enumerate(content.timelines)
+        ]
+
+    def _findings(self, number: int) -> list[Mapping[str, Any]]:
+        if number:
+            return []
+        for name in _RESULTS_WITH_FINDINGS:
+            if name in self._results:
+                return list(self._results[name].get("findings", ()))
+        return []
+
+    @property
+    def complete(self) -> bool:
+        """Whether all levels are computed."""
+        return all(each.picture is not None for each in self._timelines)
+
+    def compute(self) -> None:
+        """Draw the Timelines; other threads may read the page meanwhile."""
+        for number, each in enumerate(self._timelines):
+            if each.picture is None:
+                drawn = replace(each, picture=draw(each.timeline))
+                with self._lock:
+                    self._timelines[number] = drawn
+
+    def page_json(self) -> bytes:
+        """Return the page as it is now."""
+        return _json(self._page([each.describe() for each in self._timelines])).encode()
+
+    def block(self, name: str) -> bytes | None:
+        """Return a block by its name; None if there is none."""
+        parts = name.split(".")
+        if not 2 <= len(parts) <= 4 or not parts[0].isdecimal():
+            return None
+        if int(parts[0]) >= len(self._timelines):
+            return None
+        page = self._timelines[int(parts[0])]
+        if parts[1:] == ["ops"]:
+            return page.ops_block()
+        if page.picture is None or len(parts) != 4 or not all(map(str.isdecimal, parts)):
+            return None
+        track, level, tile = map(int, parts[1:])
+        try:
+            return page.picture.tracks[track].levels[level].block(tile)
+        except IndexError:
+            return None
+
+    def _page(self, timelines: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": self._content.version,
+            "title": self._content.title,
+            "command": self._content.command,
+            "reports": [{"title": title, "html": html} for title, html in self._content.reports],
+            "results": self._results,
+            "timelines": timelines,
+        }
+
+    def file(self, limit: int | None) -> str:
+        """Return the page as one HTML text of at most `limit` bytes; None: with all spans."""
+        self.compute()
+        drawn = _json(self._page([page.describe() for page in self._timelines]))
+        chosen = _Chosen(limit, len(drawn) + sum(map(len, map(asset, ASSETS))))
+        has: list[dict[int, dict[tuple[int, int], bool]]] = [{} for _ in self._timelines]
+        for page in self._timelines:
+            chosen.add(f"{page.number}.ops", page.ops_block())
+        tiles = [tile for page in self._timelines for tile in _tiles(page)]
+        for tile in sorted(tiles, key=lambda tile: tile.use):
+            if chosen.takes(tile) and chosen.add(tile.name, tile.block()):
+                has[tile.timeline].setdefault(tile.track, {})[tile.level, tile.tile] = True
+        described = [page.describe(has[page.number]) for page in self._timelines]
+        return _html(self._content.title, _json(self._page(described)), chosen.blocks)
+
+
+def one_file(content: PageContent, *, full: bool = False, limit: int = _LIMIT) -> str:
+    """Return a page as one HTML text; `full` has the spans of all steps, without a limit."""
+    return LivePage(content).file(None if full else limit)
+
+
+@frozen(eq=False, kw_only=True)
+class _Tile:
+    """A tile, and how useful it is: first come levels from coarse to fine, then spans."""
+
+    timeline: int
+    track: int
+    level: int
+    tile: int
+    columns: LevelColumns
+    use: tuple[int, int, int, int]
+    is_extra: bool  # spans outside the typical step
+
+    @property
+    def name(self) -> str:
+        return f"{self.timeline}.{self.track}.{self.level}.{self.tile}"
+
+    def block(self) -> bytes:
+        return self.columns.block(self.tile)
+
+
+def _tiles(page: TimelinePage) -> Iterator[_Tile]:
+    _, first, last = page.typical
+    tracks = () if page.picture is None else page.picture.tracks
+    for number, track in enumerate(tracks):
+        for level, columns in enumerate(track.levels):
+            for tile, (start, end) in enumerate(columns.extents):
+                distance = max(start - last, first - end, 0)
+                overview = columns.width > 0 or len(track.levels) == 1
+                spans = 0 if overview else 1 if not distance else 2
+                yield _Tile(
+                    timeline=page.number,
+                    track=number,
+                    level=level,
+                    tile=tile,
+                    columns=columns,
+                    use=(spans, -columns.width, distance, number),
+                    is_extra=spans == 2,
+                )
+
+
+class _Chosen:
+    """The blocks of a file, as long as there is room for them."""
+
+    def __init__(self, limit: int | None, size: int) -> None:
+        self.blocks: dict[str, str] = {}
+        self._limit = limit
+        self._size = size
+
+    def takes(self, tile: _Tile) -> bool:
+        """Return whether there is room for such a tile: spans of other steps take little."""
+        limit = self._limit
+        return limit is None or self._size < (min(limit, _SMALL) if tile.is_extra else limit)
+
+    def add(self, name: str, block: bytes) -> bool:
+        text = embedded(block)
+        size = len(text) + len(name) + _MARKUP
+        if self._limit is not None and self._size + size > self._limit and self.blocks:
+            return False
+        self._size += size
+        self.blocks[name] = text
+        return True
+
+
+_MARKUP: Final = 64
+"""Bytes of the element around a block."""
+
+
+def asset(name: str) -> bytes:
+    """Return a file of the page: its program or its styles."""
+    return resources.files("counterpoint.view").joinpath("assets", name).read_bytes()
+
+
+def _json(value: object) -> str:
+    """Return JSON that may stand in a script element: no `<` ends it or begins a comment."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _html(title: str, page: str, blocks: Mapping[str, str]) -> str:
+    """Return the whole file; its policy lets it load nothing, from nowhere."""
+    policy = (
+        "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+    )
+    script, style = (asset(name).decode() for name in ASSETS)
+    elements = "\n".join(
+        f'<script type="text/plain" id="block-{escape(name)}">{text}</script>'
+        for name, text in blocks.items()
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(printable(title))}</title>
+<style>{style}</style>
+</head>
+<body>
+<noscript>This page needs JavaScript, which this browser has turned off.</noscript>
+<script type="application/json" id="counterpoint-page">{page}</script>
+{elements}
+<script>{script}</script>
+</body>
+</html>
+"""

@@ -1,0 +1,240 @@
+"""A picture of one Timeline: its lanes at all levels, divided into tiles that a browser fetches.
+
+`describe` is what a page must know at once; `block` has the segments of a tile.
+docs/formats/levels.md describes both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counterpoint.core.frozen import frozen
+from counterpoint.timeline import Timeline
+from counterpoint.view.blocks import encode
+from counterpoint.view.fold import FoldLevel, folded
+from counterpoint.view.lanes import (
+    CLASSES,
+    EXPOSED,
+    SUMMARY,
+    PictureLane,
+    device_lanes,
+    host_lanes,
+    origin,
+)
+from counterpoint.view.segments import NO_OP, Segments, levels
+
+Columns: TypeAlias = dict[str, NDArray[Any]]
+
+_TILE: Final = 16384
+"""Segments of a tile: what a browser fetches and decodes at once."""
+
+
+@frozen(eq=False, kw_only=True, slots=False)
+class LevelColumns:
+    """One level of a lane: the columns of its segments in all rows, sorted by start."""
+
+    width: int
+    columns: Columns
+
+    def __len__(self) -> int:
+        return len(self.columns["start"])
+
+    @cached_property
+    def tiles(self) -> list[slice]:
+        return [slice(at, at + _TILE) for at in range(0, len(self), _TILE)]
+
+    @cached_property
+    def extents(self) -> list[tuple[int, int]]:
+        """Start and latest end of each tile."""
+        start, end = self.columns["start"], self.columns["start"] + self.columns["dur"]
+        return [(int(start[tile][0]), int(end[tile].max())) for tile in self.tiles]
+
+    def block(self, tile: int) -> bytes:
+        rows = self.tiles[tile]
+        return encode({name: column[rows] for name, column in self.columns.items()})
+
+
+@frozen(eq=False, kw_only=True)
+class Track:
+    """A lane with its levels, the finest first."""
+
+    device: int | None
+    line: int | None
+    title: str
+    kind: str
+    rows: int
+    classes: tuple[int, ...]
+    levels: tuple[LevelColumns, ...]
+
+    def describe(self, has: Mapping[tuple[int, int], bool] | None = None) -> dict[str, Any]:
+        """Return the track as a page knows it; `has` names tiles (level, number) in a file."""
+        return {
+            "device": self.device,
+            "title": self.title,
+            "kind": self.kind,
+            "rows": self.rows,
+            "classes": [CLASSES[each] for each in self.classes],
+            "levels": [
+                {
+                    "width": level.width,
+                    "start": [start for start, _ in level.extents],
+                    "end": [end for _, end in level.extents],
+                    "count": [min(tile.stop, len(level)) - tile.start for tile in level.tiles],
+                    "has": [
+                        has is None or has.get((number, tile), False)
+                        for tile in range(len(level.tiles))
+                    ],
+                }
+                for number, level in enumerate(self.levels)
+            ],
+        }
+
+
+@frozen(eq=False, kw_only=True)
+class Picture:
+    """All tracks of a Timeline; times count from `since`, the Timeline's first moment."""
+
+    timeline: Timeline
+    since: int
+    end: int
+    tracks: tuple[Track, ...]
+
+
+def extent(timeline: Timeline) -> tuple[int, int]:
+    """Return the first and the last moment of a Timeline."""
+    ends = [
+        table.select((pl.col("start_ps") + pl.col("dur_ps")).max()).item()
+        for table in (timeline.spans, timeline.host_events)
+        if len(table)
+    ]
+    ends += [table["end_ps"].max() for table in (timeline.steps, timeline.runs) if len(table)]
+    since = origin(timeline)
+    return since, max((int(end) for end in ends if end is not None), default=since)
+
+
+def draw(timeline: Timeline) -> Picture:
+    """Compute the tracks of a Timeline: a fold, then each device, then threads of the hosts."""
+    since, end = extent(timeline)
+    device = timeline.spans["device"].to_numpy()
+    summaries: list[Segments] = []
+    tracks: list[Track] = []
+    for number in range(len(timeline.devices)):
+        first, last = np.searchsorted(device, [number, number + 1]).tolist()
+        lanes = device_lanes(timeline, number, slice(first, last), since)
+        summaries.append(lanes[0].rows[0])
+        tracks += map(_track, lanes)
+    fold = [_fold(summaries, end - since)] if len(summaries) > 1 else []
+    return Picture(
+        timeline=timeline,
+        since=since,
+        end=end - since,
+        tracks=(*fold, *tracks, *map(_track, host_lanes(timeline, since))),
+    )
+
+
+def _track(lane: PictureLane) -> Track:
+    return Track(
+        device=lane.device,
+        line=lane.line,
+        title=lane.title,
+        kind=lane.kind,
+        rows=len(lane.rows),
+        classes=lane.classes,
+        levels=tuple(_levels(lane)),
+    )
+
+
+def _levels(lane: PictureLane) -> Iterator[LevelColumns]:
+    """Yield the finest level, then each width that any row has, for all rows.
+
+    A row without that width shows its next finer segments: it has few.
+    """
+    rows = [[(0, row), *levels(row)] for row in lane.rows]
+    finest = [_timed(lane, row) if lane.kind == "summary" else _spans(row) for row in lane.rows]
+    yield LevelColumns(width=0, columns=_merged(finest))
+    for width in sorted({width for found in rows for width, _ in found if width}):
+        chosen = [max((each for each in found if each[0] <= width), key=_width) for found in rows]
+        yield LevelColumns(
+            width=width, columns=_merged([_timed(lane, segments) for _, segments in chosen])
+        )
+
+
+def _width(level: tuple[int, Segments]) -> int:
+    return level[0]
+
+
+def _timed(lane: PictureLane, segments: Segments) -> Columns:
+    """Return the columns of segments with several classes."""
+    return {
+        "start": segments.start,
+        "dur": segments.end - segments.start,
+        **{CLASSES[each]: segments.times[at] for at, each in enumerate(lane.classes)},
+        "count": segments.count,
+        "op": segments.op,
+    }
+
+
+def _spans(pieces: Segments) -> Columns:
+    """Return the columns of whole spans, which may have been cut where they become exposed."""
+    if pieces.span is None or not len(pieces):
+        return {
+            "start": pieces.start,
+            "dur": pieces.end - pieces.start,
+            "op": pieces.op,
+            "span": np.full(len(pieces), NO_OP, np.int64),
+        }
+    first = np.flatnonzero(pieces.count)
+    last = np.append(first[1:], len(pieces)) - 1
+    return {
+        "start": pieces.start[first],
+        "dur": pieces.end[last] - pieces.start[first],
+        "op": pieces.op[first],
+        "span": pieces.span[first],
+        "exposed": np.add.reduceat(pieces.times[EXPOSED], first),
+    }
+
+
+def _merged(rows: Sequence[Columns]) -> Columns:
+    """Put the rows of a lane into one table, sorted by start."""
+    if not rows:
+        return {"start": np.empty(0, np.int64), "dur": np.empty(0, np.int64)}
+    columns = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+    columns["row"] = np.repeat(np.arange(len(rows)), [len(row["start"]) for row in rows])
+    if len(rows) == 1:
+        return columns
+    order = np.argsort(columns["start"], kind="stable")
+    return {name: column[order] for name, column in columns.items()}
+
+
+def _fold(summaries: Sequence[Segments], end: int) -> Track:
+    return Track(
+        device=None,
+        line=None,
+        title=f"{len(summaries)} devices",
+        kind="fold",
+        rows=1,
+        classes=SUMMARY,
+        levels=tuple(map(_fold_columns, folded(summaries, end))),
+    )
+
+
+def _fold_columns(level: FoldLevel) -> LevelColumns:
+    buckets = level.times.shape[1]
+    return LevelColumns(
+        width=level.width,
+        columns={
+            "start": np.arange(buckets) * level.width,
+            "dur": np.full(buckets, level.width),
+            "row": np.zeros(buckets, np.int64),
+            **{CLASSES[each]: level.times[at] for at, each in enumerate(SUMMARY)},
+            "busy_min": level.busy[0],
+            "busy_median": level.busy[1],
+            "busy_max": level.busy[2],
+        },
+    )

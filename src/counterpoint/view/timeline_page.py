@@ -1,0 +1,178 @@
+"""What a page knows about one Timeline: steps, programs, devices, ops, places of findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import polars as pl
+
+from counterpoint.core import shorten_names
+from counterpoint.core.frozen import frozen
+from counterpoint.diagnose import select
+from counterpoint.timeline import Timeline
+from counterpoint.view.blocks import encode_table
+from counterpoint.view.picture import Picture, Track, extent
+
+_MOST_RUNS: Final = 20_000
+"""Runs of programs that are shown; of more, the first."""
+_OP_COLUMNS: Final = (
+    "name",
+    "op",
+    "opcode",
+    "category",
+    "lane",
+    "collective",
+    "bytes",
+    "group_size",
+    "bus_factor",
+    "scope",
+    "source",
+    "phase",
+    "flops",
+    "bytes_accessed",
+)
+
+
+@frozen(eq=False, kw_only=True, slots=False)
+class TimelinePage:
+    """One Timeline of a page; `number` is its place there, and `picture` is None until drawn."""
+
+    number: int
+    timeline: Timeline
+    findings: Sequence[Mapping[str, Any]] = ()
+    picture: Picture | None = None
+
+    @cached_property
+    def typical(self) -> tuple[int | None, int, int]:
+        """The typical step's number and its window; of a Timeline without steps, the whole."""
+        since, end = extent(self.timeline)
+        windows = select(self.timeline).windows.filter(pl.col("end_ps") > pl.col("start_ps"))
+        if windows.is_empty():
+            return None, 0, end - since
+        by_step = windows.group_by("step").agg(
+            pl.col("start_ps").min(),
+            pl.col("end_ps").max(),
+            length=(pl.col("end_ps") - pl.col("start_ps")).mean(),
+        )
+        middle = by_step["length"].median()
+        step, start, stop, _ = by_step.sort((pl.col("length") - middle).abs(), "step").row(0)
+        return int(step), int(start) - since, int(stop) - since
+
+    def describe(
+        self, has: Mapping[int, Mapping[tuple[int, int], bool]] | None = None
+    ) -> dict[str, Any]:
+        """Return the Timeline as `TimelinePage` of web/src/page.ts."""
+        since, end = extent(self.timeline)
+        tracks = () if self.picture is None else self.picture.tracks
+        return {
+            "name": shorten_names(self.timeline.inputs) or "a prediction",
+            "basis": str(self.timeline.basis),
+            "complete": self.picture is not None,
+            "end": end - since,
+            "devices": self._devices(),
+            "steps": self._steps(since),
+            "typical": self.typical[0],
+            "programs": self._programs(since),
+            "tracks": [
+                track.describe(None if has is None else has.get(number, {}))
+                for number, track in enumerate(tracks)
+            ],
+            "ops": f"{self.number}.ops",
+            "findings": list(self._finding_places(since)),
+        }
+
+    def _devices(self) -> list[dict[str, Any]]:
+        several = len(self.timeline.hosts) > 1
+        return [
+            {
+                "name": f"{device.kind.upper()} {device.ordinal}",
+                "host": self.timeline.hosts[device.host].name if several else "",
+                "chip": device.chip,
+            }
+            for device in self.timeline.devices
+        ]
+
+    def _steps(self, since: int) -> dict[str, list[Any]]:
+        steps = (
+            self.timeline.steps.group_by("step")
+            .agg(
+                start=pl.col("start_ps").min() - since,
+                end=pl.col("end_ps").max() - since,
+                ms=(pl.col("end_ps") - pl.col("start_ps")).mean() / 1e9,
+                steady=pl.col("steady").all(),
+            )
+            .sort("start")
+        )
+        return steps.to_dict(as_series=False)
+
+    def _programs(self, since: int) -> list[dict[str, Any]]:
+        runs = self.timeline.runs
+        if runs.is_empty():
+            return []
+        own = runs.filter(pl.col("device") == runs["device"][0]).head(_MOST_RUNS)
+        found = own.group_by("program", maintain_order=True).agg(
+            pl.col("start_ps") - since, pl.col("end_ps") - since
+        )
+        names = [entry.name for entry in self.timeline.programs]
+        return [
+            {"name": names[program], "start": start, "end": end}
+            for program, start, end in found.rows()
+        ]
+
+    def ops_block(self) -> bytes:
+        """Return the table of ops, followed by the names of the host's events."""
+        timeline, ops = self.timeline, self.timeline.ops
+        hosts = len(timeline.host_names)
+        table: dict[str, list[Any]] = {
+            name: ops[name].to_list() + [None] * hosts for name in _OP_COLUMNS
+        }
+        table["name"][len(ops) :] = timeline.host_names
+        table["lane"][len(ops) :] = ["host"] * hosts
+        names = [entry.name for entry in timeline.programs]
+        table["program"] = [
+            None if program is None else names[program] for program in ops["program"]
+        ] + [None] * hosts
+        started = {key: row for row, key in enumerate(zip(ops["program"], ops["op"], strict=True))}
+        table["pair"] = [
+            None if pair is None else started.get((program, pair))
+            for program, pair in zip(ops["program"], ops["pair"], strict=True)
+        ] + [None] * hosts
+        priced = ops["priced_how"].to_list() if "priced_how" in ops.columns else [None] * len(ops)
+        table["priced"] = priced + [None] * hosts
+        return encode_table(table)
+
+    def _finding_places(self, since: int) -> Iterable[dict[str, Any]]:
+        """Yield the findings with the spans that show them, the longest first."""
+        spans = self.timeline.spans
+        for finding in self.findings:
+            rows = [
+                (row, str(evidence.get("what", "")))
+                for evidence in finding.get("evidence", ())
+                for row in evidence.get("spans", ())
+                if row < len(spans)
+            ]
+            yield {
+                "code": finding.get("code", ""),
+                "title": finding.get("title", ""),
+                "places": sorted(
+                    (self._place(row, what, since) for row, what in rows),
+                    key=lambda place: -place["dur"],
+                ),
+            }
+
+    def _place(self, row: int, what: str, since: int) -> dict[str, Any]:
+        span = self.timeline.spans.row(row, named=True)
+        return {
+            "track": self._track_of.get((span["device"], span["line"]), 0),
+            "start": span["start_ps"] - since,
+            "dur": span["dur_ps"],
+            "op": span["op"],
+            "what": what,
+        }
+
+    @cached_property
+    def _track_of(self) -> dict[tuple[int | None, int | None], int]:
+        tracks: Sequence[Track] = () if self.picture is None else self.picture.tracks
+        return {(track.device, track.line): number for number, track in enumerate(tracks)}
