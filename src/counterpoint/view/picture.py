@@ -61,7 +61,7 @@ class LevelColumns:
 
 
 @frozen(eq=False, kw_only=True)
-class Track:
+class PictureTrack:
     """A lane with its levels, the finest first."""
 
     device: int | None
@@ -103,7 +103,7 @@ class Picture:
     timeline: Timeline
     since: int
     end: int
-    tracks: tuple[Track, ...]
+    tracks: tuple[PictureTrack, ...]
 
 
 def extent(timeline: Timeline) -> tuple[int, int]:
@@ -123,7 +123,7 @@ def draw(timeline: Timeline) -> Picture:
     since, end = extent(timeline)
     device = timeline.spans["device"].to_numpy()
     summaries: list[Segments] = []
-    tracks: list[Track] = []
+    tracks: list[PictureTrack] = []
     for number in range(len(timeline.devices)):
         first, last = np.searchsorted(device, [number, number + 1]).tolist()
         lanes = device_lanes(timeline, number, slice(first, last), since)
@@ -138,8 +138,8 @@ def draw(timeline: Timeline) -> Picture:
     )
 
 
-def _track(lane: PictureLane) -> Track:
-    return Track(
+def _track(lane: PictureLane) -> PictureTrack:
+    return PictureTrack(
         device=lane.device,
         line=lane.line,
         title=lane.title,
@@ -212,8 +212,8 @@ def _merged(rows: Sequence[Columns]) -> Columns:
     return {name: column[order] for name, column in columns.items()}
 
 
-def _fold(summaries: Sequence[Segments], end: int) -> Track:
-    return Track(
+def _fold(summaries: Sequence[Segments], end: int) -> PictureTrack:
+    return PictureTrack(
         device=None,
         line=None,
         title=f"{len(summaries)} devices",

@@ -90,7 +90,7 @@ def coarsen(fine: Segments, width: int) -> Segments:
     inside = last <= first
     head_end = np.where(inside, fine.end, np.minimum((first + 1) * width, fine.end))
     tail_start = np.where(inside, fine.end, last * width)
-    parts = _Parts(
+    parts = _Fragments(
         row=np.repeat(np.arange(len(fine)), 3),
         start=_woven(fine.start, head_end, tail_start),
         end=_woven(head_end, tail_start, fine.end),
@@ -100,7 +100,7 @@ def coarsen(fine: Segments, width: int) -> Segments:
 
 
 @frozen(eq=False, kw_only=True)
-class _Parts:
+class _Fragments:
     """Heads, middles and tails of segments in order; a middle belongs to no bucket (-1)."""
 
     row: Longs
@@ -108,9 +108,9 @@ class _Parts:
     end: Longs
     bucket: Longs
 
-    def without_empty(self) -> _Parts:
+    def without_empty(self) -> _Fragments:
         kept = self.end > self.start
-        return _Parts(
+        return _Fragments(
             row=self.row[kept],
             start=self.start[kept],
             end=self.end[kept],
@@ -122,7 +122,7 @@ def _woven(*columns: Longs) -> Longs:
     return np.stack(columns, axis=1).reshape(-1)
 
 
-def _merged(fine: Segments, parts: _Parts, width: int) -> Segments:
+def _merged(fine: Segments, parts: _Fragments, width: int) -> Segments:
     """Sum up the parts of each bucket."""
     bucket = parts.bucket
     changes = np.append(True, (bucket[1:] != bucket[:-1]) | (bucket[1:] < 0))

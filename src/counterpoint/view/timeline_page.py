@@ -13,7 +13,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import select
 from counterpoint.timeline import Timeline
 from counterpoint.view.blocks import encode_table
-from counterpoint.view.picture import Picture, Track, extent
+from counterpoint.view.picture import Picture, PictureTrack, extent
 
 _MOST_RUNS: Final = 20_000
 """Runs of programs that are shown; of more, the first."""
@@ -174,5 +174,5 @@ class TimelinePage:
 
     @cached_property
     def _track_of(self) -> dict[tuple[int | None, int | None], int]:
-        tracks: Sequence[Track] = () if self.picture is None else self.picture.tracks
+        tracks: Sequence[PictureTrack] = () if self.picture is None else self.picture.tracks
         return {(track.device, track.line): number for number, track in enumerate(tracks)}
