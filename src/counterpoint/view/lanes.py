@@ -61,6 +61,8 @@ class _Spans:
     @cached_property
     def of_lines(self) -> list[tuple[int, _Spans]]:
         """The spans of each line."""
+        if not len(self.line):
+            return []
         order = np.argsort(self.line, kind="stable")
         lines, first = np.unique(self.line[order], return_index=True)
         return [

@@ -85,16 +85,16 @@ def coarsen(fine: Segments, width: int) -> Segments:
     What covers whole buckets stays one segment. Only a piece of one class reaches beyond a bucket:
     a segment with several classes is a bucket of a finer grid, which lies in one of this grid.
     """
-    first = fine.start // width
-    last = (fine.end - 1) // width
-    inside = last <= first
-    head_end = np.where(inside, fine.end, np.minimum((first + 1) * width, fine.end))
-    tail_start = np.where(inside, fine.end, last * width)
+    head_end = -(-fine.start // width) * width
+    tail_start = fine.end // width * width
+    inside = head_end > tail_start
+    head_end = np.where(inside, fine.end, head_end)
+    tail_start = np.where(inside, fine.end, tail_start)
     parts = _Fragments(
         row=np.repeat(np.arange(len(fine)), 3),
         start=_woven(fine.start, head_end, tail_start),
         end=_woven(head_end, tail_start, fine.end),
-        bucket=_woven(first, np.full_like(first, -1), last),
+        bucket=_woven(fine.start // width, np.full(len(fine), -1, np.int64), fine.end // width),
     )
     return _merged(fine, parts.without_empty(), width)
 
