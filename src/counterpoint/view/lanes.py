@@ -8,6 +8,7 @@ begins or ends to hide it, so hidden and exposed time add up at every level.
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -30,7 +31,7 @@ _CLASS_OF: Final = {
     Lane.CONTROL: CONTROL,
 }
 _KIND_OF: Final = {COMPUTE: "compute", EXPOSED: "collective", COPY: "copy", CONTROL: "control"}
-_MOST_ROWS: Final = 255
+_OWNER: Final = re.compile(r"^/?[^/]+/(?=.)")
 
 
 @frozen(eq=False, kw_only=True)
@@ -113,7 +114,7 @@ def device_lanes(timeline: Timeline, device: int, rows: slice, since: int) -> li
             PictureLane(
                 device=device,
                 line=line,
-                title=timeline.lines[line] if line < len(timeline.lines) else f"stream {line}",
+                title=_title(timeline, line),
                 kind=_KIND_OF[_most(kinds, own)],
                 classes=(COMPUTE, HIDDEN, EXPOSED, COPY, CONTROL),
                 rows=tuple(_cut(row, class_of[row.op], exposed) for row in _rows(own)),
@@ -125,26 +126,32 @@ def device_lanes(timeline: Timeline, device: int, rows: slice, since: int) -> li
 def host_lanes(timeline: Timeline, since: int) -> Iterator[PictureLane]:
     """Yield a lane for each thread of each host; its ops follow those of the devices."""
     events = timeline.host_events.rename({"name": "op"})
+    several = len(timeline.hosts) > 1
     for host, name in enumerate(timeline.hosts):
         table = events.with_row_index("at").filter(pl.col("host") == host).sort("start_ps")
         spans = replace(
             _spans(table, since, 0),
             op=table["op"].to_numpy().astype(np.int64) + len(timeline.ops),
         )
+        owner = f"{name.name} " if several else ""
         for line, own in spans.of_lines:
             rows = tuple(
                 pieces(row.start, row.end, np.zeros(len(row.op), np.int64), row.op, 1)
                 for row in _rows(own)
             )
-            title = timeline.lines[line] if line < len(timeline.lines) else f"thread {line}"
             yield PictureLane(
                 device=None,
                 line=line,
-                title=f"{name.name} {title}",
+                title=owner + _title(timeline, line),
                 kind="host",
                 classes=(HOST,),
                 rows=rows,
             )
+
+
+def _title(timeline: Timeline, line: int) -> str:
+    """Return the name of a line without the device or host, which precedes it."""
+    return _OWNER.sub("", timeline.lines[line])
 
 
 def _spans(table: pl.DataFrame, since: int, first: int) -> _Spans:
@@ -231,9 +238,11 @@ def _cut(spans: _Spans, kind: Longs, exposed: _Borders) -> Segments:
 
 
 def _most(kinds: Longs, spans: _Spans) -> int:
-    """Return the class with the most time on a line; of a line without time, of its spans."""
-    length = np.maximum(spans.end - spans.start, 0)
-    return int(np.argmax(np.bincount(kinds, length) + np.bincount(kinds) * 1e-9))
+    """Return the class with the most time on a line; loops count only where nothing else is."""
+    length = np.maximum(spans.end - spans.start, 1).astype(np.float64)
+    times = np.bincount(kinds, length, minlength=CONTROL + 1)
+    times[CONTROL] = min(times[CONTROL], 0.5)
+    return int(np.argmax(times))
 
 
 def _rows(spans: _Spans) -> list[_Spans]:

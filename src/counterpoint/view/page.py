@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from enum import IntEnum
 from html import escape
 from importlib import resources
 from typing import Any, Final
@@ -26,8 +27,8 @@ ASSETS: Final = ("app.js", "app.css")
 FORMAT: Final = 1
 _LIMIT: Final = 20_000_000
 """Bytes of a file: more is refused by trackers of experiments."""
-_SMALL: Final = 5_000_000
-"""Bytes up to which a file also holds the spans of other steps."""
+_OVERVIEW: Final = 16384
+"""Buckets of the finest level that belongs to the overview of a whole Timeline."""
 _RESULTS_WITH_FINDINGS: Final = ("explain", "predict")
 
 
@@ -45,6 +46,19 @@ class PageContent:
     reports: tuple[tuple[str, str], ...] = ()
     results: Mapping[str, str]
     timelines: tuple[Timeline, ...] = ()
+
+
+class _Use(IntEnum):
+    """What a tile is for, the most useful first."""
+
+    OVERVIEW = 0
+    TYPICAL_SPANS = 1
+    LEVEL = 2
+    OTHER_SPANS = 3
+
+
+_MOST: Final = {_Use.LEVEL: 10_000_000, _Use.OTHER_SPANS: 5_000_000}
+"""Bytes of a file up to which it gets tiles that are less useful."""
 
 
 class LivePage:
@@ -78,7 +92,7 @@ class LivePage:
         """Draw the Timelines; other threads may read the page meanwhile."""
         for number, each in enumerate(self._timelines):
             if each.picture is None:
-                drawn = replace(each, picture=draw(each.timeline))
+                drawn = replace(each, picture=draw(each.timeline, each.typical[1:]))
                 with self._lock:
                     self._timelines[number] = drawn
 
@@ -145,8 +159,7 @@ class _Tile:
     level: int
     tile: int
     columns: LevelColumns
-    use: tuple[int, int, int, int]
-    is_extra: bool  # spans outside the typical step
+    use: tuple[_Use, int, int, int]
 
     @property
     def name(self) -> str:
@@ -158,21 +171,24 @@ class _Tile:
 
 def _tiles(page: TimelinePage) -> Iterator[_Tile]:
     _, first, last = page.typical
-    tracks = () if page.picture is None else page.picture.tracks
-    for number, track in enumerate(tracks):
+    end = 0 if page.picture is None else page.picture.end
+    for number, track in enumerate(() if page.picture is None else page.picture.tracks):
         for level, columns in enumerate(track.levels):
-            for tile, (start, end) in enumerate(columns.extents):
-                distance = max(start - last, first - end, 0)
-                overview = columns.width > 0 or len(track.levels) == 1
-                spans = 0 if overview else 1 if not distance else 2
+            for tile, (start, stop) in enumerate(columns.extents):
+                distance = max(start - last, first - stop, 0)
+                if len(track.levels) == 1 or columns.width * _OVERVIEW > end:
+                    use = _Use.OVERVIEW
+                elif columns.width:
+                    use = _Use.LEVEL
+                else:
+                    use = _Use.OTHER_SPANS if distance else _Use.TYPICAL_SPANS
                 yield _Tile(
                     timeline=page.number,
                     track=number,
                     level=level,
                     tile=tile,
                     columns=columns,
-                    use=(spans, -columns.width, distance, number),
-                    is_extra=spans == 2,
+                    use=(use, -columns.width, distance, number),
                 )
 
 
@@ -185,9 +201,9 @@ class _Chosen:
         self._size = size
 
     def takes(self, tile: _Tile) -> bool:
-        """Return whether there is room for such a tile: spans of other steps take little."""
-        limit = self._limit
-        return limit is None or self._size < (min(limit, _SMALL) if tile.is_extra else limit)
+        """Return whether there is room for such a tile."""
+        most = min(_MOST.get(tile.use[0], self._limit or 0), self._limit or 0)
+        return self._limit is None or self._size < most
 
     def add(self, name: str, block: bytes) -> bool:
         text = embedded(block)

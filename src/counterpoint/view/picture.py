@@ -6,8 +6,11 @@ docs/formats/levels.md describes both.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from itertools import pairwise, repeat
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -31,6 +34,11 @@ from counterpoint.view.segments import NO_OP, Segments, levels
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
 
+_REACHING: Final = 256
+"""Spans before a step that are looked through for some that reach into it."""
+_WORKERS: Final = 8
+"""Threads that draw devices: numpy works beside them."""
+
 _TILE: Final = 16384
 """Segments of a tile: what a browser fetches and decodes at once."""
 
@@ -41,13 +49,19 @@ class LevelColumns:
 
     width: int
     columns: Columns
+    borders: tuple[int, ...] = ()
+    """Rows at which a tile ends, so that one step can be had alone."""
 
     def __len__(self) -> int:
         return len(self.columns["start"])
 
     @cached_property
     def tiles(self) -> list[slice]:
-        return [slice(at, at + _TILE) for at in range(0, len(self), _TILE)]
+        return [
+            slice(at, min(at + _TILE, last))
+            for first, last in pairwise((0, *self.borders, len(self)))
+            for at in range(first, last, _TILE)
+        ]
 
     @cached_property
     def extents(self) -> list[tuple[int, int]]:
@@ -85,7 +99,7 @@ class PictureTrack:
                     "width": level.width,
                     "start": [start for start, _ in level.extents],
                     "end": [end for _, end in level.extents],
-                    "count": [min(tile.stop, len(level)) - tile.start for tile in level.tiles],
+                    "count": [tile.stop - tile.start for tile in level.tiles],
                     "has": [
                         has is None or has.get((number, tile), False)
                         for tile in range(len(level.tiles))
@@ -118,27 +132,33 @@ def extent(timeline: Timeline) -> tuple[int, int]:
     return since, max((int(end) for end in ends if end is not None), default=since)
 
 
-def draw(timeline: Timeline) -> Picture:
-    """Compute the tracks of a Timeline: a fold, then each device, then threads of the hosts."""
+def draw(timeline: Timeline, step: tuple[int, int] = (0, 0)) -> Picture:
+    """Compute the tracks of a Timeline: a fold, then each device, then threads of the hosts.
+
+    The spans between the two moments of `step` get tiles of their own.
+    """
     since, end = extent(timeline)
     device = timeline.spans["device"].to_numpy()
-    summaries: list[Segments] = []
-    tracks: list[PictureTrack] = []
-    for number in range(len(timeline.devices)):
+
+    def of_device(number: int) -> tuple[Segments, list[PictureTrack]]:
         first, last = np.searchsorted(device, [number, number + 1]).tolist()
         lanes = device_lanes(timeline, number, slice(first, last), since)
-        summaries.append(lanes[0].rows[0])
-        tracks += map(_track, lanes)
+        return lanes[0].rows[0], [_track(lane, step) for lane in lanes]
+
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, _WORKERS)) as pool:
+        devices = list(pool.map(of_device, range(len(timeline.devices))))
+        hosts = list(pool.map(_track, host_lanes(timeline, since), repeat(step)))
+    summaries = [summary for summary, _ in devices]
     fold = [_fold(summaries, end - since)] if len(summaries) > 1 else []
     return Picture(
         timeline=timeline,
         since=since,
         end=end - since,
-        tracks=(*fold, *tracks, *map(_track, host_lanes(timeline, since))),
+        tracks=(*fold, *(track for _, own in devices for track in own), *hosts),
     )
 
 
-def _track(lane: PictureLane) -> PictureTrack:
+def _track(lane: PictureLane, step: tuple[int, int]) -> PictureTrack:
     return PictureTrack(
         device=lane.device,
         line=lane.line,
@@ -146,23 +166,35 @@ def _track(lane: PictureLane) -> PictureTrack:
         kind=lane.kind,
         rows=len(lane.rows),
         classes=lane.classes,
-        levels=tuple(_levels(lane)),
+        levels=tuple(_levels(lane, step)),
     )
 
 
-def _levels(lane: PictureLane) -> Iterator[LevelColumns]:
+def _levels(lane: PictureLane, step: tuple[int, int]) -> Iterator[LevelColumns]:
     """Yield the finest level, then each width that any row has, for all rows.
 
     A row without that width shows its next finer segments: it has few.
     """
     rows = [[(0, row), *levels(row)] for row in lane.rows]
     finest = [_timed(lane, row) if lane.kind == "summary" else _spans(row) for row in lane.rows]
-    yield LevelColumns(width=0, columns=_merged(finest))
+    columns = _merged(finest)
+    yield LevelColumns(width=0, columns=columns, borders=_borders(columns, step))
     for width in sorted({width for found in rows for width, _ in found if width}):
         chosen = [max((each for each in found if each[0] <= width), key=_width) for found in rows]
         yield LevelColumns(
             width=width, columns=_merged([_timed(lane, segments) for _, segments in chosen])
         )
+
+
+def _borders(columns: Columns, step: tuple[int, int]) -> tuple[int, ...]:
+    """Return the rows between which the spans of a step lie.
+
+    A few rows that began before it may belong to it, but not all that precede a single long one.
+    """
+    ends = np.maximum.accumulate(columns["start"] + columns["dur"])
+    first, last = np.searchsorted(columns["start"], step).tolist()
+    reaching = int(np.searchsorted(ends, step[0], side="right"))
+    return tuple(sorted({max(reaching, first - _REACHING), last})) if last else ()
 
 
 def _width(level: tuple[int, Segments]) -> int:
@@ -175,8 +207,8 @@ def _timed(lane: PictureLane, segments: Segments) -> Columns:
         "start": segments.start,
         "dur": segments.end - segments.start,
         **{CLASSES[each]: segments.times[at] for at, each in enumerate(lane.classes)},
-        "count": segments.count,
-        "op": segments.op,
+        "count": segments.count.astype(np.uint32),
+        "op": segments.op.astype(np.uint32),
     }
 
 
@@ -186,16 +218,16 @@ def _spans(pieces: Segments) -> Columns:
         return {
             "start": pieces.start,
             "dur": pieces.end - pieces.start,
-            "op": pieces.op,
-            "span": np.full(len(pieces), NO_OP, np.int64),
+            "op": pieces.op.astype(np.uint32),
+            "span": np.full(len(pieces), NO_OP, np.uint32),
         }
     first = np.flatnonzero(pieces.count)
     last = np.append(first[1:], len(pieces)) - 1
     return {
         "start": pieces.start[first],
         "dur": pieces.end[last] - pieces.start[first],
-        "op": pieces.op[first],
-        "span": pieces.span[first],
+        "op": pieces.op[first].astype(np.uint32),
+        "span": pieces.span[first].astype(np.uint32),
         "exposed": np.add.reduceat(pieces.times[EXPOSED], first),
     }
 
@@ -205,7 +237,8 @@ def _merged(rows: Sequence[Columns]) -> Columns:
     if not rows:
         return {"start": np.empty(0, np.int64), "dur": np.empty(0, np.int64)}
     columns = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
-    columns["row"] = np.repeat(np.arange(len(rows)), [len(row["start"]) for row in rows])
+    lengths = [len(row["start"]) for row in rows]
+    columns["row"] = np.repeat(np.arange(len(rows), dtype=np.uint32), lengths)
     if len(rows) == 1:
         return columns
     order = np.argsort(columns["start"], kind="stable")
