@@ -118,6 +118,12 @@ class LivePage:
         except IndexError:
             return None
 
+    def block_names(self) -> Iterator[str]:
+        """Yield the names of all blocks; of Timelines that are drawn, their tiles too."""
+        for page in self._timelines:
+            yield f"{page.number}.ops"
+            yield from (tile.name for tile in _tiles(page))
+
     def _page(self, timelines: list[dict[str, Any]]) -> dict[str, Any]:
         return {
             "format": FORMAT,

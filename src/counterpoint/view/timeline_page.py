@@ -15,8 +15,8 @@ from counterpoint.timeline import Timeline
 from counterpoint.view.blocks import encode_table
 from counterpoint.view.picture import Picture, PictureTrack, extent
 
-_MOST_RUNS: Final = 20_000
-"""Runs of programs that are shown; of more, the first."""
+_MOST_RUNS: Final = 4000
+"""Runs of programs that are shown; of more, the longest."""
 _OP_COLUMNS: Final = (
     "name",
     "op",
@@ -111,7 +111,13 @@ class TimelinePage:
         runs = self.timeline.runs
         if runs.is_empty():
             return []
-        own = runs.filter(pl.col("device") == runs["device"][0]).head(_MOST_RUNS)
+        own = (
+            runs.filter(pl.col("device") == runs["device"][0])
+            .with_columns(length=pl.col("start_ps") - pl.col("end_ps"))
+            .sort("length", maintain_order=True)
+            .head(_MOST_RUNS)
+            .sort("start_ps")
+        )
         found = own.group_by("program", maintain_order=True).agg(
             pl.col("start_ps") - since, pl.col("end_ps") - since
         )

@@ -1,0 +1,154 @@
+"""Pages that were computed before, in a cache: they open without reading the profile again.
+
+A page is a directory of three files: `page.json`, `blocks` (one after the other) and `index.json`
+with their places. It is written under another name and moved, so it is whole or absent, and it is
+found by the paths, sizes and times of all files it was made from. `COUNTERPOINT_CACHE` moves the
+cache or turns it off; the pages not used for the longest time are removed when it is large.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import mmap
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core.documents import cache_directory, parse_json
+from counterpoint.view.page import FORMAT, LivePage
+
+_MOST_FILES: Final = 10_000
+_MOST_BYTES: Final = 4_000_000_000
+_INDEX: Final = "index.json"
+_BLOCKS: Final = "blocks"
+_PAGE: Final = "page.json"
+
+
+class PreparedPage:
+    """A page from the cache, with the face of a LivePage whose levels are all computed."""
+
+    complete = True
+
+    def __init__(self, directory: Path) -> None:
+        index = parse_json((directory / _INDEX).read_bytes())
+        self._places: dict[str, tuple[int, int]] = {
+            str(name): (int(at), int(size)) for name, (at, size) in index.items()
+        }
+        self._page = (directory / _PAGE).read_bytes()
+        with (directory / _BLOCKS).open("rb") as file:
+            self._blocks = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        if len(self._blocks) != sum(size for _, size in self._places.values()):
+            raise ValueError("the blocks are not those of the index")
+
+    def compute(self) -> None:
+        """Do nothing: the levels are there."""
+
+    def page_json(self) -> bytes:
+        """Return the page."""
+        return self._page
+
+    def block(self, name: str) -> bytes | None:
+        """Return a block by its name; None if there is none."""
+        if (place := self._places.get(name)) is None:
+            return None
+        at, size = place
+        return self._blocks[at : at + size]
+
+
+def key_of(paths: Sequence[str], options: Mapping[str, str], version: str) -> str | None:
+    """Return the key of a page: a hash of all that it is made from.
+
+    None: nothing is kept, because a path is none on this machine, or holds too many files.
+    """
+    found: list[tuple[str, int, int]] = []
+    for path in paths:
+        try:
+            for file in _files(Path(path)):
+                stat = file.stat()
+                found.append((str(file.resolve()), stat.st_size, stat.st_mtime_ns))
+                if len(found) > _MOST_FILES:
+                    return None
+        except OSError:
+            return None
+    parts = [FORMAT, version, sorted(options.items()), list(paths), found]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    for directory, names, files in os.walk(path):
+        names.sort()
+        yield from (Path(directory, name) for name in sorted(files))
+
+
+def find_page(key: str | None) -> PreparedPage | None:
+    """Return the page that was kept, if it is there and whole."""
+    directory = _directory(key)
+    if directory is None or not directory.is_dir():
+        return None
+    try:
+        page = PreparedPage(directory)
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(directory)
+    return page
+
+
+def keep_page(key: str | None, page: LivePage) -> None:
+    """Write a page whose levels are computed; a cache that can't be written is left alone."""
+    directory = _directory(key)
+    if directory is None or directory.exists():
+        return
+    with contextlib.suppress(OSError):
+        directory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        part = Path(tempfile.mkdtemp(prefix=".part-", dir=directory.parent))
+        try:
+            _write(part, page)
+            part.replace(directory)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+        _remove_oldest(directory.parent, directory)
+
+
+def _write(directory: Path, page: LivePage) -> None:
+    places: dict[str, tuple[int, int]] = {}
+    at = 0
+    with (directory / _BLOCKS).open("wb") as file:
+        for name in page.block_names():
+            block = page.block(name) or b""
+            file.write(block)
+            places[name] = (at, len(block))
+            at += len(block)
+    (directory / _PAGE).write_bytes(page.page_json())
+    (directory / _INDEX).write_text(json.dumps(places))
+
+
+def _directory(key: str | None) -> Path | None:
+    cache = cache_directory("view")
+    return None if key is None or cache is None else cache / key
+
+
+def _remove_oldest(cache: Path, newest: Path) -> None:
+    """Remove the pages that were not used for the longest time, except the newest."""
+    pages = [(each.stat().st_mtime, _size(each), each) for each in cache.iterdir()]
+    total = sum(size for _, size, _ in pages)
+    for _, size, each in sorted(pages):
+        if total <= _MOST_BYTES:
+            return
+        if each != newest:
+            shutil.rmtree(each, ignore_errors=True)
+            total -= size
+
+
+def _size(directory: Path) -> int:
+    with contextlib.suppress(OSError):
+        return sum(file.stat().st_size for file in directory.iterdir())
+    return 0

@@ -1,0 +1,182 @@
+"""Pages in one file and in the app hold the same; names in them are data."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import counterpoint
+from counterpoint.report.explain import explain_json
+from counterpoint.timeline import Timeline
+from counterpoint.timeline.hosts.assemble import assemble
+from counterpoint.view.page import LivePage, PageContent, one_file
+from counterpoint.view.prepared import find_page, keep_page, key_of
+from recordings import Span, recording
+
+HOSTILE = "</script><img src=x onerror=alert(1)>\"'&\x1b]0;x\x07\u202e"
+
+
+def timeline(spans: int = 60, name: str = "fusion") -> Timeline:
+    """Steps of 200 ns with some overlap on two devices."""
+    made = [
+        Span(op, 10 * at + offset, 8, device=at % 2, line=line)
+        for at in range(spans)
+        for op, offset, line in ((name, 0, 0), ("all-gather", 4, 1))
+    ]
+    markers = [(device, step, 200 * step, 200) for device in (0, 1) for step in range(spans // 20)]
+    return assemble([recording(made, devices=2, markers=markers)], ["made"])
+
+
+def content(*timelines: Timeline, title: str = "made") -> PageContent:
+    return PageContent(
+        title=title,
+        command="counterpoint explain made",
+        version=counterpoint.__version__,
+        results={"explain": explain_json(counterpoint.explain(timelines[0]))},
+        timelines=timelines,
+    )
+
+
+def page_in(html: str) -> dict[str, Any]:
+    (text,) = re.findall(r'id="counterpoint-page">(.*?)</script>', html, re.DOTALL)
+    return json.loads(text)
+
+
+def blocks_in(html: str) -> dict[str, bytes]:
+    found = re.findall(r'<script type="text/plain" id="block-([^"]+)">([^<]*)</script>', html)
+    return {name: zlib.decompress(base64.b64decode(text)) for name, text in found}
+
+
+def tiles(page: dict[str, Any]) -> dict[str, bool]:
+    return {
+        f"{number}.{at}.{level_at}.{tile}": has
+        for number, of in enumerate(page["timelines"])
+        for at, track in enumerate(of["tracks"])
+        for level_at, level in enumerate(track["levels"])
+        for tile, has in enumerate(level["has"])
+    }
+
+
+def test_a_file_has_what_its_page_says_and_what_the_app_serves() -> None:
+    made = content(timeline(), timeline(name="fusion.7"))
+    html = one_file(made)
+    blocks = blocks_in(html)
+    assert {name for name, has in tiles(page_in(html)).items() if has} == {
+        name for name in blocks if not name.endswith("ops")
+    }
+    live = LivePage(made)
+    live.compute()
+    assert json.loads(live.page_json()) == page_in(html)
+    assert {name: live.block(name) for name in live.block_names()} == blocks
+
+
+def test_a_page_is_shown_before_its_levels_are_computed() -> None:
+    live = LivePage(content(timeline()))
+    before = json.loads(live.page_json())["timelines"][0]
+    assert not live.complete
+    assert before["complete"] is False
+    assert before["tracks"] == []
+    assert before["steps"]["step"] == [0, 1, 2]
+    live.compute()
+    after = json.loads(live.page_json())["timelines"][0]
+    assert live.complete
+    assert after["complete"]
+    assert after["steps"] == before["steps"]
+
+
+@pytest.mark.parametrize(
+    "name", ["", "0", "1.ops", "0.0.0.99", "0.99.0.0", "0.-1.0.0", "..", "0.0.0.0.0", "0.x.0.0"]
+)
+def test_a_block_that_does_not_exist_is_none(name: str) -> None:
+    live = LivePage(content(timeline()))
+    live.compute()
+    assert live.block(name) is None
+
+
+def test_a_file_keeps_to_its_limit_and_drops_other_steps_first() -> None:
+    random = np.random.default_rng(1)
+    at = np.cumsum(random.integers(2, 60, 60_000))
+    spans = [
+        Span("fusion", int(start), int(dur))
+        for start, dur in zip(at, random.integers(1, 50, len(at)), strict=True)
+    ]
+    end = int(at[-1])
+    markers = [(0, step, step * end // 50, end // 50) for step in range(50)]
+    made = content(assemble([recording(spans, devices=1, markers=markers)], ["made"]))
+    whole, limited = one_file(made, full=True), one_file(made, limit=330_000)
+    assert len(limited) <= 330_000 < len(whole)
+    assert all(tiles(page_in(whole)).values())
+    has = tiles(page_in(limited))
+    assert any(has.values())
+    assert not all(has.values())
+    page = page_in(limited)["timelines"][0]
+    middle = page["steps"]["step"].index(page["typical"])
+    start = page["steps"]["start"][middle]
+    for track in page["tracks"]:
+        finest = track["levels"][0]
+        first = next(tile for tile, value in enumerate(finest["has"]) if value)
+        assert finest["start"][first] <= start + 100_000
+
+
+def test_names_do_not_end_the_elements_they_are_in() -> None:
+    html = one_file(content(timeline(name=HOSTILE), title=HOSTILE))
+    assert "<img src=x" not in html
+    page = page_in(html)
+    assert page["title"] == HOSTILE
+    ops = json.loads(blocks_in(html)["0.ops"])
+    assert any("onerror" in name for name in ops["name"])
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", html)
+
+
+def test_a_timeline_without_steps_or_spans_makes_a_page() -> None:
+    for made in (
+        assemble([recording([Span("fusion", 0, 10)], devices=1)], ["made"]),
+        timeline(20),
+    ):
+        page = page_in(one_file(content(made)))
+        assert page["timelines"][0]["complete"]
+        assert page["timelines"][0]["tracks"]
+
+
+def test_a_page_is_kept_and_found_until_its_input_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERPOINT_CACHE", str(tmp_path / "cache"))
+    profile = tmp_path / "a.xplane.pb"
+    profile.write_bytes(b"1")
+    live = LivePage(content(timeline()))
+    live.compute()
+    key = key_of([str(profile)], {"step": "7"}, "0.1.0")
+    assert find_page(key) is None
+    keep_page(key, live)
+    kept = find_page(key)
+    assert kept is not None
+    assert kept.page_json() == live.page_json()
+    assert {name: kept.block(name) for name in live.block_names()} == {
+        name: live.block(name) for name in live.block_names()
+    }
+    assert kept.block("0.ops/../..") is None
+    assert key_of([str(profile)], {"step": "8"}, "0.1.0") != key
+    os.utime(profile, (1, 1))
+    assert find_page(key_of([str(profile)], {"step": "7"}, "0.1.0")) is None
+
+
+def test_a_damaged_page_is_computed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COUNTERPOINT_CACHE", str(tmp_path))
+    live = LivePage(content(timeline()))
+    live.compute()
+    keep_page("key", live)
+    for damage in (b"", b"{", b"[1]", b'{"0.ops": [0, 5]}', b'{"0.ops": 7}'):
+        (tmp_path / "view" / "key" / "index.json").write_bytes(damage)
+        assert find_page("key") is None
+    monkeypatch.setenv("COUNTERPOINT_CACHE", "off")
+    assert find_page("key") is None
+    assert key_of([str(tmp_path / "absent")], {}, "0.1.0") is None
