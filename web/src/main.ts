@@ -1,11 +1,134 @@
-import "./style.css";
-import "./timeline/timeline.css";
-import { openSource } from "./source";
-import { timelineView } from "./timeline/view";
-import type { Context } from "./view";
+/** Starts the page: reads it, builds what surrounds the views, and shows the one that the address names. */
 
+import "./style.css";
+import "./charts/charts.css";
+import "./views/views.css";
+import "./timeline/timeline.css";
+import { fill, h } from "./dom";
+import type { Page } from "./page";
+import { startRouter } from "./router";
+import { buildShell } from "./shell";
+import { openSource, type Source } from "./source";
+import { startTheme } from "./theme";
+import { timelineView } from "./timeline/view";
+import type { Context, Mounted, View } from "./view";
+import { candidates } from "./views/candidates";
+import { collectives } from "./views/collectives";
+import { compare } from "./views/compare";
+import { network } from "./views/network";
+import { ops } from "./views/ops";
+import { overview } from "./views/overview";
+import { report } from "./views/report";
+import { study } from "./views/study";
+
+/** In the order of the tabs; the first that is available opens first. */
+const VIEWS: readonly View[] = [compare, study, overview, timelineView, collectives, network, ops, candidates, report];
+const AGAIN_MS = 700;
+
+startTheme();
 const source = openSource();
-void source.page().then((page) => {
-  const context: Context = { page, source, navigate() {}, setParams() {}, refresh: () => () => {} };
-  timelineView.mount(document.body, context).show(new URLSearchParams(location.hash.slice(1)));
-});
+source.page().then(
+  (page) => guarded(() => new App(page, source)),
+  (error: unknown) => fail("The page could not be read.", error),
+);
+
+class App {
+  private readonly listeners = new Set<(page: Page) => void>();
+  private readonly context: Context;
+  private readonly shell = buildShell((view) => this.context.navigate(view.id));
+  private readonly router = startRouter(() => this.route());
+  private mounted: { view: View; mounted: Mounted } | null = null;
+
+  constructor(page: Page, from: Source) {
+    this.context = {
+      page,
+      source: from,
+      navigate: (view, params = {}) => this.router.go(view, params),
+      setParams: (params) => this.router.change(params),
+      refresh: (listener) => {
+        this.listeners.add(listener);
+        return () => this.listeners.delete(listener);
+      },
+    };
+    this.route();
+    this.lookAgain();
+  }
+
+  private views(): View[] {
+    return VIEWS.filter((view) => view.available(this.context.page));
+  }
+
+  private route(): void {
+    const params = this.router.params();
+    const views = this.views();
+    const view = views.find(({ id }) => id === params.get("view")) ?? views[0];
+    if (!view) return fail("The page holds nothing to show.", null);
+    this.shell.update(this.context.page, views, view);
+    guarded(() => this.show(view, params));
+  }
+
+  private show(view: View, params: URLSearchParams): void {
+    if (this.mounted?.view !== view) {
+      this.mounted?.mounted.unmount();
+      this.mounted = null;
+      fill(this.shell.panel);
+      const missing = lacking(this.context.page, view);
+      if (missing) return fill(this.shell.panel, h("p", { class: "notice", role: "alert" }, missing));
+      this.mounted = { view, mounted: view.mount(this.shell.panel, this.context) };
+      window.scrollTo(0, 0);
+    }
+    this.mounted.mounted.show(params);
+  }
+
+  /** While the app computes levels or results, the page is asked for again. */
+  private lookAgain(): void {
+    if (this.context.page.timelines.every(({ complete }) => complete)) return;
+    setTimeout(() => {
+      this.context.source.page().then(
+        (page) => (this.renew(page), this.lookAgain()),
+        () => this.lookAgain(),
+      );
+    }, AGAIN_MS);
+  }
+
+  private renew(page: Page): void {
+    const before = shape(this.context.page);
+    this.context.page = page;
+    for (const listener of this.listeners) listener(page);
+    if (shape(page) === before) return;
+    if (this.mounted && this.mounted.view !== timelineView) {
+      this.mounted.mounted.unmount();
+      this.mounted = null;
+    }
+    this.route();
+  }
+}
+
+/** What decides which views there are, and what those without a timeline show. */
+function shape(page: Page): string {
+  return JSON.stringify([Object.keys(page.results), page.reports.length, page.timelines.map(({ steps, complete }) => [steps.step.length, complete])]);
+}
+
+/** What the browser lacks for a view. */
+function lacking(page: Page, view: View): string | null {
+  if (view !== timelineView || page.timelines.length === 0) return null;
+  if (typeof DecompressionStream === "undefined") return "This browser can't decompress the timeline (it has no DecompressionStream): use Chrome 80, Firefox 113, Safari 16.4 or newer. The other views work.";
+  if (typeof WebGL2RenderingContext === "undefined") return "This browser can't draw the timeline (it has no WebGL2): use a newer one, or turn on hardware acceleration. The other views work.";
+  return null;
+}
+
+function guarded(work: () => void): void {
+  try {
+    work();
+  } catch (error) {
+    fail("This view could not be shown.", error);
+  }
+}
+
+function fail(what: string, error: unknown): void {
+  const said = error instanceof Error ? error.message : error === null ? "" : String(error);
+  const retry = h("button", { type: "button", onclick: () => location.reload() }, "Try again");
+  const panel = h("div", { class: "failure", role: "alert" }, h("h2", {}, what), said && h("p", {}, said), retry);
+  fill(document.getElementById("panel") ?? document.body, panel);
+  if (error !== null) console.error(error);
+}

@@ -1,0 +1,28 @@
+/** Scales of the drawings: linear and logarithmic, with ticks. */
+
+export interface Scale {
+  /** Position of a value, from 0 to 1. */
+  at(value: number): number;
+  ticks: number[];
+}
+
+export function linear(low: number, high: number, wanted = 6): Scale {
+  const span = high - low || 1;
+  const rough = span / wanted;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = ([1, 2, 5, 10].find((nice) => nice * power >= rough) ?? 10) * power;
+  const ticks: number[] = [];
+  for (let tick = Math.ceil(low / step - 1e-9) * step; tick <= high + step * 1e-9; tick += step) {
+    ticks.push(Math.abs(tick) < step * 1e-9 ? 0 : Number(tick.toPrecision(12)));
+  }
+  return { at: (value) => (value - low) / span, ticks };
+}
+
+/** Powers of ten from below the smallest to above the largest value. */
+export function logarithmic(values: readonly number[]): Scale {
+  const positive = values.filter((value) => value > 0);
+  const low = positive.length ? Math.floor(Math.log10(Math.min(...positive))) : -3;
+  const high = Math.max(positive.length ? Math.ceil(Math.log10(Math.max(...positive))) : 0, low + 1);
+  const ticks = Array.from({ length: high - low + 1 }, (_, at) => Number((10 ** (low + at)).toPrecision(1)));
+  return { at: (value) => (Math.log10(value) - low) / (high - low), ticks };
+}

@@ -1,0 +1,108 @@
+/** Curves over time with uPlot: in the colors of the page, as wide as their place. */
+
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { fill, h } from "../dom";
+import { color, onTheme } from "../theme";
+
+export interface Curve {
+  title: string;
+  /** A color variable, such as "--compute". */
+  stroke: string;
+  values: (number | null)[];
+  /** Points only, or steps from value to value. */
+  style: "line" | "points" | "steps";
+  size?: number;
+  dash?: number[];
+}
+
+interface Options {
+  label: string;
+  height: number;
+  x: readonly number[];
+  curves: readonly Curve[];
+  xText(value: number): string;
+  yText(value: number): string;
+  yFrom?: number;
+  /** A click on, or near, the point with this index. */
+  open?: (at: number) => void;
+}
+
+export function curve(options: Options): { element: HTMLElement; stop(): void } {
+  const element = h("div", { class: "chart curve", role: "img", "aria-label": options.label });
+  let plot: uPlot | null = null;
+  let width = 0;
+  const draw = () => {
+    if (width === 0) return;
+    plot?.destroy();
+    fill(element);
+    plot = new uPlot(settings(options, width), data(options), element);
+    if (options.open) listen(plot, options.open);
+  };
+  const observer = new ResizeObserver(() => {
+    const now = Math.floor(element.clientWidth);
+    if (now === width) return;
+    width = now;
+    if (plot && width > 0) plot.setSize({ width, height: options.height });
+    else draw();
+  });
+  observer.observe(element);
+  const forget = onTheme(draw);
+  const stop = () => {
+    observer.disconnect();
+    forget();
+    plot?.destroy();
+  };
+  return { element, stop };
+}
+
+function data(options: Options): uPlot.AlignedData {
+  return [options.x as number[], ...options.curves.map((one) => one.values)];
+}
+
+function listen(plot: uPlot, open: (at: number) => void): void {
+  plot.over.style.cursor = "pointer";
+  plot.over.addEventListener("click", () => {
+    const at = plot.cursor.idx;
+    if (at !== null && at !== undefined) open(at);
+  });
+}
+
+function settings(options: Options, width: number): uPlot.Options {
+  const font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  const axis = {
+    stroke: color("--muted"),
+    font,
+    grid: { stroke: color("--line"), width: 1 },
+    ticks: { stroke: color("--line"), width: 1, size: 4 },
+  };
+  const range = ((_: uPlot, low: number, high: number) => {
+    const room = (high - low || Math.abs(high) || 1) * 0.1;
+    return [options.yFrom ?? low - room, high + room];
+  }) as uPlot.Range.Function;
+  const only = options.x.length === 1 ? { range: [(options.x[0] as number) - 1, (options.x[0] as number) + 1] as [number, number] } : {};
+  return {
+    width,
+    height: options.height,
+    legend: { show: false },
+    cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
+    scales: { x: { time: false, ...only }, y: { range } },
+    axes: [
+      { ...axis, size: 28, values: (_, ticks) => ticks.map(options.xText) },
+      { ...axis, size: 60, values: (_, ticks) => ticks.map(options.yText) },
+    ],
+    series: [{}, ...options.curves.map(series)],
+  };
+}
+
+function series(one: Curve): uPlot.Series {
+  const stroke = color(one.stroke);
+  const base: uPlot.Series = { label: one.title, stroke, width: one.style === "points" ? 0 : 1.5 };
+  if (one.dash) base.dash = one.dash;
+  if (one.style === "points") return { ...base, points: { show: true, size: one.size ?? 5, fill: stroke, stroke, width: 0 } };
+  if (one.style === "steps") {
+    const stepped = uPlot.paths.stepped?.({ align: 1 });
+    return { ...base, ...(stepped ? { paths: stepped } : {}), fill: `${stroke}33`, points: { show: false } };
+  }
+  return { ...base, points: { show: false } };
+}

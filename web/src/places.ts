@@ -1,0 +1,39 @@
+/** Links from figures to the timeline. */
+
+import type { OpTable } from "./page";
+import type { Context } from "./view";
+
+/** Whether the timeline can show where a finding costs most. */
+export function findingPlace(context: Context, code: string): (() => void) | null {
+  const known = context.page.timelines.some((timeline) =>
+    timeline.findings.some((finding) => finding.code === code && finding.places.length > 0),
+  );
+  return known ? () => context.navigate("timeline", { finding: code }) : null;
+}
+
+/** How to open the timeline at an op, if there is one. */
+export function opOpener(context: Context, side = 0): ((op: string, program?: string | null) => void) | undefined {
+  const timeline = context.page.timelines[side];
+  if (!timeline) return undefined;
+  return (op, program = null) => {
+    void context.source.ops(timeline.ops).then(
+      (ops) => {
+        const row = rowOf(ops, op, program);
+        const params: Record<string, string> = row < 0 ? { search: op } : { op: String(row) };
+        context.navigate("timeline", side ? { ...params, side: String(side) } : params);
+      },
+      () => context.navigate("timeline", { search: op }),
+    );
+  };
+}
+
+/** Names of ops repeat between programs. */
+function rowOf(ops: OpTable, op: string, program: string | null): number {
+  let found = -1;
+  for (let row = 0; row < ops.name.length; row++) {
+    if (ops.name[row] !== op && ops.op[row] !== op) continue;
+    if (program === null || ops.program[row] === program) return row;
+    if (found < 0) found = row;
+  }
+  return found;
+}

@@ -1,0 +1,93 @@
+/** What surrounds the views: the title, the tabs, the theme, and the command that made the page. */
+
+import { fill, h } from "./dom";
+import type { Page } from "./page";
+import { badge, copyable } from "./pieces";
+import { basisOf, compared } from "./results";
+import { onTheme, theme, toggleTheme } from "./theme";
+import type { View } from "./view";
+
+export interface Shell {
+  /** Where the views are mounted. */
+  panel: HTMLElement;
+  /** Shows the page's title and tabs. */
+  update(page: Page, views: readonly View[], chosen: View): void;
+}
+
+export function buildShell(onChoose: (view: View) => void): Shell {
+  const title = h("h1", { class: "title" });
+  const bases = h("div", { class: "bases" });
+  const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Views" });
+  const command = h("div", { class: "command" });
+  const panel = h("main", { id: "panel", class: "panel", role: "tabpanel", tabindex: -1 });
+  const version = h("span", { class: "version" });
+  const top = h("div", { class: "top" }, h("span", { class: "brand", title: "Counterpoint" }, mark(), h("span", {}, "Counterpoint")), title, bases, themeButton());
+  const skip = h("a", { class: "skip", href: "#panel", onclick: (event: Event) => (event.preventDefault(), panel.focus()) }, "Skip to the view");
+  fill(document.body, skip, h("header", { class: "shell" }, top, h("div", { class: "bar" }, tabs, command)), panel, h("footer", { class: "foot" }, version));
+  tabs.addEventListener("keydown", (event) => walk(tabs, event));
+  return {
+    panel,
+    update(page, views, chosen) {
+      document.title = `${page.title} · Counterpoint`;
+      fill(title, page.title);
+      title.title = page.title;
+      fill(bases, ...basesOf(page).map(badge));
+      fill(tabs, ...views.map((view) => tab(view, view === chosen, onChoose)));
+      fill(command, page.command ? copyable(page.command, "Copy the command that made this page") : null);
+      fill(version, `Counterpoint ${page.version}`);
+      panel.dataset.view = chosen.id;
+      panel.setAttribute("aria-labelledby", `tab-${chosen.id}`);
+    },
+  };
+}
+
+function basesOf(page: Page): string[] {
+  if (compared(page) && page.timelines.length > 1) return [...new Set(page.timelines.map(({ basis }) => basis))];
+  return Object.keys(page.results).length + page.timelines.length > 0 ? [basisOf(page)] : [];
+}
+
+function tab(view: View, chosen: boolean, onChoose: (view: View) => void): HTMLElement {
+  return h(
+    "button",
+    {
+      type: "button",
+      role: "tab",
+      id: `tab-${view.id}`,
+      "aria-selected": String(chosen),
+      "aria-controls": "panel",
+      tabindex: chosen ? 0 : -1,
+      onclick: () => onChoose(view),
+    },
+    view.title,
+  );
+}
+
+/** Arrows go from tab to tab and choose it, as the pattern for tabs asks. */
+function walk(tabs: HTMLElement, event: KeyboardEvent): void {
+  const all = [...tabs.querySelectorAll("button")];
+  const now = all.indexOf(document.activeElement as HTMLButtonElement);
+  const step: Record<string, number> = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: all.length - 1 };
+  const next = step[event.key];
+  if (next === undefined || now < 0) return;
+  event.preventDefault();
+  const id = all[(next + all.length) % all.length]?.id ?? "";
+  document.getElementById(id)?.click();
+  document.getElementById(id)?.focus();
+}
+
+function themeButton(): HTMLElement {
+  const button = h("button", { type: "button", class: "quiet theme", onclick: toggleTheme });
+  const say = () => {
+    const next = theme() === "dark" ? "light" : "dark";
+    fill(button, next === "dark" ? "Dark" : "Light");
+    button.setAttribute("aria-label", `Switch to ${next} colors`);
+  };
+  onTheme(say);
+  say();
+  return button;
+}
+
+/** Two voices, one above the other. */
+function mark(): HTMLElement {
+  return h("span", { class: "mark-logo", "aria-hidden": "true" }, h("i"), h("i"), h("i"));
+}

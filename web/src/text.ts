@@ -1,0 +1,93 @@
+/** Figures and names as text: units as on the terminal, and characters that could mislead made visible. */
+
+// Control characters, marks that change direction, invisible ones, and halves of a pair.
+const MISLEADING =
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+
+/** The text with control, invisible and direction-changing characters as escapes, such as \u202e. */
+export function visible(text: string): string {
+  return text.replace(MISLEADING, (character) => {
+    if (character === "\n") return "\\n";
+    if (character === "\t") return "\\t";
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
+}
+
+export type Figure = number | null | undefined;
+
+const UNKNOWN = "?";
+
+/** Grouped digits: 1,234.50. */
+export function decimal(value: number, digits: number): string {
+  return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** Milliseconds with as many decimals as matter: 1,050 · 131.2 · 3.70 · 0.0452. */
+export function ms(value: Figure): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  const size = Math.abs(value);
+  if (size === 0) return "0";
+  if (size >= 1000) return decimal(value, 0);
+  if (size >= 100) return decimal(value, 1);
+  if (size >= 1) return decimal(value, 2);
+  return String(Number(value.toPrecision(3)));
+}
+
+export function signed(value: Figure, of: (value: number) => string): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  return `${value > 0 ? "+" : value < 0 ? "−" : ""}${of(Math.abs(value))}`;
+}
+
+export function msRange(range: readonly [number, number]): string {
+  return `${ms(range[0])} to ${ms(range[1])} ms`;
+}
+
+export function percent(share: Figure, digits = 1): string {
+  if (share === null || share === undefined) return UNKNOWN;
+  const size = Math.abs(share * 100);
+  if (size > 0 && size < 0.5 * 10 ** -digits) return `<${10 ** -digits}%`;
+  return `${decimal(share * 100, digits)}%`;
+}
+
+export function count(value: Figure): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  return Number.isInteger(value) ? decimal(value, 0) : decimal(value, 1);
+}
+
+export function plural(value: number, one: string, many = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+
+/** Memory: powers of 1024. */
+export function bytes(value: Figure): string {
+  return scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]);
+}
+
+/** Rates and work: powers of 1000, `unit` behind the prefix. */
+export function large(value: Figure, unit: string): string {
+  return scaled(value, 1000, ["", "k", "M", "G", "T", "P", "E"].map((prefix) => prefix + unit));
+}
+
+export function seconds(value: Figure): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  if (value < 120) return `${decimal(value, value < 10 ? 1 : 0)} s`;
+  return value < 7200 ? `${decimal(value / 60, 0)} min` : `${decimal(value / 3600, 1)} h`;
+}
+
+function scaled(value: Figure, base: number, units: string[]): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  let size = Math.abs(value);
+  let at = 0;
+  while (size >= base && at < units.length - 1) {
+    size /= base;
+    at += 1;
+  }
+  const digits = at === 0 || size >= 100 ? 0 : size >= 10 ? 1 : 2;
+  return `${value < 0 ? "−" : ""}${decimal(size, digits)} ${units[at]}`;
+}
+
+/** The last parts of a path or scope, for places where the whole does not fit. */
+export function tail(path: string, parts: number): string {
+  const all = path.split("/");
+  return all.length > parts ? `…/${all.slice(-parts).join("/")}` : path;
+}

@@ -1,0 +1,80 @@
+/** Findings as cards: the loss, what it could save, the remedy, and where it is worst. */
+
+import { h, type Child } from "../dom";
+import { badge, copyable, missing, section } from "../pieces";
+import { findingPlace } from "../places";
+import type { Explained, Finding } from "../results";
+import { ms, percent } from "../text";
+import type { Context } from "../view";
+
+const FIRST = 6;
+
+export function findings(step: Explained, context: Context): HTMLElement {
+  const whole = step.steps.window_ms;
+  if (step.findings.length === 0) {
+    return section("Findings", null, missing("None: no rule found a loss worth naming in what was recorded."));
+  }
+  const losses = step.findings.filter((finding) => finding.saves_ms);
+  const remarks = step.findings.filter((finding) => !finding.saves_ms);
+  const most = Math.max(...losses.map((finding) => finding.saves_ms?.[1] ?? 0), 0);
+  const card = (finding: Finding, at: number) => shown(finding, at, whole, most, context);
+  const rest = losses.slice(FIRST);
+  return section(
+    "Findings",
+    losses.length > 1 ? "what each could save; they overlap, so they do not add up" : null,
+    h("ol", { class: "findings" }, ...losses.slice(0, FIRST).map(card)),
+    rest.length > 0 && h("details", {}, h("summary", {}, `${rest.length} smaller`), h("ol", { class: "findings" }, ...rest.map(card))),
+    remarks.length > 0 &&
+      h("details", {}, h("summary", {}, `${remarks.length} without a saving in milliseconds`), h("ol", { class: "findings" }, ...remarks.map(card))),
+  );
+}
+
+function shown(finding: Finding, at: number, whole: number | null, most: number, context: Context): HTMLElement {
+  const open = findingPlace(context, finding.code);
+  const settings = commandOf(finding);
+  const title = h("h3", {}, finding.title);
+  const body: Child[] = [
+    h("p", { class: "detail" }, finding.detail),
+    h("p", { class: "remedy" }, h("span", { class: "key" }, "Remedy"), finding.remedy),
+    settings && copyable(settings, `Copy the settings of ${finding.code}`),
+    finding.doubt && h("p", { class: "doubt" }, h("span", { class: "key" }, "Doubt"), finding.doubt),
+    finding.evidence.length > 0 && evidence(finding),
+  ];
+  const head = h(
+    "div",
+    { class: "finding-head" },
+    h("span", { class: "code", title: `counterpoint explain-code ${finding.code}` }, finding.code),
+    badge(finding.basis),
+    open && h("button", { type: "button", class: "link", onclick: open }, "Show in the timeline"),
+  );
+  return h("li", { class: "finding", id: `finding-${at}` }, saving(finding, whole, most), h("div", { class: "finding-text" }, title, head, ...body));
+}
+
+function saving(finding: Finding, whole: number | null, most: number): HTMLElement {
+  if (!finding.saves_ms) return h("div", { class: "saving none" }, "no saving in ms");
+  const [low, high] = finding.saves_ms;
+  const bar = h("span", { class: "reach-bar", "aria-hidden": "true" }, h("span"));
+  const inner = bar.firstElementChild as HTMLElement;
+  inner.style.left = `${(low / (most || 1)) * 100}%`;
+  inner.style.width = `${((high - low) / (most || 1)) * 100}%`;
+  return h(
+    "div",
+    { class: "saving" },
+    h("span", { class: "saving-words" }, "could save"),
+    h("b", {}, `${ms(low)} to ${ms(high)} ms`),
+    h("span", { class: "muted" }, whole ? `up to ${percent(high / whole)} of the step` : "share of the step unknown"),
+    bar,
+  );
+}
+
+function evidence(finding: Finding): HTMLElement {
+  const rows = finding.evidence.map((one) => h("li", {}, h("span", { class: "num" }, one.ms === null ? "" : `${ms(one.ms)} ms`), h("span", { class: "path" }, one.what)));
+  return h("details", {}, h("summary", {}, `Evidence (${finding.evidence.length})`), h("ul", { class: "evidence" }, ...rows));
+}
+
+/** The settings as they go on a command line. */
+function commandOf(finding: Finding): string {
+  const env = Object.entries(finding.settings.env).map(([name, value]) => `${name}=${value}`);
+  const flags = Object.entries(finding.settings.xla).map(([name, value]) => `--${name}=${value}`);
+  return [...env, ...(flags.length ? [`XLA_FLAGS="${flags.join(" ")}"`] : [])].join(" ");
+}

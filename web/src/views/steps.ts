@@ -1,0 +1,80 @@
+/** Step times over the run; slow steps are marked, and open in the timeline. */
+
+import { curve } from "../charts/curve";
+import { h } from "../dom";
+import { badge, missing, section } from "../pieces";
+import { explained } from "../results";
+import { ms, percent, plural } from "../text";
+import type { TimelinePage } from "../page";
+import type { Context } from "../view";
+
+const SLOW = 1.1;
+const NAMED = 8;
+
+export function stepsOverRun(context: Context, basis: string): { element: HTMLElement; stop(): void } {
+  const timeline = context.page.timelines[0];
+  if (!timeline) return { element: section("Steps of the run", null, missing("Single steps are unknown: the page holds no timeline.")), stop() {} };
+  const { steps } = timeline;
+  if (steps.step.length < 2) return { element: section("Steps of the run", badge(basis), missing(few(context, steps.step.length))), stop() {} };
+  const median = middle(steps.ms.filter((_, at) => steps.steady[at]));
+  const slow = steps.ms.map((value) => value > SLOW * median);
+  const open = (at: number) => context.navigate("timeline", { step: String(steps.step[at]) });
+  const drawn = curve({
+    label: `Step times over the run: ${plural(steps.step.length, "step")}, median ${ms(median)} ms, ${plural(count(slow), "slow step")}`,
+    height: 190,
+    x: steps.step,
+    curves: curves(steps, slow, median),
+    xText: (value) => (Number.isInteger(value) ? String(value) : ""),
+    yText: (value) => ms(value),
+    open,
+  });
+  const element = section("Steps of the run", h("span", {}, `${plural(steps.step.length, "step")}, ms `, badge(basis)), drawn.element, key(), slowOnes(steps, slow, median, open));
+  return { element, stop: drawn.stop };
+}
+
+function few(context: Context, found: number): string {
+  const how = explained(context.page)?.steps.how;
+  if (found === 0) return `No step was recorded whole, so there is no curve. ${how ?? ""}`;
+  return "One step was recorded, so there is no curve: profile more steps to see how they differ.";
+}
+
+function curves(steps: TimelinePage["steps"], slow: boolean[], median: number) {
+  const only = (wanted: (at: number) => boolean) => steps.ms.map((value, at) => (wanted(at) ? value : null));
+  return [
+    { title: "median", stroke: "--muted", values: steps.ms.map(() => median), style: "line" as const, dash: [4, 4] },
+    { title: "steps", stroke: "--compute", values: only((at) => !slow[at] && !!steps.steady[at]), style: "points" as const, size: 6 },
+    { title: "left out", stroke: "--control", values: only((at) => !slow[at] && !steps.steady[at]), style: "points" as const, size: 4 },
+    { title: "slow", stroke: "--exposed", values: only((at) => slow[at] as boolean), style: "points" as const, size: 9 },
+  ];
+}
+
+function key(): HTMLElement {
+  return h(
+    "ul",
+    { class: "legend" },
+    h("li", {}, h("span", { class: "dot-key fill-compute" }), "step"),
+    h("li", {}, h("span", { class: "dot-key big fill-exposed" }), `slow: more than ${percent(SLOW - 1, 0)} over the median`),
+    h("li", {}, h("span", { class: "dot-key small fill-control" }), "left out of the statistics"),
+  );
+}
+
+function slowOnes(steps: TimelinePage["steps"], slow: boolean[], median: number, open: (at: number) => void): HTMLElement | null {
+  const order = steps.ms.map((_, at) => at).filter((at) => slow[at]).sort((a, b) => (steps.ms[b] as number) - (steps.ms[a] as number));
+  if (order.length === 0) return h("p", { class: "fine" }, "No slow steps.");
+  const buttons = order.slice(0, NAMED).map((at) => {
+    const over = `+${percent((steps.ms[at] as number) / median - 1, 0)}`;
+    return h("li", {}, h("button", { type: "button", class: "chip", onclick: () => open(at) }, `step ${steps.step[at]}: ${ms(steps.ms[at])} ms, ${over}`));
+  });
+  return h("ul", { class: "chips", "aria-label": "Slowest steps, in the timeline" }, ...buttons, order.length > NAMED && h("li", { class: "muted" }, `and ${order.length - NAMED} more`));
+}
+
+function middle(values: number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const half = sorted.length >> 1;
+  if (sorted.length === 0) return NaN;
+  return sorted.length % 2 ? (sorted[half] as number) : ((sorted[half - 1] as number) + (sorted[half] as number)) / 2;
+}
+
+function count(flags: boolean[]): number {
+  return flags.filter(Boolean).length;
+}
