@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from counterpoint.cli.numbers import WholeNumber
-from counterpoint.cli.output import check_output, write_output
+from counterpoint.cli.output import check_output, check_page, write_output
 from counterpoint.cli.profiles import refuse_directory_of_runs
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.wording import (
@@ -30,7 +30,7 @@ from counterpoint.report.explain import compare_document, compare_json
 ENDINGS = (".json", ".txt", ".md")
 
 
-def compare(
+def compare(  # noqa: PLR0913 - the options of the command
     *paths: str,
     with_: Annotated[
         tuple[str, ...], Parameter(name="--with", consume_multiple=True, show_default=False)
@@ -39,6 +39,8 @@ def compare(
     top: WholeNumber = 10,
     json: Annotated[bool, Parameter(show_default=False)] = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    html: Path | None = None,
+    full: Annotated[bool, Parameter(show_default=False)] = False,
     force: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> int:
     """Explain what made B slower or faster than A.
@@ -50,6 +52,8 @@ def compare(
         top: Rows in each table.
         json: Print everything as JSON.
         out: Write to this file: .json as JSON, .txt or .md as text.
+        html: Write one page to this file (.html): the report, and both timelines to zoom into.
+        full: Put all steps into the page in full, however large; by default a typical one.
         force: Overwrite the file.
     """
     a, b = _sides(paths, with_)
@@ -63,8 +67,15 @@ def compare(
                 f"--json conflicts with the text file {out}",
                 next=Retry({"out": out.with_suffix(".json")}),
             )
+    check_page(html, full=full, force=force)
     found = _compare(a, b)
-    _write(found, top, out, as_json=json)
+    if html is not None:
+        from counterpoint.cli.pages import compared_page, write_page
+
+        page = compared_page(found, compare_document(found, top), compare_json(found))
+        write_page(page, html, full=full)
+    if html is None or out is not None or json:
+        _write(found, top, out, as_json=json)
     if limit is None or not found.slower_by_more_than(limit):
         return 0
     print(f"B is slower than A by more than {limit:.3%} of the step", file=sys.stderr)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
+from counterpoint.cli.output import check_page
 from counterpoint.cli.profiles import (
     as_typed,
     check_options,
@@ -24,8 +26,9 @@ from counterpoint.cli.profiles import (
 )
 from counterpoint.cli.progress import Progress
 from counterpoint.core import UsageError, refuse_url
-from counterpoint.diagnose.network import analyze_network
+from counterpoint.diagnose.network import NetworkAnalysis, analyze_network
 from counterpoint.hardware.targets import parse_target
+from counterpoint.report import Document
 from counterpoint.report.explain import network_document, network_json
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Timeline
@@ -121,6 +124,8 @@ def network(  # noqa: PLR0913 - the options of the command
     memory: float | None = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    html: Path | None = None,
+    full: Annotated[bool, Parameter(show_default=False)] = False,
     force: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
     """Show what a training step requires of the network.
@@ -139,27 +144,39 @@ def network(  # noqa: PLR0913 - the options of the command
             fit is left out. By default half of the machine's memory.
         json: Print everything as JSON.
         out: Write to this file: .json as JSON, .txt or .md as text.
+        html: Write one page to this file (.html): the report, and a timeline to zoom into.
+        full: Put all steps into the page in full, however large; by default the typical one.
         force: Overwrite the file.
     """
     devices = device_numbers(device)
     step_range(steps, last, step)
     check_options(paths, top, out, "network", json=json, force=force)
+    check_page(html, full=full, force=force)
     run = find_run(paths)
     machine = None if target is None else parse_target(target)
-    analysis = read_and_analyze(
+    analyze = partial(analyze_network, step=step, devices=devices, run=run, target=machine)
+    analysis, timeline = read_and_analyze(
         paths,
-        lambda timeline: analyze_network(
-            timeline, step=step, devices=devices, run=run, target=machine
-        ),
+        lambda timeline: (analyze(timeline), None if html is None else timeline),
         "analyzing",
         jobs=jobs,
         memory_gb=memory,
         steps=steps,
         last=last,
     )
-    write_answer(
-        lambda: network_document(analysis, top, as_typed(paths)),
-        lambda: network_json(analysis),
-        out,
-        json=json,
-    )
+    document = network_document(analysis, top, as_typed(paths))
+    if html is not None and timeline is not None:
+        _write_page(analysis, document, timeline, html, full=full)
+        if out is None and not json:
+            return
+    write_answer(lambda: document, lambda: network_json(analysis), out, json=json)
+
+
+def _write_page(
+    analysis: NetworkAnalysis, document: Document, timeline: Timeline, path: Path, *, full: bool
+) -> None:
+    from counterpoint.cli.pages import page_of, title_of, write_page
+
+    results = {"network": network_json(analysis)}
+    page = page_of(title_of(analysis.inputs), {"network": document}, results, [timeline])
+    write_page(page, path, full=full)

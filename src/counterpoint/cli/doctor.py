@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 from cyclopts import Parameter
 
 from counterpoint.capture.ranks import World
-from counterpoint.cli.output import check_output, write_output
+from counterpoint.cli.output import check_output, check_page, write_output
 from counterpoint.cli.wording import (
     argument_of,
     document_text,
@@ -56,6 +56,7 @@ def doctor(  # noqa: PLR0913 - the options of the command
     timeout: float = 60.0,
     json: Switch = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    html: Path | None = None,
     force: Switch = False,
 ) -> int:
     """Check versions, flags, network, limits, clock and GPUs before a run. Exit code 1 on problems.
@@ -73,6 +74,7 @@ def doctor(  # noqa: PLR0913 - the options of the command
         timeout: Seconds to wait for all ranks, for --cluster.
         json: Print everything as JSON.
         out: Write the report to this file: .json, .txt or .md.
+        html: Write the report as one page to this file (.html).
         force: Overwrite the file if it exists.
     """
     only, skip = _checked_words(only, "--only"), _checked_words(skip, "--skip")
@@ -81,13 +83,13 @@ def doctor(  # noqa: PLR0913 - the options of the command
     if not 0 < timeout < float("inf"):
         raise UsageError(f"--timeout must be a positive number of seconds, not {timeout}")
     world = _world(rank, ranks, cluster=cluster)
-    if out is not None and (world is None or world.seats[0].rank == 0):
-        check_output(out, force=force, endings=(".json", ".txt", ".md"))
+    if world is None or world.seats[0].rank == 0:
+        _check_files(out, html, force=force)
     directory = exchange_directory(meet, world) if world is not None else Path()
     facts = gather(os.environ, python=python, probe=not no_probe, dcn=dcn)
 
     def show(checkup: Checkup) -> int:
-        _print(checkup, out, as_json=json, plain=world is not None)
+        _answer(checkup, out, html, as_json=json, plain=world is not None)
         return int(checkup.failed)
 
     if world is None:
@@ -98,6 +100,21 @@ def doctor(  # noqa: PLR0913 - the options of the command
     return exchange_and_report(
         report, world.size, directory, timeout, lambda all_: show(merge_reports(all_, comparisons))
     )
+
+
+def _check_files(out: Path | None, html: Path | None, *, force: bool) -> None:
+    check_page(html, force=force)
+    if out is not None:
+        check_output(out, force=force, endings=(".json", ".txt", ".md"))
+
+
+def _answer(
+    checkup: Checkup, out: Path | None, html: Path | None, *, as_json: bool, plain: bool
+) -> None:
+    if html is not None:
+        _write_page(checkup, html)
+    if html is None or out is not None or as_json:
+        _print(checkup, out, as_json=as_json, plain=plain)
 
 
 def _selected(rules: Sequence[Rule], only: Sequence[str], skip: Sequence[str]) -> tuple[Rule, ...]:
@@ -161,3 +178,11 @@ def _print(checkup: Checkup, out: Path | None, *, as_json: bool, plain: bool) ->
         sys.stdout.write(document_text(doctor_document(checkup)))
     else:
         print_report(doctor_document(checkup))
+
+
+def _write_page(checkup: Checkup, path: Path) -> None:
+    from counterpoint.cli.pages import page_of, write_page
+
+    documents = {"doctor": doctor_document(checkup)}
+    results = {"doctor": doctor_json(checkup, next_command(checkup))}
+    write_page(page_of("checks before a run", documents, results), path)

@@ -29,6 +29,8 @@ def explain(  # noqa: PLR0913 - the options of the command
     timings: Annotated[bool, Parameter(show_default=False)] = False,
     json: Annotated[bool, Parameter(show_default=False)] = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    html: Path | None = None,
+    full: Annotated[bool, Parameter(show_default=False)] = False,
     force: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
     """Explain where the time of a training step goes.
@@ -49,6 +51,8 @@ def explain(  # noqa: PLR0913 - the options of the command
         timings: Also show how long this command took for reading, each table and each rule.
         json: Print everything as JSON.
         out: Write to this file: .json as JSON, .txt or .md as text.
+        html: Write one page to this file (.html): the report, and a timeline to zoom into.
+        full: Put all steps into the page in full, however large; by default the typical one.
         force: Overwrite the file.
     """
     run(
@@ -65,5 +69,7 @@ def explain(  # noqa: PLR0913 - the options of the command
         timings=timings,
         json=json,
         out=out,
+        html=html,
+        full=full,
         force=force,
     )

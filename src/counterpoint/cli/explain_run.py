@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from counterpoint.cli.output import check_page
 from counterpoint.cli.profiles import (
     as_typed,
     check_options,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from counterpoint.diagnose import Explanation, Grouping
     from counterpoint.hardware import Target
+    from counterpoint.report import Document
     from counterpoint.runs import Run
 
 
@@ -42,25 +45,24 @@ def run(  # noqa: PLR0913 - the options of the command
     timings: bool = False,
     json: bool = False,
     out: Path | None = None,
+    html: Path | None = None,
+    full: bool = False,
     force: bool = False,
 ) -> None:
     """Explain the profiles, and print or write the result."""
     devices = device_numbers(device)
     step_range(steps, last, step)
     check_options(paths, top, out, "explain", json=json, force=force)
-    recorded = find_run(paths)
-    machine = None if target is None else _target(target)
+    check_page(html, full=full, force=force)
+    recorded, machine = find_run(paths), None if target is None else _target(target)
     stopwatch = Stopwatch(time.perf_counter)
+    analyze = partial(explain_timeline, step=step, devices=devices, run=recorded, target=machine)
     with stopwatch.measure("reading"):
-        explanation = read_and_analyze(
+        explanation, timeline = read_and_analyze(
             paths,
-            lambda timeline: explain_timeline(
-                timeline,
-                step=step,
-                devices=devices,
-                run=recorded,
-                target=machine,
-                stopwatch=stopwatch,
+            lambda timeline: (
+                analyze(timeline, stopwatch=stopwatch),
+                None if html is None else timeline,
             ),
             "explaining",
             jobs=jobs,
@@ -69,12 +71,23 @@ def run(  # noqa: PLR0913 - the options of the command
             last=last,
         )
     spent = stopwatch.spent if timings else None
-    write_answer(
-        lambda: explain_document(explanation, top, recorded, as_typed(paths), by, spent),
-        lambda: _as_json(explanation, recorded, spent),
-        out,
-        json=json,
-    )
+
+    def document() -> Document:
+        return explain_document(explanation, top, recorded, as_typed(paths), by, spent)
+
+    def text() -> str:
+        return _as_json(explanation, recorded, spent)
+
+    if html is not None and timeline is not None:
+        from counterpoint.cli.pages import explained_page, write_page
+
+        known = (as_typed(paths), recorded, machine)
+        write_page(
+            explained_page(timeline, explanation, document(), text(), known), html, full=full
+        )
+        if out is None and not json:
+            return
+    write_answer(document, text, out, json=json)
 
 
 def _target(text: str) -> Target:

@@ -14,14 +14,19 @@ from counterpoint.core import UsageError, refuse_url
 from counterpoint.core.arguments import Retry
 
 
-def check_output(path: Path, *, force: bool, endings: tuple[str, ...]) -> None:
-    """Refuse a path that can't or must not be written, before any work is done."""
+def check_output(
+    path: Path, *, force: bool, endings: tuple[str, ...], argument: str = "out"
+) -> None:
+    """Refuse a path that can't or must not be written, before any work is done.
+
+    `argument` is the one that names the path.
+    """
     refuse_url(path)
     if path.suffix not in endings:
         raise UsageError(
             f"can't write {path}: unknown suffix {path.suffix or '(none)'}",
             why=f"the suffix selects the format: {', '.join(endings)}",
-            next=Retry({"out": path.with_suffix(endings[0])}),
+            next=Retry({argument: path.with_suffix(endings[0])}),
         )
     if path.is_dir():
         raise UsageError(f"can't write {path}: it is a directory")
@@ -29,6 +34,18 @@ def check_output(path: Path, *, force: bool, endings: tuple[str, ...]) -> None:
         raise UsageError(f"{path} exists", why="--force overwrites it", next=Retry({"force": True}))
     if not path.parent.is_dir():
         raise UsageError(f"can't write {path}: the directory {path.parent} does not exist")
+
+
+def check_page(path: Path | None, *, full: bool = False, force: bool = False) -> None:
+    """Refuse a page that can't or must not be written."""
+    if path is not None:
+        check_output(path, force=force, endings=(".html",), argument="html")
+    elif full:
+        raise UsageError(
+            "--full needs --html",
+            why="it puts all steps into the page that --html writes",
+            next=Retry({"html": "page.html"}),
+        )
 
 
 def check_number(

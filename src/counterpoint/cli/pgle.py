@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from counterpoint.cli.numbers import WholeNumber
-from counterpoint.cli.output import check_number
+from counterpoint.cli.output import check_number, check_page
 from counterpoint.cli.profiles import manual, read_recordings, recorded_versions, refuse_over_input
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
@@ -336,6 +336,8 @@ def apply(
     options: ApplyOptions | None = None,
     top: WholeNumber = 10,
     json: Annotated[bool, Parameter(show_default=False)] = False,
+    html: Path | None = None,
+    force: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> int:
     """Compile a program without and with a profile, and prove that XLA used it.
 
@@ -349,8 +351,11 @@ def apply(
         options: The devices it is compiled for, and flags.
         top: Rows in the table of moved collectives.
         json: Print everything as JSON.
+        html: Write the report as one page to this file (.html).
+        force: Overwrite the file.
     """
     check_number("--top", top, 1)
+    check_page(html, force=force)
     chosen = options or ApplyOptions()
     if not 0 < chosen.timeout < float("inf"):
         raise UsageError(f"--timeout takes a number of seconds, not {chosen.timeout:g}")
@@ -363,7 +368,11 @@ def apply(
         applied = apply_profile(
             workload, target, profile, flags, say=progress.say, timeout_s=chosen.timeout
         )
-    _print_apply(applied, top, as_json=json, next=_next_of_apply(applied, program))
+    next_line = _next_of_apply(applied, program)
+    if html is not None:
+        _write_page(applied, top, next_line, html)
+    if html is None or json:
+        _print_apply(applied, top, as_json=json, next=next_line)
     return 0 if applied.fits else 1
 
 
@@ -406,3 +415,11 @@ def _print_apply(applied: AppliedProfile, top: int, *, as_json: bool, next: str)
         write_result(pgle_apply_json(applied, next))
     else:
         print_report(pgle_apply_document(applied, top, next))
+
+
+def _write_page(applied: AppliedProfile, top: int, next: str, path: Path) -> None:
+    from counterpoint.cli.pages import page_of, write_page
+
+    documents = {"pgle apply": pgle_apply_document(applied, top, next)}
+    results = {"pgle apply": pgle_apply_json(applied, next)}
+    write_page(page_of(applied.path.name, documents, results), path)

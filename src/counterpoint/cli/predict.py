@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from counterpoint.cli.numbers import WholeNumber
-from counterpoint.cli.output import check_number
+from counterpoint.cli.output import check_number, check_page
 from counterpoint.cli.predict_options import CompileOptions, PriceOptions, Switch, make_question
 from counterpoint.cli.profiles import check_timeline_output, write_timeline
 from counterpoint.cli.progress import Progress
@@ -40,6 +40,8 @@ def predict(  # noqa: PLR0913 - the options of the command
     top: WholeNumber = 10,
     json: Switch = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    html: Path | None = None,
+    full: Switch = False,
     force: Switch = False,
 ) -> int:
     """Predict the time of a step on hardware that you don't have, and where it goes.
@@ -56,17 +58,15 @@ def predict(  # noqa: PLR0913 - the options of the command
         top: Rows in each table.
         json: Print everything as JSON.
         out: Save the predicted Timeline: a directory (Parquet), .json.gz, .json or .pftrace.
+        html: Write one page to this file (.html): the report, and the predicted step to zoom into.
+        full: Put all of a large step into the page, however large.
         force: Overwrite existing output.
     """
-    if workload is None:
-        raise UsageError(
-            "no workload was given",
-            why="pass a file or directory, file.py:function, or a command after `--`",
-            next="counterpoint predict --target 8xH100 -- python train.py",
-        )
+    workload = _named(workload)
     check_number("--top", top, 1)
     if out is not None:
         check_timeline_output(out, [workload], force=force)
+    check_page(html, full=full, force=force)
     compile_options = compile_ or CompileOptions()
     from counterpoint.hardware.targets import parse_target
 
@@ -83,16 +83,28 @@ def predict(  # noqa: PLR0913 - the options of the command
         if out is not None:
             write_timeline(prediction.timeline, out, force=force)
     named = (workload, ()) if words is None else (None, words)
-    next_line = next_command(
-        prediction, compile_options, *named, seen=(bool(question.what_if), explain)
-    )
-    _print(prediction, top, next_line, as_json=json, explained=explain)
+    seen = (bool(question.what_if), explain)
+    next_line = next_command(prediction, compile_options, *named, seen=seen)
+    if html is not None:
+        _write_page(prediction, (top, next_line), html, full=full)
+    if html is None or json:
+        _print(prediction, top, next_line, as_json=json, explained=explain)
+    return _exit_code(prediction, out)
+
+
+def _named(workload: str | None) -> str:
+    if workload is None:
+        raise UsageError(
+            "no workload was given",
+            why="pass a file or directory, file.py:function, or a command after `--`",
+            next="counterpoint predict --target 8xH100 -- python train.py",
+        )
+    return workload
+
+
+def _exit_code(prediction: Prediction, out: Path | None) -> int:
     if out is not None:
         print(f"wrote {out}", file=sys.stderr)
-    return _exit_code(prediction)
-
-
-def _exit_code(prediction: Prediction) -> int:
     for question in prediction.unanswered:
         say_line(f"error: {question.error}")
     if prediction.unanswered:
@@ -161,6 +173,14 @@ def _print(prediction: Prediction, top: int, next: str, *, as_json: bool, explai
         write_result(predict_json(prediction))
     else:
         print_report(predict_document(prediction, top, next, explained=explained))
+
+
+def _write_page(prediction: Prediction, shown: tuple[int, str], path: Path, *, full: bool) -> None:
+    from counterpoint.cli.pages import predicted_page, write_page
+    from counterpoint.report.predict import predict_document, predict_json
+
+    document = predict_document(prediction, *shown, explained=True)
+    write_page(predicted_page(prediction, document, predict_json(prediction)), path, full=full)
 
 
 _LINE = 90  # characters of settings; longer lines are hard to read

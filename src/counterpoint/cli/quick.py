@@ -94,6 +94,8 @@ QUICK: Final[Mapping[tuple[str, ...], Quick]] = {
             "timings": None,
             "json": None,
             "out": Path,
+            "html": Path,
+            "full": None,
             "force": None,
         },
         {"o": "out"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated, Final, TextIO
@@ -12,6 +13,7 @@ from cyclopts import Parameter
 from counterpoint.capture import launch, without_errors
 from counterpoint.capture.ranks import find_world
 from counterpoint.cli.digest import digest_lines
+from counterpoint.cli.output import check_page
 from counterpoint.cli.wording import print_report, say_line, write_result
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
 from counterpoint.core import InputError
@@ -27,6 +29,8 @@ def run(
     workload: WorkloadOptions | None = None,
     profile: ProfileOptions | None = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,
+    html: Path | None = None,
+    force: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> int:
     """Run a workload, and keep everything that it leaves.
 
@@ -38,7 +42,10 @@ def run(
         workload: Options for running it.
         profile: Options for the profile.
         json: Print the run as JSON to stdout, and the workload's output to stderr.
+        html: Explain the run when it has ended, as one page in this file (.html).
+        force: Overwrite the page if it exists.
     """
+    check_page(html, force=force)
     profile = profile or ProfileOptions()
     request = make_request(
         command, workload or WorkloadOptions(), profile, echo="stderr" if json else True
@@ -55,11 +62,26 @@ def run(
             say = without_errors(_say)
             for line in run_lines(finished, _shown(finished), needs_profile=missing, digest=digest):
                 say(line)
+        if html is not None:
+            _write_page(finished, html)
     _drop_unwritten(sys.stderr)
     if not json:
         _drop_unwritten(sys.stdout)
     status = (finished.outcome if own_rank is None else finished.rank(own_rank).outcome).status
     return NO_PROFILE if missing and not own_rank else status
+
+
+def _write_page(run: Run, path: Path) -> None:
+    """Explain the run in a process of its own: whatever happens there, the run has ended so."""
+    if not run.profiles:
+        _say(f"{path} was not written: the run has no profile")
+        return
+    words = ["counterpoint", "explain", str(_shown(run)), "--html", str(path), "--force"]
+    done = subprocess.run(  # noqa: S603 - this program
+        [sys.executable, "-P", "-m", *words], stdin=subprocess.DEVNULL, check=False
+    )
+    if done.returncode:
+        _say(f"{path} was not written")
 
 
 def _say(line: str) -> None:

@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from counterpoint.cli.flags_advice import BY_SUFFIX, FormName
 from counterpoint.cli.numbers import WholeNumber
-from counterpoint.cli.output import check_output, write_output
+from counterpoint.cli.output import check_output, check_page, write_output
 from counterpoint.cli.wording import (
     document_text,
     in_options,
@@ -197,6 +197,7 @@ def show(  # noqa: PLR0913 - the options of the command
     force: Switch = False,
     top: WholeNumber = 20,
     json: Switch = False,
+    html: Path | None = None,
 ) -> None:
     """Show the result of a study, also while it runs or after an interruption.
 
@@ -209,16 +210,22 @@ def show(  # noqa: PLR0913 - the options of the command
         force: Overwrite existing files.
         top: Number of rows in the table of arms.
         json: Print the full result as JSON.
+        html: Write the report as one page to this file (.html).
     """
     from counterpoint.cli.output import check_number
 
     check_number("--top", top, 1)
     _refuse_two(json=json, settings=bool(as_ or arm or out), bundle=bundle is not None)
+    check_page(html, force=force)
     if bundle is not None:
         _bundle(study, bundle, force=force)
         return
     loaded = read_study(study)
     conclusion = _conclusion(loaded)
+    if html is not None:
+        _write_page(loaded, conclusion, study, top, html)
+        if not (as_ or arm or out or json):
+            return
     if as_ or arm or out:
         _settings(loaded, conclusion, study, (as_, arm, out), force=force)
     else:
@@ -264,6 +271,15 @@ def _report(
         return
     next_line = next_command(conclusion, study, directory)
     print_report(tune_document(conclusion, directory, top, next_line))
+
+
+def _write_page(
+    study: Study, conclusion: Conclusion, directory: Path, top: int, path: Path
+) -> None:
+    from counterpoint.cli.pages import study_page, write_page
+
+    next_line = next_command(conclusion, study, directory)
+    write_page(study_page(conclusion, directory, top, next_line), path)
 
 
 def _settings(

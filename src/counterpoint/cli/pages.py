@@ -1,0 +1,122 @@
+"""Pages of results (`--html`, `counterpoint view`): loaded only where one is wanted."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from counterpoint import __version__
+from counterpoint.cli.output import write_output
+from counterpoint.cli.wording import in_options, worded
+from counterpoint.report import Document, document_markup
+from counterpoint.view import PageContent, one_file
+
+if TYPE_CHECKING:
+    from counterpoint.diagnose import Explanation
+    from counterpoint.diagnose.compare import Comparison
+    from counterpoint.hardware import Target
+    from counterpoint.runs import Run
+    from counterpoint.timeline import Timeline
+    from counterpoint.tune.conclusion import Conclusion
+    from counterpoint.workflow.prediction import Prediction
+
+_NAMED: Final = 2
+
+
+def write_page(content: PageContent, path: Path, *, full: bool = False) -> None:
+    """Write a page as one file."""
+    write_output(path, one_file(content, full=full))
+    print(f"wrote {path}", file=sys.stderr)
+
+
+def page_of(
+    title: str,
+    documents: Mapping[str, Document],
+    results: Mapping[str, str],
+    timelines: Sequence[Timeline] = (),
+) -> PageContent:
+    """Return a page of documents by their titles, and JSON results by their commands."""
+    return PageContent(
+        title=title,
+        command=shlex.join(["counterpoint", *sys.argv[1:]]),
+        version=__version__,
+        reports=tuple((name, document_markup(worded(it))) for name, it in documents.items()),
+        results={command: in_options(text) for command, text in results.items()},
+        timelines=tuple(timelines),
+    )
+
+
+def title_of(paths: Sequence[str]) -> str:
+    """Return the names of inputs, without their directories."""
+    names = [Path(path).name or path for path in dict.fromkeys(paths)]
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def explained_page(
+    timeline: Timeline,
+    explanation: Explanation,
+    document: Document,
+    text: str,
+    known: tuple[Sequence[str], Run | None, Target | None],
+) -> PageContent:
+    """Return the page of `explain`: its report and JSON, and the step's use of the network.
+
+    `known` are the inputs as the user named them, their Run, and the machine.
+    """
+    from counterpoint.diagnose.network import analyze_network
+    from counterpoint.report.explain import network_document, network_json
+
+    paths, run, target = known
+    network = analyze_network(
+        timeline,
+        step=explanation.step,
+        devices=explanation.selected_devices,
+        run=run,
+        target=target,
+    )
+    return page_of(
+        title_of(paths),
+        {"explain": document, "network": network_document(network, paths=paths, top=_ROWS)},
+        {"explain": text, "network": network_json(network)},
+        [timeline],
+    )
+
+
+_ROWS: Final = 20
+
+
+def compared_page(found: Comparison, document: Document, text: str) -> PageContent:
+    """Return the page of `compare`, with the Timelines of both sides if they have one."""
+    timelines = [side.timeline for side in (found.a, found.b) if side.timeline is not None]
+    title = f"{title_of([found.a.name])} and {title_of([found.b.name])}"
+    return page_of(title, {"compare": document}, {"compare": text}, timelines)
+
+
+def predicted_page(prediction: Prediction, document: Document, text: str) -> PageContent:
+    """Return the page of `predict`, with the simulated step and its use of the network."""
+    from counterpoint.diagnose.network import analyze_network
+    from counterpoint.report.explain import network_document, network_json
+
+    timeline = prediction.timeline
+    network = analyze_network(timeline, target=prediction.target)
+    return page_of(
+        f"{prediction.workload} on {prediction.target}",
+        {"predict": document, "network": network_document(network, _ROWS)},
+        {"predict": text, "network": network_json(network)},
+        [timeline],
+    )
+
+
+def study_page(conclusion: Conclusion, directory: Path, top: int, next: str) -> PageContent:
+    """Return the page of `tune show`."""
+    from counterpoint.report.tune import tune_document, tune_json
+
+    return page_of(
+        f"study {directory.resolve().name}",
+        {"tune show": tune_document(conclusion, directory, top, next)},
+        {"tune": tune_json(conclusion, directory)},
+    )
