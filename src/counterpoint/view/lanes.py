@@ -110,14 +110,15 @@ def device_lanes(timeline: Timeline, device: int, rows: slice, since: int) -> li
     exposed = _exposed(summary)
     for line, own in spans.of_lines:
         kinds = class_of[own.op]
+        classes = _present(kinds)
         lanes.append(
             PictureLane(
                 device=device,
                 line=line,
                 title=_title(timeline, line),
                 kind=_KIND_OF[_most(kinds, own)],
-                classes=(COMPUTE, HIDDEN, EXPOSED, COPY, CONTROL),
-                rows=tuple(_cut(row, class_of[row.op], exposed) for row in _rows(own)),
+                classes=classes,
+                rows=tuple(_cut(row, class_of[row.op], exposed, classes) for row in _rows(own)),
             )
         )
     return lanes
@@ -202,29 +203,27 @@ def attributed(start: Longs, end: Longs, kind: Longs) -> Segments:
     )
 
 
-@frozen(eq=False)
-class _Borders:
-    """Where exposed time begins and ends, in turns."""
-
-    times: Longs
-
-    def exposed_after(self, moment: Longs) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        return np.searchsorted(self.times, moment, side="right") % 2 == 1
-
-
-def _exposed(summary: Segments) -> _Borders:
+def _exposed(summary: Segments) -> Longs:
+    """Return where exposed time begins and ends, in turns."""
     found = np.flatnonzero(summary.times[EXPOSED] > 0)
-    return _Borders(np.stack([summary.start[found], summary.end[found]], axis=1).reshape(-1))
+    return np.stack([summary.start[found], summary.end[found]], axis=1).reshape(-1)
 
 
-def _cut(spans: _Spans, kind: Longs, exposed: _Borders) -> Segments:
+def _cut(spans: _Spans, kind: Longs, exposed: Longs, classes: tuple[int, ...]) -> Segments:
     """Return the spans of a row as segments, with collectives cut where they become exposed."""
-    first = np.searchsorted(exposed.times, spans.start, side="right")
-    last = np.searchsorted(exposed.times, spans.end, side="left")
-    cuts = np.where(kind == EXPOSED, np.maximum(last - first, 0), 0)
+    places = np.zeros(len(CLASSES), np.int64)
+    places[list(classes)] = np.arange(len(classes))
+    if EXPOSED not in classes:
+        whole = pieces(spans.start, spans.end, places[kind], spans.op, len(classes))
+        return replace(whole, span=spans.row)
+    collective = np.flatnonzero(kind == EXPOSED)
+    first, cuts = np.zeros((2, len(kind)), np.int64)
+    first[collective] = np.searchsorted(exposed, spans.start[collective], side="right")
+    last = np.searchsorted(exposed, spans.end[collective], side="left")
+    cuts[collective] = np.maximum(last - first[collective], 0)
     row = np.repeat(np.arange(len(kind)), cuts + 1)
     at = np.arange(len(row)) - np.repeat(np.cumsum(cuts + 1) - cuts - 1, cuts + 1)
-    border = np.append(exposed.times, 0)
+    border = np.append(exposed, 0)
     start = np.where(
         at == 0, spans.start[row], border[np.minimum(first[row] + at, len(border)) - 1]
     )
@@ -232,9 +231,18 @@ def _cut(spans: _Spans, kind: Longs, exposed: _Borders) -> Segments:
     is_last = at == cuts[row]
     end[is_last] = spans.end[row[is_last]]
     kinds = kind[row]
-    hidden = (kinds == EXPOSED) & ~exposed.exposed_after(start)
-    found = pieces(start, end, np.where(hidden, HIDDEN, kinds), spans.op[row], len(CLASSES) - 1)
+    pieces_of = np.flatnonzero(kinds == EXPOSED)
+    # Borders take turns: after an even number of them, nothing is exposed.
+    hidden = pieces_of[(first[row] + at)[pieces_of] % 2 == 0]
+    kinds[hidden] = HIDDEN
+    found = pieces(start, end, places[kinds], spans.op[row], len(classes))
     return replace(found, count=(at == 0).astype(np.int64), span=spans.row[row])
+
+
+def _present(kinds: Longs) -> tuple[int, ...]:
+    """Return the classes of a line; a collective may be hidden and exposed."""
+    found = set(np.flatnonzero(np.bincount(kinds)).tolist())
+    return tuple(sorted(found | {HIDDEN} if EXPOSED in found else found))
 
 
 def _most(kinds: Longs, spans: _Spans) -> int:

@@ -30,7 +30,7 @@ from counterpoint.view.lanes import (
     host_lanes,
     origin,
 )
-from counterpoint.view.segments import NO_OP, Segments, levels
+from counterpoint.view.segments import Segments, levels
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
 
@@ -139,14 +139,18 @@ def draw(timeline: Timeline, step: tuple[int, int] = (0, 0)) -> Picture:
     """
     since, end = extent(timeline)
     device = timeline.spans["device"].to_numpy()
+    count = len(timeline.devices)
+    # Needles of the same type: else numpy converts the whole column.
+    first_rows = np.searchsorted(device, np.arange(count, dtype=device.dtype))
+    borders = [*first_rows.tolist(), len(device)]
 
     def of_device(number: int) -> tuple[Segments, list[PictureTrack]]:
-        first, last = np.searchsorted(device, [number, number + 1]).tolist()
-        lanes = device_lanes(timeline, number, slice(first, last), since)
+        rows = slice(borders[number], borders[number + 1])
+        lanes = device_lanes(timeline, number, rows, since)
         return lanes[0].rows[0], [_track(lane, step) for lane in lanes]
 
     with ThreadPoolExecutor(min(os.cpu_count() or 1, _WORKERS)) as pool:
-        devices = list(pool.map(of_device, range(len(timeline.devices))))
+        devices = list(pool.map(of_device, range(count)))
         hosts = list(pool.map(_track, host_lanes(timeline, since), repeat(step)))
     summaries = [summary for summary, _ in devices]
     fold = [_fold(summaries, end - since)] if len(summaries) > 1 else []
@@ -176,7 +180,8 @@ def _levels(lane: PictureLane, step: tuple[int, int]) -> Iterator[LevelColumns]:
     A row without that width shows its next finer segments: it has few.
     """
     rows = [[(0, row), *levels(row)] for row in lane.rows]
-    finest = [_timed(lane, row) if lane.kind == "summary" else _spans(row) for row in lane.rows]
+    columns_of = _timed if lane.kind == "summary" else _spans
+    finest = [columns_of(lane, row) for row in lane.rows]
     columns = _merged(finest)
     yield LevelColumns(width=0, columns=columns, borders=_borders(columns, step))
     for width in sorted({width for found in rows for width, _ in found if width}):
@@ -212,24 +217,21 @@ def _timed(lane: PictureLane, segments: Segments) -> Columns:
     }
 
 
-def _spans(pieces: Segments) -> Columns:
-    """Return the columns of whole spans, which may have been cut where they become exposed."""
-    if pieces.span is None or not len(pieces):
-        return {
-            "start": pieces.start,
-            "dur": pieces.end - pieces.start,
-            "op": pieces.op.astype(np.uint32),
-            "span": np.full(len(pieces), NO_OP, np.uint32),
-        }
+def _spans(lane: PictureLane, pieces: Segments) -> Columns:
+    """Return the columns of whole spans; collectives were cut where they become exposed."""
     first = np.flatnonzero(pieces.count)
     last = np.append(first[1:], len(pieces)) - 1
-    return {
+    columns = {
         "start": pieces.start[first],
         "dur": pieces.end[last] - pieces.start[first],
         "op": pieces.op[first].astype(np.uint32),
-        "span": pieces.span[first].astype(np.uint32),
-        "exposed": np.add.reduceat(pieces.times[EXPOSED], first),
     }
+    if pieces.span is not None:
+        columns["span"] = pieces.span[first].astype(np.uint32)
+    if EXPOSED in lane.classes:
+        exposed = pieces.times[lane.classes.index(EXPOSED)]
+        columns["exposed"] = np.add.reduceat(exposed, first) if len(first) else exposed
+    return columns
 
 
 def _merged(rows: Sequence[Columns]) -> Columns:
