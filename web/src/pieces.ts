@@ -16,7 +16,7 @@ export function badge(basis: string): HTMLElement {
 
 /** "?" where a figure is missing, with the reason. */
 export function unknown(reason: string): HTMLElement {
-  return h("span", { class: "unknown", title: reason, tabindex: 0, role: "note", "aria-label": `unknown: ${reason}` }, "?");
+  return h("span", { class: "unknown", title: reason, role: "img", "aria-label": `unknown: ${reason}` }, "?");
 }
 
 /** The figure as text, or why it is unknown. */

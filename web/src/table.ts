@@ -29,6 +29,9 @@ interface Options<Row> {
   limit?: number;
 }
 
+/** So many rows need no filter. */
+const FEW = 8;
+
 export function table<Row>(options: Options<Row>): HTMLElement {
   return new Table(options).element;
 }
@@ -52,7 +55,7 @@ class Table<Row> {
       { class: "table-scroll", tabindex: 0, role: "region", "aria-label": options.caption },
       h("table", { class: "data" }, h("caption", { class: "sr" }, options.caption), this.head, this.body),
     );
-    this.element = h("div", { class: "table" }, options.text ? this.filter() : null, scroll, this.foot);
+    this.element = h("div", { class: "table" }, options.text && options.rows.length > FEW ? this.filter() : null, scroll, this.foot);
     this.draw();
   }
 

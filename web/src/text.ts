@@ -30,7 +30,22 @@ export function ms(value: Figure): string {
   if (size >= 1000) return decimal(value, 0);
   if (size >= 100) return decimal(value, 1);
   if (size >= 1) return decimal(value, 2);
-  return String(Number(value.toPrecision(3)));
+  return size >= 1e-6 ? value.toPrecision(3) : String(Number(value.toPrecision(1)));
+}
+
+/** A mark on an axis: no more digits than it needs. */
+export function tick(value: number): string {
+  return decimalAtMost(Number(value.toPrecision(6)));
+}
+
+/** Rates in GB/s; links of small messages carry thousandths. */
+export function rate(value: Figure): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  return Math.abs(value) >= 0.1 || value === 0 ? decimal(value, value === 0 ? 0 : 1) : String(Number(value.toPrecision(1)));
+}
+
+function decimalAtMost(value: number): string {
+  return value.toLocaleString("en-US", { maximumFractionDigits: 6 });
 }
 
 export function signed(value: Figure, of: (value: number) => string): string {
@@ -45,6 +60,7 @@ export function msRange(range: readonly [number, number]): string {
 export function percent(share: Figure, digits = 1): string {
   if (share === null || share === undefined) return UNKNOWN;
   const size = Math.abs(share * 100);
+  if (size === 0) return "0%";
   if (size > 0 && size < 0.5 * 10 ** -digits) return `<${10 ** -digits}%`;
   return `${decimal(share * 100, digits)}%`;
 }

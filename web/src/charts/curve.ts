@@ -43,7 +43,7 @@ export function curve(options: Options): { element: HTMLElement; stop(): void } 
     const now = Math.floor(element.clientWidth);
     if (now === width) return;
     width = now;
-    if (plot && width > 0) plot.setSize({ width, height: options.height });
+    if (plot && width > 0) plot.setSize({ width, height: high(options) });
     else draw();
   });
   observer.observe(element);
@@ -54,6 +54,15 @@ export function curve(options: Options): { element: HTMLElement; stop(): void } 
     plot?.destroy();
   };
   return { element, stop };
+}
+
+function rem(): number {
+  return parseFloat(getComputedStyle(document.documentElement).fontSize);
+}
+
+/** Heights grow with the text. */
+function high(options: Options): number {
+  return Math.round((options.height * rem()) / 14);
 }
 
 function data(options: Options): uPlot.AlignedData {
@@ -69,7 +78,7 @@ function listen(plot: uPlot, open: (at: number) => void): void {
 }
 
 function settings(options: Options, width: number): uPlot.Options {
-  const font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  const font = `${(0.84 * rem()).toFixed(1)}px ${getComputedStyle(document.body).fontFamily}`;
   const axis = {
     stroke: color("--muted"),
     font,
@@ -83,13 +92,13 @@ function settings(options: Options, width: number): uPlot.Options {
   const only = options.x.length === 1 ? { range: [(options.x[0] as number) - 1, (options.x[0] as number) + 1] as [number, number] } : {};
   return {
     width,
-    height: options.height,
+    height: high(options),
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
     scales: { x: { time: false, ...only }, y: { range } },
     axes: [
-      { ...axis, size: 28, values: (_, ticks) => ticks.map(options.xText) },
-      { ...axis, size: 60, values: (_, ticks) => ticks.map(options.yText) },
+      { ...axis, size: 2 * rem(), values: (_, ticks) => ticks.map(options.xText) },
+      { ...axis, size: 4 * rem(), values: (_, ticks) => ticks.map(options.yText) },
     ],
     series: [{}, ...options.curves.map(series)],
   };

@@ -9,6 +9,8 @@ export interface Branch {
   /** Its own time. */
   own: number;
   kind: string;
+  /** Ops with this very name, but for its number. */
+  ops: number;
   children: Branch[];
   parent: Branch | null;
 }
@@ -22,6 +24,8 @@ interface Options {
 
 const LEVELS = 14;
 const NARROWEST = 0.0015;
+/** In narrower boxes a name could not be read. */
+const NAMED = 0.02;
 
 export class Icicle {
   readonly element: HTMLElement;
@@ -51,7 +55,7 @@ export class Icicle {
 
   /** Returns the number of levels. Siblings too narrow to see share a box without a name. */
   private place(branch: Branch, left: number, width: number, level: number, boxes: HTMLElement[]): number {
-    const box = this.box(branch, level);
+    const box = this.box(branch, level, width);
     box.style.left = `${left * 100}%`;
     box.style.width = `${width * 100}%`;
     box.style.top = `calc(var(--icicle-row) * ${level})`;
@@ -68,7 +72,7 @@ export class Icicle {
     return depth;
   }
 
-  private box(branch: Branch, level: number): HTMLElement {
+  private box(branch: Branch, level: number, width: number): HTMLElement {
     return h(
       "div",
       {
@@ -82,7 +86,7 @@ export class Icicle {
         onclick: () => this.pick(branch),
         onfocus: () => this.options.onPick(branch),
       },
-      h("span", {}, branch.name),
+      width >= NAMED && h("span", {}, branch.name),
     );
   }
 

@@ -44,7 +44,7 @@ export function intervals(options: Options): { element: HTMLElement; stop(): voi
 }
 
 function drawing(options: Options, width: number): SVGElement {
-  const names = Math.min(Math.max(110, width * 0.3), 420);
+  const names = Math.min(Math.max(110, width * 0.3), 520);
   const texts = Math.min(Math.max(90, width * 0.2), 220);
   const left = names + 12;
   const right = width - texts - 12;

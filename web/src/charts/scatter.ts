@@ -43,7 +43,8 @@ export function scatter(options: Options): { element: HTMLElement; stop(): void 
     const now = Math.floor(element.clientWidth);
     if (now === width || now === 0) return;
     width = now;
-    fill(element, drawing(options, width, Math.round(Math.max(220, Math.min(width * 0.62, 520)))));
+    const rem = parseFloat(getComputedStyle(document.documentElement).fontSize) / 14;
+    fill(element, drawing(options, width, Math.round(Math.max(220, Math.min(width * 0.62, 460 * rem)))));
   });
   observer.observe(element);
   return { element, stop: () => observer.disconnect() };
@@ -79,7 +80,7 @@ function drawing(options: Options, width: number, height: number): SVGElement {
   const high: [number, number] = [scaleX.ticks.at(-1) as number, scaleY.ticks.at(-1) as number];
   const lines = (options.lines?.(low, high) ?? []).flatMap(({ text, from, to }) => [
     svg("line", { class: "guide", x1: px(from[0]), y1: py(from[1]), x2: px(to[0]), y2: py(to[1]) }),
-    svg("text", { class: "guide-text", x: px(to[0]) - 4, y: py(to[1]) + 14, "text-anchor": "end" }, text),
+    svg("text", { class: "guide-text", x: px(to[0]) - 4, y: py(to[1]) + (from[1] === to[1] ? -7 : 16), "text-anchor": "end" }, text),
   ]);
   const points = options.points.map((point) => marker(point, px(point.x), py(point.y)));
   return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, ...grid, ...lines, ...points);

@@ -6,7 +6,7 @@ import { fill, h } from "../dom";
 import { badge, figure, missing, notes, section } from "../pieces";
 import { predicted, type Candidate, type Predicted } from "../results";
 import { table, type Column } from "../table";
-import { bytes, ms, msRange, percent, plural, signed } from "../text";
+import { bytes, ms, msRange, percent, plural, signed, tick } from "../text";
 import type { View } from "../view";
 
 const PLOTTED = 24;
@@ -21,7 +21,7 @@ export const candidates: View = {
     const plot = intervals({
       label: "Predicted step of each candidate with its range",
       axis: "step, ms",
-      tick: ms,
+      tick,
       rows: found.candidates.filter(({ step_ms }) => step_ms !== null).slice(0, PLOTTED).map(interval),
     });
     fill(

@@ -6,7 +6,7 @@ import { badge, figure, missing, section } from "../pieces";
 import { opOpener } from "../places";
 import { basisOf, explained, type Collective, type Explained } from "../results";
 import { table, type Column } from "../table";
-import { bytes, count, decimal, ms, percent, plural } from "../text";
+import { bytes, count, ms, percent, plural, rate } from "../text";
 import type { View } from "../view";
 
 export const collectives: View = {
@@ -119,7 +119,7 @@ function list(rows: readonly Collective[], open?: (row: Collective) => void): HT
     { title: "count", numeric: true, value: (row) => row.count, cell: (row) => count(row.count) },
     { title: "bytes", numeric: true, value: (row) => row.bytes, cell: (row) => figure(row.bytes, bytes, "the recording has no sizes") },
     { title: "ranks", numeric: true, value: (row) => row.group_size, cell: (row) => figure(row.group_size, count, "the recording has no groups") },
-    { title: "GB/s", hint: "bus bandwidth, comparable with a link", numeric: true, value: (row) => row.busbw_gbps, cell: (row) => figure(row.busbw_gbps, (rate) => decimal(rate, 1), "needs bytes, ranks, and the time of the transfer without waits") },
+    { title: "GB/s", hint: "bus bandwidth, comparable with a link", numeric: true, value: (row) => row.busbw_gbps, cell: (row) => figure(row.busbw_gbps, rate, "needs bytes, ranks, and the time of the transfer without waits") },
     { title: "scope or source", wide: true, value: (row) => row.scope ?? row.source, cell: (row) => where(row.scope ?? row.source) },
   ];
   return table({

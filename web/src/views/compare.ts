@@ -6,7 +6,7 @@ import { badge, choice, figure, missing, notes, section, swatch, unknown } from 
 import { opOpener } from "../places";
 import { compared, type Change, type Compared, type OpChange } from "../results";
 import { table, type Column } from "../table";
-import { bytes, count, ms, percent, plural, signed } from "../text";
+import { bytes, count, ms, percent, plural, rate, signed } from "../text";
 import type { Context, View } from "../view";
 import { where } from "./collectives";
 
@@ -184,13 +184,13 @@ function diverging(share: number): HTMLElement {
 function collectives(found: Compared): HTMLElement | null {
   if (found.collectives.length === 0) return null;
   type Row = Compared["collectives"][number];
-  const both = (pair: [number | null, number | null], reason: string): Child => h("span", {}, figure(pair[0], ms, reason), " → ", figure(pair[1], ms, reason));
+  const both = (pair: [number | null, number | null], reason: string, text = ms): Child => h("span", {}, figure(pair[0], text, reason), " → ", figure(pair[1], text, reason));
   const columns: Column<Row>[] = [
     { title: "collective", value: (row) => row.a[0] ?? row.b[0] ?? "", cell: (row) => [...new Set([...row.a, ...row.b])].join(" → ") },
     { title: "kind", value: (row) => row.kind, cell: (row) => row.kind ?? "" },
     { title: "exposed, ms", numeric: true, value: (row) => Math.abs((row.exposed_ms[1] ?? 0) - (row.exposed_ms[0] ?? 0)), cell: (row) => both(row.exposed_ms, "this side lacks it") },
     { title: "wait, ms", numeric: true, value: (row) => row.wait_ms[0], cell: (row) => both(row.wait_ms, "waits are known only where all devices of the group were read") },
-    { title: "GB/s", numeric: true, value: (row) => row.busbw_gbps[0], cell: (row) => both(row.busbw_gbps, "needs bytes, ranks, and the time of the transfer") },
+    { title: "GB/s", numeric: true, value: (row) => row.busbw_gbps[0], cell: (row) => both(row.busbw_gbps, "needs bytes, ranks, and the time of the transfer", rate) },
     { title: "bytes", numeric: true, value: (row) => row.bytes, cell: (row) => figure(row.bytes, bytes, "not recorded") },
   ];
   return section("Collectives", h("span", {}, "A → B ", sameBasis(found)), table({ caption: "Collectives of both sides", columns, rows: found.collectives, sort: 2, limit: 20, text: (row) => [...row.a, ...row.b, row.kind].join(" ") }));

@@ -6,7 +6,7 @@ import { badge, figure, missing, notes, section } from "../pieces";
 import { opOpener } from "../places";
 import { explained, network as networkOf, type Network } from "../results";
 import { table, type Column } from "../table";
-import { bytes, decimal, ms, percent, plural } from "../text";
+import { bytes, decimal, ms, percent, plural, rate } from "../text";
 import type { Context, View } from "../view";
 import { programName } from "./collectives";
 
@@ -80,8 +80,8 @@ function bursts(rows: readonly Burst[]): HTMLElement {
     { title: "length, ms", numeric: true, value: (row) => row.length_ms, cell: (row) => ms(row.length_ms) },
     { title: "exposed, ms", numeric: true, value: (row) => row.exposed_ms, cell: (row) => ms(row.exposed_ms) },
     { title: "bytes", numeric: true, value: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
-    { title: "mean GB/s", numeric: true, value: (row) => row.mean_gbps, cell: (row) => decimal(row.mean_gbps, 1) },
-    { title: "peak GB/s", numeric: true, value: (row) => row.peak_gbps, cell: (row) => decimal(row.peak_gbps, 1) },
+    { title: "mean GB/s", numeric: true, value: (row) => row.mean_gbps, cell: (row) => rate(row.mean_gbps) },
+    { title: "peak GB/s", numeric: true, value: (row) => row.peak_gbps, cell: (row) => rate(row.peak_gbps) },
     { title: "link", value: (row) => row.link, cell: (row) => row.link ?? "" },
     { title: "bound by", value: (row) => row.bound, cell: (row) => row.bound },
     { title: "collectives", wide: true, value: (row) => row.collectives.join(", "), cell: (row) => h("span", { class: "path cut", title: row.collectives.join(", ") }, row.collectives.join(", ")) },
@@ -99,8 +99,8 @@ function loads(found: Network, context: Context): HTMLElement {
     { title: "bound by", value: (row) => row.bound, cell: (row) => row.bound },
     { title: "slack, ms", numeric: true, value: (row) => row.slack_ms, cell: (row) => figure(row.slack_ms, ms, "slack needs the op's start and its done") },
     { title: "transfer, ms", numeric: true, value: (row) => row.transfer_ms, cell: (row) => figure(row.transfer_ms, ms, "the time of the transfer without waits is not known") },
-    { title: "needs GB/s", hint: "to be hidden by its slack", numeric: true, value: (row) => row.required_gbps, cell: (row) => figure(row.required_gbps, (rate) => decimal(rate, 1), "needs its bytes, and some slack") },
-    { title: "reaches GB/s", numeric: true, value: (row) => row.achieved_gbps, cell: (row) => figure(row.achieved_gbps, (rate) => decimal(rate, 1), noBytes) },
+    { title: "needs GB/s", hint: "to be hidden by its slack", numeric: true, value: (row) => row.required_gbps, cell: (row) => figure(row.required_gbps, rate, "needs its bytes, and some slack") },
+    { title: "reaches GB/s", numeric: true, value: (row) => row.achieved_gbps, cell: (row) => figure(row.achieved_gbps, rate, noBytes) },
     { title: "link GB/s", numeric: true, value: (row) => row.capacity_gbps, cell: (row) => figure(row.capacity_gbps, (rate) => decimal(rate, 0), "the link's rate is not known: name the machine with --target") },
     { title: "code", value: (row) => row.code, cell: (row) => row.code ?? "" },
     { title: "why", wide: true, value: (row) => row.why, cell: (row) => h("span", { class: "cut", title: row.why }, row.why) },

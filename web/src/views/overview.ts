@@ -3,11 +3,13 @@
 import { meter, parts, stackedBar } from "../charts/bar";
 import { fill, h, type Child } from "../dom";
 import { badge, figure, missing, notes, section, swatch, unknown } from "../pieces";
-import { basisOf, explained, predicted, type Explained } from "../results";
+import { basisOf, explained, predicted, type Explained, type Predicted } from "../results";
 import { bytes, large, ms, msRange, percent, plural } from "../text";
 import type { View } from "../view";
 import { findings } from "./findings";
 import { stepsOverRun } from "./steps";
+
+const DEVICES = 16;
 
 export const overview: View = {
   id: "overview",
@@ -24,7 +26,7 @@ export const overview: View = {
       utilisation(step, basis),
       phases(step, basis),
       memory(context.page),
-      machine(step),
+      machine(step, predicted(context.page)),
       notes("Notes", step.notes),
     );
     const main = h("div", { class: "stack" }, stepTime(step, basis, predicted(context.page)), run.element, findings(step, context));
@@ -33,21 +35,26 @@ export const overview: View = {
   },
 };
 
-function stepTime(step: Explained, basis: string, foreseen: ReturnType<typeof predicted>): HTMLElement {
+function stepTime(step: Explained, basis: string, foreseen: Predicted | null): HTMLElement {
   const { steps } = step;
   const shown = steps.median_ms ?? steps.window_ms;
-  const what = steps.median_ms !== null ? (steps.count === 1 ? "the one whole step" : "median step") : "one run of its program: no step was recorded whole";
   const number = h(
     "p",
     { class: "headline" },
     h("span", { class: "big" }, figure(shown, ms, "no step and no run of its program was recorded whole")),
     h("span", { class: "unit" }, "ms"),
-    h("span", { class: "what" }, what),
+    h("span", { class: "what" }, whatOf(step, basis)),
   );
   return section("Step time", badge(basis), number, spread(step, foreseen), breakdown(step), h("p", { class: "fine" }, steps.how));
 }
 
-function spread({ steps }: Explained, foreseen: ReturnType<typeof predicted>): HTMLElement {
+function whatOf({ steps }: Explained, basis: string): string {
+  if (basis === "predicted") return "predicted step";
+  if (steps.median_ms === null) return steps.window_ms === null ? "" : "one run of its program: no step was recorded whole";
+  return steps.count === 1 ? "the one whole step" : "median step";
+}
+
+function spread({ steps }: Explained, foreseen: Predicted | null): HTMLElement {
   const facts: [string, Child][] = [];
   if (foreseen?.prediction.range_ms) {
     const covers = foreseen.prediction.range_covers;
@@ -65,7 +72,8 @@ function spread({ steps }: Explained, foreseen: ReturnType<typeof predicted>): H
   return h("dl", { class: "facts-line" }, ...facts.flatMap(([name, value]) => [h("div", {}, h("dt", {}, name), h("dd", {}, value))]));
 }
 
-function breakdown({ breakdown: found, steps }: Explained): HTMLElement {
+function breakdown(step: Explained): HTMLElement {
+  const { breakdown: found, steps } = step;
   const known = found && found.compute_ms !== null ? parts(found) : null;
   if (!known) return missing("Where the step goes is unknown: no op on a device was recorded in it.");
   const whole = known.reduce((sum, part) => sum + part.ms, 0);
@@ -83,14 +91,25 @@ function breakdown({ breakdown: found, steps }: Explained): HTMLElement {
     "div",
     {},
     stackedBar(known, whole, "Where the step goes"),
-    h(
+    h("div", { class: "parts-and-devices" }, h(
       "table",
       { class: "data parts" },
       h("caption", { class: "sr" }, "Where the step goes: milliseconds, mean over devices"),
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "where it goes"), h("th", { scope: "col", class: "num" }, "ms"), h("th", { scope: "col", class: "num" }, "share"))),
       h("tbody", {}, ...rows, total),
-    ),
+    ), devices(step)),
   );
+}
+
+/** A bar for each device, where there are several but not too many to see. */
+function devices({ device_breakdowns: each }: Explained): HTMLElement | null {
+  if (each.length < 2) return null;
+  const bars = each.slice(0, DEVICES).map((one) => ({ device: one.device, parts: parts(one) }));
+  const total = (of: readonly { ms: number }[]) => of.reduce((sum, part) => sum + part.ms, 0);
+  const most = Math.max(...bars.map((bar) => total(bar.parts))) || 1;
+  const rows = bars.map((bar) => h("li", {}, h("span", { class: "num" }, String(bar.device)), stackedBar(bar.parts, most, `Device ${bar.device}`)));
+  const more = each.length > DEVICES && h("p", { class: "fine" }, `and ${plural(each.length - DEVICES, "device")} more`);
+  return h("div", { class: "devices" }, h("h3", {}, "each device"), h("ul", {}, ...rows), more);
 }
 
 function utilisation({ utilisation: use }: Explained, basis: string): HTMLElement {
@@ -152,13 +171,19 @@ function memory(page: Parameters<typeof predicted>[0]): HTMLElement {
   );
 }
 
-function machine(step: Explained): HTMLElement {
+function devicesOf(step: Explained, foreseen: Predicted | null): string {
+  const chip = step.utilisation.chip ?? step.device_kind;
+  const all = foreseen?.prediction.devices ?? step.devices;
+  return `${all} × ${chip}${all === step.devices ? "" : `, of which ${step.devices} was simulated`}`;
+}
+
+function machine(step: Explained, foreseen: Predicted | null): HTMLElement {
   const main = step.programs.find((program) => program.is_step);
   const rows: [string, Child][] = [
-    ["devices", `${step.devices} × ${step.utilisation.chip ?? step.device_kind}`],
-    ["hosts", String(step.hosts)],
+    ["devices", devicesOf(step, foreseen)],
+    foreseen ? ["target", foreseen.prediction.target] : ["hosts", String(step.hosts)],
     ["program", main ? `${main.name}, ${plural(main.executions, "run")} on each device` : unknown("no program was recorded")],
     ["inputs", h("span", {}, ...step.inputs.map((input) => h("span", { class: "path" }, input)))],
   ];
-  return section("What was read", null, h("dl", { class: "facts" }, ...rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
+  return section(foreseen ? "What was simulated" : "What was read", null, h("dl", { class: "facts" }, ...rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
 }

@@ -29,7 +29,7 @@ export function roofline(step: Explained, basis: string, open?: (op: Op) => void
     label: `Roofline of ${plural(shown.length, "op")}: FLOP/s against FLOPs per byte of device memory; the table of ops has the figures`,
     x: "FLOPs per byte",
     y: "FLOP/s",
-    tick: (value) => (value >= 1e4 ? large(value, "") : String(value)).trim(),
+    tick: (value) => (value >= 1e4 ? large(value, "").replace(/\.0+ /, " ") : String(value)).trim(),
     points: shown.map((op) => point(op, kinds.indexOf(op.category), open)),
     room: { x: ridge(peaks), y: [peaks.flops].filter((peak) => peak !== null) },
     lines: (low, high) => roof(peaks, low, high),

@@ -1,18 +1,19 @@
-/** Step times over the run; slow steps are marked, and open in the timeline. */
+/** Step times over the run; slow steps are marked, and open in the timeline. A prediction has one step. */
 
 import { curve } from "../charts/curve";
 import { h } from "../dom";
 import { badge, missing, section } from "../pieces";
 import { explained } from "../results";
-import { ms, percent, plural } from "../text";
+import { ms, percent, plural, tick } from "../text";
 import type { TimelinePage } from "../page";
 import type { Context } from "../view";
 
 const SLOW = 1.1;
 const NAMED = 8;
 
-export function stepsOverRun(context: Context, basis: string): { element: HTMLElement; stop(): void } {
+export function stepsOverRun(context: Context, basis: string): { element: HTMLElement | null; stop(): void } {
   const timeline = context.page.timelines[0];
+  if (basis === "predicted") return { element: null, stop() {} };
   if (!timeline) return { element: section("Steps of the run", null, missing("Single steps are unknown: the page holds no timeline.")), stop() {} };
   const { steps } = timeline;
   if (steps.step.length < 2) return { element: section("Steps of the run", badge(basis), missing(few(context, steps.step.length))), stop() {} };
@@ -25,7 +26,7 @@ export function stepsOverRun(context: Context, basis: string): { element: HTMLEl
     x: steps.step,
     curves: curves(steps, slow, median),
     xText: (value) => (Number.isInteger(value) ? String(value) : ""),
-    yText: (value) => ms(value),
+    yText: tick,
     open,
   });
   const element = section("Steps of the run", h("span", {}, `${plural(steps.step.length, "step")}, ms `, badge(basis)), drawn.element, key(), slowOnes(steps, slow, median, open));

@@ -107,7 +107,7 @@ function arms(found: Tuned): HTMLElement {
     { title: "gain", numeric: true, value: (arm) => estimate(arm)?.gain ?? null, cell: (arm) => gainCell(arm) },
     { title: "range", value: (arm) => estimate(arm)?.range?.[0] ?? null, cell: (arm) => rangeCell(arm) },
     { title: "rows", hint: "passes in which arm and base both ran", numeric: true, value: (arm) => estimate(arm)?.rows ?? null, cell: (arm) => rowsCell(arm) },
-    { title: "p", numeric: true, value: (arm) => estimate(arm)?.p ?? null, cell: (arm) => figure(estimate(arm)?.p, (p) => String(Number(p.toPrecision(2))), "too few rows") },
+    { title: "p", numeric: true, value: (arm) => estimate(arm)?.p ?? null, cell: (arm) => arm.origin === "base" ? "–" : figure(estimate(arm)?.p, (p) => String(Number(p.toPrecision(2))), "too few rows") },
     { title: "median, ms", numeric: true, value: (arm) => arm.median_ms, cell: (arm) => figure(arm.median_ms, ms, "it did not run") },
     { title: "predicted", numeric: true, value: (arm) => arm.predicted?.gain ?? null, cell: (arm) => figure(arm.predicted?.gain, gainText, "it was not predicted") },
     { title: "trials", numeric: true, value: (arm) => arm.trials, cell: (arm) => (arm.failures ? `${count(arm.trials)}, ${arm.failures} failed` : count(arm.trials)) },

@@ -3,6 +3,9 @@
 import type { Branch } from "../charts/icicle";
 import type { Op } from "../results";
 
+/** Numbers of ops: fusion.14 and fusion.20 of one scope lie together, too. */
+const NUMBERS = /(\.\d+)+$/;
+
 export type By = "scope" | "source" | "category";
 
 /** Layers of one kind lie together: layers_0 to layers_31 are layers_*. */
@@ -14,8 +17,9 @@ export function treeOf(ops: readonly Op[], by: By): Branch {
     if (op.self_ms <= 0) continue;
     let at = root;
     for (const name of way(op, by)) at = child(at, name, op.category);
-    const leaf = child(at, op.op, op.category);
+    const leaf = child(at, op.op.replace(NUMBERS, ""), op.category);
     leaf.own += op.self_ms;
+    leaf.ops += 1;
   }
   sum(root);
   for (const below of root.children) join(below, by);
@@ -32,7 +36,7 @@ function way(op: Op, by: By): string[] {
 }
 
 function branch(name: string, kind: string, parent: Branch | null): Branch {
-  return { name, total: 0, own: 0, kind, children: [], parent };
+  return { name, total: 0, own: 0, kind, children: [], parent, ops: 0 };
 }
 
 const INDEX = new WeakMap<Branch, Map<string, Branch>>();
@@ -56,6 +60,7 @@ function sum(of: Branch): Map<string, number> {
   for (const below of of.children) {
     for (const [kind, time] of sum(below)) kinds.set(kind, (kinds.get(kind) ?? 0) + time);
   }
+  if (of.ops > 1) of.name = `${of.name} ×${of.ops}`;
   of.total = [...kinds.values()].reduce((all, time) => all + time, 0);
   of.kind = [...kinds].sort((one, other) => other[1] - one[1])[0]?.[0] ?? of.kind;
   of.children.sort((one, other) => other.total - one.total);
