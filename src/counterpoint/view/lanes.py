@@ -1,7 +1,7 @@
 """Lanes of a Timeline for a picture: what each device does, its streams, and threads of the host.
 
 Each lane has rows of Segments: spans that overlap lie in different rows. A summary lane holds the
-attribution of a device's time (docs/concepts/exposed.md), and each collective is cut where compute
+attribution of a device's time (docs/guide/explain.md), and each collective is cut where compute
 begins or ends to hide it, so hidden and exposed time add up at every level.
 """
 
