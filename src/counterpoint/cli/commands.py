@@ -27,7 +27,7 @@ GROUPS = {
 
 SECTIONS = {
     "Measure": ("run", "runs", "convert", "doctor"),
-    "Explain": ("explain", "network", "compare", "explain-code"),
+    "Explain": ("explain", "view", "network", "compare", "explain-code"),
     "Settings": ("flags", "pgle"),
     "Predict": ("predict", "calibrate"),
     "Tune": ("tune",),
@@ -47,6 +47,17 @@ COMMANDS: tuple[Command, ...] = (
             "counterpoint explain trace.xplane.pb --last 10",
             "counterpoint explain trace.xplane.pb --json | jq .breakdown",
             "counterpoint explain trace.xplane.pb -o explain.json",
+        ),
+    ),
+    Command(
+        "view",
+        "counterpoint.cli.view:view",
+        "Look at a step in the browser: timeline, findings, ops, collectives, network.",
+        examples=(
+            "counterpoint view logdir",
+            "counterpoint view runs/before runs/after",
+            "counterpoint view predicted --with runs/train",
+            "counterpoint view trace.xplane.pb --last 10 --port 8080 --no-browser",
         ),
     ),
     Command(

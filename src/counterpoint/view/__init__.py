@@ -7,15 +7,23 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
+    from counterpoint.view.app import App as App
+    from counterpoint.view.app import ShownPage as ShownPage
     from counterpoint.view.page import LivePage as LivePage
     from counterpoint.view.page import PageContent as PageContent
     from counterpoint.view.page import one_file as one_file
+    from counterpoint.view.serving import listen as listen
+    from counterpoint.view.serving import serve as serve
 
 __getattr__ = lazy(
     __name__,
     {
+        "App": "counterpoint.view.app",
         "LivePage": "counterpoint.view.page",
         "PageContent": "counterpoint.view.page",
+        "ShownPage": "counterpoint.view.app",
+        "listen": "counterpoint.view.serving",
         "one_file": "counterpoint.view.page",
+        "serve": "counterpoint.view.serving",
     },
 )

@@ -88,6 +88,20 @@ class LivePage:
         """Whether all levels are computed."""
         return all(each.picture is not None for each in self._timelines)
 
+    def add(self, reports: tuple[tuple[str, str], ...], results: Mapping[str, str]) -> None:
+        """Show reports and results, too, which were found after the page was opened."""
+        content = replace(
+            self._content,
+            reports=(*self._content.reports, *reports),
+            results={**self._content.results, **results},
+        )
+        parsed = {name: json.loads(text) for name, text in content.results.items()}
+        with self._lock:
+            self._content, self._results = content, parsed
+            self._timelines = [
+                replace(each, findings=self._findings(each.number)) for each in self._timelines
+            ]
+
     def compute(self) -> None:
         """Draw the Timelines; other threads may read the page meanwhile."""
         for number, each in enumerate(self._timelines):

@@ -1,0 +1,158 @@
+"""`counterpoint view`: look at a profile, a Run, a prediction or a study in the browser."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import Parameter
+
+from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
+from counterpoint.cli.wording import say_line
+from counterpoint.core import CounterpointError, UsageError
+from counterpoint.core.arguments import Retry
+
+if TYPE_CHECKING:
+    from counterpoint.view import App, ShownPage
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LITTLE: Final = 300_000
+"""Spans that are explained and drawn within a second or so, before the page is opened."""
+
+
+def view(  # noqa: PLR0913 - the options of the command
+    *paths: str,
+    with_: Annotated[str | None, Parameter(name="--with")] = None,
+    target: str | None = None,
+    steps: str | None = None,
+    last: MaybeWholeNumber = None,
+    memory: float | None = None,
+    port: WholeNumber = 0,
+    idle: str = "1h",
+    no_browser: Annotated[bool, Parameter(show_default=False)] = False,
+) -> int:
+    """Look at a step in the browser: timeline, findings, ops, collectives, network.
+
+    Serves one page on this machine, to whoever has its address, until Ctrl-C. Nothing is uploaded.
+
+    Args:
+        paths: A Run, profile, stored or predicted Timeline, or study. Several profiles are the
+            hosts of one run; two Runs are compared.
+        with_: Compare with this Run, profile or stored prediction.
+        target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
+        steps: Show only these: A:B is step A up to but without B, as in Python; also A: and :B.
+        last: Show only the last so many steps that were recorded whole.
+        memory: GB that reading may take; of a profile in pieces (.xplane.riegeli), what does not
+            fit is left out. By default half of the machine's memory.
+        port: Port on 127.0.0.1; by default any that is free.
+        idle: End when the page was not used for so long, e.g. 30m, 1h or 2h30m.
+        no_browser: Print the address only.
+    """
+    from counterpoint.cli.view_inputs import ViewOptions, open_input
+    from counterpoint.view import App, ShownPage, listen
+
+    idle_s = _seconds(idle)
+    options = ViewOptions(target=target, steps=steps, last=last, memory=memory)
+    with listen(port) as listener:
+        opened = open_input(paths, with_, options)
+        shown = ShownPage(opened.page, opened.title)
+        work = _Completion(shown, opened.explain, wait=opened.spans <= _LITTLE)
+        number = _serve(App(shown), listener, idle_s, browser=not no_browser)
+        return work.end(number)
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"(\d{1,6}[smhd])+", text.strip()):
+        raise UsageError(f"--idle takes a time, not {text!r}", next=Retry({"idle": "2h30m"}))
+    parts = re.findall(r"(\d+)([smhd])", text)
+    return max(sum(int(number) * _UNITS[unit] for number, unit in parts), 1)
+
+
+def _serve(app: App, listener: socket.socket, idle_s: float, *, browser: bool) -> int | None:
+    from counterpoint.view import serve
+
+    port = listener.getsockname()[1]
+    base = f"http://127.0.0.1:{port}"
+
+    def ready() -> None:
+        print(f"{base}/{app.token}/", flush=True)
+        for line in _hints(port):
+            say_line(line)
+        if browser and _has_browser():
+            threading.Thread(
+                target=webbrowser.open, args=(f"{base}/{app.ticket()}",), daemon=True
+            ).start()
+
+    return serve(app, listener, idle_s=idle_s, ready=ready)
+
+
+def _hints(port: int) -> tuple[str, ...]:
+    """Return how to end it, and how to reach it from another machine."""
+    ending = "Ctrl-C ends it"
+    if "SSH_CONNECTION" not in os.environ:
+        return (ending,)
+    host = shlex.quote(socket.gethostname())
+    return (f"from your own machine first: ssh -L {port}:127.0.0.1:{port} {host}", ending)
+
+
+def _has_browser() -> bool:
+    """Return whether a browser has a screen: one that runs in the terminal would take it over."""
+    screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    return sys.platform == "darwin" or any(os.environ.get(name) for name in screens)
+
+
+class _Completion:
+    """Completes the page: at once if that is quick, else while it is already shown."""
+
+    def __init__(
+        self,
+        shown: ShownPage,
+        explain: Callable[[], None] | None,
+        *,
+        wait: bool,
+    ) -> None:
+        self._shown = shown
+        self._explain = explain
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        if wait:
+            self._steps()
+        else:
+            self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self._steps()
+        except CounterpointError as error:
+            self._shown.say(error.what, complete=True)
+            self._failure = error
+        except BaseException as failure:
+            self._failure = failure
+            os.kill(os.getpid(), signal.SIGINT)  # ends the server: `end` raises it
+            raise
+
+    def _steps(self) -> None:
+        if self._explain is not None:
+            self._shown.say("explaining the step")
+            self._explain()
+        self._shown.say("drawing the timeline")
+        self._shown.page.compute()
+        self._shown.say("", complete=True)
+
+    def end(self, number: int | None) -> int:
+        """Return the exit code, or raise what went wrong while the page was shown."""
+        if self._failure is not None:
+            raise self._failure
+        code = 0 if number in (None, signal.SIGINT) else 128 + number
+        if self._thread.is_alive():
+            sys.stdout.flush()
+            os._exit(code)  # the interpreter must not end under a thread that runs native code
+        return code
